@@ -13,8 +13,8 @@ import pandas as pd  # what it costs to import belongs to neither
 from benchmarks.ours import make_ready
 from benchmarks.stopwatch import Stopwatch, answer
 from hta_widgets import diagnose, open_trace
-from hta_widgets.diagnosis.change.analysis import explain_change
 from hta_widgets.diagnosis.change.baseline import write_baseline
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.ranks.facts import world_size_of
 

@@ -17,6 +17,8 @@ from hta_widgets.cli.diagnose.document import document
 from hta_widgets.cli.diagnose.report import report
 from hta_widgets.panels.bands.bands import verdict
 from hta_widgets.panels.bands.own_panels import RanksPanel
+from hta_widgets.panels.collectives import CollectivesPanel
+from hta_widgets.panels.overlap import OverlapPanel
 from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
@@ -68,8 +70,8 @@ def board(request, tmp_path_factory, planted) -> Iterator[Dashboard]:
     elif name == SLOW_START:
         write_slow_start(folder)
     with closing(Dashboard(open_trace(folder, progress=False))) as board, ExitStack() as left_out:
-        for panel in (RanksPanel, TemporalBreakdownPanel):
-            if panel.name not in board.panels:  # of a job of one rank, which the budget describes
+        for panel in (RanksPanel, TemporalBreakdownPanel, CollectivesPanel, OverlapPanel):
+            if panel.name not in board.panels:  # of one rank, or that does not communicate
                 board.panels[panel.name] = left_out.enter_context(closing(panel(board.job)))
         board.compute_all()
         for panel in board.panels.values():

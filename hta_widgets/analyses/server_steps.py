@@ -126,17 +126,21 @@ def _words_of(rank: Rank) -> str:
 
 def rank_steps(rank: Rank) -> pd.DataFrame:
     """The rows of one rank, without ``rank``."""
-    device = main_device(rank) if rank.steps.source == "server" else None
+    server, window = rank.server_steps, window_of(rank)
+    number = _numbers(rank)
+    kept = np.flatnonzero(np.isin(number, window.steps))
+    device = main_device(rank) if kept.size else None
     if device is None:
         return _no_steps().drop(columns="rank")
-    server, window = rank.server_steps, window_of(rank)
-    kept = np.flatnonzero(np.isin(server.number, window.steps))
     spans = [server.spans[place] for place in kept.tolist()]
     names = rank.trace.events.name
-    measured = _measured(rank, device, server.span_ns[kept])
+    span_ns = np.full(window.steps.size, np.iinfo(np.int64).max)
+    place = np.searchsorted(window.step_start_ns, server.span_ns[kept], side="right") - 1
+    span_ns[place] = server.span_ns[kept]
+    measured = {name: each[place] for name, each in _measured(rank, device, span_ns).items()}
     return pd.DataFrame(
         {
-            "step": server.number[kept],
+            "step": number[kept],
             "label": [names.values[code] for code in names.codes[server.rows[kept]].tolist()],
             "engine": [span.engine for span in spans],
             "phase": [span.phase for span in spans],
@@ -146,6 +150,17 @@ def rank_steps(rank: Rank) -> pd.DataFrame:
             **measured,
         }
     )
+
+
+def _numbers(rank: Rank) -> Int64Array:
+    """Number of the step of each span, -1 for none; that of the ProfilerStep that holds only it."""
+    server, marks = rank.server_steps, rank.steps
+    if marks.source == "server" or not len(server):
+        return server.number
+    place = np.searchsorted(marks.start_ns, server.span_ns, side="right") - 1
+    if np.unique(place).size < place.size:  # those of a training, which hold a rollout
+        return np.full(len(server), -1)
+    return np.where(place >= 0, marks.number[place], -1)
 
 
 def _known(spans: Sequence[StepSpan], name: str) -> Any:  # noqa: ANN401

@@ -32,7 +32,7 @@ from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.diagnosis.slow_steps import slow_step_notices
-from hta_widgets.errors import ParameterError, number_ranges
+from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
@@ -258,6 +258,8 @@ def diagnosis(
         If the job lacks a rank.
     ParameterError
         If the job has no steps of the phase.
+    UnknownStepError
+        If none of the steps is of the phase.
     """
     chosen, limits = job.select_ranks(ranks), limits or Limits()
     foreign, whole = job.remember(foreign_ranks), job
@@ -337,7 +339,10 @@ def _of_phase(
     if phase is None and (steps is not None or len(known) < 2):  # noqa: PLR2004
         return steps, ""
     chosen = phase or next(iter(known))
-    return tuple(each for each in known[chosen] if steps is None or each in steps), chosen
+    own = tuple(each for each in known[chosen] if steps is None or each in steps)
+    if not own:
+        raise UnknownStepError.from_steps(steps or (), known[chosen])
+    return own, chosen
 
 
 def _phase_notices(job: Job, steps: Steps) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hta_widgets.analyses.budget.device_steps import device_steps
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
+from hta_widgets.analyses.server_steps import phases_of
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
@@ -62,7 +63,8 @@ def replay(
     ranks : iterable of int, optional
         Ranks whose steps count, all when not given; all others are waited for as recorded.
     steps : iterable of int, optional
-        Numbers of the ProfilerSteps that count, all analysed ones when not given.
+        Numbers of the ProfilerSteps that count, all analysed ones when not given; of an inference
+        server with several phases those of the one with most time, as in a diagnosis.
 
     Returns
     -------
@@ -97,9 +99,18 @@ def replay(
         msg = f"no GPU work was recorded of rank {number_ranges(chosen)}: nothing can be replayed"
         raise ParameterError(msg)
     every = Steps.of({rank: answers[rank].facts.steps for rank in compared})
-    asked = every.numbers if steps is None else tuple(steps)
+    asked = _of_phase(job, every.numbers) if steps is None else tuple(steps)
     if not {*every.numbers} >= {*asked}:
         known = every.numbers if every.are_recorded else ()
         raise UnknownStepError.from_steps(asked, known)
     together = Steps.of({rank: answers[rank].facts.steps for rank in compared}, asked)
     return job.remember(replay_of_ranks, limits, together.ranks, together.numbers)
+
+
+def _of_phase(job: Job, steps: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the phase with most time, if a server has several."""
+    phases = phases_of(job)
+    if len(phases) < 2:  # noqa: PLR2004
+        return steps
+    own = {*next(iter(phases.values()))}
+    return tuple(each for each in steps if each in own) or steps

@@ -10,7 +10,7 @@ from traitlets import Bool, Int, default
 
 from hta_widgets.analyses.compare import Compare, compare, job_names, steps_differ
 from hta_widgets.analyses.compare.kernels import by_change
-from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.compare import (
     SORT_COLUMNS,

@@ -188,6 +188,12 @@ class TestProfilerSteps:
         steps = self.steps(tmp_path, marks)
         assert steps.source == "ProfilerStep"
         assert steps.distinct == (7, 8, 9, 10, 11, 12)
+        alone = server_steps(job_of(tmp_path, events))
+        both = server_steps(job_of(tmp_path, [*events, *marks]))
+        assert both.steps["step"].tolist() == [7, 8, 9, 10, 11]
+        same = ["label", "phase", "generation_tokens", "busy_ns", "gap_inside_ns", "graphs"]
+        pd.testing.assert_frame_equal(both.steps[same], alone.steps[same])
+        assert both.finding == alone.finding
 
     def test_one_around_several_is_none(self, tmp_path):
         marks = [step(7, 990, 7_000), step(8, 7_990, 90_000)]
@@ -199,6 +205,8 @@ class TestProfilerSteps:
         marks = [step(7, 990, 7_000), step(8, 7_990, 90_000)]
         optimizer = host(50_000, 10, "Optimizer.step#AdamW.step", cat="user_annotation")
         assert self.steps(tmp_path, marks, optimizer).source == "ProfilerStep"
+        job = job_of(tmp_path, [*Loop().record([DECODE] * 6), *marks, optimizer])
+        assert not len(server_steps(job).steps)
 
 
 def test_an_engine_that_counts_its_steps_is_believed(tmp_path):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.compare import compare
-from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.panels import ComparePanel, KernelBreakdownPanel
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job

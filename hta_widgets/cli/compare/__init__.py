@@ -13,13 +13,13 @@ from hta_widgets.cli.compare.report import baseline_text
 from hta_widgets.cli.compare.report import report as report_text
 from hta_widgets.cli.terminal import INTERRUPTED, printable, say
 from hta_widgets.diagnosis.causes import ALL_CAUSES
-from hta_widgets.diagnosis.change.analysis import Change, explain_change
 from hta_widgets.diagnosis.change.baseline import (
     baseline_file,
     baselines,
     read_baseline,
     write_baseline,
 )
+from hta_widgets.diagnosis.change.explain_change import Change, explain_change
 from hta_widgets.diagnosis.change.gate import Judgement, Limit, judge
 from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.errors import ParameterError

@@ -7,7 +7,7 @@ import math
 from typing import Any, Final
 
 from hta_widgets.cli.terminal import cut
-from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS, level

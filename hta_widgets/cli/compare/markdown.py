@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from hta_widgets.cli.terminal import cut, printable
-from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hta_widgets.cli.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
-from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from os import PathLike
 from pathlib import Path
 
-from hta_widgets.diagnosis.change.analysis import Change, explain_change
 from hta_widgets.diagnosis.change.baseline import FOLDER, read_baseline
+from hta_widgets.diagnosis.change.explain_change import Change, explain_change
 from hta_widgets.diagnosis.change.gate import Limit, judge
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace

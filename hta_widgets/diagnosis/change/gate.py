@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
-from hta_widgets.diagnosis.change.analysis import Change
+from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.significance import significance
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import ParameterError

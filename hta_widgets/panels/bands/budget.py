@@ -76,7 +76,7 @@ def budget_band(
     where = "" if in_window is None else f" in {selection.time_in_words()}"
     return BudgetBand(
         title="Where the window goes" if where else budget_title(everything),
-        whose=_whose(table, len(found.ranks), where),
+        whose=_whose(table, found, where),
         compared=bool(where) or len(chosen) < len(steps),
         behind=f"All ranks and steps{', drawn as long as the window' if where else ''}",
         parts=parts,
@@ -147,17 +147,19 @@ def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[s
     return next((row["show"] for each, row in rows if class_of(each.cause).name == name), None)
 
 
-def _whose(table: pd.DataFrame, ranks: int, where: str) -> str:
+def _whose(table: pd.DataFrame, found: Diagnosis, where: str) -> str:
     """What the bar is the mean of, and how long that is."""
     own = table["rank"].unique().tolist()
     steps = table["step"].unique().tolist()
     has_steps = steps != [NO_STEP] and not where
     whose = f"rank {own[0]}"
     if len(own) > 1:
-        whose = f"{len(own)} ranks" if len(own) == ranks else f"ranks {number_ranges(own)}"
+        whose = (
+            f"{len(own)} ranks" if len(own) == len(found.ranks) else f"ranks {number_ranges(own)}"
+        )
     of = f"mean of {whose}" if len(own) > 1 else whose
     if has_steps:
-        of += f", {counted(len(steps), 'step')}"
+        of += f", {counted(len(steps), f'{found.phase} step'.strip())}"
     of += where
     whole_ns = float(table["period_ns"].mean())
     return f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"

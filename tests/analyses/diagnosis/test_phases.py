@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets import diagnose, open_trace
+from hta_widgets import diagnose, open_trace, replay
 from hta_widgets.analyses.server_steps import phases_of, server_steps
 from hta_widgets.cli import main
-from hta_widgets.errors import ParameterError
+from hta_widgets.diagnosis.critical_path import critical_path
+from hta_widgets.diagnosis.what_if import what_if
+from hta_widgets.errors import ParameterError, UnknownStepError
+from hta_widgets.panels.bands.budget import budget_band
+from hta_widgets.panels.base.finding_rows import finding_rows
+from hta_widgets.panels.base.selection import Selection
 from tests.kineto_text import write
 from tests.server_loops import DECODE, Loop, Step
 
@@ -63,6 +68,8 @@ def test_steps_that_are_asked_for_are_of_any_phase(job):
     assert diagnose(job, steps=[5, 6]).phase == ""
     both = diagnose(job, steps=[5, 6], phase="decode")
     assert {*both.steps["step"]} == {5}
+    with pytest.raises(UnknownStepError):
+        diagnose(job, steps=[6], phase="decode")
 
 
 def test_a_phase_that_is_not_there_is_an_error(job, tmp_path):
@@ -91,3 +98,18 @@ def test_the_command_line_takes_a_phase(trace, capsys):
     assert "Launch-bound" in said
     assert main(["diagnose", str(trace), "--phase", "mixed"]) == 2
     assert "got 'mixed'" in capsys.readouterr().err
+
+
+def test_a_replay_is_of_the_same_phase(job):
+    found, replayed = diagnose(job), replay(job)
+    assert replayed.steps == tuple(sorted({*found.steps["step"]})) == phases_of(job)["prefill"]
+    assert replayed.step_ms * 1e6 == found.step_ns
+    assert what_if(job).recorded_ms == replayed.step_ms
+    assert critical_path(job).path.length_ns == pytest.approx(found.step_ns * len(found.steps))
+    assert len(replay(job, steps=range(15)).steps) == 15
+
+
+def test_the_budget_says_of_which_steps_it_is(job):
+    found = diagnose(job)
+    band = budget_band(found, Selection(), finding_rows(found))
+    assert band["whose"].startswith("rank 0, 2 prefill steps, in ms")

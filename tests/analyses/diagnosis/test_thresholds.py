@@ -18,6 +18,7 @@ from tests.analyses.diagnosis.thresholds import Case, cases, check
 
 NO_THRESHOLDS = {
     "units": {
+        "explain_change._NS_PER_MS",
         "compared_findings._NS_PER_MS",
         "context.NS_PER_MS",
         "cpu_work._NS_PER_MS",
@@ -37,6 +38,7 @@ NO_THRESHOLDS = {
     "how much is shown, not whether": {
         "advice.MOST_GIVEN",
         "analysis.MOST_SHOWN",
+        "explain_change._WIDTH",
         "compute_facts.MOST_LISTED",
         "cpu_work.MOST_LISTED",
         "cpu_work.NAME_WIDTH",
@@ -49,7 +51,9 @@ NO_THRESHOLDS = {
         "proof.SEEN_AT_ONCE",
         "largest_kernels._NAMED",
         "shape_facts.MOST_LISTED",
+        "time_spent.WIDTH",
         "trials.MOST_NAMED",
+        "waterfall.MOST_LINES",
         "wording._MOST_RANGES",
         "wording.LONGEST_LIST",
         "wording.MODULE_WIDTH",
@@ -68,7 +72,34 @@ NO_THRESHOLDS = {
         "like_sizes._LARGEST",
     },
     "of a comparison of two diagnoses (tests/analyses/test_compared_findings.py)": {
-        "compared_findings._ALIKE_PERCENT"
+        "compared_findings._ALIKE_PERCENT",
+        "compared_findings._ANOTHER",
+    },
+    "of a comparison of two jobs (tests/diagnosis/change)": {
+        "explain_change.LEAST_PERCENT",
+        "explain_change.UNEVEN_PERCENT",
+        "explain_change._GREW",
+        "explain_change._LEAST_OF_IT",
+        "comparable.OTHER_SHARE",
+        "comparable.PADDING",
+        "gate.LEAST_SHARE",
+        "significance.CONFIDENCE",
+        "significance.DRAWS",
+        "significance.FEWEST_STEPS",
+        "significance.MOST_CHANCE",
+        "significance._MOST_EXACT",
+        "significance._SEED",
+        "waterfall.MOST_OF_IT",
+        "waterfall._ALIKE_MODULES",
+    },
+    "how much of a job a baseline keeps (tests/diagnosis/change/test_baseline.py)": {
+        "baseline.LARGEST_FILE",
+        "baseline.SCHEMA_VERSION",
+        "summary.MOST_FOLDED",
+        "summary.MOST_KERNELS",
+        "summary.MOST_ROWS",
+        "summary.MOST_STEPS",
+        "time_spent.LONGEST_NAME",
     },
     "of a picture, which no rule looks at (tests/analyses/test_diagnosis.py)": {"own_time._A_PAIR"},
 }

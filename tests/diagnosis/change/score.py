@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from hta_widgets.diagnosis.change.analysis import Change, explain_change
+from hta_widgets.diagnosis.change.explain_change import Change, explain_change
 from hta_widgets.trace.opening.open import open_trace
 from tests.simulator import CAUSES, write_job
 

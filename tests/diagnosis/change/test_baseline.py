@@ -10,7 +10,6 @@ import pytest
 
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change import baseline as module
-from hta_widgets.diagnosis.change.analysis import explain_change
 from hta_widgets.diagnosis.change.baseline import (
     BaselineError,
     baseline_file,
@@ -18,6 +17,7 @@ from hta_widgets.diagnosis.change.baseline import (
     read_baseline,
     write_baseline,
 )
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.sample import write_sample
 from tests.diagnosis.change.made import finding, job_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hta_widgets import open_trace
-from hta_widgets.diagnosis.change.analysis import explain_change
 from hta_widgets.diagnosis.change.comparable import differences
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from tests.diagnosis.change.made import ENVIRONMENT, finding, job_of
 from tests.diagnosis.change.score import OTHER_NOISE, pairs
 from tests.simulator.causes import healthy_plan
@@ -142,3 +142,15 @@ def test_the_real_pair_is_of_two_gpus(kineto_jobs):
     change = explain_change(*jobs)
     assert change.verdict == "other hardware"
     assert change.delta_ns == change.waterfall["delta_ns"].sum() == 42_501_200
+
+
+@pytest.mark.parametrize(
+    ("longer", "verdict"), [(0, "noise"), (1, "noise"), (2, "cannot tell"), (5, "regression")]
+)
+def test_a_change_in_some_of_the_steps_is_not_called_noise(longer, verdict):
+    """A GPU that was throttled in the second half of a recording."""
+    before, after = job_of(ROWS, noise=0.001), job_of(ROWS, noise=0.001)
+    times = after.steps["job_ns"].to_numpy().copy()
+    times[:longer] = times[:longer] * 1.24
+    after = replace(after, steps=after.steps.assign(job_ns=times))
+    assert explain_change(before, after).verdict == verdict

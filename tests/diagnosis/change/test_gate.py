@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.gate import Limit, judge
 from hta_widgets.errors import ParameterError
 from tests.diagnosis.change.made import finding, job_of

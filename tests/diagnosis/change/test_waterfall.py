@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.diagnosis.change.analysis import explain_change
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.summary import COLUMNS, MOST_ROWS, Summary, _folded, rounded
 from hta_widgets.diagnosis.change.time_spent import KEYS
 from hta_widgets.diagnosis.change.waterfall import LEVELS, level, shares

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from hta_widgets.sample.table_formats import write_cupti_tables, write_overlap_recipe
 from hta_widgets.trace.opening.open import open_trace
@@ -188,22 +188,6 @@ def test_compared_kernels_of_two_real_jobs(lab: Lab, real_traces: Path):
     page.screenshot("compare")
 
 
-WORDS_ALONE = {
-    "Communication": (".hta-finding", ["No communication kernels were recognised"]),
-}
-"""Tabs of the export without a figure, and where they say what."""
-
-
-def expect_contents(shown: Locator, tab: str) -> None:
-    """Expect figures in a tab of the export, or only the words that stand in their place."""
-    if tab in WORDS_ALONE:
-        place, words = WORDS_ALONE[tab]
-        expect(shown.locator(place)).to_contain_text(words)
-        expect(shown.locator(".main-svg")).to_have_count(0)
-    else:
-        expect(shown.locator(".main-svg").first).to_be_visible()
-
-
 def test_every_panel_of_a_real_export(lab: Lab, real_traces: Path):
     export = str(real_traces / "nsys" / "h100_2gpu_1s.sqlite")
     page = lab.open(cells(export, "dashboard = Dashboard(job)\ndashboard"), width=1500)
@@ -223,8 +207,6 @@ def test_every_panel_of_a_real_export(lab: Lab, real_traces: Path):
         "modules",
         "gpu_annotations",
         "roofline",
-        "collectives",
-        "overlap",
         "idle_owners",
         "idle_time",
         "launch_stats",
@@ -238,7 +220,7 @@ def test_every_panel_of_a_real_export(lab: Lab, real_traces: Path):
     page.wait_for("[panel.ranks for panel in dashboard.panels.values()]", [[1]] * count)
     for tab in page.panel().get_by_role("tab").all():
         tab.click()
-        expect_contents(page.page.locator(".hta-tab-page"), tab.inner_text())
+        expect(page.page.locator(".hta-tab-page .main-svg").first).to_be_visible()
     assert page.python("all(panel.result is not None for panel in dashboard.panels.values())")
     assert page.python("[panel._view['error'] for panel in dashboard.panels.values()]") == (
         [None] * count

@@ -321,17 +321,28 @@ def _source_of(rank: Rank) -> str:
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
 
-    Each step has the phase of most ranks; that with most time comes first. Empty where none serves.
+    A step of which ranks are in different phases, as those whose recordings begin a step apart, is
+    of none. The phase with most time comes first. Empty where none serves.
     """
     return job.remember(_phases_of)
+
+
+def main_phase(job: Job) -> str:
+    """The phase with most time of a server whose steps are not all of one; else empty."""
+    known, steps = phases_of(job), server_steps(job).steps
+    if not known or len(next(iter(known.values()))) == steps["step"].nunique():
+        return ""
+    return next(iter(known))
 
 
 def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     steps = server_steps(job).steps
     if not len(steps):
         return {}
-    phase = steps.groupby("step")["phase"].agg(lambda of_ranks: of_ranks.mode().iloc[0])
-    taken = steps.groupby("step")["period_ns"].mean().groupby(phase).sum().sort_values()[::-1]
+    by_step = steps.groupby("step")
+    ends = by_step["phase"].agg(["min", "max"])
+    phase = ends["min"][ends["min"] == ends["max"]]
+    taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
     known = taken[taken >= LEAST_PERCENT / 100 * taken.sum()].index
     return {str(each): tuple(phase.index[phase == each].tolist()) for each in known}
 

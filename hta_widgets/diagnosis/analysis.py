@@ -12,7 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.server_steps import phases_of
+from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
@@ -336,9 +336,9 @@ def _of_phase(
         has = f"has {', '.join(map(repr, known))}" if known else "is of no inference server"
         msg = f"phase must be one that takes 20 % of the time or more; the job {has}, got {phase!r}"
         raise ParameterError(msg)
-    if phase is None and (steps is not None or len(known) < 2):  # noqa: PLR2004
+    chosen = phase or ("" if steps is not None else main_phase(job))
+    if not chosen:
         return steps, ""
-    chosen = phase or next(iter(known))
     own = tuple(each for each in known[chosen] if steps is None or each in steps)
     if not own:
         raise UnknownStepError.from_steps(steps or (), known[chosen])

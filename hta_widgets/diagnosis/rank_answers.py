@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hta_widgets.analyses.budget.device_steps import device_steps
 from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
-from hta_widgets.analyses.server_steps import phases_of
+from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
@@ -109,8 +109,5 @@ def replay(
 
 def _of_phase(job: Job, steps: tuple[int, ...]) -> tuple[int, ...]:
     """Those of the phase with most time, if a server has several."""
-    phases = phases_of(job)
-    if len(phases) < 2:  # noqa: PLR2004
-        return steps
-    own = {*next(iter(phases.values()))}
+    own = {*phases_of(job).get(main_phase(job), ())}
     return tuple(each for each in steps if each in own) or steps

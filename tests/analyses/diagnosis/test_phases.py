@@ -113,3 +113,18 @@ def test_the_budget_says_of_which_steps_it_is(job):
     found = diagnose(job)
     band = budget_band(found, Selection(), finding_rows(found))
     assert band["whose"].startswith("rank 0, 2 prefill steps, in ms")
+
+
+def test_a_step_in_which_ranks_are_in_different_phases_is_of_none(tmp_path):
+    """Recordings of two ranks that begin a step apart."""
+    plan = [*[DECODE] * 5, PROMPTS, *[DECODE] * 6]
+    for rank in range(2):
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        events = Loop(host_us=900).record(plan[rank:])
+        write(tmp_path / f"rank-{rank}.json", events, distributedInfo=info)
+    job = open_trace(tmp_path, progress=False)
+    assert phases_of(job) == {"decode": (0, 1, 2, 3, 6, 7, 8, 9, 10)}
+    found = diagnose(job)
+    assert found.phase == "decode"
+    assert {*found.steps["step"]} == {0, 1, 2, 3, 6, 7, 8, 9}  # the last one is of one rank
+    assert "prefill" not in "".join(str(each.sentence) for each in found)

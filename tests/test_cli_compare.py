@@ -12,8 +12,8 @@ from hta_widgets.cli import compare as module
 from hta_widgets.cli import main
 from hta_widgets.cli.compare.markdown import markdown, plain
 from hta_widgets.cli.compare.report import report
-from hta_widgets.diagnosis.change.assertion import assert_no_regression
 from hta_widgets.diagnosis.change.explain_change import explain_change
+from hta_widgets.diagnosis.change.gate import assert_no_regression
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from tests.diagnosis.change.made import finding, job_of
 from tests.simulator import write_job

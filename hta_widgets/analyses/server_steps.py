@@ -22,7 +22,6 @@ from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
 from hta_widgets.trace.model.server_spans import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 PHASES: Final = ("decode", "mixed", "prefill")
 """In the order in which a headline names them."""
@@ -115,13 +114,9 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
     return ServerStepTable(
         steps=table,
         phases=_phases(table),
-        finding=headline(table, job.reduce(_words_of, ranks)),
+        finding=headline(table, job) if len(table) else "",
         notices=job.notices_for(ranks),
     )
-
-
-def _words_of(rank: Rank) -> str:
-    return recorded_kind(rank).words
 
 
 def rank_steps(rank: Rank) -> pd.DataFrame:
@@ -352,14 +347,12 @@ def recording_in_words(job: Job) -> str:
     return server_steps(job).finding or job.kind_in_words
 
 
-def headline(steps: pd.DataFrame, words: dict[int, str]) -> str:
-    """What was served and how fast, in a line, of the first rank; empty if none serves."""
-    if not len(steps):
-        return ""
+def headline(steps: pd.DataFrame, job: Job) -> str:
+    """What was served and how fast, in a line, of the first rank that serves."""
     rank = int(steps["rank"].iloc[0])
     own = steps[steps["rank"] == rank]
-    whose = f", rank {rank}" if len(words) > 1 else ""
-    return f"{words[rank]}{whose}: {', '.join([_counts(own), *_speed(own)])}"
+    whose = f", rank {rank}" if len(job.ranks) > 1 else ""
+    return f"{job.kinds[rank].words}{whose}: {', '.join([_counts(own), *_speed(own)])}"
 
 
 def _counts(own: pd.DataFrame) -> str:

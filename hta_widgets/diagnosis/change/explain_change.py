@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
@@ -208,12 +208,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     said = "; ".join(change.line_words(each) for each in lines)
     share = 100 * sum(each.delta_ns for each in lines) / change.delta_ns if change.delta_ns else 0
     of_it = f"{percent(share)} of the difference" if share <= 100 else "Most of it"  # noqa: PLR2004
-    return _with_finding(change, f"{why} {of_it}: {said}.")
-
-
-def _with_finding(change: Change, finding: str) -> Change:
-    values: dict[str, Any] = {name: getattr(change, name) for name in change.__dataclass_fields__}
-    return Change(**{**values, "finding": finding})
+    return replace(change, finding=f"{why} {of_it}: {said}.")
 
 
 def _verdict(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from os import PathLike
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from hta_widgets.diagnosis.change.explain_change import Change
+from hta_widgets.diagnosis.change.baseline import FOLDER, read_baseline
+from hta_widgets.diagnosis.change.explain_change import Change, explain_change
 from hta_widgets.diagnosis.change.significance import significance
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size, duration, percent
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
 
 What = Literal["step", "kernel", "finding", "memory"]
 
@@ -100,6 +105,50 @@ def judge(change: Change, limits: Iterable[Limit], allowed: Collection[str] = ()
         else:
             broken += _broken(change, limit, allowed)
     return Judgement(tuple(broken), tuple(untold))
+
+
+def assert_no_regression(
+    job_or_path: Job | str | PathLike[str],
+    baseline: str,
+    *,
+    limits: Iterable[str] = ("step:2%", "finding"),
+    allowed: Collection[str] = (),
+    folder: str | PathLike[str] = FOLDER,
+) -> Change:
+    """Raise an error where a job is worse than its baseline, or where that cannot be told.
+
+    Parameters
+    ----------
+    job_or_path : Job or path
+    baseline : str
+        A name, or an ``.arrow`` file.
+    limits : iterable of str
+        What must not become worse, such as ``kernel:5%``.
+    allowed : collection of str
+        Causes that may be found anew.
+    folder : path
+        Where baselines are kept by name.
+
+    Returns
+    -------
+    Change
+
+    Raises
+    ------
+    AssertionError
+        With the limits that are broken, or that cannot be checked, and what changed.
+    BaselineError
+        If there is no such baseline.
+    """
+    asked = [Limit.parse(each) for each in limits]
+    first = read_baseline(baseline, Path(folder))
+    job = job_or_path if isinstance(job_or_path, Job) else open_trace(job_or_path, progress=False)
+    change = explain_change(first, job)
+    judgement = judge(change, asked, allowed)
+    if judgement.outcome != "passed":
+        cannot = [f"cannot be checked: {each}" for each in judgement.untold]
+        raise AssertionError("\n".join([*judgement.broken, *cannot, change.finding]))
+    return change
 
 
 def _doubt(change: Change, limit: Limit) -> str:

@@ -73,6 +73,8 @@ def server_steps(events: Events) -> ServerSteps:
     rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
     names, codes = events.name.values, events.name.codes[rows]
     spans = {code: span for code in distinct(codes).tolist() if (span := step_span(names[code]))}
+    if not spans:
+        return _steps([])
     rows = _of_one_thread(events, rows[np.isin(codes, [*spans])], spans)
     batches = _batches(events, rows)
     found: list[_Found] = []

@@ -18,7 +18,7 @@ from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.captures import Captures, captures_of
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
-from hta_widgets.trace.model.server_spans import ENGINES, step_span
+from hta_widgets.trace.model.server_spans import ENGINES
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -115,7 +115,6 @@ class RecordedKind(NamedTuple):
 class _Named(NamedTuple):
     """What the names of operators and annotations show."""
 
-    engine: str = ""
     is_request: bool = False
     capture_name: str = ""
 
@@ -131,8 +130,10 @@ def recorded_kind(rank: Rank) -> RecordedKind:
     if captures.operations and (captures.share >= LEAST_CAPTURED or named.capture_name):
         kind = RecordedKind("graph capture", captures=captures)
         return kind._replace(capture_name=named.capture_name)
-    if named.engine:
-        return RecordedKind("rollout + training" if trained else "server", named.engine)
+    engines = {span.engine for span in rank.server_steps.spans}
+    if engines:
+        engine = next(each for each in ENGINES if each in engines)
+        return RecordedKind("rollout + training" if trained else "server", engine)
     if trained:
         return RecordedKind("training")
     compiling = _compiling_share(events)
@@ -174,18 +175,14 @@ def by_rank(words: Mapping[int, str]) -> str:
 def _named(events: Events) -> _Named:
     rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)
     codes, names = events.name.codes[rows], events.name.values
-    is_request, engines, captures = False, set(), []
+    is_request, captures = False, []
     for code in distinct(codes).tolist():
         name = names[code]
         is_request |= bool(_REQUEST.fullmatch(name))
-        span = step_span(name)
-        if span is not None and span.phase != "idle":
-            engines.add(span.engine)
         if _CAPTURE.fullmatch(name):
             captures.append(code)
     first = codes[np.isin(codes, captures)][:1].tolist()
     return _Named(
-        engine=next((each for each in ENGINES if each in engines), ""),
         is_request=is_request,
         capture_name="".join(names[code] for code in first),
     )

@@ -316,8 +316,9 @@ def _source_of(rank: Rank) -> str:
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
 
-    A step of which ranks are in different phases, as those whose recordings begin a step apart, is
-    of none. The phase with most time comes first. Empty where none serves.
+    A step of which ranks are in different phases, as those whose recordings begin a step apart, or
+    that lacks its work on a rank, is of none. The phase with most time comes first. Empty where
+    none serves.
     """
     return job.remember(_phases_of)
 
@@ -336,7 +337,7 @@ def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
         return {}
     by_step = steps.groupby("step")
     ends = by_step["phase"].agg(["min", "max"])
-    phase = ends["min"][ends["min"] == ends["max"]]
+    phase = ends["min"][(ends["min"] == ends["max"]) & by_step["recorded"].all()]
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
     known = taken[taken >= LEAST_PERCENT / 100 * taken.sum()].index
     return {str(each): tuple(phase.index[phase == each].tolist()) for each in known}

@@ -211,6 +211,29 @@ def is_lost(folder, part):
     return lost_in(folder, without_work_of(events, *range(100))).lost > 0
 
 
+def replays(folder, lost, count):
+    """So many replays of graphs, of which the work of some is lost."""
+    events = [
+        event for number in range(count) for event in launched(number, name="cudaGraphLaunch")
+    ]
+    return lost_in(folder, [*without_work_of(events, *range(lost)), *launched(count)])
+
+
+def lost_of_some(folder, count):
+    """With the work of so many of 10 replays lost."""
+    return replays(folder, count, 10).lacks_replays
+
+
+def lost_of_many(folder, part):
+    """With that of this part of 1,000."""
+    return replays(folder, round(1000 * part), 1000).lacks_replays
+
+
+def known_of_half(folder, part):
+    """With the work of this part of 100 known."""
+    return replays(folder, round(100 - 100 * part), 100).lacks_replays
+
+
 def merged(folder, part):
     """With this part of 10,000 operators twice."""
     calls = [host(100 * number, 10, "op") for number in range(10_000)]
@@ -295,6 +318,9 @@ test_thresholds = cases(
     Case("lost_work.MOST_LOST", lost_of_steps, {0.0095: False, 0.0105: True}),
     Case("lost_work.APART", stretches, {0.049: 1, 0.051: 2}),
     Case("lost_work.BROKEN_LINKS", is_lost, {0.49: True, 0.51: False}),
+    Case("lost_work.IN_FLIGHT", lost_of_some, {2: False, 3: True}),
+    Case("lost_work.MOST_REPLAYS_LOST", lost_of_many, {0.049: False, 0.051: True}),
+    Case("lost_work.GIVING_WORK", known_of_half, {0.49: False, 0.51: True}),
     Case("wrong_events.MERGED", merged, {0.0099: False, 0.0101: True}),
     Case("wrong_events.FEWEST", again, {19: 0, 20: 20}),
     Case("wrong_events.AT_EDGES", left_out, {0.095: 95, 0.105: 0}),

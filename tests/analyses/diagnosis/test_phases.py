@@ -128,3 +128,14 @@ def test_a_step_in_which_ranks_are_in_different_phases_is_of_none(tmp_path):
     assert found.phase == "decode"
     assert {*found.steps["step"]} == {0, 1, 2, 3, 6, 7, 8, 9}  # the last one is of one rank
     assert "prefill" not in "".join(str(each.sentence) for each in found)
+
+
+@pytest.mark.parametrize(("lost", "is_said"), [(0, False), (2, False), (3, True), (8, True)])
+def test_steps_whose_replays_were_lost_are_no_steps_of_no_time(tmp_path, lost, is_said):
+    """Where roctracer's buffer was full, half of the steps took 0 ms, and no word was said."""
+    loop = Loop(ahead=True, lost=frozenset(range(16 - lost, 16)))
+    found = diagnose(write(tmp_path / "rank-0.json", loop.record([DECODE] * 16)))
+    said = f"{lost} of 16 graph launches have no recorded GPU work: the recorder lost it"
+    assert any(each.startswith(said) for each in found.notices) is is_said
+    assert found.step_ns == pytest.approx(2e6, rel=0.02)
+    assert not [*found]

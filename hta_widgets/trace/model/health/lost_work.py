@@ -25,6 +25,18 @@ from hta_widgets.trace.model.steps import StepMarks
 LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
 """Calls that always give work: a graph may be empty, and filling 0 bytes is no work."""
 
+REPLAYS_A_GRAPH: Final = re.compile(r"GraphLaunch")
+
+GIVING_WORK: Final = 0.5
+"""Part of the replays of graphs that must have work for those without to have lost theirs: once
+its buffer is full, roctracer loses that of all, and half of a server's steps looked like 0 ms."""
+
+IN_FLIGHT: Final = 2
+"""Replays at the end of a recording that may not have run yet."""
+
+MOST_REPLAYS_LOST: Final = 0.05
+"""Part of the replays from which it is said."""
+
 _BEGINS_CAPTURE: Final = re.compile(r"StreamBeginCapture")
 _ENDS_CAPTURE: Final = re.compile(r"StreamEndCapture")
 
@@ -54,7 +66,9 @@ class LostWork:
     Attributes
     ----------
     launches : int
-        Calls that launch one kernel each.
+        Calls that launch one kernel each, or replay a graph, where most replays have work.
+    replays, lost_replays : int
+        Those that replay a graph, and those of them without work.
     lost : int
         Those whose kernel is not in the trace, though work launched after them is.
     at_end : int
@@ -77,6 +91,13 @@ class LostWork:
     hole_ns: int = 0
     steps: tuple[int, ...] = ()
     percent: float = 0.0
+    replays: int = 0
+    lost_replays: int = 0
+
+    @property
+    def lacks_replays(self) -> bool:
+        """Whether the work of so many replays is lost that it is said."""
+        return self.lost_replays > max(IN_FLIGHT, MOST_REPLAYS_LOST * self.replays)
 
     @property
     def matters(self) -> bool:
@@ -110,6 +131,7 @@ def lost_work(
     if without_id >= BROKEN_LINKS * lost_ns.size:
         return LostWork(launches=calls.size)
     holes = _Holes.of(inside_ns, done)
+    replays = events.named(calls, REPLAYS_A_GRAPH)
     span_ns = int(done.end_ns[-1] - done.next_ns[0])
     shares = (inside_ns.size / calls.size, holes.length_ns.sum() / max(span_ns, 1))
     return LostWork(
@@ -120,6 +142,8 @@ def lost_work(
         hole_ns=int(holes.length_ns.sum()),
         steps=_touched(steps, events.start_ns[calls], lost_ns, holes),
         percent=100 * float(max(shares)),
+        replays=int(np.count_nonzero(replays)),
+        lost_replays=int(np.count_nonzero(replays & ~known)),
     )
 
 
@@ -174,16 +198,20 @@ class _Holes(NamedTuple):
 
 
 def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, Mask]:
-    """Rows of the calls that launch a kernel, by start, and whether it is in the trace.
+    """Rows of the calls that launch a kernel or a graph, by start, and whether it is in the trace.
 
     A call without an id may have any. A driver call inside a runtime call is the same launch,
     whichever of their ids the kernel has.
     """
     calls = events.rows_of(*LAUNCH_CALLS)
-    calls = calls[events.named(calls, LAUNCHES_A_KERNEL)]
+    of_graphs = events.named(calls, REPLAYS_A_GRAPH)
+    chosen = of_graphs | events.named(calls, LAUNCHES_A_KERNEL)
+    calls, of_graphs = calls[chosen], of_graphs[chosen]
     ids = events.correlation[calls]
     work = events.rows_of(*GPU_WORK)
     known = np.isin(ids, events.correlation[work]) | (ids <= 0)
+    if of_graphs.any() and known[of_graphs].mean() < GIVING_WORK:
+        calls, known, ids = calls[~of_graphs], known[~of_graphs], ids[~of_graphs]
     if known.all():
         return calls, known
     place = np.full(len(events) + 1, -1, dtype=np.int64)

@@ -17,6 +17,10 @@ _LOST: Final = (
     "{} of {} kernel launches have no kernel in the trace, though later ones have: the recorder "
     "lost it, and what looks like idle time there may be none"
 )
+_REPLAYS: Final = (
+    "{} of {} graph launches have no recorded GPU work: the recorder lost it, and what looks like "
+    "idle time there may be none"
+)
 _OPERATORS: Final = (
     "{} of {} kernel launches come before the first operator or after the last, and nearly all "
     "others are made by operators: the recorder lost those there"
@@ -86,6 +90,8 @@ class RankHealth:
     def _notices(self) -> Iterator[Notice]:
         if self.lost.lost:
             yield Notice(_LOST, (self.lost.lost, self.lost.launches))
+        if self.lost.lacks_replays:
+            yield Notice(_REPLAYS, (self.lost.lost_replays, self.lost.replays))
         if self.operators.outside:
             yield Notice(_OPERATORS, (self.operators.outside, self.operators.launches))
         counts = {_REPEATED: self.faults.repeated, _IMPOSSIBLE: self.faults.impossible}

@@ -6,7 +6,13 @@ nowhere or a page that no list names is an error. The pages fetch nothing from e
 
 from __future__ import annotations
 
-from hta_widgets import __version__
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sphinx.application import Sphinx
+
+from hta_widgets import Dashboard, __version__
+from hta_widgets.sample import write_sample
 
 project = "hta_widgets"
 author = "The hta_widgets developers"
@@ -18,6 +24,7 @@ include_patterns = ["docs/**", "benchmarks/*.md", "tests/fuzz/README.md", "*.md"
 exclude_patterns = ["*.egg-info", ".*", "build", "dist", "hta_widgets", "js", "notebooks"]
 
 myst_heading_anchors = 4
+highlight_language = "none"  # of blocks that name none, as on GitHub
 suppress_warnings = ["myst.header"]  # the changelog goes from its title to its parts
 
 autodoc_member_order = "bysource"
@@ -29,3 +36,18 @@ html_title = f"hta_widgets {version}"
 html_additional_pages = {"index": "home.html"}
 templates_path = ["templates"]
 html_copy_source = html_show_sourcelink = False
+
+
+def write_report(app: Sphinx, error: Exception | None) -> None:
+    """Write the dashboard of the sample job beside the pages, alive without a kernel."""
+    if error or app.builder.format != "html":
+        return
+    with TemporaryDirectory() as folder:
+        traces = Path(folder) / "sample"
+        write_sample(traces, progress=False)
+        Dashboard(traces).to_html(app.outdir / "sample.html")
+
+
+def setup(app: Sphinx) -> None:
+    """Have the report written once the pages are."""
+    app.connect("build-finished", write_report)

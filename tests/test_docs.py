@@ -13,6 +13,8 @@ from hta_widgets.diagnosis import Limits
 from hta_widgets.sample import write_sample
 from tests.diagnosis.recorder_faults.table import PAGE as FAULTS_PAGE
 from tests.diagnosis.recorder_faults.table import Table
+from tests.gallery import PAGE as GALLERY
+from tests.gallery import with_verdicts
 from tests.generated_docs import PAGE, ROW, SCHEMA, page_with_causes, schema_with_causes
 
 ROOT = Path(__file__).parents[1]
@@ -124,6 +126,12 @@ def test_the_first_diagnosis_of_the_readme_is_that_of_a_public_trace(real_traces
     lines = printed_in_readme("The same verdict in a terminal")
     main(["diagnose", str(real_traces / "more" / "dlrm_8rank")])
     assert lines == capsys.readouterr().out.splitlines()[: len(lines)]
+
+
+@pytest.mark.usefixtures("real_traces")
+def test_the_gallery_has_the_verdicts_of_today():
+    page = GALLERY.read_text(encoding="utf-8")
+    assert page == with_verdicts(page), "run `python -m tests.gallery`"
 
 
 def test_a_broken_link_is_found():

@@ -108,22 +108,22 @@ def test_the_faults_of_recorders_are_on_their_page_as_they_were_counted():
     assert page == Table.read().in_page(page), "run `python -m tests.generated_docs`"
 
 
-def printed_in_readme(before: str) -> list[str]:
+def printed_in(page: str, before: str) -> list[str]:
     """Lines of the block that follows some words."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return readme.partition(before)[2].split("```")[1].strip("\n").splitlines()
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return text.partition(before)[2].split("```")[1].strip("\n").splitlines()
 
 
-def test_the_diagnosis_of_the_readme_is_that_of_the_sample_job(tmp_path, capsys):
-    """Whoever changes a sentence copies the new output of the command into the README."""
-    lines = printed_in_readme("`hta-widgets diagnose hta_widgets_demo/trace`")
+def test_the_first_verdict_of_a_newcomer_is_that_of_the_sample_job(tmp_path, capsys):
+    """Whoever changes a sentence copies the new output of the command into the page."""
+    lines = printed_in("docs/start.md", "hta-widgets diagnose hta_widgets_demo/trace\n```")
     write_sample(tmp_path / "trace", progress=False)
     main(["diagnose", str(tmp_path / "trace")])
     assert lines == capsys.readouterr().out.splitlines()[: len(lines)]
 
 
 def test_the_first_diagnosis_of_the_readme_is_that_of_a_public_trace(real_traces, capsys):
-    lines = printed_in_readme("The same verdict in a terminal")
+    lines = printed_in("README.md", "The same verdict in a terminal")
     main(["diagnose", str(real_traces / "more" / "dlrm_8rank")])
     assert lines == capsys.readouterr().out.splitlines()[: len(lines)]
 

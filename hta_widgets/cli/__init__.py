@@ -103,6 +103,7 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="where to write the notebook (default: the current folder)",
     )
     _add_cycle(open_)
+    _add_captures(open_)
     _add_compare(open_)
     _add_server_options(open_)
     open_.set_defaults(run=partial(_open_notebook, _prepare_open))
@@ -248,6 +249,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="select these, such as 0-7,12 (default: all)",
     )
     _add_cycle(report_)
+    _add_captures(report_)
     _add_compare(report_)
     report_.set_defaults(run=_write_report)
 
@@ -272,6 +274,15 @@ def _add_cycle(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="of traces with several cycles: 0 is the oldest, -1 the newest (default: the newest)",
+    )
+
+
+def _add_captures(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--captures",
+        metavar="PATH",
+        help="recordings of the CUDA graphs that TRACE replays, being captured: a file or a folder "
+        "(default: those that vLLM and SGLang write beside it)",
     )
 
 
@@ -370,6 +381,7 @@ def _write_report(options: argparse.Namespace) -> int:
         options.ranks,
         options.output,
         cycle=options.cycle,
+        captures=options.captures,
         compare=options.compare,
         compare_cycle=options.compare_cycle,
     )
@@ -398,8 +410,13 @@ def _prepare_open(options: argparse.Namespace) -> Path:
         _require_cycle([later], options.compare_cycle)
     elif options.compare_cycle is not None:
         _require_cycle(traces, options.compare_cycle)
+    captures = None if options.captures is None else GivenTrace.from_argument(options.captures)
     notebook = trace_notebook(
-        traces, later, cycle=options.cycle, compare_cycle=options.compare_cycle
+        traces,
+        later,
+        cycle=options.cycle,
+        captures=captures,
+        compare_cycle=options.compare_cycle,
     )
     return write_notebook(options.folder, notebook_stem(traces), notebook)
 

@@ -26,6 +26,7 @@ def write_dashboard(
     output: Path,
     *,
     cycle: int | None = None,
+    captures: str | None = None,
     compare: str | None = None,
     compare_cycle: int | None = None,
 ) -> int:
@@ -40,6 +41,7 @@ def write_dashboard(
     output : Path
         Of the file; an earlier report is replaced.
     cycle : int, optional
+    captures : str, optional
         As in `open_trace`.
     compare : str, optional
         Path or URL of a second job.
@@ -50,7 +52,7 @@ def write_dashboard(
     progress = sys.stderr.isatty()
     try:
         report_target(output)
-        job = open_trace(source, cycle=cycle, progress=progress)
+        job = open_trace(source, cycle=cycle, captures=captures, progress=progress)
         selection = Selection.of(job)
         selection.ranks = [] if ranks is None else list(job.select_ranks(ranks))
         selection.is_on_page = True  # no panel computes before `to_html` asks it, with its bar

@@ -24,7 +24,7 @@ _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels fol
 _DASHBOARD = """\
 from hta_widgets import Dashboard, open_trace
 
-job = open_trace({source}{cycle})
+job = open_trace({source}{options})
 dashboard = Dashboard(job{compare})
 dashboard\
 """
@@ -49,6 +49,7 @@ def trace_notebook(
     later: GivenTrace | None = None,
     *,
     cycle: int | None = None,
+    captures: GivenTrace | None = None,
     compare_cycle: int | None = None,
 ) -> dict[str, Any]:
     """Build the notebook of a user's traces: one file or folder, or several files.
@@ -59,6 +60,7 @@ def trace_notebook(
     later : GivenTrace, optional
         What they are compared with.
     cycle : int, optional
+    captures : GivenTrace, optional
         As in `open_trace`.
     compare_cycle : int, optional
         Cycle of what they are compared with, which is another cycle of theirs if `later` is None.
@@ -68,7 +70,8 @@ def trace_notebook(
     return _notebook(
         _INTRODUCTION.format(name=_markdown(name)),
         sources[0] if len(sources) == 1 else sources,
-        cycle=_argument("cycle", cycle),
+        options=_argument("cycle", cycle)
+        + _argument("captures", None if captures is None else captures.source),
         compare=_compare(later, compare_cycle),
     )
 
@@ -82,8 +85,9 @@ def _compare(later: GivenTrace | None, cycle: int | None) -> str:
     return f", compare={opened}"
 
 
-def _argument(name: str, value: int | None) -> str:
-    return "" if value is None else f", {name}={value}"
+def _argument(name: str, value: int | str | None) -> str:
+    text = _python_literal(value) if isinstance(value, str) else value
+    return "" if value is None else f", {name}={text}"
 
 
 def notebook_stem(traces: Sequence[GivenTrace]) -> str:
@@ -122,9 +126,9 @@ def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
 
 
 def _notebook(
-    introduction: str, source: str | list[str], *, cycle: str = "", compare: str = ""
+    introduction: str, source: str | list[str], *, options: str = "", compare: str = ""
 ) -> dict[str, Any]:
-    opened = _DASHBOARD.format(source=_python_literal(source), cycle=cycle, compare=compare)
+    opened = _DASHBOARD.format(source=_python_literal(source), options=options, compare=compare)
     cells = [
         ("introduction", "markdown", introduction),
         ("dashboard", "code", opened),

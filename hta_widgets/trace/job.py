@@ -12,7 +12,7 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
-from hta_widgets.trace.model.notices import merge_notices
+from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
 from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
@@ -25,7 +25,7 @@ from hta_widgets.trace.ranks.facts import (
     world_size_of,
 )
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
-from hta_widgets.trace.ranks.rank import RankSettings
+from hta_widgets.trace.ranks.rank import Rank, RankSettings
 from hta_widgets.trace.ranks.recorded_kind import RecordedKind, by_rank, recorded_kind
 from hta_widgets.trace.ranks.source import RankSource
 
@@ -281,6 +281,13 @@ class Job(HeldRanks):
         by_rank = {
             rank: lacks.among(needed) for rank, lacks in self.reduce(lacks_of, ranks).items()
         }
+        return tuple(merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
+
+    def noticed(
+        self, function: Callable[[Rank], tuple[Notice, ...]], ranks: Iterable[int]
+    ) -> tuple[str, ...]:
+        """What a function notices of each of some ranks, merged across them."""
+        by_rank = self.reduce(function, ranks)
         return tuple(merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.nsys.format import NSYS
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.replayed_calls import replay_notices
 
 WORTH_SAYING: Final = 0.01
 """Share of the GPU time from which what is outside of modules is in the sentence."""
@@ -29,6 +30,11 @@ NAME_WIDTH: Final = 60
 NO_RANGES: Final = (
     "no NVTX ranges were recorded, which stand in for modules (nsys profile --trace=cuda,nvtx "
     "records those that torch.cuda.nvtx.range or torch.autograd.profiler.emit_nvtx makes)"
+)
+
+_COMPILED: Final = (
+    "torch.compile has put layers together, of which no frames are left: what they run belongs to "
+    "the module around them"
 )
 
 _NUMBER: Final = re.compile(r"(?<=.)_\d+$")
@@ -79,6 +85,8 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
         notices.append(NO_RANGES)
     missing = _missing([part for part in each if len(part.modules)]) if may_have else ""
     notices += [missing] if missing else []
+    if any(part.is_compiled for part in each):
+        notices.append(_COMPILED)
     graphs_ns = sum(part.in_graphs_ns for part in each)
     if graphs_ns:
         notices.append(
@@ -212,6 +220,7 @@ def modules(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
+            *job.noticed(replay_notices, chosen),
             *module_notices(job, each),
         ),
     )

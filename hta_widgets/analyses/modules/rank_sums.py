@@ -15,9 +15,12 @@ from hta_widgets.analyses.modules.sums_by_node import (
     chosen_nodes,
     sums_by_node,
 )
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.modules import COMPILED_MODULE
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")
 """Columns of what modules compute and allocate."""
@@ -43,6 +46,8 @@ class RankModules(NamedTuple):
         Durations of GPU work that CUDA graphs run.
     frames_expected : bool
         Whether the trace says that it has Python frames or modules.
+    is_compiled : bool
+        Whether torch.compile has put modules together.
     has_shapes, has_memory : bool
         Whether shapes of operators and allocations on a GPU are recorded.
     """
@@ -52,6 +57,7 @@ class RankModules(NamedTuple):
     outside: pd.DataFrame
     in_graphs_ns: int
     frames_expected: bool
+    is_compiled: bool
     has_shapes: bool
     has_memory: bool
 
@@ -60,6 +66,7 @@ def module_sums(
     rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge
 ) -> RankModules:
     """What belongs to each module of a rank, in some of its time."""
+    rank = with_replayed_calls(rank)
     nodes, said = chosen_nodes(rank, source, merge)
     sums, in_graphs_ns = sums_by_node(rank, selection, source, merge)
     gpu, cpu = sums.pop("gpu_ns"), sums.pop("cpu_ns")
@@ -83,6 +90,7 @@ def module_sums(
         outside=_outside_table(rank, outside),
         in_graphs_ns=in_graphs_ns,
         frames_expected=_says_frames(rank),
+        is_compiled=bool(calls_of(rank).named(COMPILED_MODULE.search).any()),
         has_shapes=owned_costs.has_shapes(rank),
         has_memory=owned_costs.has_gpu_memory(rank),
     )

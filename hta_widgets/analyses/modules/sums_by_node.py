@@ -31,6 +31,7 @@ from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
 
 _CALLED: Final = re.compile(r"(?:^|\.)([^.()]+)\(([^()]*)\)::")
 _OUTERMOST: Final = "TOP"
@@ -213,6 +214,10 @@ def _in_graphs(rank: Rank, work: GpuWork) -> int:
     launched = np.flatnonzero(work.launch >= 0)
     codes = rank.trace.events.name.codes[work.launch[launched]]
     used = distinct(codes).tolist()
-    graphs = [code for code in used if GRAPH_LAUNCH.search(work.names[code])]
+    graphs = [
+        code
+        for code in used
+        if GRAPH_LAUNCH.search(work.names[code]) or GRAPH_CALL.fullmatch(work.names[code])
+    ]
     in_graph = np.isin(codes, graphs) | (work.type[launched] == KernelType.CUDA_GRAPH)
     return int(work.duration_ns[launched[in_graph]].sum())

@@ -35,6 +35,7 @@ from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
 
 if TYPE_CHECKING:
     from pandas.api.extensions import ExtensionArray as Texts
@@ -97,6 +98,7 @@ def operator_rows(
     rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
 ) -> OperatorRows:
     """The operators of a rank in some of its time, of all modules if none is named."""
+    rank = with_replayed_calls(rank)
     listed = listed_calls(rank)
     parts, totals = grouped_calls(rank, selection, by, modules)
     keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
@@ -330,6 +332,7 @@ def operators(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
+            *job.noticed(replay_notices, chosen),
             *_missing(job, by_rank, by),
         ),
     )

@@ -37,6 +37,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
 
 SHORT_NS: Final = 10_000
 LAUNCH_BOUND_PERCENT: Final = 5
@@ -103,6 +104,7 @@ class RankRoofline(NamedTuple):
 
 def roofline_tables(rank: Rank) -> RankRoofline:
     """What the operators of a rank compute and move; reads values of inputs from the source."""
+    rank = with_replayed_calls(rank)
     kernels = counted_kernels(rank)
     devices = devices_of(rank.trace.metadata)
     operators = _operators(rank, kernels, devices)
@@ -402,6 +404,7 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
+            *job.noticed(replay_notices, chosen),
             *(() if said_in_finding else merge_notices(notices, name_ranks=len(job.ranks) > 1)),
         ),
     )

@@ -27,6 +27,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
 
 NO_LAUNCH: Final = -1
 OUTSIDE: Final = -2
@@ -35,6 +36,7 @@ NO_VALUES: Final = -4
 NO_FORMULA: Final = -5
 NOT_UNDERSTOOD: Final = -6
 COMMUNICATION: Final = -7
+IN_GRAPHS: Final = -8
 
 REASONS: Final = {
     NO_LAUNCH: "launch not recorded",
@@ -44,6 +46,7 @@ REASONS: Final = {
     NO_FORMULA: "no formula",
     NOT_UNDERSTOOD: "shapes or types not understood",
     COMMUNICATION: "communication",
+    IN_GRAPHS: "in CUDA graphs",
 }
 """Why a kernel is not counted, by the code that stands for its cost."""
 
@@ -219,6 +222,8 @@ def _how(operator: str) -> int:
 
 def _cost(operator: str, dims: str, types: str, values: str) -> Cost | int:
     """What a call costs, or why it is not counted."""
+    if GRAPH_CALL.fullmatch(operator):
+        return IN_GRAPHS
     formula = formula_of(operator)
     if formula is None:
         return NO_FORMULA

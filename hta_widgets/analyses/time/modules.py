@@ -16,7 +16,10 @@ from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
-MODULE: Final = re.compile(r"^nn\.Module: ")
+MODULE: Final = re.compile(r"^nn\.Module: (?!GraphModule)")
+"""Frames of modules. ``GraphModule`` is what torch.compile makes of them: its pieces are none."""
+
+COMPILED_MODULE: Final = re.compile(r"^nn\.Module: GraphModule")
 
 OPTIMIZER: Final = re.compile(r"^Optimizer\.")
 

@@ -6,18 +6,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.shapes import with_shapes
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import PHASES, in_modules, phases
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 NONE: Final = -1
 """Time and length of a launch call that was not recorded."""
@@ -109,6 +111,7 @@ def _count_of(rank: Rank, asked: Asked) -> int:
 
 def chosen_work(rank: Rank, asked: Asked) -> Int64Array:
     """Positions in `gpu_work` of what is selected."""
+    rank = with_replayed_calls(rank)  # its GPU work has the same positions
     work = rank.gpu_work
     chosen = np.ones(len(work), dtype=np.bool_)
     if asked.streams:
@@ -176,17 +179,19 @@ def _table_of(rank: Rank, asked: Asked) -> pd.DataFrame:
             "start_ns": work.start_ns + asked.offset_ns,
             "duration_ns": work.duration_ns,
             "launch": names[np.where(has_launch, events.name.codes[launch], NONE)],
-            "operator": names[rank.remember(_operators)[rows]],
+            "operator": rank.remember(_operators)[rows],
             "launch_start_ns": start_ns,
             "launch_duration_ns": duration_ns,
         }
     )
 
 
-def _operators(rank: Rank) -> Int32Array:
-    """Code of the name of the innermost operator around the launch of each piece of work, or -1."""
+def _operators(rank: Rank) -> NDArray[np.object_]:
+    """Name of the innermost operator around the launch of each piece of work; empty for none."""
+    rank = with_replayed_calls(rank)
     calls = calls_of(rank)
     operators = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
     around = np.append(operators, NONE)[calls.places_of(rank.gpu_work.launch)]
-    codes: Int32Array = np.append(calls.name, NONE)[around].astype(np.int32)
-    return codes
+    names = np.array([*calls.events.name.values, ""], dtype=object)
+    operators_of_work: NDArray[np.object_] = names[np.append(calls.name, NONE)[around]]
+    return operators_of_work

@@ -21,6 +21,7 @@ from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 MOST_NAMES: Final = 400
 """Names of each kind that can be found: those with most time."""
@@ -122,6 +123,7 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
 
 def _operators_of(rank: Rank) -> tuple[tuple[str, int, int], ...]:
     """The operators of a rank with most GPU time (ns), with what they call, and their calls."""
+    rank = with_replayed_calls(rank)
     listed = listed_calls(rank)
     if not listed.are_operators:
         return ()

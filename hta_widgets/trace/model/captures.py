@@ -21,6 +21,21 @@ _BEGIN: Final = re.compile(r"StreamBeginCapture")
 _END: Final = re.compile(r"StreamEndCapture")
 
 
+class Capture(NamedTuple):
+    """A complete capture.
+
+    Attributes
+    ----------
+    begin : int
+        Row of the call that begins it.
+    launches : ndarray of int64
+        Rows of its launching calls, in order of time.
+    """
+
+    begin: int
+    launches: Int64Array
+
+
 class Captures(NamedTuple):
     """The complete captures of a recording.
 
@@ -42,27 +57,42 @@ class Captures(NamedTuple):
 
 
 def captures_of(events: Events) -> Captures:
+    """Count the launching calls in captures and in all."""
+    launching = _launching(events)
+    found = _captures(events, launching)
+    return Captures(tuple(each.launches.size for each in found), int(launching.size))
+
+
+def captures_in(events: Events) -> list[Capture]:
     """Find the captures: each end, with the latest begin before it on its thread.
 
     Of launching calls inside one another, as a driver call in that of the runtime, the outer one
     counts.
     """
+    return _captures(events, _launching(events))
+
+
+def _launching(events: Events) -> Int64Array:
+    return _outer(events, _named(events, events.rows_of(*LAUNCH_CALLS), LAUNCHING))
+
+
+def _captures(events: Events, launching: Int64Array) -> list[Capture]:
     rows = events.rows_of(*LAUNCH_CALLS)
-    launching = _outer(events, _named(events, rows, LAUNCHING))
     begins, ends = _named(events, rows, _BEGIN), _named(events, rows, _END)
     marks = np.sort(np.concatenate((begins, ends)))
     begun: dict[tuple[int, int], int] = {}
-    operations = []
+    found = []
     for row, is_end in zip(marks.tolist(), np.isin(marks, ends).tolist(), strict=True):
         thread = int(events.pid[row]), int(events.tid[row])
         if not is_end:
             begun[thread] = row
         elif thread in begun:
-            first, last = np.searchsorted(launching, (begun.pop(thread), row))
+            begin = begun.pop(thread)
+            first, last = np.searchsorted(launching, (begin, row))
             inside = launching[first:last]
             of_thread = (events.pid[inside] == thread[0]) & (events.tid[inside] == thread[1])
-            operations.append(int(np.count_nonzero(of_thread)))
-    return Captures(tuple(operations), int(launching.size))
+            found.append(Capture(begin, inside[of_thread]))
+    return found
 
 
 def _named(events: Events, rows: Int64Array, pattern: re.Pattern[str]) -> Int64Array:

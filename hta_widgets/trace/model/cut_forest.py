@@ -165,7 +165,9 @@ def _recorded_parents(
         while waiting.size:
             around = above[waiting]
             over = events.start_ns[around] + events.duration_ns[around]
-            passed = is_mark[around] | (over <= events.start_ns[rows[waiting]])
+            # by time, nothing is inside a call of no length: such parents are those of a capture
+            has_ended = (over <= events.start_ns[rows[waiting]]) & (events.duration_ns[around] > 0)
+            passed = is_mark[around] | has_ended
             waiting = waiting[passed]
             above[waiting] = parents[around[passed]]
             waiting = waiting[above[waiting] != NO_PARENT]

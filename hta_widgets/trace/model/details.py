@@ -66,6 +66,10 @@ class DetailGroup(Enum):
     Tensors), ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel); text, empty where
     not recorded."""
 
+    LAUNCHED_KERNELS = "names of the kernels that calls launch"
+    """Of calls of the runtime, as AMD's profiler writes them, also of launches that are captured:
+    ``kernel``; text."""
+
     OTHER_ARGUMENTS = "arguments that no analysis needs"
     """Of events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,
     ``process_rank``; int64, -1 where not recorded; ``input_dims``, ``input_type``,

@@ -17,6 +17,7 @@ from hta_widgets.errors import (
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank
 from hta_widgets.trace.opening.fetch import FetchedSource
+from hta_widgets.trace.opening.find_captures import without_captures
 from hta_widgets.trace.opening.find_cycles import cycles_of_files
 from hta_widgets.trace.opening.rank_numbers import number_ranks
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
@@ -56,7 +57,7 @@ def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
     path = _existing_path(source)
     if format_of(path) is None:
         form, paths = traces_in(path, notices)
-        return _number_ranks(form, paths, fetched, notices)
+        return _number_ranks(form, without_captures(paths, notices), fetched, notices)
     return _number_traces([path], fetched, notices)
 
 

@@ -15,6 +15,7 @@ from hta_widgets.errors import UnknownRankError, number_ranges, os_errors_as_our
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import fetch_remote
+from hta_widgets.trace.opening.find_captures import Captures, with_captures
 from hta_widgets.trace.opening.find_ranks import find_sources
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.ranks.cycle import NEWEST, Cycle, cycle_notice, number_of_cycle
@@ -45,6 +46,7 @@ def open_trace(
     include_last_profiler_step: bool = False,
     ranks: Iterable[int] | RankSample | None = None,
     cycle: int | None = None,
+    captures: Captures = None,
     executor: Executor | None = None,
     progress: bool = True,
 ) -> Job:
@@ -78,6 +80,13 @@ def open_trace(
     cycle : int, optional
         Which cycle to open: 0 is the oldest, -1 the newest. By default the newest, and a notice
         names the others.
+    captures : path, list of paths, or False, optional
+        Recordings in which an inference server captured the CUDA graphs that the trace replays:
+        operators, modules and shapes of the replays are read from them where they are surely the
+        same. By default those that vLLM and SGLang write beside the trace (``capture_traces``,
+        ``graph_capture_rank_…``, ``bs_…_rank…``); False for none. Paths may be files or folders;
+        they are read when something asks for operators, and may then also be joined by the order of
+        the kernels alone, which is said.
     executor : Executor, optional
         Where ranks are loaded: any ``concurrent.futures.Executor``, such as that of a cluster
         (``dask.distributed.Client.get_executor()``). By default, processes of this machine where
@@ -100,7 +109,8 @@ def open_trace(
     UnreadableError
         If the system does not allow reading it.
     RankError
-        If the traces are of several runs; the message says what to open for each.
+        If the traces are of several runs; the message says what to open for each. If the captures
+        are of none of the ranks.
     UnknownCycleError
         If there is no such cycle.
     RemoteError
@@ -114,6 +124,7 @@ def open_trace(
         kernel_rules=KernelRules.from_user(kernel_rules),
         include_last_profiler_step=include_last_profiler_step,
         ranks=ranks if ranks is None or isinstance(ranks, RankSample) else tuple(ranks),
+        captures=captures,
         executor=executor,
         progress=progress,
     )
@@ -166,6 +177,7 @@ class _Settings:
     kernel_rules: KernelRules
     include_last_profiler_step: bool
     ranks: tuple[int, ...] | RankSample | None
+    captures: Captures
     executor: Executor | None
     progress: bool
 
@@ -184,6 +196,7 @@ def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
     notices = [*found.notices, *cycle_notice(found.cycles, number)]
     with os_errors_as_ours():
         sources = _select_ranks(chosen, settings.ranks, notices)
+        sources = with_captures(sources, settings.captures, notices)
         big = _is_big(sources)
     name = found.name or _job_name(found.source, sources)
     job = Job(

@@ -107,6 +107,20 @@ class Rank:
             return stored
         return read_again(source, stored.trace.rank, folder=stored.derived.folder)
 
+    def having(self, stored: LoadedTrace) -> Rank:
+        """A rank that reads what it needs from the same source, with other events."""
+        return Rank(stored, self.format, self.settings, self._source)
+
+    @property
+    def captures(self) -> tuple[RankSource, ...]:
+        """Recordings of the graphs that it replays, being captured."""
+        return () if self._source is None else self._source.captures
+
+    @property
+    def captures_given(self) -> bool:
+        """Whether the user named these."""
+        return self._source is not None and self._source.captures_given
+
     @property
     def kept(self) -> DerivedColumnCache | None:
         """Where derived columns are read from; None if none are."""

@@ -32,6 +32,10 @@ class RankSource:
         The URL that `path` is a copy of, if it is one.
     files : tuple of LocalFileState
         The files of a local trace when the job was opened; any state will do if there are none.
+    captures : tuple of RankSource
+        Recordings of the graphs that the trace replays, being captured.
+    captures_given : bool
+        Whether the user named them: then they may also be joined by order alone.
     """
 
     path: Path
@@ -39,6 +43,8 @@ class RankSource:
     process: int | None = None
     remote: RemoteSource | None = None
     files: tuple[LocalFileState, ...] = ()
+    captures: tuple[RankSource, ...] = ()
+    captures_given: bool = False
 
     @property
     def name(self) -> str:

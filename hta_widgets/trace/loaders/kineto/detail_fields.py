@@ -53,6 +53,14 @@ class _InputEvent(msgspec.Struct, gc=False):
     args: _InputArgs | None = None
 
 
+class _LaunchArgs(msgspec.Struct, gc=False):
+    kernel: Any = None
+
+
+class _LaunchEvent(msgspec.Struct, gc=False):
+    args: _LaunchArgs | None = None
+
+
 class _OtherArgs(
     msgspec.Struct,
     gc=False,
@@ -147,6 +155,11 @@ def _encoded(value: object) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
 
 
+def _launch_columns(arguments: Sequence[_LaunchArgs], texts: Vocabularies) -> ColumnBlock:
+    names = (_encoded(each.kernel) for each in arguments)
+    return {"kernel": texts["kernel"].codes(names, len(arguments))}
+
+
 def _other_columns(arguments: Sequence[_OtherArgs], texts: Vocabularies) -> ColumnBlock:
     columns: ColumnBlock = {}
     for name in _OTHER_FIELDS:
@@ -177,6 +190,14 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
         _INPUT_TEXTS,
         _input_columns,
         _INPUT_TEXTS,
+    ),
+    DetailGroup.LAUNCHED_KERNELS: Fields(
+        (b'"kernel"',),
+        (Kind.RUNTIME,),
+        _LaunchEvent,
+        ("kernel",),
+        _launch_columns,
+        ("kernel",),
     ),
     DetailGroup.OTHER_ARGUMENTS: Fields(
         tuple(f'"{key}"'.encode() for key in _OtherArgs.__struct_encode_fields__),

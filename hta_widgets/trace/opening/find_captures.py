@@ -1,0 +1,117 @@
+"""Recordings of graphs being captured that belong to the ranks of a job."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from hta_widgets.errors import ParameterError, RankError, TraceNotFoundError, number_ranges
+from hta_widgets.trace.loaders.kineto.format import KINETO
+from hta_widgets.trace.opening.rank_numbers import rank_in_file_name
+from hta_widgets.trace.opening.recognise import format_of, traces_in
+from hta_widgets.trace.ranks.source import RankSource
+
+Captures: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | bool | None"
+"""What `open_trace` takes: paths, None to look beside the trace, False for none."""
+
+FOLDER: Final = "capture_traces"
+"""Where vLLM and SGLang write them, beside the traces."""
+
+NAMED: Final = re.compile(r"graph_capture_rank_\d|bs_\d+_rank\d")
+"""How the files of both begin."""
+
+MOST_FILES: Final = 64
+"""Captures of one rank that are read: one for each size of a batch."""
+
+
+def with_captures(
+    sources: Mapping[int, RankSource], captures: Captures, notices: list[str]
+) -> dict[int, RankSource]:
+    """Return the ranks with the recordings of the graphs that they replay.
+
+    Raises
+    ------
+    TraceNotFoundError, TraceFormatError, UnreadableError
+        If a path that was given has no trace.
+    RankError
+        If those that were given are of none of the ranks.
+    ParameterError
+        If `captures` is True.
+    """
+    if captures is False:
+        return {**sources}
+    if captures is True:
+        msg = "captures must be paths, False for none, or None to look beside the trace; got True"
+        raise ParameterError(msg)
+    if captures is None:
+        return {rank: _with(each, rank, _beside(each)) for rank, each in sources.items()}
+    paths = [captures] if isinstance(captures, str | os.PathLike) else [*captures]
+    files = [file for path in paths for file in _files(Path(path).expanduser(), notices)]
+    found = {rank: _with(each, rank, files) for rank, each in sources.items()}
+    if files and not any(each.captures for each in found.values()):
+        of_files = sorted({_rank_of(file) for file in files})
+        msg = (
+            f"the captures are of rank {number_ranges(of_files)}, the trace is of rank "
+            f"{number_ranges(sources)}: give the captures of the ranks that are opened"
+        )
+        raise RankError(msg)
+    return {rank: replace(each, captures_given=True) for rank, each in found.items()}
+
+
+def without_captures(paths: Sequence[Path], notices: list[str]) -> list[Path]:
+    """Leave out captures of graphs among the traces of a folder: they are no ranks."""
+    captures = [path for path in paths if NAMED.match(path.name)]
+    if not captures or len(captures) == len(paths):
+        return [*paths]
+    verb = "is" if len(captures) == 1 else "are"
+    noun = "a capture" if len(captures) == 1 else "captures"
+    names = ", ".join(path.name for path in captures[:3])
+    more = f" and {len(captures) - 3} more" if len(captures) > 3 else ""  # noqa: PLR2004
+    notices.append(f"{names}{more} {verb} {noun} of graphs, and no rank")
+    return [path for path in paths if path not in captures]
+
+
+def _with(source: RankSource, rank: int, files: Iterable[Path]) -> RankSource:
+    own = [file for file in files if _rank_of(file) == rank and file != source.path]
+    captures = tuple(RankSource(file, KINETO).as_opened() for file in own[:MOST_FILES])
+    return replace(source, captures=captures) if captures else source
+
+
+def _beside(source: RankSource) -> list[Path]:
+    """Files of captures in the folder of a local trace, and in the one that engines make there."""
+    if source.format is not KINETO or source.remote is not None or NAMED.match(source.path.name):
+        return []
+    folder = source.path.parent
+    found = [path for path in folder.iterdir() if NAMED.match(path.name)]
+    if (folder / FOLDER).is_dir():
+        found += (folder / FOLDER).iterdir()
+    return [path for path in sorted(found) if path.name.endswith(KINETO.suffixes) and _is(path)]
+
+
+def _is(path: Path) -> bool:
+    try:
+        return KINETO.matches(path)
+    except OSError:
+        return False
+
+
+def _files(path: Path, notices: list[str]) -> list[Path]:
+    if not path.exists():
+        msg = f"{path} does not exist; captures are files that the engine wrote, or their folder"
+        raise TraceNotFoundError(msg)
+    if path.is_dir() and format_of(path) is None:
+        return traces_in(path, notices)[1]
+    return [path]
+
+
+def _rank_of(file: Path) -> int:
+    """The rank that a capture states, else that in its name, else 0."""
+    if KINETO.stated_in is None:
+        raise AssertionError(KINETO)
+    stated = KINETO.stated_in(file, dict).rank
+    named = rank_in_file_name(file.name) if stated is None else stated
+    return named or 0

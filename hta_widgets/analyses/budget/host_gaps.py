@@ -35,6 +35,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
@@ -325,7 +326,7 @@ class _Division:
     def _stretch_start(self) -> Times:
         """End of the last call that launches work before each interval's own, but not outside."""
         events, launches = self.rank.trace.events, self.rank.launches
-        rows = np.unique(launches[events.rows_of(*GPU_WORK)])
+        rows = distinct(launches[events.rows_of(*GPU_WORK)])
         rows = rows[rows >= 0]
         rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
         before = np.searchsorted(events.start_ns[rows], self.launch_ns, side="left")
@@ -380,7 +381,7 @@ class _Division:
         """Whether operators or frames tell what the host does."""
         kinds = self.rank.trace.events.kind
         recorded = np.count_nonzero(KindSet((Kind.CPU_OP, Kind.PYTHON)).among(kinds))
-        return bool(recorded >= OPERATORS_PER_LAUNCH * np.unique(self.rank.gpu_work.launch).size)
+        return bool(recorded >= OPERATORS_PER_LAUNCH * distinct(self.rank.gpu_work.launch).size)
 
     @cached_property
     def _captures(self) -> Mask:

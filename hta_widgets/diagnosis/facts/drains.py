@@ -14,6 +14,7 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
@@ -75,7 +76,7 @@ def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
     calls, marks, events = calls_of(rank), rank.steps, rank.trace.events
     bounds = np.sort(np.concatenate((marks.start_ns, marks.end_ns)))
     launches = rank.launches
-    starts = np.sort(events.start_ns[np.unique(launches[launches >= 0])])
+    starts = np.sort(events.start_ns[distinct(launches[launches >= 0])])
     ends = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
     starts = np.concatenate((ends[:1], starts, ends[1:]))
     after = np.searchsorted(starts, calls.start_ns[drain], side="right")

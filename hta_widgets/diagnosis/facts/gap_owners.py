@@ -18,7 +18,7 @@ from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.drains import conditions_of_drains
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -127,11 +127,11 @@ def _launching_names(rank: Rank) -> frozenset[str]:
     """Names of the calls around those that launch work."""
     calls, launch = calls_of(rank), rank.gpu_work.launch
     launching = np.zeros(calls.kind.size + 1, dtype=np.int64)
-    launching[calls.places_of(np.unique(launch[launch >= 0]))] = 1
+    launching[calls.places_of(distinct(launch[launch >= 0]))] = 1
     before = np.concatenate(([0], np.cumsum(launching[:-1])))
     around = before[calls.forest.ends] > before[:-1]
     names = calls.events.name.values
-    return frozenset(names[code] for code in np.unique(calls.name[around]).tolist())
+    return frozenset(names[code] for code in distinct(calls.name[around]).tolist())
 
 
 def _time_by_name(tree: CallTree) -> dict[str, int]:
@@ -293,8 +293,8 @@ class Around:
 
     def operator_of(self, places: Int64Array) -> Int64Array:
         """Outermost of the operators directly around calls; the call itself without any."""
-        distinct, which = np.unique(places, return_inverse=True)
-        found = distinct.copy()
+        asked, which = np.unique(places, return_inverse=True)
+        found = asked.copy()
         above = self._parent[found]
         while (climbs := self._is_operator[above]).any():
             found[climbs] = above[climbs]
@@ -303,8 +303,8 @@ class Around:
 
     def code_of(self, places: Int64Array) -> Int64Array:
         """Innermost annotation, module or line of the user's code around calls, -1 for none."""
-        distinct, which = np.unique(places, return_inverse=True)
-        found = self._parent[distinct]
+        asked, which = np.unique(places, return_inverse=True)
+        found = self._parent[asked]
         while (climbs := (found != NOBODY) & ~self._is_code[found]).any():
             found[climbs] = self._parent[found[climbs]]
         return np.asarray(found[which])

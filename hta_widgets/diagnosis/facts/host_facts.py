@@ -22,7 +22,7 @@ from hta_widgets.diagnosis.facts.gap_owners import GapOwners, Inside, gap_owners
 from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.kernels import KernelType
@@ -180,7 +180,7 @@ def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
 
 
 def _named(work: GpuWork, pattern: re.Pattern[str]) -> Mask:
-    codes = [code for code in np.unique(work.name).tolist() if pattern.search(work.names[code])]
+    codes = [code for code in distinct(work.name).tolist() if pattern.search(work.names[code])]
     return np.asarray(np.isin(work.name, codes) & (work.type == KernelType.MEMORY))
 
 
@@ -229,7 +229,7 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
     """Find out how a rank launches the analysed work of its device."""
     kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
     launch = work.launch[kernels]
-    calls_ns = rank.trace.events.duration_ns[np.unique(launch[launch >= 0])]
+    calls_ns = rank.trace.events.duration_ns[distinct(launch[launch >= 0])]
     return Launching(
         median_kernel_ns=_median(work.duration_ns[kernels]),
         median_launch_ns=_median(calls_ns),

@@ -15,6 +15,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -135,7 +136,7 @@ def _copies_to_pageable_memory(rank: Rank, calls: Calls) -> Mask:
     work, names = rank.gpu_work, rank.gpu_work.names
     codes = [
         code
-        for code in np.unique(work.name).tolist()
+        for code in distinct(work.name).tolist()
         if "Pageable" in names[code] and patterns.DEVICE_TO_HOST.search(names[code])
     ]
     launch = work.launch[np.isin(work.name, codes)]
@@ -146,8 +147,8 @@ def _copies_to_pageable_memory(rank: Rank, calls: Calls) -> Mask:
 
 def _of_launching_threads(rank: Rank, calls: Calls) -> Mask:
     """Calls of the threads that launch work, or that mark steps."""
-    launch = np.unique(rank.gpu_work.launch)
-    launching = np.unique(calls.thread_of(calls.places_of(launch[launch >= 0]))).tolist()
+    launch = distinct(rank.gpu_work.launch)
+    launching = distinct(calls.thread_of(calls.places_of(launch[launch >= 0]))).tolist()
     marks = rank.steps.rows
     events = rank.trace.events
     marking = set(zip(events.pid[marks].tolist(), events.tid[marks].tolist(), strict=True))

@@ -16,7 +16,7 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.limits import TrialLimits
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -47,7 +47,7 @@ def waits_for_events(rank: Rank) -> Int64Array:
 
 def flushes(work: GpuWork) -> list[int]:
     """Codes of the names that may empty the cache."""
-    codes = np.unique(work.name).tolist()
+    codes = distinct(work.name).tolist()
     return [code for code in codes if _FLUSHES.search(work.names[code])]
 
 

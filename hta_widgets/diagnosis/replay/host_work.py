@@ -18,6 +18,7 @@ from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.host_line import HostLine
 from hta_widgets.diagnosis.replay.operations import Operations
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -83,8 +84,8 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
     """Time of each of `HOST_WORK`, on the threads that launch work."""
     rank = operations.rank
     calls = calls_of(rank)
-    launching = np.unique(operations.call[operations.is_launched])
-    numbers = np.unique(calls.thread_of(calls.places_of(launching))).tolist()
+    launching = distinct(operations.call[operations.is_launched])
+    numbers = distinct(calls.thread_of(calls.places_of(launching))).tolist()
     on_line = np.zeros(calls.kind.size, dtype=np.bool_)
     for number in numbers:
         on_line[calls.threads[number].first : calls.threads[number].last] = True

@@ -24,7 +24,7 @@ from hta_widgets.diagnosis.replay.host_work import HOST_WORK, NEITHER
 from hta_widgets.diagnosis.replay.operations import NONE
 from hta_widgets.diagnosis.replay.starts import GAP_NS, LATENCY_NS
 from hta_widgets.grouping import counted_up
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Times, distinct_times
 from hta_widgets.trace.model.kernels import KernelType
 
 OPERATION_CLASSES: Final = {
@@ -100,7 +100,7 @@ class Pieces(NamedTuple):
         if not self.end_ns.size:
             return self
         inside = times[(times > self.start_ns[0]) & (times < self.end_ns[-1])]
-        ends = np.union1d(self.end_ns, inside)
+        ends = distinct_times(self.end_ns, inside)
         source = np.searchsorted(self.end_ns, ends)
         starts = np.concatenate((self.start_ns[:1], ends[:-1]))
         return Pieces(

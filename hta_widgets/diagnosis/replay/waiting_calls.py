@@ -23,7 +23,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.operations import NONE, Operations
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
@@ -134,10 +134,10 @@ class _Candidates:
         rank = operations.rank
         calls, events = calls_of(rank), rank.trace.events
         self.names = events.name.values
-        launching = np.unique(operations.call[operations.is_launched])
+        launching = distinct(operations.call[operations.is_launched])
         self.launches = launching
         places = calls.places_of(launching)
-        threads = np.unique(calls.thread_of(places))
+        threads = distinct(calls.thread_of(places))
         own_threads = np.zeros(calls.kind.size, dtype=np.bool_)
         for number in threads.tolist():
             own_threads[calls.threads[number].first : calls.threads[number].last] = True
@@ -350,7 +350,7 @@ class _Candidates:
                 usual_ns[rows] = np.percentile(after_ns[late], _USUAL_PERCENT)
         own_ns[self.kind == Wait.QUEUE] = self.usual_launch_ns
         least_ns = np.where(waited, after_ns, np.minimum(usual_ns, after_ns))
-        kept = np.unique(calls)  # of the others, nothing is known to have been waited for
+        kept = distinct(calls)  # of the others, nothing is known to have been waited for
         place = np.full(count, NONE)
         place[kept] = np.arange(kept.size)
         order = np.lexsort((found, place[calls]))

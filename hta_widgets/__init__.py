@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hta_widgets.diagnosis.finding import Finding
     from hta_widgets.diagnosis.limits import Limits
     from hta_widgets.diagnosis.rank_answers import replay
+    from hta_widgets.export.anonymise.copies import anonymise
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.trace.opening.open import open_trace
     from hta_widgets.trace.opening.rank_sample import RankSample
@@ -27,6 +28,7 @@ __all__ = [
     "TraceAnalysis",
     "TraceDiff",
     "__version__",
+    "anonymise",
     "diagnose",
     "doctor",
     "open_trace",
@@ -42,6 +44,7 @@ _WHERE = {
     "TraceAnalysis": "hta_widgets.trace_analysis",
     "TraceDiff": "hta_widgets.trace_diff",
     "__version__": "hta_widgets.version",
+    "anonymise": "hta_widgets.export.anonymise.copies",
     "diagnose": "hta_widgets.diagnosis.analysis",
     "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",

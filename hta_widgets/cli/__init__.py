@@ -1,4 +1,4 @@
-"""The command ``hta-widgets``: a sample job, your traces, why they are slow, reports, the cache."""
+"""The command ``hta-widgets``: a sample job, your traces, why they are slow, copies, the cache."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_comparison(commands)
     _add_baseline(commands)
     _add_report(commands)
+    _add_anonymise(commands)
     _add_cache(commands)
     _add_doctor(commands)
     return parser
@@ -254,6 +255,37 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     report_.set_defaults(run=_write_report)
 
 
+def _add_anonymise(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    anonymise = commands.add_parser(
+        "anonymise",
+        help="copy traces without private names, to share them",
+        description="Copy traces of the PyTorch profiler without private names. Times, shapes and "
+        "what everybody's traces have stay, so that analyses give the same numbers; all other "
+        "names become words, and all other arguments and metadata are left out.",
+        epilog="example: hta-widgets anonymise path/to/traces traces_to_share --keep vllm",
+    )
+    anonymise.add_argument("source", type=Path, metavar="IN", help="a trace, or a folder of them")
+    anonymise.add_argument(
+        "target", type=Path, metavar="OUT", help="where to write: a file, or a new folder"
+    )
+    anonymise.add_argument(
+        "--key",
+        help="secret that the words are made from: with the same key, a name gives the same word "
+        "in every copy (default: a random one for this copy)",
+    )
+    anonymise.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package or namespace whose names are public; may be repeated",
+    )
+    anonymise.add_argument(
+        "--keep-kernels", action="store_true", help="keep the names of all kernels"
+    )
+    anonymise.set_defaults(run=_write_anonymised)
+
+
 def _add_compare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--compare",
@@ -385,6 +417,19 @@ def _write_report(options: argparse.Namespace) -> int:
         compare=options.compare,
         compare_cycle=options.compare_cycle,
     )
+
+
+def _write_anonymised(options: argparse.Namespace) -> None:
+    from hta_widgets.export.anonymise.copies import anonymise  # noqa: PLC0415  # needs pandas
+
+    written = anonymise(
+        options.source,
+        options.target,
+        key=options.key,
+        keep=options.keep,
+        keep_kernels=options.keep_kernels,
+    )
+    sys.stdout.write("".join(f"wrote {printable(str(path))}\n" for path in written))
 
 
 def _print_cache(options: argparse.Namespace) -> None:

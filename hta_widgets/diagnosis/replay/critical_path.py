@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from hta_widgets.diagnosis.replay.pieces import CLASSES, OPERATION_CLASSES, Piec
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob
 from hta_widgets.diagnosis.replay.slack import CRITICAL_NS, Slack
 from hta_widgets.errors import UnknownStepError
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.quantities import percent
@@ -151,8 +152,10 @@ class CriticalPath:
                 "end_ns": parts.end_ns,
                 "class": np.array(CLASSES, dtype=object)[parts.of],
                 "rank": np.array(job.ranks, dtype=np.int64)[parts.rank],
-                "step": self._step,
-                "kernel": np.array([*names, ""], dtype=object)[_at(code, parts.operation)],
+                "step": np.array(self.between, dtype=np.int64)[self._step_place],
+                "kernel": pd.Series(  # names are shared: as Arrow texts, 400 k of them take 90 MB
+                    np.array([*names, ""], dtype=object)[_at(code, parts.operation)], dtype=object
+                ),
                 "row": _at(rows.operation, parts.operation),
                 "stream": _at(rows.stream, parts.operation),
                 "call": _at(rows.point, parts.point),
@@ -167,17 +170,27 @@ class CriticalPath:
         return _Rows.of(self.job)
 
     @property
-    def _step(self) -> Int64Array:
-        place = np.searchsorted(self.edges_ns[1:], self.parts.end_ns)
-        return np.array(self.between, dtype=np.int64)[place]
+    def _step_place(self) -> Int64Array:
+        return np.searchsorted(self.edges_ns[1:], self.parts.end_ns)
 
     def _share(self, ns: NDArray[np.int64]) -> dict[str, NDArray[np.number]]:
         return {"ns": ns, "percent": 100 * ns / max(self.length_ns, 1)}
 
     def _by(self, *columns: str) -> pd.DataFrame:
-        """Time of each value of some columns; of what the first holds, the longest first."""
-        found = self.pieces.groupby([*columns], sort=True)["ns"].sum().reset_index()
-        return found.assign(percent=100 * found["ns"] / max(self.length_ns, 1))
+        """Time of each value of some columns, in order of these."""
+        parts, job = self.parts, self.job
+        known: dict[str, tuple[Sequence[object], NDArray[np.integer[Any]]]] = {
+            "class": (CLASSES, parts.of),
+            "rank": (job.ranks, parts.rank),
+            "step": (self.between, self._step_place),
+        }
+        groups = grouped(*(known[name][1] for name in columns))
+        found: dict[str, Any] = {}
+        for name in columns:
+            values, place = known[name]
+            found[name] = [values[each] for each in place[groups.first].tolist()]
+        table = pd.DataFrame(found | self._share(groups.reduce(np.add, parts.length_ns)))
+        return table.sort_values([*columns], ignore_index=True)
 
     @cached_property
     def by_class(self) -> pd.DataFrame:

@@ -345,3 +345,15 @@ def test_real_traces(kineto_jobs: dict[str, Path]) -> None:
         if (whole.job.weights.gap[~whole.network.opens_stream] >= 0).all():
             most_ns = path.by_kernel["ns"] + len(path.parts.of)
             assert (path.by_kernel["together_ns"].fillna(0) <= most_ns).all(), name
+
+
+def test_times_of_classes_ranks_and_steps_are_those_of_the_pieces(simulated: Job) -> None:
+    path = replay(simulated).path
+    for table, columns in (
+        (path.by_class, ["class"]),
+        (path.by_rank, ["rank", "class"]),
+        (path.by_step, ["step", "class"]),
+    ):
+        expected = path.pieces.groupby(columns)["ns"].sum()
+        assert table.set_index(columns)["ns"].sort_index().to_dict() == expected.to_dict()
+        assert_allclose(table["percent"], 100 * table["ns"] / path.length_ns)

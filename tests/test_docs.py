@@ -70,6 +70,14 @@ def test_sources_that_a_page_names_are_there(page, sources):
     assert [name for name in named if not any(path.endswith(f"/{name}") for path in sources)] == []
 
 
+def test_the_site_lists_every_page():
+    """Stage `site` says so too, but later. Causes and analyses are listed by their folders."""
+    listed = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    lacking = [page for page in pages if not re.search(rf"(^|<){page}>?$", listed, re.MULTILINE)]
+    assert lacking == [], "name them in docs/index.md"
+
+
 @pytest.mark.parametrize("page", ANALYSES, ids=lambda page: page.stem)
 def test_an_analysis_has_the_same_name_everywhere(page):
     title = HEADING.findall(text_of(page))[0]

@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from hta_widgets.cli.doctor import doctor
     from hta_widgets.diagnosis.analysis import diagnose
     from hta_widgets.diagnosis.finding import Finding
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from hta_widgets.diagnosis.rank_answers import replay
     from hta_widgets.export.anonymise.copies import anonymise
     from hta_widgets.panels.dashboard import Dashboard
+    from hta_widgets.recording.profiler import profile
     from hta_widgets.trace.opening.open import open_trace
     from hta_widgets.trace.opening.rank_sample import RankSample
     from hta_widgets.trace_analysis import TraceAnalysis
@@ -32,6 +35,7 @@ __all__ = [
     "diagnose",
     "doctor",
     "open_trace",
+    "profile",
     "replay",
 ]
 
@@ -48,6 +52,7 @@ _WHERE = {
     "diagnose": "hta_widgets.diagnosis.analysis",
     "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",
+    "profile": "hta_widgets.recording.profiler",
     "replay": "hta_widgets.diagnosis.rank_answers",
 }
 """Imported when first used: processes that only load ranks do without widgets and figures."""
@@ -60,6 +65,11 @@ def __getattr__(name: str) -> object:
     value: object = getattr(import_module(_WHERE[name]), name)
     globals()[name] = value
     return value
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """``%load_ext hta_widgets`` adds ``%%gpu_profile``."""
+    import_module("hta_widgets.recording.magic").register(shell)
 
 
 def __dir__() -> list[str]:

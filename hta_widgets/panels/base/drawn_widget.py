@@ -18,11 +18,12 @@ from hta_widgets.panels.base.report.page import page
 from hta_widgets.panels.base.report.write import report_target, write_report
 from hta_widgets.panels.base.widget import Widget
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.live_profiler import LiveProfiler
 from hta_widgets.trace.opening.open import HasJob
 from hta_widgets.trace.remote.urls import PathLike, TraceSource
 
-Source: TypeAlias = Job | HasJob | TraceSource
-"""What a widget can open: a job, a `TraceAnalysis`, paths or URLs."""
+Source: TypeAlias = Job | HasJob | TraceSource | LiveProfiler
+"""What a widget can open: a job, a `TraceAnalysis`, paths or URLs, a profiler."""
 
 _PART_BYTES: Final = 20_000
 """Of the summary of each panel in the report of a dashboard."""

@@ -17,6 +17,7 @@ from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import fetch_remote
 from hta_widgets.trace.opening.find_captures import Captures, with_captures
 from hta_widgets.trace.opening.find_ranks import find_sources
+from hta_widgets.trace.opening.live_profiler import LiveProfiler, path_of_live
 from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.ranks.cycle import NEWEST, Cycle, cycle_notice, number_of_cycle
 from hta_widgets.trace.ranks.loader import inflated_size
@@ -40,7 +41,7 @@ class HasJob(Protocol):
 
 
 def open_trace(
-    source: TraceSource,
+    source: TraceSource | LiveProfiler,
     *,
     kernel_rules: Mapping[str, str | Sequence[str]] | KernelRules | None = None,
     include_last_profiler_step: bool = False,
@@ -54,7 +55,7 @@ def open_trace(
 
     Parameters
     ----------
-    source : path, list of paths, or mapping of rank to path
+    source : path, list of paths, mapping of rank to path, or torch.profiler.profile
         The format is recognised by content: PyTorch-profiler traces (``.json``, ``.json.gz``),
         Nsight Systems exports (``nsys export`` with ``--type sqlite`` or ``parquetdir``), output
         folders of the overlap recipe (``files.parquet``, ``type_*.parquet``) and folders of CUPTI
@@ -68,6 +69,9 @@ def open_trace(
         Nsight Systems export, each process with GPU work is a rank. `number_ranks` documents how
         other formats are numbered, and a notice names the rule that was used. Ranks given in a
         mapping are kept.
+
+        A profiler of PyTorch that has stopped writes its trace, which it can do once, into a
+        temporary folder that is removed when the process ends.
 
         Several files of a rank are cycles if one process recorded them, one after another:
         ``tensorboard_trace_handler`` writes one for each repetition of the schedule.
@@ -117,9 +121,12 @@ def open_trace(
         If a URL cannot be fetched.
     UnknownRankError
         If one of `ranks` does not exist.
+    ParameterError
+        If a profiler is still recording, or has saved its trace already.
     """
     wanted = NEWEST if cycle is None else index(cycle)
-    found = _find(source, progress=progress)
+    paths = path_of_live(source) if isinstance(source, LiveProfiler) else source
+    found = _find(paths, progress=progress)
     settings = _Settings(
         kernel_rules=KernelRules.from_user(kernel_rules),
         include_last_profiler_step=include_last_profiler_step,
@@ -144,12 +151,12 @@ def find_cycle(source: TraceSource, cycle: int | None = None) -> Cycle:
     return found.cycles[number_of_cycle(found.cycles, NEWEST if cycle is None else cycle)]
 
 
-def as_job(source: Job | HasJob | TraceSource, cycle: int | None = None) -> Job:
+def as_job(source: Job | HasJob | TraceSource | LiveProfiler, cycle: int | None = None) -> Job:
     """Return the job of an object that has one, or open the traces.
 
     Parameters
     ----------
-    source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
+    source : Job, TraceAnalysis, path, list of paths, mapping of rank to path, or profiler
     cycle : int, optional
         As in `open_trace`; by default that of the job.
     """

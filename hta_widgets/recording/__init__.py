@@ -1,0 +1,1 @@
+"""Record a trace with torch.profiler, and show it."""

@@ -1,0 +1,188 @@
+"""Record what runs in a block with torch.profiler, and show it below the cell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any, Final
+
+from hta_widgets.atomic_write import atomic_write
+from hta_widgets.errors import PackageError, ParameterError
+from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.panels.dashboard import Dashboard
+from hta_widgets.trace.opening.live_profiler import wrote
+from hta_widgets.trace.remote.urls import PathLike
+
+try:
+    from isal import igzip as gzip
+except ImportError:  # isal has no wheel for some platforms; the standard library is only slower
+    import gzip
+
+_TORCH: Final = "torch"
+_COMPRESSION_LEVEL: Final = 3
+_RANK_VARIABLES: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+
+
+@contextmanager
+def profile(
+    folder: PathLike = "traces",
+    *,
+    wait: int = 0,
+    warmup: int = 0,
+    active: int | None = None,
+    shapes: bool = True,
+    memory: bool = False,
+    stacks: bool = False,
+    show: bool | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Iterator[Any]:
+    """Record a block with ``torch.profiler``, and show its `Dashboard` in a notebook.
+
+    Each process writes ``rank-<its rank>.json.gz`` into the folder, in place of an earlier one, so
+    the folder is a job of all ranks. Where the block raises, what was recorded is written.
+
+    Parameters
+    ----------
+    folder : path
+        Is made if it is not there; one that all nodes see.
+    wait, warmup : int
+        Steps before the recording, and of these, those in which the profiler runs already.
+    active : int, optional
+        Steps that are recorded after these; all up to the end of the block by default.
+    shapes, memory, stacks : bool
+        Record shapes of inputs; allocations; the Python functions that call, which slows the host.
+    show : bool, optional
+        Show a dashboard of what this process recorded; by default in a notebook, on rank 0.
+    **options
+        Others of ``torch.profiler.profile``, such as ``activities``.
+
+    Yields
+    ------
+    torch.profiler.profile
+        Call its ``step()`` at the end of each step.
+
+    Raises
+    ------
+    PackageError
+        If PyTorch is not installed.
+    ParameterError
+        If the numbers of steps are no schedule, or PyTorch has no such option.
+    WriteError
+        If the system refuses to write.
+
+    Examples
+    --------
+    ::
+
+        with hta_widgets.profile(active=5, warmup=2) as profiler:
+            for batch in loader:
+                train_step(batch)
+                profiler.step()
+    """
+    torch_profiler = _torch_profiler()
+    schedule = _schedule(torch_profiler.ProfilerAction, wait, warmup, active)
+    written: list[Path] = []
+
+    def save(profiler: Any) -> None:  # noqa: ANN401
+        written.append(_write(profiler, Path(folder).expanduser()))
+
+    try:
+        profiler = torch_profiler.profile(
+            schedule=schedule,
+            on_trace_ready=save,
+            record_shapes=shapes,
+            profile_memory=memory,
+            with_stack=stacks,
+            **options,
+        )
+    except TypeError as error:
+        msg = f"torch.profiler.profile does not take these options: {error}"
+        raise ParameterError(msg) from error
+    with profiler:
+        yield profiler
+    if not written:
+        warnings.warn(
+            f"nothing was recorded: the block ended before the first {wait + warmup} steps (wait "
+            "and warmup) were over; call step() after each, or leave wait and warmup out",
+            stacklevel=3,
+        )
+    elif _is_shown() if show is None else show:
+        _display(Dashboard(written[-1]))
+
+
+def _torch_profiler() -> ModuleType:
+    try:
+        return import_module("torch.profiler")
+    except ImportError as error:
+        raise PackageError.from_import(_TORCH, error) from error
+
+
+def _schedule(
+    actions: Any,  # noqa: ANN401
+    wait: int,
+    warmup: int,
+    active: int | None,
+) -> Callable[[int], Any]:
+    """What the profiler does in each step; one cycle, so that a rank has one file."""
+    if wait < 0 or warmup < 0 or (active is not None and active < 1):
+        msg = (
+            f"wait and warmup must be 0 or more steps, and active 1 or more, or None for all; got "
+            f"wait={wait}, warmup={warmup}, active={active}"
+        )
+        raise ParameterError(msg)
+    begin = wait + warmup
+    last = None if active is None else begin + active - 1
+
+    def action(step: int) -> Any:  # noqa: ANN401
+        if step < wait or (last is not None and step > last):
+            return actions.NONE
+        if step < begin:
+            return actions.WARMUP
+        return actions.RECORD_AND_SAVE if step == last else actions.RECORD
+
+    return action
+
+
+def _write(profiler: Any, folder: Path) -> Path:  # noqa: ANN401
+    """Write the trace of this process, gzipped; it appears whole or not at all."""
+    target = folder / f"rank-{_rank()}.json.gz"
+    with write_errors(target):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory() as temporary, atomic_write(target) as partial:
+            plain = Path(temporary, "trace.json")
+            profiler.export_chrome_trace(str(plain))
+            with (
+                plain.open("rb") as text,
+                gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL) as out,
+            ):
+                shutil.copyfileobj(text, out)
+    wrote(profiler, target)
+    return target
+
+
+def _rank() -> int:
+    """Rank of this process, as PyTorch or whoever started it says; 0 if nobody does."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    stated = (os.environ.get(name, "") for name in _RANK_VARIABLES)
+    return next((int(each) for each in stated if each.isdecimal()), 0)
+
+
+def _is_shown() -> bool:
+    """Whether this is rank 0 in the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None) is not None and _rank() == 0
+
+
+def _display(widget: Dashboard) -> None:
+    import_module("IPython.display").display(widget)

@@ -1,0 +1,259 @@
+"""Record a block or a cell, and open a live profiler; without PyTorch, by one that imitates it."""
+
+from __future__ import annotations
+
+import enum
+import gzip
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import hta_widgets
+from hta_widgets import Dashboard, open_trace
+from hta_widgets.errors import PackageError, ParameterError, WriteError
+from hta_widgets.recording import profiler as recording
+from hta_widgets.sample import write_sample
+
+
+class Action(enum.Enum):
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+class FakeProfiler:
+    """Does what ``torch.profiler.profile`` does with steps and files; it writes a sample."""
+
+    trace = b""
+
+    def __init__(self, *, schedule, on_trace_ready, record_shapes, profile_memory, with_stack):
+        self.options = (record_shapes, profile_memory, with_stack)
+        self.schedule, self.ready, self.number = schedule, on_trace_ready, 0
+        self.actions = []
+        self.profiler = SimpleNamespace(kineto_results=None)
+        self.is_saved = False
+
+    def __enter__(self):
+        self.actions.append(self.schedule(0))
+        return self
+
+    def step(self):
+        if self.actions[-1] is Action.RECORD_AND_SAVE:
+            self.finish()
+        self.number += 1
+        self.actions.append(self.schedule(self.number))
+
+    def __exit__(self, *_):
+        if self.actions[-1] in (Action.RECORD, Action.RECORD_AND_SAVE):
+            self.finish()
+
+    def finish(self):
+        self.profiler.kineto_results, self.is_saved = object(), False
+        self.ready(self)
+
+    def export_chrome_trace(self, path):
+        if self.profiler.kineto_results is None:
+            raise AssertionError
+        if self.is_saved:
+            raise RuntimeError
+        self.is_saved = True
+        Path(path).write_bytes(self.trace)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder, ranks=1, steps=3, events=3000)
+    return gzip.decompress(next(folder.iterdir()).read_bytes())
+
+
+@pytest.fixture(autouse=True)
+def fake_torch(trace, monkeypatch, tmp_path):
+    module = ModuleType("torch.profiler")
+    module.profile, module.ProfilerAction = FakeProfiler, Action
+    monkeypatch.setattr(FakeProfiler, "trace", trace)
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    monkeypatch.setitem(sys.modules, "torch.profiler", module)
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    found = []
+    monkeypatch.setattr(recording, "_display", found.append)
+    return found
+
+
+def test_a_block_is_recorded_and_opens(shown, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    with hta_widgets.profile(memory=True) as profiler:
+        for _ in range(4):
+            profiler.step()
+    assert profiler.options == (True, True, False)
+    assert [path.name for path in Path("traces").iterdir()] == ["rank-3.json.gz"]
+    job = open_trace(profiler, progress=False)
+    assert job.sources[0].path == Path("traces/rank-3.json.gz").absolute().relative_to(Path.cwd())
+    assert job.rank(0).steps.distinct == open_trace("traces", progress=False).rank(0).steps.distinct
+    assert shown == []
+
+
+def test_the_dashboard_is_shown_in_a_notebook_on_rank_0(shown, monkeypatch):
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    with hta_widgets.profile():
+        pass
+    with hta_widgets.profile(show=False):
+        pass
+    monkeypatch.setenv("RANK", "1")
+    with hta_widgets.profile():
+        pass
+    assert [isinstance(each, Dashboard) for each in shown] == [True]
+    shown[0].close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "actions"),
+    [
+        ({}, "RRRRR"),
+        ({"wait": 1, "warmup": 2}, "NWWRR"),
+        ({"wait": 1, "warmup": 1, "active": 2}, "NWRSN"),
+        ({"active": 1}, "SNNNN"),
+    ],
+)
+def test_the_schedule_is_one_cycle(steps, actions):
+    letters = {
+        "N": Action.NONE,
+        "W": Action.WARMUP,
+        "R": Action.RECORD,
+        "S": Action.RECORD_AND_SAVE,
+    }
+    with hta_widgets.profile(**steps) as profiler:
+        for _ in range(4):
+            profiler.step()
+    assert profiler.actions == [letters[each] for each in actions]
+
+
+def test_what_ends_before_the_recording_is_said():
+    with (
+        pytest.warns(UserWarning, match="before the first 5 steps"),
+        hta_widgets.profile(wait=3, warmup=2) as profiler,
+    ):
+        profiler.step()
+    assert not Path("traces").exists()
+
+
+def test_a_block_that_raises_is_written_and_raises(shown):
+    with pytest.raises(ZeroDivisionError), hta_widgets.profile(show=True):
+        raise ZeroDivisionError
+    assert Path("traces/rank-0.json.gz").is_file()
+    assert shown == []
+
+
+def test_the_rank_is_that_of_the_process_group(monkeypatch):
+    group = ModuleType("torch.distributed")
+    group.is_available = group.is_initialized = lambda: True
+    group.get_rank = lambda: 7
+    monkeypatch.setitem(sys.modules, "torch.distributed", group)
+    with hta_widgets.profile("out"):
+        pass
+    assert Path("out/rank-7.json.gz").is_file()
+
+
+def test_errors_say_what_to_do(monkeypatch):
+    for steps in ({"wait": -1}, {"active": 0}):
+        with pytest.raises(ParameterError, match="0 or more steps"), hta_widgets.profile(**steps):
+            pass
+    with pytest.raises(ParameterError, match="unexpected"), hta_widgets.profile(with_everything=1):
+        pass
+    Path("file").touch()
+    with pytest.raises(WriteError, match="cannot be written"), hta_widgets.profile("file"):
+        pass
+    monkeypatch.setitem(sys.modules, "torch.profiler", None)
+    with pytest.raises(PackageError, match="pip install 'torch'"), hta_widgets.profile():
+        pass
+
+
+def test_a_live_profiler_opens_and_writes_once():
+    profiler = FakeProfiler(
+        schedule=lambda _: Action.RECORD,
+        on_trace_ready=lambda _: None,
+        record_shapes=False,
+        profile_memory=False,
+        with_stack=False,
+    )
+    with pytest.raises(ParameterError, match="still recording"):
+        open_trace(profiler)
+    with profiler:
+        pass
+    first, again = (open_trace(profiler, progress=False).sources[0].path for _ in range(2))
+    assert first == again
+    assert first.is_file()
+    with profiler:
+        pass
+    board = Dashboard(profiler)
+    assert board.job.sources[0].path != first
+    board.close()
+    profiler.finish()
+    profiler.export_chrome_trace("mine.json")
+    with pytest.raises(ParameterError, match="open what it has saved by its path"):
+        open_trace(profiler)
+
+
+@pytest.fixture
+def shell():
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "hta_widgets")
+    return made
+
+
+def test_the_magic_records_a_cell(shell, shown, monkeypatch):
+    monkeypatch.setattr(recording, "_is_shown", lambda: True)
+    shell.user_ns["profiler"] = "mine"
+    shell.run_cell_magic(
+        "gpu_profile", "--folder out --active 2 --stacks", "profiler.step(); x = 1"
+    )
+    assert shell.user_ns["x"] == 1
+    assert shell.user_ns["profiler"] == "mine"
+    assert Path("out/rank-0.json.gz").is_file()
+    assert len(shown) == 1
+    shown[0].close()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--steps 3", "unrecognized arguments"),
+        ("--folder 'x", "No closing quotation"),
+        ("--active 0", "active 1 or more"),
+    ],
+)
+def test_the_magic_says_what_is_wrong(line, words, shell, capsys):
+    shell.run_cell(f"%%gpu_profile {line}\npass")
+    said = capsys.readouterr()
+    assert words in said.out + said.err
+    assert not Path("traces").exists()
+
+
+def test_a_cell_that_fails_shows_its_own_error_only(shell, shown, capsys):
+    shell.run_cell("%%gpu_profile\n1 / 0")
+    assert capsys.readouterr().out.count("ZeroDivisionError") == 2  # as IPython shows it elsewhere
+    assert "profiler" not in shell.user_ns
+    assert shown == []
+
+
+def test_pytorch_itself(monkeypatch, tmp_path):
+    monkeypatch.undo()
+    torch = pytest.importorskip("torch")
+    with hta_widgets.profile(tmp_path, active=4) as profiler:
+        for _ in range(5):
+            torch.ones(4, 4) @ torch.ones(4, 4)
+            profiler.step()
+    job = open_trace(profiler, progress=False)
+    assert job.rank(0).steps.distinct == (0, 1, 2, 3)

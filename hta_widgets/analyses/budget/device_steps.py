@@ -58,5 +58,5 @@ def device_steps(rank: Rank, split: RankSplit) -> DeviceSteps | None:
         edges=edges,
         work=work,
         busy=Partition.of(work, split),
-        gaps=host_gaps(rank, device, int(edges[0]), int(edges[-1])),
+        gaps=rank.remember(host_gaps, device, int(edges[0]), int(edges[-1])),
     )

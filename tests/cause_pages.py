@@ -15,6 +15,8 @@ from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
+from tests.kineto_text import write
+from tests.server_loops import DECODE, Loop
 from tests.simulator import write_job
 from tests.simulator.plan import Layout
 
@@ -27,6 +29,9 @@ NOT_TOLD = "not told"
 NUMBERS = re.compile(rf"\| ([\d.]+) ms \| ([\d.]+) ms \| (?:([\d.]+) ms|{NOT_TOLD}) \|")
 LAYOUTS: dict[str, Layout] = {"slow_link": "pipeline"}
 """Layouts of simulated jobs, other than the usual one: a ring of all ranks has no other link."""
+
+LOOP_OF_A_SERVER = "step_gap"
+"""The cause that no training job has."""
 
 SHELL = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:python|nvidia-smi|amd-smi|ibstat|py-spy|vllm serve|hta-widgets) "
@@ -82,9 +87,15 @@ def with_measurement(page: str, cause: Cause, measured: Measured) -> str:
     """The page with what a simulated job takes, in place of what it has."""
     numbers = " | ".join(f"{each:.2f} ms" if each else NOT_TOLD for each in measured)
     layout = f" --layout {LAYOUTS[cause.name]}" if cause.name in LAYOUTS else ""
-    text = f"""
+    jobs = f"""\
 A simulated job on four GPUs and its twin with the same seed
-(`python -m tests.simulator {cause.name}{layout}`, and with `--healthy`). Its mean step:
+(`python -m tests.simulator {cause.name}{layout}`, and with `--healthy`). Its mean step:"""
+    if cause.name == LOOP_OF_A_SERVER:
+        jobs = """\
+A loop of an inference server that schedules after each step, and the same one step ahead of its GPU
+(`tests/server_loops.py`). The mean step:"""
+    text = f"""
+{jobs}
 
 | before | after | the diagnosis of the first prices the cause at |
 |---:|---:|---:|
@@ -97,10 +108,19 @@ def measured(cause: Cause) -> Measured:
     """Write the jobs and diagnose them."""
     with TemporaryDirectory() as folder:
         sick, healthy = (Path(folder, name) for name in ("before", "after"))
+        if cause.name == LOOP_OF_A_SERVER:
+            for path, ahead in ((sick, False), (healthy, True)):
+                events = Loop(host_us=800, kernels=40, ahead=ahead).record([DECODE] * 24)
+                write(path, events)
+            return _diagnosed(sick, healthy, cause)
         layout = LAYOUTS.get(cause.name)
         write_job(sick, cause.name, layout=layout)
         write_job(healthy, cause.name, layout=layout, healthy=True)
-        before, after = (diagnose(open_trace(each, progress=False)) for each in (sick, healthy))
+        return _diagnosed(sick, healthy, cause)
+
+
+def _diagnosed(sick: Path, healthy: Path, cause: Cause) -> Measured:
+    before, after = (diagnose(open_trace(each, progress=False)) for each in (sick, healthy))
     price_ms = next(each.recoverable_ms for each in before if each.cause == cause.name)
     return Measured(before.step_ns / 1e6, after.step_ns / 1e6, price_ms)
 

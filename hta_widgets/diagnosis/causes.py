@@ -32,6 +32,7 @@ from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.slow_link import slow_link
 from hta_widgets.diagnosis.rules.slow_shape import slow_shape
 from hta_widgets.diagnosis.rules.stage_imbalance import stage_imbalance
+from hta_widgets.diagnosis.rules.step_gap import step_gap
 from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.workload_imbalance import workload_imbalance
@@ -45,6 +46,7 @@ OTHER_CAUSES: Final = (
     input_starvation,
     allocator_retries,
     profiler_overhead,
+    step_gap,
     launch_bound,
     host_pause,
     blocking_sync,

@@ -31,6 +31,7 @@ class _Kind(NamedTuple):
 _KINDS: Final = (
     _Kind(("gap_loader",), "while the host loads data"),
     _Kind(("gap_init", "gap_alloc"), "while the host initialises or allocates"),
+    _Kind(("gap_step",), "while a server's host prepares the next step"),
     _Kind(("gap_pause",), "while the host launches nothing"),
     _Kind(("gap_op", "gap_sync"), "while the host launches too slowly"),
     _Kind(("gap_profiler",), "while the profiler works"),

@@ -35,6 +35,7 @@ _LIKE: Final[Mapping[str, str]] = {
     "compiling": "late_launching",
     "allocating": "late_launching",
     "initialising": "late_launching",
+    "scheduling": "late_launching",
     "pausing": "late_launching",
     "return of a wait": "late_synchronising",
     "loading": "data_loading",

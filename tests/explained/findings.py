@@ -89,6 +89,14 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
     return texts | inside(found) | cost_of(found, whole)
 
 
+def between_steps(found: Finding, whole: Diagnosis) -> Texts:
+    parts = [found.evidence[f"{name}_ms"] for name in ("scheduling", "preparing")]
+    texts = [duration(each * NS_PER_MS) for each in (sum(parts), *parts)]
+    return dict(zip(("gap", "before", "preparing"), texts, strict=True)) | (
+        inside(found) | cost_of(found, whole)
+    )
+
+
 def loading(found: Finding, whole: Diagnosis) -> Texts:
     longest_ms = found.evidence["longest_wait_ms"]
     assert longest_ms == found.evidence["steps"]["idle_ms"].max()
@@ -276,6 +284,13 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"[[, between <from> and <to>]][[, before <before>]]{INSIDE}[[, most in <_owner>]]"
             f"[[; the trace does not show why]]{COST}",
             pausing,
+        )
+    ],
+    "step_gap": [
+        Form(
+            "Between[[ <_phase>]] steps, the GPU[[ on <_ranks>]] waits <gap> of <_period> for the "
+            f"host: <before> before the step begins, <preparing> to prepare it{INSIDE}{COST}",
+            between_steps,
         )
     ],
     "input_starvation": [

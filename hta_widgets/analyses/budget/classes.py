@@ -31,7 +31,7 @@ BUDGET: Final = (
     BudgetClass(
         "late_launching",
         "CPU-bound: launch",
-        ("gap_op_ns", "gap_pause_ns", "gap_alloc_ns", "gap_init_ns"),
+        ("gap_op_ns", "gap_step_ns", "gap_pause_ns", "gap_alloc_ns", "gap_init_ns"),
     ),
     BudgetClass("late_synchronising", "sync stall", ("gap_sync_ns",)),
     BudgetClass("data_loading", "data loading", ("gap_loader_ns",)),

@@ -34,10 +34,12 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
 from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
+from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.rank import Rank
 
 _TELLING = KindSet((Kind.CPU_OP, Kind.PYTHON))
@@ -47,6 +49,7 @@ HOST_GAPS: Final = (
     "gap_loader",
     "gap_alloc",
     "gap_init",
+    "gap_step",
     "gap_pause",
     "gap_sync",
     "gap_op",
@@ -84,6 +87,18 @@ that the host prepares it."""
 
 OPERATORS_PER_LAUNCH: Final = 0.2
 """With fewer operators and frames, nothing can be told from what is not recorded."""
+
+_BETWEEN_STEPS: Final = [GAP[name] for name in ("gap_pause", "gap_sync", "gap_op", "gap_depend")]
+"""Between two steps of a server these are all the same: the loop of the engine takes so long."""
+
+FEWEST_SERVER_STEPS: Final = 3
+"""With fewer steps, one of which is the first, nothing is known of what lies between them."""
+
+NO_REQUESTS: Final = 10
+"""In so many times the usual gap between two steps, a server may have had no requests."""
+
+WAITS_FOR_REQUESTS: Final = 0.8
+"""It had none if its loop waits for requests in this part of the gap."""
 
 _REFILLING: Final = (GAP["gap_sync"], GAP["gap_op"])
 
@@ -237,7 +252,7 @@ class _Division:
         prepares = is_open & self._is_inside(loading_calls(self.rank))
         kind[prepares] = GAP["gap_loader"]
         is_open &= ~prepares
-        self._divide_stretches(kind, is_open)
+        waits = self._divide_stretches(kind, is_open)
         self._divide_launches(kind, is_open)
         kind[(kind == GAP["gap_sync"]) & ~self._has_drained()] = GAP["gap_op"]
         kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.segments.gap]] = GAP["gap_depend"]
@@ -250,6 +265,11 @@ class _Division:
             unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
             kind[unattributed] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
+        between = self.between_steps[self.segments.gap] & decides & np.isin(kind, _BETWEEN_STEPS)
+        between &= ~waits
+        kind[between] = GAP["gap_step"]
+        unattributed &= ~between
+        kind[self.has_no_requests[self.segments.gap]] = GAP["gap_depend"]
         until_ns = code_loading(self.rank).covered_until
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
@@ -259,8 +279,14 @@ class _Division:
             self.segments, kind.astype(np.int8), starts_short, loads_ns, refills, unattributed
         )
 
-    def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> None:
-        """Divide the time in which the host launches nothing, if it is long."""
+    def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> Mask:
+        """Divide the time in which the host launches nothing, if it is long.
+
+        Returns
+        -------
+        ndarray of bool
+            Segments in calls that block for long, which are none of it.
+        """
         gap, length_ns = self.segments.gap, self.segments.length_ns()
         inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
         inside &= self.segments.end_ns <= self.launch_ns[gap]
@@ -281,6 +307,7 @@ class _Division:
         ]
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
+        return waits
 
     def _divide_launches(self, kind: Int64Array, is_open: Mask) -> None:
         """Say what launch calls do for so long: load code, if no such kernel ran before."""
@@ -370,6 +397,40 @@ class _Division:
         usual_ns = min(float(np.median(latency_ns[late])), LAUNCH_NS)
         known = self.decided & is_kernel & ~self.is_late
         return np.asarray(known & (latency_ns <= PROMPT * usual_ns))
+
+    @cached_property
+    def between_steps(self) -> Mask:
+        """Intervals that begin with a step of a server, unless a call in its span drains the GPU.
+
+        The first step of a recording waits for what came before it.
+        """
+        server, events = self.rank.server_steps, self.rank.trace.events
+        edges = window_of(self.rank).step_edges(self.rank, self.device)[1:-1]
+        if len(server) < FEWEST_SERVER_STEPS or trains(events):
+            return np.zeros(self.gaps.device.size, dtype=np.bool_)
+        place = np.searchsorted(server.span_ns, self.launch_ns, side="right") - 1
+        begin_ns = np.append(server.span_ns, 0)[place]
+        drained_ns = np.append(self.calls.start_ns, 0)[self.drain]
+        drains = (self.drain != NO_CALL) & (drained_ns >= begin_ns)
+        return np.asarray(self.is_late & np.isin(self.gaps.start_ns, edges) & ~drains)
+
+    @cached_property
+    def has_no_requests(self) -> Mask:
+        """Intervals between steps in which the loop of a server waits for requests."""
+        between = np.flatnonzero(self.between_steps)
+        found = np.zeros(self.gaps.device.size, dtype=np.bool_)
+        places = np.flatnonzero(self.calls.named(patterns.REQUESTS.search))
+        if not (between.size and places.size):
+            return found
+        start_ns, end_ns = self.gaps.start_ns[between], self.launch_ns[between]
+        length_ns = end_ns - start_ns
+        waiting = Intervals.union(
+            self.calls.start_ns[places], self.calls.forest.cut_end_ns[places]
+        ).covered_until
+        waiting_ns = waiting(end_ns) - waiting(start_ns)
+        is_long = length_ns > NO_REQUESTS * np.median(length_ns)
+        found[between] = is_long & (waiting_ns >= WAITS_FOR_REQUESTS * length_ns)
+        return found
 
     @cached_property
     def next_row(self) -> Int64Array:

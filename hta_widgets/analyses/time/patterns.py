@@ -67,6 +67,9 @@ DEVICE_TO_HOST: Final = re.compile(r"DtoH|DeviceToHost")
 CAPTURING: Final = re.compile(r"Stream(Begin|End)Capture|GraphInstantiate")
 """Calls around which launches are recorded into a graph, and nothing runs."""
 
+REQUESTS: Final = re.compile(r"recv_requests|\bzmq\b|epoll|\bselect\.|queue\.py\S* get")
+"""Calls in which the loop of a server waits for requests."""
+
 GRAPH_LAUNCH: Final = re.compile(r"GraphLaunch")
 BACKWARD_WAIT: Final = re.compile(r"run_backward|^## backward ##")
 """Calls in which a thread waits while the autograd threads run the backward pass."""

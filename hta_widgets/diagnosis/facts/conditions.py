@@ -28,6 +28,7 @@ class Condition(Enum):
     SERVER = "server"
     VLLM = "vLLM"
     SGLANG = "SGLang"
+    TENSORRT_LLM = "TensorRT-LLM"
     AMD = "AMD GPU"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
@@ -121,7 +122,7 @@ OF_OWNERS: Final = {
 """What the names of the calls say that the time of a finding belongs to."""
 
 
-_SERVERS: Final = {Condition.VLLM, Condition.SGLANG}
+_SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
 _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 
 
@@ -133,7 +134,9 @@ def conditions_of(rank: Rank) -> frozenset[Condition]:
         found.add(Condition.STACKS)
     if may_record(rank):
         found.add(Condition.MEMORY)
-    if found & _SERVERS and Condition.TRAINING not in found:
+    engines = {span.engine for span in rank.server_steps.spans}
+    found |= {each for each in _SERVERS if each.value in engines}
+    if (engines or found & _SERVERS) and Condition.TRAINING not in found:
         found.add(Condition.SERVER)
     if found >= _LOADERS:
         found -= _LOADERS  # which of them is slow, the names around a finding tell

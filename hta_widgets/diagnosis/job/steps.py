@@ -22,6 +22,7 @@ BUSY: Final = ("compute", "memory", "transfer", "transfer_p2p")
 be nothing but waiting."""
 
 OWN: Final = (*BUSY, *HOST_GAPS)
+_STALLS: Final = ("gap_step", "gap_pause", "gap_alloc", "gap_init")
 """Time that a rank needs itself; in the rest of a step it waits for others."""
 
 
@@ -132,7 +133,7 @@ class Steps:
         many kernels after a single wait, and that is not the price of the wait. If the host needs
         still longer, so many short kernels are launched that starting them counts, too.
         """
-        stalls = self["gap_pause"] + self["gap_alloc"] + self["gap_init"]
+        stalls = sum(self[name] for name in _STALLS)
         busy = sum(self[name] for name in BUSY)
         behind = np.clip(self["host"] - stalls - busy, 0, self.late_launching)
         waits = self["gap_sync"] >= LEAST_WAITING * self.late_launching
@@ -153,7 +154,7 @@ class Steps:
     @cached_property
     def host_behind(self) -> Matrix:
         """How much longer each host needs than its GPU, at least the time of late launches."""
-        stalls = self["gap_pause"] + self["gap_alloc"] + self["gap_init"]
+        stalls = sum(self[name] for name in _STALLS)
         busy = sum(self[name] for name in BUSY)
         return np.maximum(self["gap_op"], self["host"] - stalls - busy)
 

@@ -23,7 +23,10 @@ from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
-HOST_WORK: Final = ("profiler", "loading", "allocating", "initialising", "compiling", "pausing")
+HOST_WORK: Final = (
+    *("profiler", "loading", "allocating", "initialising", "compiling"),
+    *("scheduling", "pausing"),
+)
 """What a host does beside launching."""
 
 NEITHER: Final = len(HOST_WORK)
@@ -67,7 +70,7 @@ def host_work(
     until_ns[line.is_origin] = line.time_ns[line.is_origin]
     from_ns = until_ns - own_ns
     found[NEITHER] = np.clip(first_ns - from_ns, 0, own_ns)
-    covered, pausing = Intervals.union([], []), _pausing(gaps)
+    covered, pausing = Intervals.union([], []), _scheduling(gaps) | _pausing(gaps)
     for place, intervals in enumerate(_intervals(operations, gaps)):
         grown = covered | intervals.clip(first_ns, int(edges[-1]))
         both = grown.covered_until(until_ns) - grown.covered_until(from_ns)
@@ -106,8 +109,15 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
         inside(calls.named(patterns.ALLOCATING.search) & of_device),
         inside(calls.named(patterns.INITIALISING.search) & of_device) | idle("gap_init"),
         inside(calls.named(patterns.COMPILING.search)),
+        _scheduling(gaps),
         _pausing(gaps),
     ]
+
+
+def _scheduling(gaps: HostGaps) -> Intervals:
+    """Idle time between two steps of a server, in which its loop prepares the next one."""
+    segments = gaps.of_kind("gap_step")
+    return Intervals.union(segments.start_ns, segments.end_ns)
 
 
 def _pausing(gaps: HostGaps) -> Intervals:

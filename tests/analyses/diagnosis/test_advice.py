@@ -231,6 +231,12 @@ FIRST = {
     "expert_imbalance": [((C.TRAINING,), "Balance what the experts"), ((), "Limit what one")],
     "stage_imbalance": [((), "Move layers")],
     "pipeline_bubble": [((), "Split the batch")],
+    "step_gap": [
+        ((), "Prepare and launch the next step"),
+        ((C.VLLM, C.SERVER), "Let vLLM schedule"),
+        ((C.SGLANG, C.SERVER), "Let SGLang overlap"),
+        ((C.TENSORRT_LLM, C.SERVER), "Let TensorRT-LLM overlap"),
+    ],
     "missing_rank": [((), "Collect the traces")],
 }
 """What comes first under some conditions."""

@@ -1,0 +1,161 @@
+"""Loops of inference servers that leave the GPU idle between two steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets import diagnose, open_trace
+from hta_widgets.analyses.server_steps import server_steps
+from tests.analyses.diagnosis.thresholds import Case, cases, least_price
+from tests.kineto_text import call, host, kernel, write
+from tests.server_loops import DECODE, Loop, sglang, vllm
+
+EIGHT = [DECODE] * 8
+REQUESTS = "zmq/sugar/socket.py(120): recv_multipart"
+
+
+def diagnosed(folder, loop, plan=EIGHT, extra=()):
+    events = [*loop.record(plan), *extra]
+    return diagnose(open_trace(write(folder / "rank-0.json", events), progress=False))
+
+
+def gap(made):
+    return next((each for each in made if each.cause == "step_gap"), None)
+
+
+def test_the_gap_and_its_parts(tmp_path):
+    made = diagnosed(tmp_path, Loop(host_us=800))
+    found = gap(made)
+    assert found.evidence["scheduling_ms"] == pytest.approx(0.8)
+    assert found.evidence["preparing_ms"] == pytest.approx(0.04)
+    assert found.sentence.startswith(
+        "Between decode steps, the GPU waits 840 µs of 2.87 ms for the host: 800 µs before the "
+        "step begins, 40 µs to prepare it"
+    )
+    # of seven analysed steps, the first has no gap before it
+    assert found.recoverable_ms == pytest.approx(6 / 7 * 0.84, rel=0.05)
+    assert [each.cause for each in made] == ["step_gap"]
+    table = server_steps(open_trace(tmp_path / "rank-0.json", progress=False)).steps
+    late_ns = (table["scheduling_ns"] + table["preparing_ns"]).iloc[1:]
+    assert found.evidence["steps"]["idle_ms"].sum() == pytest.approx(late_ns.sum() / 1e6, rel=0.02)
+
+
+@pytest.mark.parametrize("name", [vllm, sglang])
+def test_what_the_engine_can_do(tmp_path, name):
+    found = gap(diagnosed(tmp_path, Loop(host_us=800, name=name)))
+    engine = {vllm: "Let vLLM schedule", sglang: "Let SGLang overlap"}[name]
+    assert found.advice[0].do.startswith(engine)
+
+
+def test_what_runs_in_the_gap_is_named(tmp_path):
+    loop = Loop(host_us=800)
+    starts = [each["ts"] for each in loop.record(EIGHT) if each["name"] == vllm(DECODE)]
+    frame = "vllm/v1/engine/detokenizer.py(95): update"
+    extra = [host(ts - 790, 780, frame, cat="python_function") for ts in starts[1:]]
+    found = gap(diagnosed(tmp_path, loop, extra=extra))
+    assert "91.2 % of this time inside …/v1/engine/detokenizer.py(95): update" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("loop", "plan"),
+    [
+        (Loop(host_us=800, ahead=True), EIGHT),
+        (Loop(host_us=20), EIGHT),
+        # two steps are no loop
+        (Loop(host_us=800), [DECODE] * 3),
+    ],
+    ids=["one step ahead", "fast host", "two steps"],
+)
+def test_silent(tmp_path, loop, plan):
+    assert gap(diagnosed(tmp_path, loop, plan)) is None
+
+
+def test_a_training_that_is_called_like_a_server_is_none(tmp_path):
+    extra = [host(1, 5, "Optimizer.step#AdamW.step", cat="user_annotation")]
+    assert gap(diagnosed(tmp_path, Loop(host_us=800), extra=extra)) is None
+
+
+def test_a_call_that_drains_the_gpu_in_the_span_is_a_sync_stall(tmp_path):
+    """As the copy with which SGLang fills the inputs of its graphs: 1 ms is lost after it."""
+    events = []
+    for number in range(8):
+        at = 3_000.0 * number
+        events += [
+            host(at, 2_900, sglang(DECODE), cat="user_annotation"),
+            call(at + 10, 1_420, 100 + number, name="hipMemcpyWithStream"),
+            call(at + 2_400, 20, number + 1, name="hipGraphLaunch"),
+            *(
+                kernel(at + 2_425 + 100 * each, 100, correlation=number + 1, name=f"k{each}")
+                for each in range(20)
+            ),
+        ]
+    made = diagnose(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    assert not made.steps["gap_step_ns"].any()
+    assert "step_gap" not in {each.cause for each in made}
+
+
+def idle_server(folder, *, gap_us=20_000, waiting=1.0, loop=None):
+    """A loop that waits for a request before its fifth step."""
+    events = (loop or Loop(host_us=100)).record(EIGHT)
+    (fifth,) = [each["ts"] for each in events if each["name"] == vllm(DECODE)][4:5]
+    for each in events:
+        if each["ts"] >= fifth:
+            each["ts"] += gap_us
+    begin = fifth - 100
+    frame = host(begin, waiting * (gap_us + USUAL_US), REQUESTS, cat="python_function")
+    return diagnose(open_trace(write(folder / "rank-0.json", [*events, frame]), progress=False))
+
+
+def blamed(made):
+    return [each.cause for each in made if each.cause in {"step_gap", "host_pause"}]
+
+
+def test_a_server_without_requests_costs_nothing(tmp_path):
+    assert not blamed(idle_server(tmp_path))
+
+
+def test_one_that_works_as_long_does(tmp_path):
+    assert blamed(idle_server(tmp_path, waiting=0.1))
+
+
+def test_one_long_gap_is_none_of_the_loop(tmp_path):
+    assert gap(idle_server(tmp_path, waiting=0, loop=Loop(host_us=1))) is None
+
+
+test_costs_its_limit = least_price(
+    "step_gap", "least_percent", lambda folder: diagnosed(folder, Loop(host_us=800))
+)
+
+
+USUAL_US = 140.0
+"""Scheduling and preparing of the other steps of `idle_server`."""
+
+test_thresholds = cases(
+    Case(
+        "step_gap.FEWEST_LIKE",
+        lambda folder, like: (
+            gap(diagnosed(folder, Loop(host_us=800), [DECODE] * (like + 2))) is not None
+        ),
+        {2: False, 3: True},
+    ),
+    Case(
+        "host_gaps.FEWEST_SERVER_STEPS",
+        lambda folder, steps: _is_between(folder, [DECODE] * steps),
+        {2: False, 3: True},
+    ),
+    Case(
+        "host_gaps.WAITS_FOR_REQUESTS",
+        lambda folder, part: bool(blamed(idle_server(folder, waiting=part))),
+        {0.79: True, 0.81: False},
+    ),
+    Case(
+        "host_gaps.NO_REQUESTS",
+        lambda folder, times: bool(blamed(idle_server(folder, gap_us=(times - 1) * USUAL_US))),
+        {9.7: True, 10.3: False},
+    ),
+)
+
+
+def _is_between(folder, plan):
+    made = diagnosed(folder, Loop(host_us=800), plan)
+    return bool(made.steps["gap_step_ns"].any())

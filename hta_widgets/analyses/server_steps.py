@@ -41,6 +41,13 @@ STEADY_WITHIN: Final = 0.1
 """A steady state is a run of at least `STEADY_STEPS` decoding steps with the same number of
 requests, within this part of it, and at least 1."""
 
+STALLED_STEPS: Final = 5
+"""Decoding steps that there must be for prompts to hold them up, and that the longest prompt must
+take as long as."""
+
+STALLED_PERCENT: Final = 20
+"""Part of the time of all steps that prompts must take from running requests to be said."""
+
 _TEXTS: Final = ("label", "engine", "phase")
 _SAID: Final = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _HOST: Final = ("host_start_ns", "host_end_ns")
@@ -115,7 +122,7 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
         steps=table,
         phases=_phases(table),
         finding=headline(table, job) if len(table) else "",
-        notices=job.notices_for(ranks),
+        notices=(*job.notices_for(ranks), *_stalls(table)),
     )
 
 
@@ -218,6 +225,52 @@ def _launches(rank: Rank) -> tuple[Int64Array, Int64Array]:
     mark_ns = window_of(rank).step_start_ns
     step = np.searchsorted(mark_ns, events.start_ns[calls], side="right") - 1
     return step[launches & (step >= 0)], step[is_graph & (step >= 0)]
+
+
+def stall_notices(job: Job) -> tuple[str, ...]:
+    """Notice that prompts hold up requests that run already, which wait meanwhile."""
+    return _stalls(server_steps(job).steps)
+
+
+def _stalls(steps: pd.DataFrame) -> tuple[str, ...]:
+    """The same of the rank with most of that time."""
+    found = [_stall_ns(of_rank) for _, of_rank in steps.groupby("rank")]
+    stalls, decode_ns, count, whole_ns = max(
+        found, key=lambda each: int(each[0].sum()), default=(_NONE, 0.0, 0, 0)
+    )
+    if count < STALLED_STEPS or not decode_ns or not stalls.size:
+        return ()
+    longest_ns, sum_ns = int(stalls.max()), int(stalls.sum())
+    if longest_ns < STALLED_STEPS * decode_ns or 100 * sum_ns < STALLED_PERCENT * whole_ns:
+        return ()
+    often = "once" if stalls.size == 1 else f"{stalls.size:,} times"
+    said = (
+        f"prompts hold up running requests {often}, up to {duration(longest_ns)}, "
+        f"{longest_ns / decode_ns:.0f} times a decode step: {duration(sum_ns / count)} per decode "
+        "step, in latency and not in tokens per second; compute prompts in smaller chunks (vLLM: "
+        "max_num_batched_tokens, SGLang: --chunked-prefill-size, --enable-mixed-chunk), or on "
+        "servers of their own"
+    )
+    return (said,)
+
+
+_NONE: Final = np.zeros(0, dtype=np.int64)
+
+
+def _stall_ns(steps: pd.DataFrame) -> tuple[Int64Array, float, int, int]:
+    """Each time that prompts take from requests that run before and after; of one rank.
+
+    All of a step of prompts, and of a mixed step what it takes more than a decoding one. Also the
+    median of these, their number, and the time of all steps.
+    """
+    recorded = steps[steps["recorded"]].sort_values("step")
+    phase, period_ns = recorded["phase"].to_numpy(), recorded["period_ns"].to_numpy()
+    runs, is_decode = phase != "prefill", phase == "decode"
+    decode_ns = float(np.median(period_ns[is_decode])) if is_decode.any() else 0.0
+    is_between = np.logical_or.accumulate(runs) & np.logical_or.accumulate(runs[::-1])[::-1]
+    taken_ns = np.where(phase == "mixed", period_ns - decode_ns, period_ns)
+    stalls = taken_ns[~is_decode & is_between & (taken_ns > 0)].astype(np.int64)
+    return stalls, decode_ns, int(np.count_nonzero(is_decode)), int(period_ns.sum())
 
 
 def like_steps(steps: pd.DataFrame, first: int) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.server_steps import main_phase, phases_of
+from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
@@ -319,6 +319,7 @@ def diagnosis(
             *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),
             *_not_priced_notices(_of(chosen, not_priced) if priced else {}),
             *_phase_notices(job, together),
+            *stall_notices(job),
             *_lead_in_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.server_steps import recording_in_words, server_steps, steady_state
+from hta_widgets.diagnosis import diagnose
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import host, step, write
 from tests.server_loops import (
@@ -207,6 +208,46 @@ class TestProfilerSteps:
         assert self.steps(tmp_path, marks, optimizer).source == "ProfilerStep"
         job = job_of(tmp_path, [*Loop().record([DECODE] * 6), *marks, optimizer])
         assert not len(server_steps(job).steps)
+
+
+PROMPTS = Step(context=1, tokens=8192, kernel_us=600.0)
+
+
+def stalls(tmp_path, plan, **options):
+    job = job_of(tmp_path, Loop(ahead=True, **options).record(plan))
+    said = [each for each in server_steps(job).notices if each.startswith("prompts hold up")]
+    assert [each for each in diagnose(job).notices if each.startswith("prompts")] == said
+    return said
+
+
+def test_prompts_that_hold_up_running_requests(tmp_path):
+    plan = [*[DECODE] * 8, PROMPTS, PROMPTS, *[DECODE] * 8, PROMPTS, *[DECODE] * 5]
+    (said,) = stalls(tmp_path, plan, kernels=20)
+    # 20 kernels of 100 or 600 µs in a step; of 21 decode steps, the last one is left out
+    start = "prompts hold up running requests 3 times, up to 12 ms, 6 times a decode step: 1.8 ms "
+    assert said.startswith(f"{start}per decode step, in latency and not in tokens per second; ")
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_said"),
+    [
+        # five decode steps, and a prompt between two of them that takes as long
+        ([*[DECODE] * 3, Step(context=1, kernel_us=510.0), *[DECODE] * 3], True),
+        ([*[DECODE] * 2, Step(context=1, kernel_us=510.0), *[DECODE] * 3], False),
+        ([*[DECODE] * 3, Step(context=1, kernel_us=490.0), *[DECODE] * 3], False),
+        # a fifth of all time
+        ([*[DECODE] * 10, Step(context=1, kernel_us=510.0), *[DECODE] * 11], True),
+        ([*[DECODE] * 10, Step(context=1, kernel_us=510.0), *[DECODE] * 13], False),
+        # before requests run, and after
+        ([PROMPTS, PROMPTS, *[DECODE] * 9], False),
+        ([*[DECODE] * 9, PROMPTS, PROMPTS], False),
+        # of a mixed step, what it takes more
+        ([*[DECODE] * 3, Step(context=1, generation=9, kernel_us=610.0), *[DECODE] * 3], True),
+        ([*[DECODE] * 3, Step(context=1, generation=9, kernel_us=590.0), *[DECODE] * 3], False),
+    ],
+)
+def test_when_prompts_hold_up(tmp_path, plan, is_said):
+    assert bool(stalls(tmp_path, plan, kernels=20)) == is_said
 
 
 def test_an_engine_that_counts_its_steps_is_believed(tmp_path):

@@ -57,6 +57,20 @@ def test_lost_launches_are_counted_by_stretch(tmp_path):
     assert notices[0].startswith("4 of 40 kernel launches have no kernel in the trace")
 
 
+def test_each_lost_launch_is_in_one_notice(tmp_path):
+    events = [
+        event
+        for number in range(80)
+        for event in launched(number, name="cudaGraphLaunch" if number % 2 else "cudaLaunchKernel")
+    ]
+    health, notices = health_of_events(tmp_path, without_work_of(events, 2, 4, *range(11, 31, 2)))
+    assert (health.lost.lost, health.lost.lost_kernels, health.lost.lost_replays) == (12, 2, 10)
+    assert [each.split(" have ")[0] for each in notices] == [
+        "2 of 40 kernel launches",
+        "10 of 40 graph launches",
+    ]
+
+
 def test_work_that_was_never_recorded_is_not_lost(tmp_path):
     """Of a recording that ends while the host runs ahead, the last launches have not run."""
     lost = lost_in(tmp_path, without_work_of(many(), 38, 39))

@@ -70,7 +70,9 @@ class LostWork:
     replays, lost_replays : int
         Those that replay a graph, and those of them without work.
     lost : int
-        Those whose kernel is not in the trace, though work launched after them is.
+        Those whose work is not in the trace, though work launched after them is.
+    lost_kernels : int
+        Those of them that launch a kernel.
     at_end : int
         Those after the last one with work: the recording ended before it ran, or the file was cut.
     stretches : tuple of Stretch
@@ -86,6 +88,7 @@ class LostWork:
 
     launches: int = 0
     lost: int = 0
+    lost_kernels: int = 0
     at_end: int = 0
     stretches: tuple[Stretch, ...] = ()
     hole_ns: int = 0
@@ -137,6 +140,7 @@ def lost_work(
     return LostWork(
         launches=calls.size,
         lost=inside_ns.size,
+        lost_kernels=int(np.count_nonzero(~replays[~known][~is_last])),
         at_end=int(np.count_nonzero(is_last)),
         stretches=_stretches(inside_ns, events.start_ns[calls]),
         hole_ns=int(holes.length_ns.sum()),

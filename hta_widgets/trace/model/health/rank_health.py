@@ -88,8 +88,9 @@ class RankHealth:
         return tuple(self._notices())
 
     def _notices(self) -> Iterator[Notice]:
-        if self.lost.lost:
-            yield Notice(_LOST, (self.lost.lost, self.lost.launches))
+        if self.lost.lost_kernels:
+            kernels = self.lost.launches - self.lost.replays
+            yield Notice(_LOST, (self.lost.lost_kernels, kernels))
         if self.lost.lacks_replays:
             yield Notice(_REPLAYS, (self.lost.lost_replays, self.lost.replays))
         if self.operators.outside:

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,8 +25,11 @@ from hta_widgets import analyses, cli
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.errors import ParameterError, TraceFormatError
 from hta_widgets.export.anonymise.copies import anonymise
+from hta_widgets.export.anonymise.events import Events
 from hta_widgets.export.anonymise.names import Names
 from hta_widgets.sample import write_sample
+from hta_widgets.trace.loaders.kineto import decode, detail_fields
+from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
 
@@ -41,7 +45,7 @@ REAL = (
     "kineto/dlrm_2rank",
     "kineto/mi250_toy",
     "kineto/sglang_decode_graph",
-    "kineto/torch_compile",
+    "kineto/vllm_piecewise",
 )
 
 
@@ -105,9 +109,29 @@ def test_all_numbers_of_real_traces_are_the_same(recording, tmp_path):
         pytest.skip("no real traces")
     anonymise(REAL_TRACES / recording, tmp_path / "copy")
     assert_twins(REAL_TRACES / recording, tmp_path / "copy")
+    assert_read_alike(REAL_TRACES / recording, tmp_path / "copy")
 
 
-PRIVATE = [f"zyxsecret{number}tuv" for number in range(37)]
+def assert_read_alike(first: Path, second: Path) -> None:
+    """Every pattern of an analysis finds the same events in both."""
+    one, two = (open_trace(path, progress=False) for path in (first, second))
+    for rank in one.ranks:
+        events, copies = one.rank(rank).trace.events, two.rank(rank).trace.events
+        pairs = {
+            (int(kind) in GPU_WORK, int(code), int(copy))
+            for kind, code, copy in zip(
+                events.kind, events.name.codes, copies.name.codes, strict=True
+            )
+        }
+        for is_work, code, copy in pairs:
+            names = events.name.values[code], copies.name.values[copy]
+            for of, several in PATTERNS.items():
+                if (of in OF_KERNELS) == is_work:
+                    for pattern in several:
+                        assert len({bool(pattern.search(name)) for name in names}) == 1, (of, names)
+
+
+PRIVATE = [f"zyxsecret{number}tuv" for number in range(39)]
 
 
 def private_trace() -> dict[str, Any]:
@@ -137,6 +161,8 @@ def private_trace() -> dict[str, Any]:
             {**at, "cat": "python_function", "name": f"nn.Module: {next(it).title()}_3"},
             {**at, "cat": "python_function", "name": f"<built-in function {next(it)}>"},
             {**at, "cat": "kernel", "name": f"void {next(it)}::flash_{next(it)}<float>(int)"},
+            {**at, "cat": "kernel", "name": f"sm90_{next(it)}_gemm"},
+            {**at, "cat": "kernel", "name": f"flash_fwd_{next(it)}_kernel"},
             {**at, "cat": "kernel", "name": f"triton_poi_fused_add_{next(it)}_0"},
             {**at, "cat": "user_annotation", "name": f"decode[bs=1 tok=1 {next(it)}]"},
             {
@@ -145,7 +171,7 @@ def private_trace() -> dict[str, Any]:
                 "name": "aten::mm",
                 "args": {
                     "Call stack": f"{next(it)}.py(3): f;torch/a.py(1): b",
-                    "Concrete Inputs": [next(it), "3"],
+                    "Concrete Inputs": [next(it), "3", "10.1.2.3"],
                     "Input type": ["float", next(it)],
                     "Module Hierarchy": f"TOP({next(it)})::forward.",
                     "Process Group Name": next(it),
@@ -171,6 +197,7 @@ def test_nothing_private_is_in_a_copy(tmp_path):
     (copy,) = anonymise(folder, tmp_path / "out")
     shown = gzip.decompress(copy.read_bytes()).decode()
     assert "zyxsecret" not in f"{shown} {copy.name}".lower()
+    assert "10.1.2.3" not in shown
     assert "rank-3" in copy.name
     assert "17" in copy.name
     assert len(json.loads(shown)["traceEvents"]) == len(private_trace()["traceEvents"])
@@ -282,6 +309,20 @@ def test_no_pattern_of_an_analysis_tells_a_copy_from_its_original(category, part
         if (of in OF_KERNELS) == (category == "kernel"):
             for pattern in several:
                 assert bool(pattern.search(name)) == bool(pattern.search(copy)), (of, name, copy)
+
+
+def test_a_copy_has_every_argument_that_the_loader_reads():
+    decoded = [
+        decode.AnyArgs,
+        *(value for name, value in vars(detail_fields).items() if name[-4:] == "Args"),
+    ]
+    read = {key for each in decoded for key in each.__struct_encode_fields__}
+    at = {"ph": "X", "cat": "kernel", "name": "k"}
+    fields = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in at.items()}
+    fields["args"] = msgspec.Raw(json.dumps(dict.fromkeys(read, "3")).encode())
+    copy = Events(Names(b"key")).event(fields)
+    assert len(read) > 40
+    assert json.loads(bytes(copy["args"])).keys() == read
 
 
 def test_the_same_key_gives_the_same_words():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from hta_widgets.trace.loaders.kineto.decode import Fields
 _encode = msgspec.json.encode
 
 _NUMBER: Final = (
-    rb"(?:-?\d[\d.]*(?:[eE][+-]?\d+)?|0x[0-9a-fA-F]+|true|false|null|True|False|None|-?inf|-?nan"
+    rb"(?:-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|0x[0-9a-fA-F]+|true|false|null|True|False|None|-?inf|-?nan"
     rb"|-?Infinity|-?NaN|\.\.\.)"
 )
 _BETWEEN: Final = rb"[\[\]\s,]"
@@ -48,6 +48,15 @@ _OBJECT: Final = msgspec.json.Decoder(Fields)
 _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+class _What(NamedTuple):
+    """How events of one phase and category are anonymised."""
+
+    of_name: str
+    rule: Callable[[str], str]
+    are_counters: bool
+    has_phase: bool
+
+
 class Events:
     """Anonymises events and metadata.
 
@@ -59,12 +68,14 @@ class Events:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._texts: dict[tuple[str, bytes], msgspec.Raw | None] = {}
+        self._whats: dict[tuple[bytes, bytes], _What] = {}
         self._rules: dict[str, Callable[[str], str]] = {
             "Process Group Name": names.group,
             "Process Group Description": names.group,
             "Call stack": names.stack,
             "Module Hierarchy": names.hierarchy,
             "kernel_file": names.path,
+            "kernel": names.kernel,
             "cat": names.category,
             **{key: self._kept_texts(pattern) for key, pattern in kept.TEXTS.items()},
         }
@@ -75,24 +86,38 @@ class Events:
 
     def event(self, fields: Fields) -> Fields:
         """The fields of an event that are kept."""
-        phase, category = (self._plain(fields.get(key)) for key in ("ph", "cat"))
+        what = self._what_of(fields)
         made: Fields = {}
         for key, raw in fields.items():
-            value = self._field(key, raw, phase, category)
+            if key == "name":
+                value = self._text(what.of_name, raw, what.rule)
+            elif key in _TIMES:
+                value = _number(raw)
+            elif key in _TEXT_FIELDS:
+                value = self._text(key, raw, self._rules[key]) if _is_text(raw) else _number(raw)
+            elif key == "args":
+                value = self._arguments(raw, are_counters=what.are_counters)
+            elif key == "ph":
+                value = raw if what.has_phase else None
+            else:
+                continue
             if value is not None:
                 made[key] = value
         return made
 
-    def _field(self, key: str, raw: msgspec.Raw, phase: str, category: str) -> msgspec.Raw | None:
-        if key == "name":
-            return self._text(f"name {category}", raw, self._name_of(category))
-        if key in _TEXT_FIELDS:
-            return self._text(key, raw, self._rules[key]) if _is_text(raw) else _number(raw)
-        if key in _TIMES:
-            return _number(raw)
-        if key == "ph":
-            return raw if _PHASE.fullmatch(phase) else None
-        return self._arguments(phase, category, raw) if key == "args" else None
+    def _what_of(self, fields: Fields) -> _What:
+        """What events of one phase and category have in common."""
+        place = bytes(fields.get("ph", b'""')), bytes(fields.get("cat", b'""'))
+        found = self._whats.get(place)
+        if found is None:
+            phase, category = map(self._plain, place)
+            found = self._whats[place] = _What(
+                of_name=f"name {category}",
+                rule=self._name_of(category),
+                are_counters=phase == "C" or category.lower() == "cuda_profiler_range",
+                has_phase=_PHASE.fullmatch(phase) is not None,
+            )
+        return found
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
         """The metadata of a file that are kept."""
@@ -110,12 +135,12 @@ class Events:
                 made[key] = self._distributed(value)
         return made
 
-    def _arguments(self, phase: str, category: str, raw: msgspec.Raw) -> msgspec.Raw | None:
+    def _arguments(self, raw: msgspec.Raw, *, are_counters: bool) -> msgspec.Raw | None:
         try:
             arguments = _OBJECT.decode(raw)
         except (*_BAD, msgspec.ValidationError):
             return None
-        if phase == "C" or category.lower() == "cuda_profiler_range":
+        if are_counters:
             counters = (
                 (key if _METRIC.fullmatch(key) else self._names.word(key), _number(value))
                 for key, value in arguments.items()
@@ -176,9 +201,9 @@ class Events:
         is_number_text = NUMBERS.fullmatch(text.encode("utf-8", "replace"))
         return text if is_number_text else self._names.word(text)
 
-    def _plain(self, raw: msgspec.Raw | None) -> str:
+    def _plain(self, raw: bytes) -> str:
         try:
-            return _RAW_TEXT.decode(raw or b'""')
+            return _RAW_TEXT.decode(raw)
         except (*_BAD, msgspec.ValidationError):
             return ""
 
@@ -226,7 +251,7 @@ _ARGUMENTS: Final = frozenset(
     {
         *("Process Group Name", "Process Group Description", "Call stack", "Module Hierarchy"),
         *("kernel_file", "dtype", "Collective name", "cuda_sync_kind", "labels", "scope", "name"),
-        "kernel_backend",
+        *("kernel_backend", "kernel"),
     }
 )
 _METADATA_EVENTS: Final = kept.words("""
@@ -244,7 +269,8 @@ def is_number(value: object) -> bool:
 
 
 def _number(raw: msgspec.Raw) -> msgspec.Raw | None:
-    return raw if NUMBERS.fullmatch(bytes(raw)) else None
+    data = bytes(raw)
+    return raw if data.isdigit() or NUMBERS.fullmatch(data) else None  # the first is faster
 
 
 def _is_text(raw: msgspec.Raw) -> bool:

@@ -62,15 +62,18 @@ CPP_WORDS: Final = re.compile(
 
 KERNELS: Final = re.compile(
     r"(?:nccl|rccl|msccl)(?:Dev)?Kernel\w*|nccl(?:Dev|Fifo|Work)\w*|Cijk_\w+|nvjet_\w+"
-    r"|(?:maxwell|pascal|volta|turing|ampere|hopper|sm\d{2,3})_\w*(?:gemm|cudnn|xmma|gmma|conv|cf32)\w*"
-    r"|cutlass_\d+_\w+|cudnn\w*|cublas\w*|cask\w*|cusparse\w*|igemm_(?:fwd|bwd|wrw)_\w+"
-    r"|gemm(?:k1|SN_[NT]{2}|sn_[nt]{2}|v\w{0,3}|2T|2N|vNSP|v2T|v2N)?_kernel\w*|gemv\w*kernel\w*"
-    r"|(?:dot|reduce_1Block|asum|nrm2|splitK_?reduce|scal|axpy)_?kernel\w*|splitKreduce_kernel"
+    r"|(?:maxwell|pascal|volta|turing|ampere|hopper)_(?:(?:bf|fp|tf)\d+_|int8_)?[a-z]{0,3}\d{0,6}"
+    r"(?:gemm|cudnn|cf32|xmma)\w*|sm\d{2,3}_xmma_\w+|cutlass_\d+_\w+|cudnn[A-Z]\w*|cublas\w*"
+    r"|cask\w*|cusparse\w*|igemm_(?:fwd|bwd|wrw)_gtc\w+"
+    r"|gemm(?:k1|SN_[NT]{2}|sn_[nt]{2}|v\w{0,3}|2T|2N)?_kernel\w{0,4}|gemv(?:NSP|2[TN]|x)?_kernel\w{0,4}"
+    r"|(?:dot|reduce_1Block|asum|nrm2|splitK_?reduce|scal|axpy)_?kernel\w{0,4}|splitKreduce_kernel"
     r"|(?:Trivial)?OffsetCalculator|OpaqueType|__amd_rocclr_\w+|SubTensorOpWith\w+"
-    r"|fft2d_\w+|[nN]c[dD]?hw[tT]oN[dD]?hwc\w*|n[dD]?hwcToNc[dD]?hw\w*|batched_transpose_\d+x\d+_\w+"
-    r"|implicit_convolve_sgemm|dgrad_engine|wgrad_alg\d_engine|[dw]grad2d\w*|winograd\w*|kernel_conv_params"
-    r"|Params|kernel|Kernel2?|flash_(?:fwd|bwd)\w*|fmha\w*|Flash_(?:fwd|bwd)\w*"
-    r"|elementwise_kernel\w*|vectorized_elementwise_kernel|unrolled_elementwise_kernel|reduce_kernel"
+    r"|fft2d_[rc]2[rc]_\w{0,12}|[nN]c[dD]?hw[tT]oN[dD]?hwc\w{0,8}|n[dD]?hwcToNc[dD]?hw\w{0,8}"
+    r"|batched_transpose_\d+x\d+_\w{0,12}|implicit_convolve_sgemm|dgrad_engine|wgrad_alg\d_engine"
+    r"|[dw]grad2d(?:_grouped_direct)?_kernel|winograd[A-Z]\w*|kernel_conv_params|Params|kernel"
+    r"|Kernel2?|fmha_cutlass[FB]_\w+|[fF]lash_(?:fwd|bwd)(?:_(?:splitkv|combine|dq|dk|dv|loop|seqk"
+    r"|parallel|convert|dot|do|o|kernel|sm\d+))*"
+    r"|(?:index_|vectorized_|unrolled_)?elementwise_kernel(?:_manual_unroll)?|reduce_kernel"
 )
 """Functions and types of the libraries above that have no namespace."""
 
@@ -177,10 +180,11 @@ READ_IN_CALLS: Final = tuple(
                 r"\.step$|^nn\.Module: ",
                 r"^enumerate\(DataLoader\)|^nccl:|(?:\bccl|ccl|gloo|mpi|ucc):",
                 r"^(?:cu|cublas|cublasLt|cudnn|cufft|cusolver|cusparse|nccl|rccl)(?=[A-Z])",
-                r"^cuda|^hip",
+                r"^cuda|^hip|^GraphModule",
                 r"Backward(?=\d+$)|(?<=Backward)\d+$|_?c10d(?:_functional)?::|^aten::",
                 r"__enter__|__exit__|_?record_function|RecordFunction|^<|(?:^|/)torch/|\btorch/",
-                r"(?:Begin|End)Capture|GraphInstantiate|GraphLaunch|Launch|Memcpy|Memset",
+                r"Stream(?:Begin|End)Capture|GraphInstantiate|GraphLaunch|Memcpy|Memset",
+                r"Launch(?:Cooperative)?(?:Kernel)?",
                 r"^capture_\d{1,18}_|^triton_|^__(?:init|call|next|iter|getitem|len|new|main)__$",
                 r"^<(?:lambda|module|genexpr|listcomp)>$|^forward$",
                 r"ProfilerStep(?:\s*#\s*\d{1,18})?|\.py\(\d{1,9}\)(?:: )?",
@@ -211,7 +215,8 @@ READ_IN_KERNELS: Final = tuple(
         r"_ffma_|simt_[dzh]?|f32f32_f32f32_f32|[dw]grad_engine<float|wgrad_alg0_engine<float",
         r"implicit_convolve_sgemm|elementwise_kernel|fp16_sgemm|hgemm|FillFunctor",
         r"nc(d?)hwTo(?:Folded)?n\1hwc|n(d?)hwcToNc\1hw|batched_transpose_\d+x\d+_|nd?hwc",
-        r"\(anonymous namespace\)(?:::)?|^triton_|memset|fill_?buffer|^void\s+nccl",
+        r"^(?:hip|cuda)?Memcpy\s*[A-Z]to[A-Z]|\(anonymous namespace\)(?:::)?",
+        r"^triton_|memset|fill_?buffer|^void\s+nccl",
         r"send|recv|broadcast|barrier|reduce|gather|scatter",
     )
 )

@@ -312,7 +312,7 @@ _OF_APIS: Final = kept.words("runtime driver overhead cuda_sync hip_sync xpu_syn
 _PUBLIC_FOLDERS: Final = (
     frozenset(("", "/", "\\", ".", "..", "~")) | kept.CONTAINERS | kept.PYTHON | kept.FOLDERS
 )
-_READ_IN_FOLDERS: Final = (*kept.READ_IN_CALLS, re.compile(r"\btorch$"))
+_READ_IN_FOLDERS: Final = (*kept.READ_IN_CALLS, re.compile(r"(?:torch|triton)$"))
 _ENDINGS: Final = frozenset(("py", "pyx", "cpp", "cu", "json", "so"))
 _INPUT_TYPES: Final = kept.words("""
     Scalar ScalarList TensorList GenericList Tensor Dict Tuple Device ScalarType

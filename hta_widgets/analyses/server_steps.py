@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -169,6 +170,7 @@ def _known(spans: Sequence[StepSpan], name: str) -> Any:  # noqa: ANN401
     return pd.array([getattr(span, name) for span in spans], dtype="Int64")
 
 
+@cache  # of each rank of a big training: pandas takes 5 ms to make it
 def _no_steps() -> pd.DataFrame:
     types = dict.fromkeys(STEP_COLUMNS, "int64") | dict.fromkeys(_SAID, "Int64")
     types |= {**dict.fromkeys(_TEXTS, "object"), "recorded": "bool"}

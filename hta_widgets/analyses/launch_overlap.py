@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.arrays import Int32Array, Int64Array
-from hta_widgets.grouping import grouped
+from hta_widgets.arrays import Int64Array
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
@@ -23,6 +24,9 @@ from hta_widgets.trace.model.links import launch_delays_ns
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+
+_Table = Mapping[str, NDArray[Any]]
+"""Columns by name."""
 
 _WITHOUT_LAUNCH = (
     "kernels without a launch in the trace hide launch time, but belong to no launch API"
@@ -163,11 +167,14 @@ class LaunchOverlap(Result):
 
 
 class _RankLaunches(NamedTuple):
-    """Tables of one rank, and what its row of `ranks` has besides sums over its threads."""
+    """Columns of the tables of one rank, and what its row of `ranks` has besides sums of threads.
 
-    threads: pd.DataFrame
-    launch_apis: pd.DataFrame
-    apis_by_kernel: pd.DataFrame
+    They are put together before pandas sees them: it takes 20 ms to make the tables of a rank.
+    """
+
+    threads: _Table
+    launch_apis: _Table
+    apis_by_kernel: _Table
     overlapping: int
     kernels: int
     without_launch: int
@@ -196,9 +203,9 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     summary = _summary(chosen, each)
     return LaunchOverlap(
         ranks=summary,
-        threads=pd.concat([of_rank.threads for of_rank in each], ignore_index=True),
-        launch_apis=pd.concat([of_rank.launch_apis for of_rank in each], ignore_index=True),
-        apis_by_kernel=_over_ranks([of_rank.apis_by_kernel for of_rank in each]),
+        threads=_with_rest(_joined([of_rank.threads for of_rank in each])),
+        launch_apis=_joined([of_rank.launch_apis for of_rank in each]),
+        apis_by_kernel=_over_ranks(_joined([of_rank.apis_by_kernel for of_rank in each])),
         finding=_launch_overlap_finding(summary),
         notices=(
             *job.notices_for(chosen),
@@ -211,35 +218,37 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
 def _launches_of_rank(rank: Rank) -> _RankLaunches:
     number = rank.trace.rank
     launches = KernelLaunches.of(rank)
-    kernels = _kernels(launches)
+    apis = _Apis.of(launches)
     return _RankLaunches(
         threads=_threads(number, launches),
-        launch_apis=_launch_apis(number, launches, kernels),
-        apis_by_kernel=_apis_by_kernel(kernels),
+        launch_apis=_launch_apis(number, launches, apis),
+        apis_by_kernel=_apis_by_kernel(launches, apis),
         overlapping=sum(map(launches.overlapping, launches.by_process())),
         kernels=len(launches.kernels),
         without_launch=len(launches.kernels) - len(launches.launched),
     )
 
 
-def _threads(rank: int, launches: KernelLaunches) -> pd.DataFrame:
+def _joined(of_ranks: Sequence[_Table]) -> pd.DataFrame:
+    """One table of the rows of all ranks."""
+    names = of_ranks[0].keys()
+    return pd.DataFrame({name: np.concatenate([of[name] for of in of_ranks]) for name in names})
+
+
+def _threads(rank: int, launches: KernelLaunches) -> _Table:
     threads = launches.by_thread()
     first = launches.calls[np.array([own[0] for own in threads], dtype=np.int64)]
     calls = [launches.call_time(own) for own in threads]
     events = launches.events
-    return _with_rest(
-        pd.DataFrame(
-            {
-                "rank": np.full(len(threads), rank),
-                "pid": events.ids_in_source(events.pid[first]),
-                "tid": events.ids_in_source(events.tid[first]),
-                "launches": _integers(own.size for own in threads),
-                "overlapping": _integers(map(launches.overlapping, threads)),
-                "call_time_ns": _integers(each.length for each in calls),
-                "hidden_ns": _integers(map(launches.hidden_ns, calls)),
-            }
-        )
-    )
+    return {
+        "rank": np.full(len(threads), rank),
+        "pid": events.ids_in_source(events.pid[first]),
+        "tid": events.ids_in_source(events.tid[first]),
+        "launches": _integers(own.size for own in threads),
+        "overlapping": _integers(map(launches.overlapping, threads)),
+        "call_time_ns": _integers(each.length for each in calls),
+        "hidden_ns": _integers(map(launches.hidden_ns, calls)),
+    }
 
 
 def _integers(values: Iterable[int]) -> Int64Array:
@@ -272,71 +281,63 @@ def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _kernels(launches: KernelLaunches) -> pd.DataFrame:
-    """One row per kernel whose launch is in the trace."""
-    names = launches.events.name
-    return pd.DataFrame(
-        {
-            "launch_api": _texts(names.codes[launches.launched.launch], names.values, api_name),
-            "kernel": _texts(launches.launched.name, names.values),
-            "kernel_time_ns": launches.launched.duration_ns,
-        }
-    )
+class _Apis(NamedTuple):
+    """Launch APIs of a rank, by name; each launches something."""
+
+    names: list[str]
+    of_calls: Int64Array
+    """Position of that of each call."""
+    of_kernels: Int64Array
+    """Position of that of each launched kernel."""
+
+    @classmethod
+    def of(cls, launches: KernelLaunches) -> _Apis:
+        """Write each distinct name once."""
+        name = launches.events.name
+        calls, kernels = name.codes[launches.calls], name.codes[launches.launched.launch]
+        apis = {code: api_name(name.values[code]) for code in distinct(calls).tolist()}
+        names = sorted({*apis.values()})
+        place = np.zeros(len(name.values), dtype=np.int64)
+        place[[*apis]] = [names.index(each) for each in apis.values()]
+        return cls(names, place[calls], place[kernels])
 
 
-def _texts(
-    codes: Int32Array, values: Sequence[str], write: Callable[[str], str] = str
-) -> pd.Categorical:
-    """Texts of name codes; each distinct name is written once."""
-    number, names = pd.factorize(codes)
-    texts = [write(values[code]) for code in names.tolist()]
-    distinct = sorted(set(texts))
-    places = np.array([distinct.index(text) for text in texts], dtype=np.int64)
-    return pd.Categorical.from_codes(places[number], pd.Index(distinct, dtype=object))
+def _launch_apis(rank: int, launches: KernelLaunches, apis: _Apis) -> _Table:
+    delay_ns, work = launches.delay_ns, grouped(apis.of_kernels)
+    calls = grouped(apis.of_calls)
+    late = calls.reduce(np.add, (delay_ns >= 0).astype(np.int64))
+    with np.errstate(invalid="ignore"):
+        mean_ns = calls.reduce(np.add, np.maximum(delay_ns, 0)) / late
+    time_ns = work.reduce(np.add, launches.launched.duration_ns)
+    table = {
+        "rank": np.full(len(apis.names), rank),
+        "launch_api": np.array(apis.names, dtype=object),
+        "launches": calls.sizes,
+        "kernels": work.sizes,
+        "kernel_time_ns": time_ns,
+        "mean_launch_delay_ns": mean_ns,
+        "started_before_return": calls.sizes - late,
+    }
+    longest_first = np.argsort(-time_ns, kind="stable")
+    return {name: column[longest_first] for name, column in table.items()}
 
 
-def _launch_apis(rank: int, launches: KernelLaunches, kernels: pd.DataFrame) -> pd.DataFrame:
-    names, delay_ns = launches.events.name, launches.delay_ns
-    calls = pd.DataFrame(
-        {
-            "launch_api": _texts(names.codes[launches.calls], names.values, api_name),
-            "launch_delay_ns": np.where(delay_ns >= 0, delay_ns, np.nan),
-            "started_before_return": delay_ns < 0,
-        }
-    )
-    by_api = calls.groupby("launch_api", observed=True)
-    work = kernels.groupby("launch_api", observed=True)["kernel_time_ns"]
-    table = pd.DataFrame(
-        {
-            "launches": by_api.size(),
-            "kernels": work.size(),
-            "kernel_time_ns": work.sum(),
-            "mean_launch_delay_ns": by_api["launch_delay_ns"].mean(),
-            "started_before_return": by_api["started_before_return"].sum(),
-        }
-    ).reset_index(names="launch_api")
-    table = _in_words(table, "launch_api")
-    table.insert(0, "rank", rank)
-    return _longest_first(table, "launch_api")
+def _apis_by_kernel(launches: KernelLaunches, apis: _Apis) -> _Table:
+    kernels = launches.launched
+    groups = grouped(kernels.name, apis.of_kernels)
+    return {
+        "kernel": np.array(
+            [kernels.names[code] for code in kernels.name[groups.first].tolist()], dtype=object
+        ),
+        "launch_api": np.array(apis.names, dtype=object)[apis.of_kernels[groups.first]],
+        "kernels": groups.sizes,
+        "kernel_time_ns": groups.reduce(np.add, kernels.duration_ns),
+    }
 
 
-def _apis_by_kernel(kernels: pd.DataFrame) -> pd.DataFrame:
+def _over_ranks(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["kernel", "launch_api"]
-    table = kernels.groupby(keys, as_index=False, observed=True).agg(
-        kernels=("kernel_time_ns", "size"), kernel_time_ns=("kernel_time_ns", "sum")
-    )
-    return _in_words(table, *keys)
-
-
-def _in_words(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Turn categories into texts."""
-    return table.assign(**{name: table[name].tolist() for name in columns})
-
-
-def _over_ranks(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    keys = ["kernel", "launch_api"]
-    every: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    return _longest_first(every.groupby(keys, as_index=False).sum(), *keys)
+    return _longest_first(table.groupby(keys, as_index=False).sum(), *keys)
 
 
 def _longest_first(table: pd.DataFrame, *names: str) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from hta_widgets.analyses.timeline.classes import (
     CLASSES,
     HIDDEN,
     LABELS,
+    LEAD_IN,
     PHASE_CLASSES,
 )
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
@@ -96,11 +97,13 @@ def _color(name: str) -> str:
         return _PHASES[PHASE_CLASSES.index(name)]
     if name in CALL_CLASSES:
         return _CALLS[CALL_CLASSES.index(name)]
+    if name == LEAD_IN:
+        return CLASS_COLORS["other_idle"]
     return OVERLAPPED if name == HIDDEN else CLASS_COLORS[name]
 
 
 def _fill(name: str) -> Fill:
-    if name == "blocking_call":
+    if name in ("blocking_call", LEAD_IN):
         return "hatched"
     return class_fill(name)
 
@@ -112,4 +115,6 @@ def _group(name: str) -> Group:
         return "call"
     if name == HIDDEN:
         return "rail"
+    if name == LEAD_IN:
+        return "idle"
     return "busy" if BUDGET_CLASSES.index(name) < BUDGET_CLASSES.index("late_launching") else "idle"

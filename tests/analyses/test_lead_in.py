@@ -7,8 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.analyses.time.window import window_of
+from hta_widgets.analyses.timeline.classes import CLASSES
+from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
@@ -146,3 +149,20 @@ def test_real_traces(real_traces, trace, lead_in_ms):
 )
 def test_limits(tmp_path, waits_us, first_us, begins_us):
     assert first_edge_us(tmp_path, waits_us, first_us=first_us) == pytest.approx(begins_us)
+
+
+def test_the_owners_of_idle_time_say_that_it_is_none(tmp_path):
+    made = idle_owners(open_job(tmp_path, [server(9_000)]))
+    said = "for the first 9.09 ms, the GPU was busy with work launched before the recording"
+    assert any(each.startswith(said) for each in made.notices)
+    (tmp_path / "free").mkdir()
+    made = idle_owners(open_job(tmp_path / "free", [server(20)]))
+    assert not any("launched before" in each for each in made.notices)
+
+
+def test_the_timeline_hatches_it(tmp_path):
+    job = open_job(tmp_path, [server(9_000, first_us=50)])
+    [found] = job_lanes(job).window([LaneAsked(0, "rank", 0)], 0, 12_000_000, 1, most_events=1_000)
+    covered = {CLASSES[code]: ns for code, [ns] in zip(found.codes, found.covered_ns, strict=True)}
+    # from the first event, at 1 µs, until the GPU is free at 9,100, without the kernel that runs
+    assert covered["lead_in"] == (9_100 - 1 - 50) * 1000

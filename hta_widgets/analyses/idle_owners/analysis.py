@@ -11,10 +11,14 @@ from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_
 from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
 from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables, owner_table
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
-from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.quantities import duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.ranks.rank import Rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,9 +118,24 @@ def idle_owners(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
+            *job.noticed(_lead_in, chosen),
             *(stacks_advice(causes) if finding and may_have_frames and not has_frames else ()),
         ),
     )
+
+
+def _lead_in(rank: Rank) -> tuple[Notice, ...]:
+    """Idle time that is none: no work is recorded, and the device does what came before."""
+    begin_ns = window_of(rank).start_ns
+    ends_ns = [rank.remember(lead_in_end, device) for device in rank.gpu_work.devices]
+    longest_ns = max((end_ns - begin_ns for end_ns in ends_ns if end_ns is not None), default=0)
+    if longest_ns <= 0:
+        return ()
+    said = (
+        f"for the first {duration(longest_ns)}, the GPU was busy with work launched before the "
+        "recording: that counts as idle time here, as launched and blocked"
+    )
+    return (Notice(said),)
 
 
 def _joined(

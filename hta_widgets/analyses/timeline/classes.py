@@ -12,14 +12,18 @@ BUDGET_CLASSES: Final = tuple(each.name for each in BUDGET)
 HIDDEN: Final = "hidden"
 """Communication while the device computes or copies."""
 
+LEAD_IN: Final = "lead_in"
+"""Time in which the device does what was launched before the recording, and is not in it."""
+
 PHASE_CLASSES: Final = ("forward", "backward", "optimizer")
 CALL_CLASSES: Final = ("operator", "range", "module", "launch_call", "blocking_call")
 
-CLASSES: Final = (*BUDGET_CLASSES, HIDDEN, *PHASE_CLASSES, *CALL_CLASSES)
+CLASSES: Final = (*BUDGET_CLASSES, LEAD_IN, HIDDEN, *PHASE_CLASSES, *CALL_CLASSES)
 
 LABELS: Final = {
     **{each.name: each.label for each in BUDGET},
     HIDDEN: "hidden communication",
+    LEAD_IN: "busy with work launched before the recording",
     "forward": "forward",
     "backward": "backward",
     "optimizer": "optimizer",

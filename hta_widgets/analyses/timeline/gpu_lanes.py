@@ -14,11 +14,13 @@ from hta_widgets.analyses.communication.partition import (
     waiting_until,
 )
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.timeline.classes import (
     CLASS_OF_COLUMN,
     CODE,
     HIDDEN,
+    LEAD_IN,
     PHASE_CLASSES,
 )
 from hta_widgets.analyses.timeline.runs import runs_of
@@ -37,8 +39,8 @@ def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
     """What the device of the budget does, and why it does nothing, from `device_steps`.
 
     Between the edges of the steps every instant has one class, so that the classes of a step add
-    up to its budget. Outside, only what the device does is known. Idle time has the row of the CPU
-    call that it belongs to.
+    up to its budget. Outside, only what the device does is known, and how long it does what
+    was launched before the recording. Idle time has the row of the CPU call that it belongs to.
     """
     before = Intervals.union([], [])
     parts = []
@@ -59,6 +61,10 @@ def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
         )
     )
     parts.append(Segments.covering(lane, CODE[HIDDEN], _hidden(steps)))
+    free_ns = rank.remember(lead_in_end, steps.device)
+    if free_ns is not None:
+        lead_in = Intervals.union([min(steps.window.start_ns, free_ns)], [free_ns])
+        parts.append(Segments.covering(lane, CODE[LEAD_IN], lead_in - before))
     return Segments.joined(parts)
 
 

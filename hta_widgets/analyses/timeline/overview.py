@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN
+from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN, LEAD_IN
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges
 from hta_widgets.analyses.timeline.tracks import coverage
 from hta_widgets.arrays import Int64Array
@@ -16,7 +16,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
 
-OVERVIEW_CLASSES: Final = (*(CODE[name] for name in BUDGET_CLASSES), CODE[HIDDEN])
+OVERVIEW_CLASSES: Final = tuple(CODE[name] for name in (*BUDGET_CLASSES, LEAD_IN, HIDDEN))
 """Rows of an overview."""
 
 

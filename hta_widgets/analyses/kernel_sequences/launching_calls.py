@@ -200,7 +200,7 @@ def suggested_operator(job: Job, rank: int | None = None) -> str:
 
 
 def _by_gpu_time(rank: Rank) -> pd.DataFrame:
-    calls = rank.remember(LaunchingCalls.of)
+    calls = LaunchingCalls.of(rank)  # 40 B an event, which only its panel needs again
     kind, names = rank.trace.events.kind, calls.work.names
     named = ~np.isin(kind[calls.tree.rows], LAUNCH_CALLS)
     launching = calls.first_operation[calls.tree.ends] > calls.first_operation[:-1]

@@ -1,7 +1,9 @@
-"""Make malloc keep freed memory for reuse instead of returning it to the system."""
+"""Freed memory: kept for reuse while a trace is loaded, returned to the system afterwards."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from typing import Final
 
 import numpy as np
@@ -18,3 +20,17 @@ def reuse_freed_memory() -> None:
     mapped again, page by page. Other C libraries are not affected.
     """
     np.empty(_LARGEST, dtype=np.uint8)
+
+
+def return_freed_memory() -> None:
+    """Return the freed memory that malloc and Arrow keep, when much was freed and little follows.
+
+    It takes a few milliseconds. Where the C library has no ``malloc_trim`` (only glibc has it),
+    malloc decides for itself.
+    """
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

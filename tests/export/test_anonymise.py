@@ -311,6 +311,73 @@ def test_no_pattern_of_an_analysis_tells_a_copy_from_its_original(category, part
                 assert bool(pattern.search(name)) == bool(pattern.search(copy)), (of, name, copy)
 
 
+def anonymised(**fields: Any) -> dict[str, Any]:
+    """An event as a copy has it."""
+    raw = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in fields.items()}
+    return {
+        name: json.loads(bytes(value)) for name, value in Events(Names(b"k")).event(raw).items()
+    }
+
+
+@given(
+    st.sampled_from(("", "customer ", "nn.Module: ", "a/b/", "mine::", "my_", "<built-in method ")),
+    st.text("zqyfpm", min_size=8, max_size=12),
+    st.sampled_from(("", ".py(3): run", "_3", " collate", "<float>", " of x object at 0x1>")),
+    st.sampled_from((*CATEGORIES, "mine")),
+)
+def test_a_name_of_the_user_never_survives(before, secret, after, category):
+    name = f"{before}{secret}{after}"
+    arguments = {
+        "kernel": name,
+        "Call stack": name,
+        "Input type": [name],
+        secret: name,
+        "bytes": name,
+    }
+    copy = anonymised(ph="X", cat=category, name=name, pid=secret, args=arguments)
+    assert secret not in json.dumps(copy).lower()
+
+
+@pytest.mark.parametrize(
+    ("given_", "kept_"),
+    [
+        ({"ph": "X", "args": ["private"]}, {"ph": "X"}),
+        ({"ph": "private", "ts": "private"}, {}),
+        ({"ph": 3, "tid": 7, "id": "12", "ts": 1.5}, {"tid": 7, "id": "12", "ts": 1.5}),
+        ({"args": {"Process Group Name": 3, "dtype": 3, "grid": "[1,2,3]"}}, None),
+        ({"args": {"Input type": ["c10::BFloat16", "float", ""], "bytes": "64"}}, None),
+        ({"args": {"Concrete Inputs": ["[1, 2]", "True", "1e-05", ""]}}, None),
+        ({"ph": "M", "name": "thread_name", "args": {"name": "thread 3"}}, None),
+        ({"cat": "user_annotation", "name": "step[DECODE bs=32]"}, None),
+        ({"cat": "user_annotation", "name": "execute_context_2(6144)_generation_3(3)"}, None),
+        ({"cat": "user_annotation", "name": "decode[bs=4 tok=4]"}, None),
+        ({"cat": "cpu_op", "name": "autograd::engine::evaluate_function: AddmmBackward0"}, None),
+        ({"cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"}, None),
+    ],
+)
+def test_what_a_copy_keeps_of_an_event(given_, kept_):
+    kept_ = given_ if kept_ is None else kept_
+    if "dtype" in given_.get("args", {}):
+        kept_ = {"args": {name: value for name, value in given_["args"].items() if name != "dtype"}}
+    assert anonymised(**given_) == kept_
+
+
+def test_groups_of_the_metadata_are_those_of_the_events():
+    groups = [{"pg_name": "acme", "pg_desc": "mesh_tp", "ranks": [0, 1]}, {"pg_name": 3}]
+    events = Events(Names(b"k"))
+    as_list, as_text, broken = (
+        events.metadata({"distributedInfo": {"rank": 1, "pg_config": each}})["distributedInfo"]
+        for each in (groups, json.dumps(groups), "[")
+    )
+    assert json.loads(as_text["pg_config"]) == as_list["pg_config"]
+    assert broken == {"rank": 1}
+    event = anonymised(cat="kernel", args={"Process Group Name": "acme"})
+    assert as_list["pg_config"] == [
+        {"pg_name": event["args"]["Process Group Name"], "pg_desc": "mesh_tp", "ranks": [0, 1]},
+        {"pg_name": 3},
+    ]
+
+
 def test_a_copy_has_every_argument_that_the_loader_reads():
     decoded = [
         decode.AnyArgs,

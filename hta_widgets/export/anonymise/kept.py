@@ -61,7 +61,10 @@ CPP_WORDS: Final = re.compile(
 """Words of C++ itself, and sizes."""
 
 KERNELS: Final = re.compile(
-    r"(?:nccl|rccl|msccl)(?:Dev)?Kernel\w*|nccl(?:Dev|Fifo|Work)\w*|Cijk_\w+|nvjet_\w+"
+    r"(?:nccl|rccl|msccl)(?:Dev)?Kernel(?:_(?:AllReduce|AllGather|ReduceScatter|Broadcast|Reduce"
+    r"|SendRecv|AllTo[Aa]ll\w?|AlltoAll|Generic|Sum|Prod|Min|Max|MinMax|Avg|PreMulSum|SumPostDiv|RING"
+    r"|TREE|NVLS|NVLSTREE|COLLNET|DIRECT|CHAIN|PAT|LL|LL128|SIMPLE|[ub]?f?\d{1,2}(?:e\dm\d)?|[iu]\d{1,2}"
+    r"|u?int\d{1,2}_t|float|half|double|bfloat16|\d))*|ncclDevKernelArgs(?:Storage)?|ncclDevComm|ncclWork(?:Elem)?|Cijk_\w+|nvjet_\w+"
     r"|(?:maxwell|pascal|volta|turing|ampere|hopper)_(?:(?:bf|fp|tf)\d+_|int8_)?[a-z]{0,3}\d{0,6}"
     r"(?:gemm|cudnn|cf32|xmma)\w*|sm\d{2,3}_xmma_\w+|cutlass_\d+_\w+|cudnn[A-Z]\w*|cublas\w*"
     r"|cask\w*|cusparse\w*|igemm_(?:fwd|bwd|wrw)_gtc\w+"

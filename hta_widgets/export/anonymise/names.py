@@ -41,6 +41,7 @@ _CHAIN: Final = re.compile(r"(?:\w+|\(anonymous namespace\))(?:::(?:\w+|\(anonym
 _CALLED: Final = re.compile(r"[^.():]+")
 _SEPARATORS: Final = re.compile(r"([\\/])")
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
+_OPERATOR: Final = re.compile(r"\w+(?:\.\w+)?")
 _VERSION: Final = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,3}")
 _STEP: Final = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
 _ATOM: Final = re.compile(r"(?:prefill|decode)\[bs=\d{1,18}(?:/\d+)? tok=\d{1,18}")
@@ -124,13 +125,21 @@ class Names:
         is_public = kept.APIS.fullmatch(name) or kept.GPU_TEXTS.fullmatch(name)
         return name if is_public else self.call(name)
 
+    def operator(self, name: str) -> str:
+        """The name of an operator."""
+        if name.startswith(kept.EVALUATES):
+            return kept.EVALUATES + self.operator(name[len(kept.EVALUATES) :])
+        space, colons, inside = name.partition("::")
+        is_public = colons and space in self._namespaces and _OPERATOR.fullmatch(inside)
+        return name if is_public or kept.DERIVATIVE.fullmatch(name) else self.call(name)
+
     def call(self, name: str) -> str:
-        """The name of an operator or annotation."""
+        """The name of an annotation, or of an operator that is not PyTorch's."""
         if kept.CALLS.fullmatch(name):
             return name
         if kept.FUSED.fullmatch(name):
             return self.kernel(name)
-        return self._server_span(name) or self._operator(name)
+        return self._server_span(name) or self._hidden(name, kept.READ_IN_CALLS)
 
     def frame(self, name: str) -> str:
         """The name of a Python function, or of a module."""
@@ -204,17 +213,9 @@ class Names:
             return self.frame
         if lower.endswith(("_runtime", "_driver")) or lower in _OF_APIS:
             return self.api
+        if lower in _OF_OPERATORS:
+            return self.operator
         return self.kernel if lower in _OF_KERNELS else self.call
-
-    def _operator(self, name: str) -> str:
-        if name.startswith(kept.EVALUATES):
-            return kept.EVALUATES + self.call(name[len(kept.EVALUATES) :])
-        if kept.DERIVATIVE.fullmatch(name):
-            return name
-        space, colons, operator = name.partition("::")
-        if colons and space in self._namespaces and re.fullmatch(r"\w+(\.\w+)?", operator):
-            return name
-        return self._hidden(name, kept.READ_IN_CALLS)
 
     def _server_span(self, name: str) -> str:
         """The span of a step of a server; empty for any other name."""
@@ -308,6 +309,7 @@ class Names:
 _OF_KERNELS: Final = kept.words("""
     kernel concurrent_kernel gpu_memcpy memcpy gpu_memset memset mtia_ccp_events cuda_profiler_range
     """)
+_OF_OPERATORS: Final = frozenset({"cpu_op", "operator"})
 _OF_APIS: Final = kept.words("runtime driver overhead cuda_sync hip_sync xpu_sync")
 _PUBLIC_FOLDERS: Final = (
     frozenset(("", "/", "\\", ".", "..", "~")) | kept.CONTAINERS | kept.PYTHON | kept.FOLDERS

@@ -16,6 +16,7 @@ from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notic
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
+from hta_widgets.diagnosis.decode_weights import decode_weights
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
@@ -320,6 +321,7 @@ def diagnosis(
             *_not_priced_notices(_of(chosen, not_priced) if priced else {}),
             *_phase_notices(job, together),
             *stall_notices(job),
+            *decode_weights(job),
             *_lead_in_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),

@@ -12,7 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices
+from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices, step_source
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
@@ -459,6 +459,7 @@ def _lacks(
         with_steps=together.are_recorded,
         left_out=[rank for rank in busy if rank not in together.ranks],
         not_opened=job.unopened_ranks,
+        serves=step_source(job) == "server",
     )
 
 

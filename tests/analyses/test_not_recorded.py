@@ -34,6 +34,12 @@ def test_each_lack_is_named_with_the_ranks_that_have_it():
     ]
 
 
+def test_nobody_marks_the_steps_of_a_server():
+    said = not_recorded({0: ALL, 1: ALL}, world_size=2, with_steps=False, left_out=[1], serves=True)
+    assert all("profiler.step" not in each.sentence for each in said)
+    assert {each.how for each in said} == {"Record all ranks of the server at the same time"}
+
+
 @pytest.mark.parametrize(("ranks", "world_size"), [([0], 0), ([0], 8), ([0, 1, 3], 4)])
 def test_ranks_without_a_trace(ranks, world_size):
     (what,) = lacking(dict.fromkeys(ranks, ALL), world_size=world_size)

@@ -100,6 +100,10 @@ _STEPS: Final = NotRecorded(
     "costs are those of the GPU span, and no step can be compared with the others",
     "Mark steps: profiler.step() in PyTorch, NVTX ranges ProfilerStep#1, #2, ... in Nsight Systems",
 )
+_SERVER_STEPS: Final = _STEPS._replace(
+    what="Steps that all ranks have in common are",
+    how="Record all ranks of the server at the same time",
+)
 _HOST_CODE: Final = NotRecorded(
     "Operators are",
     "pauses of the host cannot be told from work that it does not launch",
@@ -135,6 +139,7 @@ def not_recorded(
     with_steps: bool,
     left_out: Sequence[int] = (),
     not_opened: Sequence[int] = (),
+    serves: bool = False,
 ) -> tuple[NotRecorded, ...]:
     """List what the traces lack.
 
@@ -150,7 +155,10 @@ def not_recorded(
         Ranks with GPU work that are not compared: no part of their time is that of the others.
     not_opened : sequence of int
         Ranks with a trace that was not opened.
+    serves : bool
+        Whether the steps are those of an inference server, which nobody marks.
     """
+    steps = _SERVER_STEPS if serves else _STEPS
     found = []
     if lacking := _ranks(records, kernels=True, gpu_work=False):
         found.append(_on(_GPU_WORK, lacking, len(records)))
@@ -161,9 +169,9 @@ def not_recorded(
         if len(lacking) == len(records):
             return tuple(found)
     if left_out:
-        found.append(_not_compared(left_out))
+        found.append(_not_compared(left_out, steps.how))
     if not with_steps:
-        found.append(_STEPS)
+        found.append(steps)
     if lacking := _ranks(records, kernels=True, host_code=False):
         found.append(_on(_HOST_CODE, lacking, len(records)))
     if lacking := _ranks(records, kernels=True, communication=True, collectives=False):
@@ -232,13 +240,13 @@ def _on(lack: NotRecorded, ranks: list[int], count: int) -> NotRecorded:
     return lack._replace(what=f"{what} of {_named(ranks)} {verb}")
 
 
-def _not_compared(ranks: Sequence[int]) -> NotRecorded:
+def _not_compared(ranks: Sequence[int], how: str) -> NotRecorded:
     """The steps of some ranks, which are not those of the others."""
     is_one = len(ranks) == 1
     return NotRecorded(
         f"Steps that {_named(ranks)} {'has' if is_one else 'have'} in common with the others are",
         f"{'it is' if is_one else 'they are'} left out of all comparisons",
-        _STEPS.how,
+        how,
     )
 
 

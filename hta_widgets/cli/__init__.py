@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_comparison(commands)
     _add_baseline(commands)
     _add_report(commands)
+    _add_run(commands)
     _add_anonymise(commands)
     _add_cache(commands)
     _add_doctor(commands)
@@ -255,6 +256,40 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     report_.set_defaults(run=_write_report)
 
 
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a PyTorch script and record some steps of it",
+        description="Run a PyTorch script as it is and record some steps of its optimizer, on "
+        "every rank. With torchrun: torchrun ... -m hta_widgets run train.py ...",
+        epilog="example: hta-widgets run --wait 20 train.py --lr 1e-3",
+    )
+    run.add_argument(
+        "--folder", default="traces", help="where rank-N.json.gz is written (default: %(default)s)"
+    )
+    for name, default, what in (
+        ("wait", 10, "steps before the profiler starts"),
+        ("warmup", 3, "steps that it runs before it records"),
+        ("active", 5, "steps to record"),
+    ):
+        run.add_argument(
+            f"--{name}", type=int, default=default, help=f"{what} (default: %(default)s)"
+        )
+    run.add_argument("--memory", action="store_true", help="record allocations")
+    run.add_argument(
+        "--stacks", action="store_true", help="record Python functions, which slows the host"
+    )
+    run.add_argument(
+        "--no-shapes", dest="shapes", action="store_false", help="record no shapes of inputs"
+    )
+    run.add_argument(
+        "--module", action="store_true", help="SCRIPT is the name of a module, as of python -m"
+    )
+    run.add_argument("script", metavar="SCRIPT", help="a Python script")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    run.set_defaults(run=_record_script)
+
+
 def _add_anonymise(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     anonymise = commands.add_parser(
         "anonymise",
@@ -416,6 +451,24 @@ def _write_report(options: argparse.Namespace) -> int:
         captures=options.captures,
         compare=options.compare,
         compare_cycle=options.compare_cycle,
+    )
+
+
+def _record_script(options: argparse.Namespace) -> None:
+    from hta_widgets.recording.script import run_script  # noqa: PLC0415  # needs numpy
+
+    run_script(
+        options.script,
+        options.arguments,
+        lambda said: sys.stderr.write(f"hta-widgets: {printable(said)}\n"),
+        is_module=options.module,
+        folder=options.folder,
+        wait=options.wait,
+        warmup=options.warmup,
+        active=options.active,
+        shapes=options.shapes,
+        memory=options.memory,
+        stacks=options.stacks,
     )
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import PackageError, ParameterError
 from hta_widgets.export.extended_trace import write_errors
-from hta_widgets.panels.dashboard import Dashboard
 from hta_widgets.trace.opening.live_profiler import wrote
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -115,7 +114,7 @@ def profile(
             stacklevel=3,
         )
     elif _is_shown() if show is None else show:
-        _display(Dashboard(written[-1]))
+        _show(written[-1])
 
 
 def _torch_profiler() -> ModuleType:
@@ -184,5 +183,7 @@ def _is_shown() -> bool:
     return getattr(shell, "kernel", None) is not None and _rank() == 0
 
 
-def _display(widget: Dashboard) -> None:
-    import_module("IPython.display").display(widget)
+def _show(path: Path) -> None:
+    """Show the dashboard of a trace; training processes that show none do without widgets."""
+    dashboard = import_module("hta_widgets.panels.dashboard").Dashboard(path)
+    import_module("IPython.display").display(dashboard)

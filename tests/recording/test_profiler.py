@@ -7,14 +7,16 @@ import gzip
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import hta_widgets
-from hta_widgets import Dashboard, open_trace
+from hta_widgets import Dashboard, cli, open_trace
 from hta_widgets.errors import PackageError, ParameterError, WriteError
 from hta_widgets.recording import profiler as recording
+from hta_widgets.recording.script import run_script
 from hta_widgets.sample import write_sample
 
 
@@ -87,7 +89,7 @@ def fake_torch(trace, monkeypatch, tmp_path):
 @pytest.fixture
 def shown(monkeypatch):
     found = []
-    monkeypatch.setattr(recording, "_display", found.append)
+    monkeypatch.setattr("IPython.display.display", found.append)
     return found
 
 
@@ -246,6 +248,95 @@ def test_a_cell_that_fails_shows_its_own_error_only(shell, shown, capsys):
     assert capsys.readouterr().out.count("ZeroDivisionError") == 2  # as IPython shows it elsewhere
     assert "profiler" not in shell.user_ns
     assert shown == []
+
+
+class FakeOptimizer:
+    """Calls the hooks of all optimizers after its steps, as PyTorch's do."""
+
+    hooks: ClassVar[list] = []
+
+    def step(self):
+        for hook in self.hooks:
+            hook(self, (), {})
+
+
+@pytest.fixture
+def optimizers(monkeypatch):
+    hooks = []
+    monkeypatch.setattr(FakeOptimizer, "hooks", hooks)
+    module = ModuleType("torch.optim.optimizer")
+
+    def register(hook):
+        hooks.append(hook)
+        return SimpleNamespace(remove=lambda: hooks.remove(hook))
+
+    module.register_optimizer_step_post_hook = register
+    module.Optimizer = FakeOptimizer
+    monkeypatch.setitem(sys.modules, "torch.optim", ModuleType("torch.optim"))
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", module)
+    return hooks
+
+
+SCRIPT = """
+import sys
+from beside import STEPS
+from torch.optim.optimizer import Optimizer
+one, other = Optimizer(), Optimizer()
+for _ in range(STEPS):
+    one.step()
+    other.step()
+assert __name__ == "__main__"
+print(sys.argv[1:])
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("how", ["script", "module"])
+def test_a_script_is_recorded_as_it_is(how, optimizers, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "beside.py").write_text("STEPS = 6")
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
+    before = sys.argv, sys.path[:]
+    if how == "module":
+        monkeypatch.chdir(folder)
+    what = ["--module", "train"] if how == "module" else [str(folder / "train.py")]
+    out = str(tmp_path / "traces")
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["run", "--folder", out, "--wait", "2", "--warmup", "1", *what, "--lr", "1"])
+    assert exit_.value.code == 7
+    said = capsys.readouterr()
+    assert said.out == "['--lr', '1']\n"
+    assert said.err.endswith("rank-0.json.gz\n")
+    assert said.err.startswith("hta-widgets: recorded ")
+    assert (tmp_path / "traces" / "rank-0.json.gz").is_file()
+    assert (sys.argv, sys.path) == before
+    assert optimizers == []
+
+
+@pytest.mark.usefixtures("optimizers")
+def test_the_steps_are_those_of_the_first_optimizer(tmp_path):
+    script, said = tmp_path / "train.py", []
+    script.write_text(
+        SCRIPT.replace("from beside import STEPS", "STEPS = 6").replace("sys.exit(7)", "")
+    )
+    made = []
+
+    class Profiler(FakeProfiler):
+        def __enter__(self):
+            made.append(self)
+            return super().__enter__()
+
+    sys.modules["torch.profiler"].profile = Profiler
+    run_script(str(script), [], said.append, wait=1, warmup=1, active=2)
+    assert [action.name[0] for action in made[0].actions] == list("NWRRNNN")
+    assert said == [f"recorded {Path('traces/rank-0.json.gz')}; the script goes on"]
+
+
+def test_a_script_that_is_not_there_is_said(capsys):
+    assert cli.main(["run", "none.py"]) == cli.USER_ERROR
+    assert "none.py is no file" in capsys.readouterr().err
 
 
 def test_pytorch_itself(monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis import Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of
@@ -130,11 +131,13 @@ class StepsPanel(_OfDiagnosis):
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
         """List the classes of each step (ms), as means of the selected ranks.
 
+        Of a server, also what the step computes (``phase``) and for how many ``requests``.
         In a window, those of the part of each step that is inside: means of the ranks with time in
         the window, so that the steps add up to the budget of the window.
         """
         inside = self._in_window(result)
-        return self._means(result) if inside is None else self._parts(result, inside)
+        table = self._means(result) if inside is None else self._parts(result, inside)
+        return _with_phases(table, result)
 
     def _means(self, result: Diagnosis) -> pd.DataFrame:
         return _in_ms(budget(self._of_ranks(result)).groupby("step").mean(), result)
@@ -153,6 +156,19 @@ class StepsPanel(_OfDiagnosis):
         steps = result.steps
         chosen = steps["rank"].isin(self.ranks)
         return steps[chosen] if chosen.any() else steps
+
+
+def _with_phases(table: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
+    """The steps with the phase and the requests of each, where a server made them."""
+    served = server_steps(result.job).steps.drop_duplicates("step").set_index("step")
+    if served.empty:
+        return table
+    requests = served["context_requests"] + served["generation_requests"]
+    found = table.copy()
+    found.insert(1, "phase", found["step"].map(served["phase"]).fillna(""))
+    if requests.notna().any():
+        found.insert(2, "requests", found["step"].map(requests))
+    return found
 
 
 def _classes(in_ms: pd.DataFrame, result: Diagnosis) -> list[str]:

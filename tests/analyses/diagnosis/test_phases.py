@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets import diagnose, open_trace, replay
+from hta_widgets import Dashboard, diagnose, open_trace, replay
 from hta_widgets.analyses.server_steps import phases_of, server_steps
 from hta_widgets.cli import main
 from hta_widgets.diagnosis.critical_path import critical_path
@@ -136,3 +136,12 @@ def test_steps_whose_replays_were_lost_are_no_steps_of_no_time(tmp_path, lost, i
     assert any(each.startswith(said) for each in found.notices) is is_said
     assert found.step_ns == pytest.approx(2e6, rel=0.02)
     assert not [*found]
+
+
+def test_the_steps_of_a_dashboard_have_their_phase_and_requests(tmp_path):
+    path = write(tmp_path / "rank-0.json", Loop().record([DECODE] * 6))
+    board = Dashboard(open_trace(path, progress=False))
+    table = board.panels["steps"].table
+    assert [*table.columns][:3] == ["step", "phase", "requests"]
+    assert {*table["phase"]} == {"decode"}
+    assert table["requests"].tolist() == [16] * 5

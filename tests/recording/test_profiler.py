@@ -245,7 +245,9 @@ def test_the_magic_says_what_is_wrong(line, words, shell, capsys):
 
 def test_a_cell_that_fails_shows_its_own_error_only(shell, shown, capsys):
     shell.run_cell("%%gpu_profile\n1 / 0")
-    assert capsys.readouterr().out.count("ZeroDivisionError") == 2  # as IPython shows it elsewhere
+    said = capsys.readouterr().out
+    assert "ZeroDivisionError" in said
+    assert "_CellFailedError" not in said
     assert "profiler" not in shell.user_ns
     assert shown == []
 

@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_run(commands)
     _add_anonymise(commands)
+    _add_mcp(commands)
     _add_cache(commands)
     _add_doctor(commands)
     return parser
@@ -288,6 +289,22 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("script", metavar="SCRIPT", help="a Python script")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
     run.set_defaults(run=_record_script)
+
+
+def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="answer an assistant's questions on traces (Model Context Protocol)",
+        description="Answer questions on traces over the Model Context Protocol, on the standard "
+        "input and output: diagnose, table, window, compare, events. Nothing is written.",
+    )
+    mcp.set_defaults(run=_serve_mcp)
+
+
+def _serve_mcp(_: argparse.Namespace) -> None:
+    from hta_widgets.cli.ask import serve  # noqa: PLC0415  # needs pandas
+
+    serve()
 
 
 def _add_anonymise(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -6,6 +6,7 @@ nowhere or a page that no list names is an error. The pages fetch nothing from e
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -48,6 +49,21 @@ def write_report(app: Sphinx, error: Exception | None) -> None:
         Dashboard(traces).to_html(app.outdir / "sample.html")
 
 
+def write_list(app: Sphinx, error: Exception | None) -> None:
+    """Write ``llms.txt``: all pages with what is on them, as the overview of the docs has it."""
+    if error or app.builder.format != "html":
+        return
+    overview = (Path(app.srcdir) / "docs" / "README.md").read_text(encoding="utf-8")
+    row = re.compile(r"^\| \[(.+?)\]\((\S+)\.md\) \| (.+?) \|", re.MULTILINE)
+    lines = [
+        f"- [{title}](docs/{page}.html): {what}" for title, page, what in row.findall(overview)
+    ]
+    lines = [re.sub(r"\[([^]]+)\]\([^)]+\.md[^)]*\)", r"\1", line) for line in lines]
+    head = ["# hta_widgets", "", "> Find out in a notebook why a GPU job is slow.", ""]
+    (app.outdir / "llms.txt").write_text("\n".join([*head, "## Pages", "", *lines, ""]), "utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Have the report written once the pages are."""
+    """Have the report and the list written once the pages are."""
     app.connect("build-finished", write_report)
+    app.connect("build-finished", write_list)

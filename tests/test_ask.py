@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import sys
 
 import pandas as pd
@@ -13,6 +14,7 @@ from mcp import Client, StdioServerParameters
 
 from hta_widgets import diagnose, open_trace
 from hta_widgets.analyses import operators
+from hta_widgets.cli import main
 from hta_widgets.cli.ask import MOST_CHARACTERS, Answers, names_of_analyses
 from hta_widgets.errors import HtaWidgetsError, ParameterError
 from hta_widgets.sample import write_sample
@@ -163,3 +165,20 @@ def test_without_the_sdk_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(ParameterError, match=r"pip install 'hta_widgets\[mcp\]'"):
         ask.serve()
+
+
+def test_the_skill_names_commands_tools_and_analyses_that_are_there(capsys):
+    assert main(["skill"]) == 0
+    text = capsys.readouterr().out
+    commands = {*re.findall(r"hta-widgets (\w+)", text)} - {"hta"}
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    known = capsys.readouterr().out
+    assert {"diagnose", "compare", "anonymise", "run"} <= commands
+    assert all(re.search(rf"\b{command}\b", known) for command in commands)
+    tools = {*re.findall(r"tool `(\w+)`", text)}
+    assert tools == {"diagnose", "table", "compare"}
+    assert {"idle_owners", "overlap", "collectives", "operators", "roofline"} <= {
+        *names_of_analyses()
+    }
+    assert text.startswith("---\nname: hta-widgets\n")

@@ -69,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_anonymise(commands)
     _add_mcp(commands)
+    skill = commands.add_parser("skill", help="print what an assistant should know of all this")
+    skill.set_defaults(run=_print_skill)
     _add_cache(commands)
     _add_doctor(commands)
     return parser
@@ -299,6 +301,10 @@ def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "input and output: diagnose, table, window, compare, events. Nothing is written.",
     )
     mcp.set_defaults(run=_serve_mcp)
+
+
+def _print_skill(_: argparse.Namespace) -> None:
+    sys.stdout.write(Path(__file__).with_name("skill.md").read_text(encoding="utf-8"))
 
 
 def _serve_mcp(_: argparse.Namespace) -> None:

@@ -156,6 +156,13 @@ def test_a_lost_last_kernel_is_said(opened):
     assert "1 of these lack the last kernels" in operators(job).notices[-1]
 
 
+def test_the_capture_of_all_its_kernels_goes_before_one_that_has_one_more(opened):
+    more = captured((*MANY, "k0"), operator="one more")
+    job = opened([*OTHER, *replayed(MANY)], more, captured(MANY, operator="all"))
+    assert {"all", "one more"} & {*rows(job)} == {"all"}
+    assert "lack the last kernels" not in " ".join(operators(job).notices)
+
+
 def test_order_alone_joins_only_what_was_named(opened, tmp_path):
     without_names = captured(MANY, amd=False)
     trace = [*OTHER, *replayed(MANY)]

@@ -279,10 +279,12 @@ class _Choice:
                 for place, each in enumerate(self._candidates)
             ]
             on_one_stream = np.unique(events.stream[replay.work]).size == 1
-            may_be = {"names", "prefix"}
-            if self._rank.captures_given and on_one_stream:
-                may_be.add("order")
-            self._fits[key] = [each for each in found if each[1] in may_be]
+            by_order = ("order",) if self._rank.captures_given and on_one_stream else ()
+            by_identity = (
+                [each for each in found if each[1] == identity]
+                for identity in ("names", "prefix", *by_order)
+            )
+            self._fits[key] = next(filter(None, by_identity), [])  # the surest alone
         return self._of_size(replay, self._fits[key])
 
     def _of_size(

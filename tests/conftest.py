@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.kineto_text import write
+from tests.server_loops import OF_A_SERVER, Loop
 from tests.simulator import write_job
 
 collect_ignore = ["adding"]  # belongs to a package that has an analysis more
@@ -54,7 +56,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
     def folder_of(cause: str) -> Path:
         folder = tmp_path_factory.mktemp(cause)
-        write_job(folder, cause)
+        if cause == OF_A_SERVER:
+            write(folder / "rank-0.json", Loop.with_gaps())
+        else:
+            write_job(folder, cause)
         return folder
 
     return folder_of

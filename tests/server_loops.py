@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from tests.kineto_text import Event, call, host, kernel
 
+OF_A_SERVER = "step_gap"
+"""The cause that no training job has: the loop leaves its GPU idle between two steps."""
+
 GRAPH = "cudaGraphLaunch"
 PREPARE_US = 40.0
 LAUNCH_US = 20.0
@@ -86,6 +89,11 @@ class Loop:
     ahead: bool = False
     lost: frozenset[int] = frozenset()
     name: Callable[[Step], str] = vllm
+
+    @classmethod
+    def with_gaps(cls, *, ahead: bool = False) -> list[Event]:
+        """A loop that schedules after each step, or the same one step ahead of its GPU."""
+        return cls(host_us=800, kernels=40, ahead=ahead).record([DECODE] * 24)
 
     def record(self, plan: list[Step]) -> list[Event]:
         """The events of a plan, in order of time."""

@@ -288,7 +288,7 @@ def test_the_first_three_findings_are_told_and_the_others_named() -> None:
     text = report(eight_ranks())
     assert text.count("What to do:") == 3
     assert "And, at less cost:" in text
-    assert "    10. 1.23 s (99.1 %): expert_imbalance, all ranks, every step" in text
+    assert f"    10. 1.23 s (99.1 %): {CAUSES[9]}, all ranks, every step" in text
     assert "- and 20 more: job.notices has them" in text
 
 

@@ -196,7 +196,7 @@ def starting_counts(_folder, part):
     steps, behind = {0.5: (8, 4), 0.538: (13, 7)}[part]
     nothing = np.zeros((1, steps))
     busy = ("compute", "memory", "transfer", "transfer_p2p")
-    gaps = ("gap_sync", "gap_op", "gap_pause", "gap_alloc", "gap_init")
+    gaps = ("gap_sync", "gap_op", "gap_step", "gap_pause", "gap_alloc", "gap_init")
     host = np.where(np.arange(steps) < behind, 10.0, 0.0)[np.newaxis]
     columns = dict.fromkeys((*busy, *gaps), nothing) | {"host": host, "starting": nothing + 10}
     return Steps((0,), tuple(range(steps)), columns).starts_count

@@ -182,3 +182,10 @@ def test_the_skill_names_commands_tools_and_analyses_that_are_there(capsys):
         *names_of_analyses()
     }
     assert text.startswith("---\nname: hta-widgets\n")
+
+
+def test_a_trace_that_was_recorded_anew_is_read_anew(tmp_path):
+    ask = Answers()
+    for count in (2, 3):
+        write(tmp_path / "rank-0.json", [kernel(100 * n, 50, name="k") for n in range(count)])
+        assert ask.events(str(tmp_path), 0).startswith(f"{count} of {count} events")

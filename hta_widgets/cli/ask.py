@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final, ParamSpec
 
 import pandas as pd
@@ -51,7 +52,7 @@ class Answers:
     """Answers to questions on traces, of jobs that stay open."""
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[str, str], Job] = {}
+        self._jobs: dict[tuple[object, ...], Job] = {}
 
     def diagnose(
         self,
@@ -160,13 +161,21 @@ class Answers:
         return _bounded(f"{total}\n{_csv(found[shown], rows)}", "")
 
     def _job(self, path: str, captures: str | None) -> Job:
-        key = path, captures or ""
+        key = path, captures or "", _state(path)  # a trace may be recorded anew
         if key not in self._jobs:
             self._jobs[key] = open_trace(path, captures=captures or None, progress=False)
         self._jobs[key] = self._jobs.pop(key)
         for oldest in [*self._jobs][:-JOBS_KEPT]:
             del self._jobs[oldest]
         return self._jobs[key]
+
+
+def _state(path: str) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of the files of a path; nothing of a URL."""
+    place = Path(path)
+    files = [place, *place.iterdir()] if place.is_dir() else [place] if place.exists() else []
+    states = [(each.name, each.stat()) for each in files]
+    return tuple(sorted((name, state.st_size, state.st_mtime_ns) for name, state in states))
 
 
 _NEXT: Final = "Next: table(path, 'operators'), table(path, 'idle_owners'), or events."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def _kineto_event(event: Event) -> str:
     return lines + "\n  }"
 
 
-LAYOUTS = {
+LAYOUTS: dict[str, Callable[[Any], str]] = {
     "one_line": json.dumps,
     "compact": lambda content: json.dumps(content, separators=(",", ":")),
     "indent2": lambda content: json.dumps(content, indent=2),

@@ -15,13 +15,14 @@ from typing import Any, Final, ParamSpec
 import pandas as pd
 
 from hta_widgets import analyses
+from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
 from hta_widgets.cli.compare.report import report as change_report
 from hta_widgets.cli.diagnose.report import report as diagnosis_report
 from hta_widgets.cli.terminal import cut
-from hta_widgets.diagnosis import diagnose
+from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.summary import summary
-from hta_widgets.errors import HtaWidgetsError, ParameterError
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.version import __version__
@@ -67,9 +68,7 @@ class Answers:
         decode, prefill or mixed. captures: recordings of the CUDA graphs that the trace replays.
         """
         found = diagnose(self._job(path, captures), steps=steps or None, phase=phase or None)
-        links = sorted({link.panel for each in found for link in each.links})
-        then = f"Next: table(path, {links[0]!r}), or window around it." if links else ""
-        return _bounded(diagnosis_report(found), then or _NEXT)
+        return _bounded(diagnosis_report(found), _next_after(found))
 
     def table(  # noqa: PLR0917  # each is a field of the tool
         self,
@@ -112,13 +111,14 @@ class Answers:
         It is asked of operators, the owners of idle time, and the times of each GPU.
         """
         job = self._job(path, None)
-        window_ns = (round(start_ms * 1e6), round(end_ms * 1e6))
+        window_ns = _window_ns(job, start_ms, end_ms)
         said = [f"{start_ms:g} to {end_ms:g} ms:"]
         for name in ("temporal_breakdown", "operators", "idle_owners"):
             made = _analysis(name)(job, ranks or None, window_ns=window_ns)
             first, frame = next(iter(_tables(made).items()))
             said += ["", f"{name}: {made.finding}", f"{first}:", _csv(frame, 8)]
-        return _bounded("\n".join(said), "Next: events(path, rank, start_ms=…, end_ms=…).")
+        then = f"Next: events(path, rank, start_ms={start_ms:g}, end_ms={end_ms:g})."
+        return _bounded("\n".join(said), then)
 
     def compare(self, before: str, after: str) -> str:
         """Say whether a second job is slower by more than noise, and where the difference is."""
@@ -231,9 +231,38 @@ def _sorted(table: pd.DataFrame, sort: str, columns: Sequence[str] | None) -> pd
     return table[[*columns]] if columns else table
 
 
+def _window_ns(job: Job, start_ms: float, end_ms: float) -> tuple[int, int]:
+    """The window, if any of the recording is in it: else all GPUs would seem idle."""
+    first, last = (edge / 1e6 for edge in job_lanes(job).span)
+    if not (start_ms < end_ms and start_ms < last and end_ms > first):
+        asked = f"{start_ms:g} to {end_ms:g} ms"
+        msg = (
+            f"the window must be a part of the recording, {first:.9g} to {last:.9g} ms; got {asked}"
+        )
+        raise ParameterError(msg)
+    edges = max(start_ms, first), min(end_ms, last)
+    return round(edges[0] * 1e6), round(edges[1] * 1e6)
+
+
+def _next_after(found: Diagnosis) -> str:
+    """The numbers behind the most expensive finding that has any, and where it is densest."""
+    known = names_of_analyses()
+    for each in found:
+        asked = [link.panel for link in each.links if link.panel in known]
+        proof = found.proof(each)
+        if asked and len(proof.windows):
+            start, end = (edge / 1e6 for edge in proof.shown_ns(0))
+            where = f"window(path, {start:.3f}, {end:.3f}), where {each.cause} is densest"
+            return f"Next: table(path, {asked[0]!r}), or {where}."
+    return _NEXT
+
+
 def _csv(table: pd.DataFrame, rows: int) -> str:
     """The first rows; of more, how many are left out."""
-    shown = table.head(max(0, min(rows, MOST_ROWS))).copy()
+    if rows < 1:
+        msg = f"rows must be at least 1, of which at most {MOST_ROWS} are listed; got {rows}"
+        raise ParameterError(msg)
+    shown = table.head(min(rows, MOST_ROWS)).copy()
     for name in shown:
         if not pd.api.types.is_numeric_dtype(shown[name]):
             shown[name] = [cut(str(each), MOST_NAME) for each in shown[name]]
@@ -249,6 +278,12 @@ def _bounded(text: str, then: str) -> str:
         kept = text[:room].rpartition("\n")[0]
         text = f"{kept}\n(cut: {len(text) - len(kept):,} more characters; ask for fewer rows)"
     return f"{text.rstrip()}\n{then}".rstrip()
+
+
+def _error_text(failure: Exception) -> str:
+    """What an assistant reads of an error: its start says what was asked, its end what there is."""
+    text, half = reason(failure), MOST_CHARACTERS // 2 - 50
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} [...] {text[-half:]}"
 
 
 def serve() -> None:
@@ -267,14 +302,14 @@ def serve() -> None:
         raise ParameterError(msg) from error
 
     def kind(tool: Callable[Arguments, str]) -> Callable[Arguments, str]:
-        """The same with an error of ours as an answer that the assistant reads."""
+        """The same with an error as an answer that the assistant reads."""
 
         @wraps(tool)
         def answer(*arguments: Arguments.args, **named: Arguments.kwargs) -> str:
             try:
                 return tool(*arguments, **named)
-            except HtaWidgetsError as error:
-                raise ToolError(str(error)) from error
+            except Exception as failure:
+                raise ToolError(_error_text(failure)) from failure
 
         return answer
 

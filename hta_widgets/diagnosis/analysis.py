@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal, overload
@@ -13,17 +13,18 @@ from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices, step_source
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
 from hta_widgets.diagnosis.decode_weights import decode_weights
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
-from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
+from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS, Columns
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.foreign_ranks import foreign_ranks, job_of
 from hta_widgets.diagnosis.job.health import JobHealth, job_health
-from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
+from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
@@ -209,7 +210,7 @@ def diagnose(
         Ranks to diagnose, all when not given. All ranks of the job are compared, and what these
         wait for is looked for on all; findings on other ranks only are named in a notice.
     steps : iterable of int, optional
-        ProfilerSteps to diagnose, all analysed ones when not given.
+        ProfilerSteps to diagnose, all analysed ones when not given or empty.
     limits : Limits, optional
         From when on a cause is worth a finding.
     phase : {"decode", "prefill", "mixed"}, optional
@@ -242,7 +243,7 @@ def diagnosis(
         Ranks to diagnose, all when not given. All ranks of the job are compared, and what these
         wait for is looked for on all; findings on other ranks only are named in a notice.
     steps : iterable of int, optional
-        ProfilerSteps to diagnose, all analysed ones when not given.
+        ProfilerSteps to diagnose, all analysed ones when not given or empty.
     limits : Limits, optional
         From when on a cause is worth a finding.
     phase : {"decode", "prefill", "mixed"}, optional
@@ -260,7 +261,7 @@ def diagnosis(
     ParameterError
         If the job has no steps of the phase.
     UnknownStepError
-        If none of the steps is of the phase.
+        If the compared ranks do not have all of the steps, or none of them is of the phase.
     """
     chosen, limits = job.select_ranks(ranks), limits or Limits()
     foreign, whole = job.remember(foreign_ranks), job
@@ -270,13 +271,15 @@ def diagnosis(
         job = job.remember(job_of, own if chosen[0] in own else chosen)
     answers = job.remember(answers_of_all, limits.trials)
     facts = {rank: each.facts for rank, each in answers.items()}
-    asked = None if steps is None else tuple(steps)
-    asked, phase = _of_phase(job, asked, phase)
+    wanted = tuple(steps or ())
+    asked, phase = _of_phase(job, wanted or None, phase)
     not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}
     priced = [rank for rank in chosen if rank not in not_priced]
     alike = [rank for rank in job.ranks if rank not in {**not_priced, **foreign.not_compared}]
     compared = _compared(facts, alike, priced)
-    together = Steps.of({rank: facts[rank].steps for rank in compared}, asked, phase)
+    of_ranks = {rank: facts[rank].steps for rank in compared}
+    _check_steps(wanted, of_ranks)
+    together = Steps.of(of_ranks, asked, phase)
     shown = together.of_ranks(chosen)
     health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
@@ -328,6 +331,13 @@ def diagnosis(
             *(_replay_notices(context) if together.ranks else ()),
         ),
     )
+
+
+def _check_steps(asked: Collection[int], facts: Mapping[int, Columns]) -> None:
+    """Without any of the asked steps, the answer would be one on the whole recording."""
+    known = common_steps(facts)
+    if known and not known.issuperset(asked):
+        raise UnknownStepError.from_steps(asked, known - {NO_STEP})
 
 
 def _of_phase(

@@ -72,8 +72,7 @@ class Steps:
             What these are, of a server.
         """
         busy = {rank: facts for rank, facts in by_rank.items() if facts["step"].size}
-        sets = [{*facts["step"].tolist()} for facts in busy.values()]
-        common = reduce(set.intersection, sets) if sets else set()
+        common = common_steps(by_rank)
         if asked is not None:
             common &= {*asked}
         numbers = tuple(sorted(common)) or (NO_STEP,)
@@ -187,6 +186,12 @@ class Steps:
             return 0.0
         before, after = self.own.max(axis=0), (self.own - removed).max(axis=0)
         return float((before - after).mean())
+
+
+def common_steps(by_rank: Mapping[int, Columns]) -> set[int]:
+    """Numbers of the steps that all ranks with GPU work have, of their `step_facts`."""
+    sets = [{*facts["step"].tolist()} for facts in by_rank.values() if facts["step"].size]
+    return reduce(set.intersection, sets) if sets else set()
 
 
 def _of_steps(facts: Columns, numbers: tuple[int, ...]) -> Columns:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.job.steps import compared_ranks
+from hta_widgets.errors import UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.training_jobs import (
     US,
@@ -200,3 +201,20 @@ def test_ranks_that_are_recorded_are_to_be_opened_and_others_to_be_recorded(
     assert any("record all ranks" in each.lower() for each in made.notices) == (only is not None)
     missing = "rank 3 is missing: the traces are of a job of 4 ranks"
     assert (missing in made.notices) == (only is not None)
+
+
+def test_steps_that_do_not_exist_are_not_all_of_the_time(tmp_path):
+    job = open_trace(write_training(tmp_path, 4, uneven), progress=False)
+    steps = sorted({*diagnosis(job).steps["step"].tolist()})
+    assert diagnosis(job, steps=steps[:1]).steps["step"].unique().tolist() == steps[:1]
+    assert diagnosis(job, steps=[]).steps["step"].unique().tolist() == steps
+    analysed = f"their analysed steps are {steps[0]}-{steps[-1]}"
+    for asked in ([99], [steps[0], 99]):
+        with pytest.raises(UnknownStepError, match=f"step 99 is not analysed .*{analysed}"):
+            diagnosis(job, steps=asked)
+
+
+def test_without_steps_none_can_be_asked_for(tmp_path):
+    job = open_trace(write_training(tmp_path, 4, uneven, marks=False), progress=False)
+    with pytest.raises(UnknownStepError, match="they have no ProfilerSteps"):
+        diagnosis(job, steps=[1])

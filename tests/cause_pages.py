@@ -16,7 +16,7 @@ from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from tests.kineto_text import write
-from tests.server_loops import OF_A_SERVER, Loop
+from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
 from tests.simulator.plan import Layout
 
@@ -29,6 +29,13 @@ NOT_TOLD = "not told"
 NUMBERS = re.compile(rf"\| ([\d.]+) ms \| ([\d.]+) ms \| (?:([\d.]+) ms|{NOT_TOLD}) \|")
 LAYOUTS: dict[str, Layout] = {"slow_link": "pipeline"}
 """Layouts of simulated jobs, other than the usual one: a ring of all ranks has no other link."""
+
+INFERENCE_JOBS = {
+    "step_gap": "A loop of an inference server that schedules after each step, and the same one "
+    "step ahead of its GPU",
+    "preprocessing": "One request whose input takes the CPU 30 ms, and the same with half a "
+    "millisecond",
+}
 
 SHELL = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:python|nvidia-smi|amd-smi|ibstat|py-spy|vllm serve|hta-widgets) "
@@ -87,10 +94,8 @@ def with_measurement(page: str, cause: Cause, measured: Measured) -> str:
     jobs = f"""\
 A simulated job on four GPUs and its twin with the same seed
 (`python -m tests.simulator {cause.name}{layout}`, and with `--healthy`). Its mean step:"""
-    if cause.name == OF_A_SERVER:
-        jobs = """\
-A loop of an inference server that schedules after each step, and the same one step ahead of its GPU
-(`tests/server_loops.py`). The mean step:"""
+    if cause.name in OF_INFERENCE:
+        jobs = f"{INFERENCE_JOBS[cause.name]}\n(`tests/server_loops.py`). The mean step:"
     text = f"""
 {jobs}
 
@@ -105,9 +110,9 @@ def measured(cause: Cause) -> Measured:
     """Write the jobs and diagnose them."""
     with TemporaryDirectory() as folder:
         sick, healthy = (Path(folder, name) for name in ("before", "after"))
-        if cause.name == OF_A_SERVER:
-            for path, ahead in ((sick, False), (healthy, True)):
-                write(path, Loop.with_gaps(ahead=ahead))
+        if cause.name in OF_INFERENCE:
+            for path in (sick, healthy):
+                write(path, OF_INFERENCE[cause.name](healthy=path == healthy))
             return _diagnosed(sick, healthy, cause)
         layout = LAYOUTS.get(cause.name)
         write_job(sick, cause.name, layout=layout)

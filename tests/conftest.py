@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.kineto_text import write
-from tests.server_loops import OF_A_SERVER, Loop
+from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
 
 collect_ignore = ["adding"]  # belongs to a package that has an analysis more
@@ -56,8 +56,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
     def folder_of(cause: str) -> Path:
         folder = tmp_path_factory.mktemp(cause)
-        if cause == OF_A_SERVER:
-            write(folder / "rank-0.json", Loop.with_gaps())
+        if cause in OF_INFERENCE:
+            write(folder / "rank-0.json", OF_INFERENCE[cause](healthy=False))
         else:
             write_job(folder, cause)
         return folder

@@ -1,4 +1,4 @@
-"""Loops of inference servers with a known truth, as events of a Kineto trace.
+"""Loops of inference servers, and requests, with a known truth, as events of a Kineto trace.
 
 The loop waits for the tokens of a step before it schedules the next one, or runs ahead of them::
 
@@ -12,9 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.kineto_text import Event, call, host, kernel
-
-OF_A_SERVER = "step_gap"
-"""The cause that no training job has: the loop leaves its GPU idle between two steps."""
+from tests.kineto_text import step as profiler_step
 
 GRAPH = "cudaGraphLaunch"
 PREPARE_US = 40.0
@@ -90,11 +88,6 @@ class Loop:
     lost: frozenset[int] = frozenset()
     name: Callable[[Step], str] = vllm
 
-    @classmethod
-    def with_gaps(cls, *, ahead: bool = False) -> list[Event]:
-        """A loop that schedules after each step, or the same one step ahead of its GPU."""
-        return cls(host_us=800, kernels=40, ahead=ahead).record([DECODE] * 24)
-
     def record(self, plan: list[Step]) -> list[Event]:
         """The events of a plan, in order of time."""
         events: list[Event] = []
@@ -137,3 +130,37 @@ class Loop:
         calls = 0 if step.phase == "idle" else 1 if self._replays(step) else self.kernels
         launched = [(number + n, at + n * (LAUNCH_US + 2)) for n in range(calls)]
         return launched, at + calls * (LAUNCH_US + 2) + 3, number + calls
+
+
+PREPARES = "transformers/models/videomae/image_processing_videomae.py(235): preprocess"
+
+
+def request(prepares_us: float, *, kernels: int = 200, name: str = PREPARES) -> list[Event]:
+    """One request, whose input is prepared on the CPU before its kernels are launched."""
+    begin = 1_000.0
+    now = begin + 100 + prepares_us
+    events = [host(begin + 100, prepares_us, name, cat="python_function")]
+    free = now
+    for number in range(1, kernels + 1):
+        events.append(call(now, 4, number))
+        free = max(free, now + 4 + START_US)
+        events.append(kernel(free, 100, correlation=number, name=f"k{number % 7}"))
+        free += 100
+        now += 6
+    events.append(call(now, free - now, kernels + 1, name="cudaDeviceSynchronize"))
+    return [*events, profiler_step(0, begin, free - begin + 50)]
+
+
+def _with_gaps(*, healthy: bool) -> list[Event]:
+    return Loop(host_us=800, kernels=40, ahead=healthy).record([DECODE] * 24)
+
+
+def _prepared(*, healthy: bool) -> list[Event]:
+    return request(500 if healthy else 30_000)
+
+
+OF_INFERENCE: dict[str, Callable[..., list[Event]]] = {
+    "step_gap": _with_gaps,
+    "preprocessing": _prepared,
+}
+"""Causes that no training job has: the events of a recording with it, and of its healthy twin."""

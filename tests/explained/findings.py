@@ -300,6 +300,13 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             loading,
         )
     ],
+    "preprocessing": [
+        Form(
+            f"The CPU prepares the input for up to <longest>{STEPS} while the GPU[[ on <_ranks>]] "
+            f"sits idle{INSIDE}[[, in <_loader>]][[, most in <_owner>]]{COST}",
+            loading,
+        )
+    ],
     "no_tensor_cores": [
         Form(
             "<part> of the time in matrix products[[ on <_ranks>]] is in <_kernels> that use no "

@@ -21,7 +21,7 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.sample.process import FIRST_MOMENT_NS
 from hta_widgets.sample.recording import Clock
 from hta_widgets.trace.model.steps import profiler_steps
-from tests.server_loops import OF_A_SERVER
+from tests.server_loops import OF_INFERENCE
 from tests.simulator import CAUSES, LAYOUTS, write_job
 from tests.simulator.__main__ import main
 from tests.simulator.causes import healthy_plan
@@ -91,7 +91,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def test_every_cause_that_is_diagnosed_can_be_planted() -> None:
-    assert {*CAUSES} == {*DIAGNOSED} - {OF_A_SERVER}
+    assert {*CAUSES} == {*DIAGNOSED} - {*OF_INFERENCE}
     assert {layout for _, layout in PLANTED} == set(LAYOUTS)
 
 

@@ -56,7 +56,7 @@ SLOW_NS: Final = 1_000_000
 
 PREPROCESSING: Final = re.compile(
     r"^dataloader|preprocess|(image|video|feature)_process|(?<!de)tokeniz|imdecode"
-    r"|read_(video|image)|collate",
+    r"|read_(video|image)|collate|feature_extract|(image|video)_(transforms|utils)|scipy/ndimage",
     re.IGNORECASE,
 )
 """Operators, annotations and frames that prepare the next batch outside a DataLoader."""

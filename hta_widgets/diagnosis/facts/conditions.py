@@ -13,6 +13,7 @@ from typing import Final
 from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 
 class Condition(Enum):
@@ -26,6 +27,7 @@ class Condition(Enum):
     MEMORY = "memory recorded"
     TRAINING = "training"
     SERVER = "server"
+    REQUEST = "one request"
     VLLM = "vLLM"
     SGLANG = "SGLang"
     TENSORRT_LLM = "TensorRT-LLM"
@@ -138,6 +140,8 @@ def conditions_of(rank: Rank) -> frozenset[Condition]:
     found |= {each for each in _SERVERS if each.value in engines}
     if (engines or found & _SERVERS) and Condition.TRAINING not in found:
         found.add(Condition.SERVER)
+    if rank.remember(recorded_kind).name == "request":
+        found.add(Condition.REQUEST)
     if found >= _LOADERS:
         found -= _LOADERS  # which of them is slow, the names around a finding tell
     return frozenset(found)

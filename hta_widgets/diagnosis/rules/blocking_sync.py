@@ -21,10 +21,17 @@ from hta_widgets.diagnosis.rules.host_evidence import (
 )
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.input_starvation import input_starvation
+from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subject
 
-HELD_UP: Final = (input_starvation, allocator_retries, profiler_overhead, host_pause)
+HELD_UP: Final = (
+    input_starvation,
+    preprocessing,
+    allocator_retries,
+    profiler_overhead,
+    host_pause,
+)
 """What holds up a host that could run ahead if it did not wait: it has its own price, and waiting
 that costs nothing without it is not to blame."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final
 
 from hta_widgets.diagnosis.advice import Advice
-from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.cause import Cause, cause
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.price import Price
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
@@ -70,37 +73,90 @@ def input_starvation(context: Context) -> Finding | None:
     Who loads slowly is told by the time in the loader: a rank that waits for another while it
     loads has no idle GPU.
     """
-    loading = context.steps["gap_loader"]
-    price = context.price(loading, WithoutHostWork(("loading",)), bound="at most")
-    if not context.is_worth_it(input_starvation, price.ns):
+    loading = LoadingTime.of(context, input_starvation)
+    if loading is None or loading.is_of_a_request:
         return None
-    ranks = context.blamed(context.steps["in_loader"].mean(axis=1))
-    ranks = ranks or context.blamed(loading.mean(axis=1))
-    steps = context.steps_with(loading)
-    within = within_gap(context, ranks, "gap_loader")
-    return context.finding(
+    return loading.finding(
         input_starvation,
-        words=f"The GPU{on_ranks(context, ranks)} sits idle for up to "
-        f"{duration(float(loading.max()))}{in_steps(context, steps)}, waiting for data",
-        detail=_where(context, ranks, within),
-        price=price,
-        ranks=ranks,
-        steps=steps,
-        conditions=_OF_LOADER.get(within.loader, ()) if within else (),
-        evidence={
-            "longest_wait_ms": float(loading.max()) / 1e6,
-            **(within.evidence if within else {}),
-            "steps": steps_table(context, idle=loading, in_loader=context.steps["in_loader"]),
-            "owners": owners_table(context, ranks, ("gap_loader",)),
-        },
-        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
-        seen_in=Idle(("gap_loader",)),
+        f"The GPU{on_ranks(context, loading.ranks)} sits idle for up to "
+        f"{loading.longest}{in_steps(context, loading.steps)}, waiting for data",
     )
 
 
-def _where(context: Context, ranks: tuple[int, ...], within: Within | None) -> str:
-    """Where in the code it is idle, with a comma before it."""
-    if within is None:
-        largest = largest_owner(context, ranks, ("gap_loader",))
+@dataclass(frozen=True)
+class LoadingTime:
+    """Idle time of GPUs while their hosts load or prepare data, worth a finding.
+
+    Attributes
+    ----------
+    context : Context
+    price : Price
+    ranks, steps : tuple of int
+        Which are to blame, and in which steps.
+    within : Within, optional
+        The call inside which most of it passes.
+    """
+
+    context: Context
+    price: Price
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+    within: Within | None
+
+    @classmethod
+    def of(cls, context: Context, cause: Cause) -> LoadingTime | None:
+        """That of all ranks, if taking it out is worth a finding of this cause."""
+        idle = context.steps["gap_loader"]
+        price = context.price(idle, WithoutHostWork(("loading",)), bound="at most")
+        if not context.is_worth_it(cause, price.ns):
+            return None
+        ranks = context.blamed(context.steps["in_loader"].mean(axis=1))
+        ranks = ranks or context.blamed(idle.mean(axis=1))
+        within = within_gap(context, ranks, "gap_loader")
+        return cls(context, price, ranks, context.steps_with(idle), within)
+
+    @property
+    def conditions(self) -> AbstractSet[Condition]:
+        """What the call around it says of the loader."""
+        return _OF_LOADER.get(self.within.loader, frozenset()) if self.within else frozenset()
+
+    @property
+    def is_of_a_request(self) -> bool:
+        """Whether the input of requests is prepared: no worker of a DataLoader could do it."""
+        known = self.context.conditions(self.ranks) | self.conditions
+        if known & {Condition.TRAINING, Condition.LOADER_WORKERS}:
+            return False
+        return Condition.REQUEST in known or Condition.LOADER not in known
+
+    @property
+    def longest(self) -> str:
+        """The longest idle time of a rank in a step."""
+        return duration(float(self.context.steps["gap_loader"].max()))
+
+    def finding(self, cause: Cause, words: str) -> Finding:
+        """The finding of a cause, with the call that takes most of the time."""
+        context, idle = self.context, self.context.steps["gap_loader"]
+        return context.finding(
+            cause,
+            words=words,
+            detail=self._where(),
+            price=self.price,
+            ranks=self.ranks,
+            steps=self.steps,
+            conditions=self.conditions,
+            evidence={
+                "longest_wait_ms": float(idle.max()) / NS_PER_MS,
+                **(self.within.evidence if self.within else {}),
+                "steps": steps_table(context, idle=idle, in_loader=context.steps["in_loader"]),
+                "owners": owners_table(context, self.ranks, ("gap_loader",)),
+            },
+            links=(Link(panel="idle_owners", ranks=self.ranks, steps=self.steps),),
+            seen_in=Idle(("gap_loader",)),
+        )
+
+    def _where(self) -> str:
+        """Where in the code it is idle, with a comma before it."""
+        if self.within is not None:
+            return self.within.words
+        largest = largest_owner(self.context, self.ranks, ("gap_loader",))
         return f", most in {named(largest[0].name, 60)}" if largest and largest[0].name else ""
-    return within.words

@@ -142,6 +142,7 @@ FIRST = {
         ((C.LOADER,), "Load batches ahead of the step, in enough worker"),
         ((), "Prepare the next batch in another thread"),
     ],
+    "preprocessing": [((), "Prepare the input on the GPU")],
     "host_pause": [
         ((), "Record the Python frames"),
         ((C.STACKS,), "Look at the lines that run there"),
@@ -362,7 +363,6 @@ def starved(name):
             "DataLoader, DataLoader with workers",
         ),
         ("train_dataloader_next", "num_workers", "DataLoader"),
-        ("preprocess", "executor", None),
     ],
 )
 def test_a_finding_has_the_conditions_of_its_advice(tmp_path, name, code, conditions):

@@ -1,0 +1,47 @@
+"""The GPU waits while the host prepares the input of a request."""
+
+from __future__ import annotations
+
+from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.cause import cause
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.rules.input_starvation import LoadingTime
+from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
+
+
+@cause(
+    seen_in="data_loading",
+    limit="least_percent_with_evidence",
+    makes_others_wait=True,
+    what_if={"without_loading": True},
+    when="The GPU is idle while the host decodes, resizes or tokenises the input of a request: in "
+    "a recording without training and without workers of a DataLoader, which could do it ahead. "
+    "Elsewhere the same time is [waiting for data](causes/input_starvation.md).",
+    advice=(
+        Advice(
+            "Prepare the input on the GPU, or with a processor that works on tensors.",
+            "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
+            'inputs = processor(images, device="cuda")',
+        ),
+        Advice(
+            "Prepare the next request in another thread or process while the GPU works on this "
+            "one.",
+            "ready = executor.submit(prepare, next_request)  # then ready.result()",
+        ),
+        Advice(
+            "Decode video and resize images before they reach this process, once for each input."
+        ),
+    ),
+)
+def preprocessing(context: Context) -> Finding | None:
+    """Report the time in which the GPU is idle while the host prepares the input of a request."""
+    loading = LoadingTime.of(context, preprocessing)
+    if loading is None or not loading.is_of_a_request:
+        return None
+    return loading.finding(
+        preprocessing,
+        f"The CPU prepares the input for up to {loading.longest}"
+        f"{in_steps(context, loading.steps)} while the GPU{on_ranks(context, loading.ranks)} "
+        "sits idle",
+    )

@@ -10,6 +10,7 @@ import re
 import sys
 from typing import Final
 
+from hta_widgets.analyses.time.patterns import PREPROCESSING
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
 
 
@@ -193,13 +194,7 @@ READ_IN_CALLS: Final = tuple(
                 r"ProfilerStep(?:\s*#\s*\d{1,18})?|\.py\(\d{1,9}\)(?:: )?",
             ),
         ),
-        (
-            re.IGNORECASE,
-            (
-                r"^dataloader|preprocess|(?:image|video|feature)_process|(?<!de)tokeniz",
-                r"imdecode|read_(?:video|image)|collate",
-            ),
-        ),
+        (re.IGNORECASE, (PREPROCESSING.pattern,)),
     )
     for part in parts
 )

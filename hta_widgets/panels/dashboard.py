@@ -12,6 +12,8 @@ import pandas as pd
 from traitlets import Bool, List, TraitError, Unicode, validate
 
 from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis.change.baseline import SUFFIX
+from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
@@ -20,6 +22,7 @@ from hta_widgets.panels.bands.job_panel import JobPanel
 from hta_widgets.panels.bands.messages import BoardSpec, Tab
 from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
 from hta_widgets.panels.bands.search import options
+from hta_widgets.panels.bands.second_job import SecondJobPanel, opened
 from hta_widgets.panels.bands.summary import dashboard_summary
 from hta_widgets.panels.bands.tabs import answering_panel, tabs_of
 from hta_widgets.panels.bands.together import together
@@ -51,8 +54,10 @@ class Dashboard(DrawnWidget):
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
-    compare : Job, TraceAnalysis, path, list of paths or mapping of rank to path, optional
-        A second job, such as a later run, with which the tab *Compare* compares the first.
+    compare : Job, TraceAnalysis, path, list of paths, mapping of rank to path, Summary, optional
+        A second job, such as a later run, with which the tab *Compare* compares the first; or a
+        baseline: a `Summary`, or the path of an ``.arrow`` file. Without it, the tab offers what
+        lies beside the traces.
     cycle : int, optional
         Which cycle to show of traces that hold several: 0 is the oldest, -1 the newest. By default
         the newest, or that of a job. The header has a menu of them.
@@ -107,7 +112,7 @@ class Dashboard(DrawnWidget):
         self,
         source: Source,
         *,
-        compare: Source | None = None,
+        compare: Source | Summary | None = None,
         cycle: int | None = None,
         output_dir: PathLike | None = None,
         tab: str | None = None,
@@ -115,7 +120,7 @@ class Dashboard(DrawnWidget):
     ) -> None:
         job = as_job(source, cycle)
         with ExitStack() as unfinished:
-            self._take(job, None if compare is None else as_job(compare), unfinished)
+            self._take(job, _as_second(compare), unfinished)
             spec = self._describe()
             opened = _first(spec) if tab is None else _main(spec, tab)
             super().__init__(
@@ -132,7 +137,7 @@ class Dashboard(DrawnWidget):
         self.observe(self._keep_panel, "panel")
         self.on_msg(self._act)
 
-    def _take(self, job: Job, compare: Job | None, unfinished: ExitStack) -> None:
+    def _take(self, job: Job, compare: Job | Summary | None, unfinished: ExitStack) -> None:
         """Make the panels of a job, and then take it over; nothing changes where that fails."""
         header = unfinished.enter_context(closing(JobPanel(job)))
         panels = {
@@ -140,7 +145,11 @@ class Dashboard(DrawnWidget):
         }
         for name, panel in panels_of_two(job, compare).items():
             panels[name] = unfinished.enter_context(closing(panel))
+        picker = SecondJobPanel(job, self._compare_with, job_notices=False, on_demand=True)
+        picker.say(compare)
+        panels[picker.name] = unfinished.enter_context(closing(picker))
         self.job, self._compare, self.header, self.panels = job, compare, header, panels
+        self._picker = picker
         self.selection = Selection.of(job)
         self._shown_for: dict[str, Any] | None = None
         self._memo = MemoizeLast()
@@ -148,7 +157,7 @@ class Dashboard(DrawnWidget):
     def _describe(self) -> BoardSpec:
         names = [*self.panels]
         cycles, compared = self.job.cycles, self._compare
-        is_cycle = compared is not None and compared.cycles == cycles
+        is_cycle = isinstance(compared, Job) and compared.cycles == cycles
         return BoardSpec(
             names=names,
             titles=[panel._spec["title"] for panel in self.panels.values()],  # noqa: SLF001
@@ -161,7 +170,7 @@ class Dashboard(DrawnWidget):
             what_if=1 + names.index("what_if") if "what_if" in names else None,
             cycles=descriptions(cycles) if len(cycles) > 1 else [],
             cycle=self.job.cycle,
-            compared=compared.cycle if compared is not None and is_cycle else None,
+            compared=compared.cycle if isinstance(compared, Job) and is_cycle else None,
         )
 
     @property
@@ -220,21 +229,27 @@ class Dashboard(DrawnWidget):
         self.panel = _main(self._spec, name)
 
     @property
-    def compare(self) -> Job | None:
+    def compare(self) -> Job | Summary | None:
         """The second job; anything that can be opened can be set, and None ends the comparison."""
         return self._compare
 
     @compare.setter
-    def compare(self, source: Source | None) -> None:
-        self._compare = None if source is None else as_job(source)
+    def compare(self, source: Source | Summary | None) -> None:
+        self._compare_with(_as_second(source))
+
+    def _compare_with(self, second: Job | Summary | None) -> None:
+        self._compare = second
         made = panels_of_two(self.job, self._compare)
+        was_open = self.tab == SecondJobPanel.tab
         left = [self.panels.pop(name) for name in OF_TWO_JOBS if name in self.panels]
         self.panels |= made
         for panel in made.values():
             panel.output_dir = self.output_dir
-        with self.hold_sync():
+        picker = self._picker
+        with self.hold_sync(), picker.hold_sync():
+            picker.say(second)
             self._show_panels()
-            self.panel = next(iter(made), self.panel)
+            self.panel = next(iter(made), picker.name if was_open else self.panel)
         for panel in left:
             panel.close()
 
@@ -408,6 +423,13 @@ class Dashboard(DrawnWidget):
         timeline = self.panels["timeline"].summary() if "timeline" in self.panels else ""
         title, header = self.header._spec["title"], self.header._view  # noqa: SLF001
         return dashboard_summary(title, header, self._bands, found=found, timeline=timeline)
+
+
+def _as_second(source: Source | Summary | None) -> Job | Summary | None:
+    """What is compared: a job, or a baseline where it is one or the name is that of one."""
+    if source is None or isinstance(source, Summary):
+        return source
+    return opened(str(source)) if str(source).endswith(SUFFIX) else as_job(source)
 
 
 def _inside(spec: BoardSpec, tab: Tab) -> list[str]:

@@ -88,7 +88,8 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
   );
   const pick = async (picked: Pick, add: boolean) => {
     const target = await selection;
-    send(selected(target, picked, add), target);
+    if (picked.isOwn) send({ [picked.field]: picked.item });
+    else send(selected(target, picked, add), target);
   };
   const zoom = {
     set: (name: string, stretch: readonly number[]) => send({ [name]: stretch }),

@@ -1,6 +1,6 @@
 // Selections by a click or a key on a chart: `meta.select` names the field, `customdata[i][0]` the item of point i (of
 // a heatmap, of row i); `meta.also` a field that goes with it, such as the shapes of operators, and `customdata[i][1]` its
-// item.
+// item. `meta.sets` names a parameter of the panel that a click sets in place of a field.
 
 import { afterClick } from "./integers";
 import type { Model } from "./models";
@@ -15,15 +15,19 @@ export interface Pick {
   field: string;
   item: unknown;
   also?: Pick;
+  /** Whether the field is a parameter of the panel. */
+  isOwn?: boolean;
 }
 
 /** The item at a point of a figure, if it can be selected. */
 export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): Pick | null {
   const trace = data[curveNumber];
-  const field = trace?.meta?.select;
+  const own = trace?.meta?.sets;
+  const field = own ?? trace?.meta?.select;
   const place = typeof pointNumber === "number" ? pointNumber : pointNumber[0];
   const [item, other] = trace?.customdata?.[place] ?? [];
   if (field === undefined || item === undefined || item === null) return null;
+  if (own !== undefined) return { field, item, isOwn: true };
   const also = trace?.meta?.also;
   return also !== undefined && other ? { field, item, also: { field: also, item: other } } : { field, item };
 }

@@ -4,6 +4,7 @@
 export interface TraceMeta {
   select?: string;
   also?: string;
+  sets?: string;
 }
 
 export interface Trace {

@@ -4,6 +4,7 @@ import type { WidgetState } from "./dashboard/types";
 import flame from "./flame/flame";
 import type { FlameState } from "./flame/types";
 import panel from "./panel";
+import second, { type SecondState } from "./second";
 import timeline from "./timeline/timeline";
 import type { TimelineState } from "./timeline/types";
 import type { PanelState } from "./types";
@@ -16,8 +17,13 @@ function isFlame(props: RenderProps<WidgetState>): props is RenderProps<FlameSta
   return props.model.get("_flame") !== undefined;
 }
 
+function isSecond(props: RenderProps<WidgetState>): props is RenderProps<SecondState> {
+  return props.model.get("_second") !== undefined;
+}
+
 export function renderView(props: RenderProps<WidgetState>): void {
   if (isTimeline(props)) timeline.render(props);
   else if (isFlame(props)) flame.render(props);
+  else if (isSecond(props)) second.render(props);
   else panel.render(props as RenderProps<PanelState>);
 }

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+from statistics import median
 from typing import Any, Final
-
-import pytest
 
 from hta_widgets import diagnose
 from hta_widgets.analyses.compare import job_names
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import duration, number, percent
 from tests.explained.forms import Form, Texts
-
-OUTCOMES: Final = {"gone": "gone", "still": "remain", "untold": "not to be told"}
 
 
 def lengths(first_ns: float, second_ns: float) -> tuple[str, str | None, str | None]:
@@ -43,33 +41,78 @@ def spans(result: Any, panel: Any) -> Texts | None:
     return texts
 
 
-def findings(result: Any, panel: Any) -> Texts | None:
-    """The lengths of the steps of both, and what became of each finding."""
-    first, second = (diagnose(job) for job in (panel.job, panel.second))
-    whole = result.classes.set_index("class").loc["all"]
-    assert (whole["first_ns"], whole["second_ns"]) == (first.period_ns, second.period_ns)
-    parts = result.classes[result.classes["class"] != "all"]
-    assert parts["first_ns"].sum() == pytest.approx(first.period_ns)
-    words, now, before = lengths(first.period_ns, second.period_ns)
-    causes = [{each.cause for each in found} for found in (first, second)]
-    outcomes = [each.outcome for each in result.findings]
-    assert outcomes.count("new") == len(causes[1] - causes[0])
-    assert outcomes.count("still") == len(causes[0] & causes[1])
-    old = len(outcomes) - outcomes.count("new")
-    said = [f"{outcomes.count(key)} {text}" for key, text in OUTCOMES.items() if key in outcomes]
-    names = job_names(panel.job, panel.second)
-    new = outcomes.count("new")
-    return {
-        "name": names[1],
-        "than": words,
-        "other": names[0],
-        "now": f"{now} {result.units[1]}",
-        "before": before,
-        "old": counted(old, "finding") if old else None,
-        "said": ", ".join(said) if old else None,
-        "new": str(new) if new else None,
-    }
+def mean_step(job: Any) -> tuple[float, list[int]]:
+    """The mean step of all ranks that counts (ns), and how long each is on the slowest rank."""
+    found = diagnose(job)
+    counted = found.steps[~found.steps["step"].isin(found.left_out_steps)]
+    by_step = counted.groupby("step")["period_ns"]
+    return float(counted["period_ns"].mean()), by_step.max().tolist()
 
+
+def chance(first: list[int], second: list[int]) -> float:
+    """One-sided p of Mann-Whitney: all ways to deal the steps to the jobs, counted."""
+    low, high = sorted((first, second), key=median)
+
+    def wins(chosen: tuple[int, ...]) -> float:
+        rest = [each for place, each in enumerate(every) if place not in chosen]
+        pairs = product((every[place] for place in chosen), rest)
+        return sum((one > other) + (one == other) / 2 for one, other in pairs)
+
+    every = [*high, *low]
+    reached = wins(tuple(range(len(high))))
+    ways = [wins(chosen) for chosen in combinations(range(len(every)), len(high))]
+    return sum(each >= reached for each in ways) / len(ways)
+
+
+def changed(result: Any, panel: Any) -> Texts:
+    """Both mean steps, and what is said of the cause and of the largest parts."""
+    (before, first), (after, second) = mean_step(panel.job), mean_step(panel.second)
+    change = 100 * (after / before - 1)
+    texts: Texts = {
+        "after": duration(after),
+        "before": duration(before),
+        "change": f"{'+' if change >= 0 else '−'}{percent(abs(change))}",
+        "one": str(len(first)),
+        "other": str(len(second)),
+        "chance": number(chance(first, second)),
+    }
+    share = 100 * sum(each.delta_ns for each in result.lines) / (result.delta_ns or 1)
+    if result.lines and share <= 100:
+        texts["of_it"] = percent(share)
+    return texts
+
+
+def told(result: Any, panel: Any) -> Texts | None:
+    """A change between jobs that are comparable, or none."""
+    change = median(mean_step(panel.second)[1]) / median(mean_step(panel.job)[1])
+    verdicts = {"regression": change > 1.02, "improvement": change < 1 / 1.02, "noise": True}
+    if not verdicts.get(result.verdict):
+        return None
+    said = "No difference beyond noise" if result.verdict == "noise" else result.verdict
+    return {**changed(result, panel), "verdict": said[0].upper() + said[1:]}
+
+
+def not_alike(result: Any, panel: Any) -> Texts | None:
+    """Jobs that are not comparable."""
+    if result.verdict not in ("other hardware", "method changed"):
+        return None
+    texts = changed(result, panel)
+    return {name: texts[name] for name in ("after", "before", "change", "of_it") if name in texts}
+
+
+def some_steps(result: Any, panel: Any) -> Texts | None:
+    """Jobs of which the tests cannot tell."""
+    if result.verdict != "cannot tell":
+        return None
+    texts = changed(result, panel)
+    return {name: texts[name] for name in ("after", "before", "change")}
+
+
+_STEP: Final = "he mean step takes <after> instead of <before> (<change>)"
+_PARTS: Final = (
+    "[[ Cause by replay: <_cause>.]][[ <of_it> of the difference: <_lines>.]]"
+    "[[ Most of it: <_lines>.]]"
+)
 
 FORMS: Final[dict[str, list[Form]]] = {
     "compare": [
@@ -80,11 +123,11 @@ FORMS: Final[dict[str, list[Form]]] = {
             spans,
         )
     ],
-    "compared_findings": [
-        Form(
-            "<name> takes <than> <other>: <now>[[ instead of <before>]]."
-            "[[ Of <old>: <said>]][[[[;]][[.]] <new> new finding[[s]]]][[ Neither has a finding]].",
-            findings,
-        )
+    "change": [
+        Form(f"<verdict>: t{_STEP} (<one> and <other> steps, p = <chance>).{_PARTS}", told),
+        Form(f"Other hardware. <_difference>. T{_STEP}.{_PARTS}", not_alike),
+        Form(f"Not comparable as they are. <_difference>. T{_STEP}.{_PARTS}", not_alike),
+        Form(f"Cannot tell, <_why>: t{_STEP} (<_steps>).", some_steps),
+        Form(f"Cannot tell: <_why>. T{_STEP}.", some_steps),
     ],
 }

@@ -151,7 +151,7 @@ class TestTabs:
                 ["idle_owners", "idle_time", "launch_stats", "launch_overlap", "queue_length"],
             ),
             ("Memory", ["memory_use", "memory_bandwidth"]),
-            ("Compare", ["compared_findings", "compare"]),
+            ("Compare", ["change", "compare"]),
             ("CUPTI counters", ["cupti_counters"]),
         ]
 

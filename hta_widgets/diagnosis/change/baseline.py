@@ -146,13 +146,24 @@ def read_baseline(name: str, folder: Path = FOLDER) -> Summary:
             "hta-widgets baseline save NAME PATH writes one"
         )
         raise BaselineError(msg) from error
+    return parsed_baseline(data, str(path))
+
+
+def parsed_baseline(data: bytes, name: str) -> Summary:
+    """Read the contents of a file; `name` is that of the file in errors.
+
+    Raises
+    ------
+    BaselineError
+        If they are no baseline that this version reads.
+    """
     if len(data) > LARGEST_FILE:
-        msg = f"{path} has more than {LARGEST_FILE:,} bytes and is no baseline"
+        msg = f"{name} has more than {LARGEST_FILE:,} bytes and is no baseline"
         raise BaselineError(msg)
     try:
         return _parsed(data)
     except _WRONG as error:
-        msg = f"{path} is no baseline, or is damaged: {error}; save it again"
+        msg = f"{name} is no baseline, or is damaged: {error}; save it again"
         raise BaselineError(msg) from error
 
 

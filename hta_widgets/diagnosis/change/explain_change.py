@@ -18,6 +18,8 @@ from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.diagnosis.change.waterfall import (
     CLASS_LABELS,
     LEVELS,
+    NOTHING_LABELS,
+    PART_LABELS,
     Line,
     largest_lines,
     waterfall,
@@ -71,13 +73,18 @@ class CauseChange(NamedTuple):
     @property
     def words(self) -> str:
         """The cause with both prices."""
+        return f"{self.cause}: {self.became}"
+
+    @property
+    def became(self) -> str:
+        """What became of it, with both prices."""
         before, after = (duration(each * _NS_PER_MS) for each in (self.first_ms, self.second_ms))
         if self.outcome == "new":
-            return f"{self.cause}: new, {after}"
+            return f"new, {after}"
         if self.outcome in ("gone", "untold"):
             said = "gone" if self.outcome == "gone" else "cannot tell whether it is gone"
-            return f"{self.cause}: {said} (was {before})"
-        return f"{self.cause}: {self.outcome}, {before} → {after}"
+            return f"{said} (was {before})"
+        return f"{self.outcome}, {before} → {after}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,6 +142,17 @@ class Change(Result):
         if change_ns < _LEAST_OF_IT * abs(self.delta_ns):
             return ""
         return f" Cause by replay: {towards[0].words}."
+
+    def label(self, path: tuple[str, ...]) -> str:
+        """What a row of the waterfall is called; nothing is all of it."""
+        if not path:
+            return "a step" if self.second.environment["steps_marked"] else "the GPU span"
+        name, text = LEVELS[len(path) - 1], path[-1]
+        if name in ("class", "part"):
+            return CLASS_LABELS.get(text) or PART_LABELS[text]
+        if name == "kernel":
+            text = self.second.labels.get(text) or self.first.labels.get(text, text)
+        return text or NOTHING_LABELS[name]
 
     def line_words(self, line: Line) -> str:
         """A part of the difference in words, with both times."""
@@ -217,7 +235,8 @@ def _verdict(
     """The verdict, and the sentence that says it."""
     for each in (one, other):
         if not each.mean_ns:
-            return "cannot tell", f"There is nothing to compare: {each.name} has no GPU work."
+            why = each.doubts[0] if each.doubts else "it has no GPU work."
+            return "cannot tell", f"There is nothing to compare in {each.name}: {why}"
         if each.doubts:
             said = f"Cannot tell: the times of {each.name} cannot be believed, {each.doubts[0]}."
             return "cannot tell", said

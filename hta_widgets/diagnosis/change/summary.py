@@ -72,7 +72,7 @@ class Summary:
     status : str
         `Diagnosis.status`.
     doubts : tuple of str
-        Why times cannot be believed.
+        Why times cannot be believed, or why there are none.
     left_out : tuple of int
         Steps that do not count, as warm-up and what lacks work.
     lacks : tuple of str
@@ -152,11 +152,16 @@ def _summary(job: Job) -> Summary:
         labels={key: kept_name(text) for key, text in labels.items() if key in named},
         findings=tuple(map(_finding, found)),
         status=found.status,
-        doubts=found.health.doubts,
+        doubts=found.health.doubts or _nothing(found),
         left_out=tuple(each for each in numbers if each not in counted),
         lacks=tuple(each.lack for each in found.not_recorded),
         memory_bytes=_memory(own),
     )
+
+
+def _nothing(found: Diagnosis) -> tuple[str, ...]:
+    """Why there is nothing to diagnose, as in a recording that captures graphs."""
+    return (found.finding,) if found.status == "not_applicable" else ()
 
 
 def _finding(each: Any) -> dict[str, Any]:  # noqa: ANN401

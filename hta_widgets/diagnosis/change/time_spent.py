@@ -16,7 +16,7 @@ from hta_widgets.analyses.communication.partition import PARTS, RankSplit, work_
 from hta_widgets.analyses.compare.kernels import mangled_names
 from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.modules import module_paths, region_places
+from hta_widgets.analyses.time.modules import module_paths, of_classes, region_places
 from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.normalise import normalised_kernel_name
@@ -288,6 +288,32 @@ class _Names:
             name = self.names[code]
             found[key] = GRAPHS if is_graph else readable_name(name) or short_name(name, WIDTH)
         return found
+
+
+def names_by_key(rank: Rank) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The names of a rank that texts of `TimeSpent.table` stand for, by its column and text.
+
+    A module stands also for all of its class, as jobs may be compared by class; of kernels that
+    have the same normalised name, that with most time comes first.
+    """
+    names = _Names(rank)
+    found: dict[str, dict[str, dict[str, None]]] = {"module": {}, "operator": {}, "kernel": {}}
+    for path in module_paths(rank).paths:
+        for key in (kept_name(path), of_classes(kept_name(path))):
+            found["module"].setdefault(key, {})[path] = None
+    calls = names.calls
+    for code in np.unique(calls.name[calls.kind == Kind.CPU_OP]).tolist():
+        found["operator"].setdefault(kept_name(names.names[code]), {})[names.names[code]] = None
+    work = rank.gpu_work
+    codes, which = np.unique(work.name, return_inverse=True)
+    total_ns = np.bincount(which.ravel(), weights=work.duration_ns, minlength=codes.size)
+    graphs = np.zeros(codes.size, dtype=np.int64)
+    graphs[which.ravel()[work.type == KernelType.CUDA_GRAPH]] = 1
+    for place in np.argsort(-total_ns, kind="stable").tolist():
+        code = int(codes[place])
+        key = names._kernel(code, int(graphs[place]))  # noqa: SLF001
+        found["kernel"].setdefault(key, {})[work.names[code]] = None
+    return {what: {key: tuple(each) for key, each in own.items()} for what, own in found.items()}
 
 
 def _coded(texts: Sequence[str], which: Int64Array) -> tuple[Int64Array, list[str]]:

@@ -31,7 +31,7 @@ class Line(NamedTuple):
     Attributes
     ----------
     path : tuple of str
-        Texts of `LEVELS`, as far as one row stands for the difference of the one above.
+        Texts of `LEVELS`, as far down as the part is; none for all of it.
     first_ns, second_ns : int
         Of the mean step of each job.
     first_count, second_count : float
@@ -126,6 +126,53 @@ def level(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return sums.loc[order].reset_index(drop=True)
 
 
+class Opened(NamedTuple):
+    """A row of the waterfall with those that it is the sum of.
+
+    Attributes
+    ----------
+    above : tuple of Line
+        The whole difference, and what was opened on the way to this row, which is the last.
+    below : tuple of Line
+        Its rows of the next level at which there are several, largest change first; they add up to
+        it.
+    """
+
+    above: tuple[Line, ...]
+    below: tuple[Line, ...]
+
+
+def opened(table: pd.DataFrame, path: tuple[str, ...]) -> Opened:
+    """Open a row of a waterfall.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `waterfall`.
+    path : tuple of str
+        Texts of `LEVELS`, as far down as the row is; nothing opens all of it. One of the lowest
+        level is shown among those beside it, and of a path that there is not, the part that there
+        is.
+    """
+    above, rows = [_line((), table)], table
+    for depth, text in enumerate(path[: len(LEVELS) - 1]):
+        inside = rows[rows[LEVELS[depth]] == text]
+        if inside.empty:
+            break
+        if depth == 0 or len(inside) < len(rows):
+            above.append(_line(path[: depth + 1], inside))
+        rows = inside
+    depth = len(above[-1].path)
+    while 0 < depth < len(LEVELS) - 1 and len({*rows[LEVELS[depth]]}) == 1:
+        depth += 1
+    below = [
+        _line(tuple(str(inside[name].iloc[0]) for name in LEVELS[: depth + 1]), inside)
+        for _, inside in rows.groupby(LEVELS[depth], sort=False)
+    ]
+    below.sort(key=lambda each: (-abs(each.delta_ns), each.path))
+    return Opened(tuple(above), tuple(below))
+
+
 def largest_lines(table: pd.DataFrame) -> tuple[Line, ...]:
     """The few lines that explain most of the difference of two jobs.
 
@@ -156,8 +203,12 @@ def _followed(rows: pd.DataFrame, depth: int) -> Line:
         share = float(towards.max()) / abs(delta) if delta else 0.0
         if MOST_OF_IT <= share <= 1 / MOST_OF_IT:
             return _followed(rows[rows[LEVELS[depth]] == towards.idxmax()], depth + 1)
+    return _line(tuple(str(rows[name].iloc[0]) for name in LEVELS[:depth]), rows)
+
+
+def _line(path: tuple[str, ...], rows: pd.DataFrame) -> Line:
     return Line(
-        path=tuple(str(rows[name].iloc[0]) for name in LEVELS[:depth]),
+        path=path,
         first_ns=int(rows["first_ns"].sum()),
         second_ns=int(rows["second_ns"].sum()),
         first_count=float(rows["first_count"].sum()),
@@ -166,3 +217,31 @@ def _followed(rows: pd.DataFrame, depth: int) -> Line:
 
 
 CLASS_LABELS: Final = {each.name: each.label for each in BUDGET}
+
+PART_LABELS: Final = {
+    "compute": "compute",
+    "memory": "copies and memsets",
+    "transfer": "collectives",
+    "transfer_p2p": "sends and receives",
+    "undivided": "communication",
+    "wait": "waiting in collectives",
+    "wait_p2p": "waiting in sends and receives",
+    "gap_profiler": "the profiler writes",
+    "gap_loader": "the host loads data",
+    "gap_alloc": "the host allocates memory",
+    "gap_init": "CUDA loads code",
+    "gap_step": "between steps",
+    "gap_pause": "the host pauses",
+    "gap_sync": "the host waited for the GPU",
+    "gap_op": "the host launches",
+    "gap_depend": "nothing that is recorded",
+}
+"""What the parts of a class are called."""
+
+NOTHING_LABELS: Final = {
+    "module": "outside of modules",
+    "operator": "outside of operators",
+    "shape": "shapes not recorded",
+    "kernel": "no call",
+}
+"""What a row without a text is called, by its level."""

@@ -1,4 +1,4 @@
-"""Panels that only a dashboard has: the budget of ranks and steps, and what became of findings."""
+"""Panels that only a dashboard has: the budget of ranks and steps, and what changed since."""
 
 from __future__ import annotations
 
@@ -10,22 +10,17 @@ import pandas as pd
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.diagnosis import Diagnosis, Finding, diagnosis
+from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of
-from hta_widgets.diagnosis.compared_findings import (
-    ComparedFinding,
-    ComparedFindings,
-    compare_findings,
-)
+from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.budget_bars import job_budgets, rank_budgets, step_budgets
+from hta_widgets.figures.budget_bars import rank_budgets, step_budgets
 from hta_widgets.figures.diagnosis import own_time_cells
 from hta_widgets.panels.bands.budget import budgets_in_window
-from hta_widgets.panels.base.finding_rows import finding_rows, shown_rows
+from hta_widgets.panels.bands.change_panel import ChangePanel
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
-from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.trace.job import Job
@@ -33,8 +28,6 @@ from hta_widgets.trace.model.formats import Recorded
 
 OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
 _NS_PER_MS = 1e6
-
-_PRICES = {"gone": "gone", "untold": "?"}
 
 
 class _OfDiagnosis(Panel[Diagnosis]):
@@ -186,82 +179,22 @@ def _in_ms(by_step: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
     return table.reset_index()[["step", *times, *_classes(table, result)]]
 
 
-class ComparedFindingsPanel(PanelOfTwo[ComparedFindings]):
-    """Findings that are gone in a second job, that remain or are new, and the budgets of both.
-
-    All ranks of both jobs count, whatever is selected. *Show* selects where a finding is seen in
-    the first job.
-    """
-
-    name = "compared_findings"
-    tab = "compare"
-    place = 1
-    title = "Findings, before and after"
-    table_open = True
-    needs = (Recorded.KERNELS,)
-    table_labels: ClassVar = {"first_ns": "First", "second_ns": "Second", "delta_ns": "Change"}
-
-    def analyse(self, ranks: list[int]) -> ComparedFindings:  # noqa: ARG002
-        """Compare the diagnoses of all ranks."""
-        return self._memo.get("result", lambda: compare_findings(self.job, self.second))
-
-    def draw(self, result: ComparedFindings) -> dict[str, Drawing]:
-        """Draw the budgets of both jobs."""
-        names = (result.first, result.second)
-        figure = job_budgets(result.classes, names=names, units=result.units)
-        return {"Where the time of both goes": figure}
-
-    def tabulate(self, result: ComparedFindings) -> pd.DataFrame:
-        """List the classes of both budgets."""
-        return result.classes
-
-    def nothing_to_show(self, result: ComparedFindings) -> str | None:
-        """Explain an empty panel: one of the jobs has no GPU work."""
-        return None if result.has_work else result.finding
-
-    def list_findings(self, result: ComparedFindings) -> list[FindingRow]:
-        """What became of each finding, with what *Show* selects in the first job."""
-        found = self.job.remember(diagnosis)
-        rows = finding_rows([each.finding for each in result.findings])
-        shown = dict(zip(found, shown_rows(found, self.selection), strict=True))
-        return [_row(each, row, shown) for each, row in zip(result.findings, rows, strict=True)]
-
-
-def _row(
-    compared: ComparedFinding, row: FindingRow, shown: dict[Finding, FindingRow]
-) -> FindingRow:
-    words = f"{compared.words[0].upper()}{compared.words[1:]}"
-    first = shown[compared.first] if compared.first else None
-    return {
-        **row,
-        "price": _PRICES.get(compared.outcome, row["price"]),
-        "bound": "" if compared.outcome in _PRICES else row["bound"],
-        "percent": "" if compared.outcome in _PRICES else row["percent"],
-        "share": row["share"] if compared.second else 0,
-        "sentence": f"{words}. {compared.finding.sentence}",
-        "cause": f"{words}. {row['cause']}",
-        "show": first["show"] if first else None,
-        "occurrences": first["occurrences"] if first else [],
-        "folded": False,
-    }
-
-
 OF_DIAGNOSIS: dict[str, type[Panel[Any]]] = {
     panel.name: panel for panel in (RanksPanel, StepsPanel)
 }
 """Panels of a dashboard that show more of the diagnosis."""
 
 OF_TWO_JOBS: dict[str, type[PanelOfTwo[Any]]] = {
-    panel.name: panel for panel in (ComparedFindingsPanel, ComparePanel)
+    panel.name: panel for panel in (ChangePanel, ComparePanel)
 }
-"""Panels of a dashboard that has a second job."""
+"""Panels of a dashboard that has a second job; of one with a baseline, only the first."""
 
 
-def panels_of_two(job: Job, second: Job | None) -> dict[str, Panel[Any]]:
-    """Make the panels that compare a job with a second one; none without that."""
+def panels_of_two(job: Job, second: Job | Summary | None) -> dict[str, Panel[Any]]:
+    """Make the panels that compare a job with a second one, or a baseline; none without that."""
     if second is None:
         return {}
-    return {
-        name: panel(job, second, job_notices=False, on_demand=True)
-        for name, panel in OF_TWO_JOBS.items()
-    }
+    made: list[Panel[Any]] = [ChangePanel(job, second, job_notices=False, on_demand=True)]
+    if isinstance(second, Job):
+        made.append(ComparePanel(job, second, job_notices=False, on_demand=True))
+    return {panel.name: panel for panel in made}

@@ -13,10 +13,14 @@ Fill: TypeAlias = style.Fill
 
 
 class TraceMeta(TypedDict, total=False):
-    """The field of the selection that a click on a trace sets, and one that it sets with it."""
+    """The field of the selection that a click on a trace sets, and one that it sets with it.
+
+    `sets` is a parameter of the panel that it sets instead.
+    """
 
     select: str
     also: str
+    sets: str
 
 
 class Trace(TypedDict, total=False):

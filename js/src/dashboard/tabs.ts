@@ -2,6 +2,7 @@
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make } from "../dom";
 import { listen, resolve } from "../models";
+import { isSaved } from "../saved";
 import type { PanelState } from "../types";
 import { renderView } from "../views";
 import type { Board } from "./context";
@@ -9,6 +10,7 @@ import type { DashboardState, Tab } from "./types";
 
 type Props = RenderProps<DashboardState>;
 
+const PICKER = "second_job";
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
 const TIME = [
   ["steps", "steps"],
@@ -57,8 +59,13 @@ export class Tabs {
     this.#renew();
   }
 
+  /** All tabs; a report has no kernel that could open a second job. */
   get #tabs(): Tab[] {
-    return this.#board.model.get("_spec").tabs;
+    const { tabs, names } = this.#board.model.get("_spec");
+    if (!isSaved(this.#board.model)) return tabs;
+    const picker = 1 + names.indexOf(PICKER);
+    const kept = tabs.map((tab) => ({ ...tab, panels: tab.panels.filter((place) => place !== picker) }));
+    return kept.filter(({ panels }) => panels.length > 0);
   }
 
   /** Place among the tabs of the one that is open. */

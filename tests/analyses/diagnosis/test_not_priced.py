@@ -7,7 +7,7 @@ import pytest
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.cli.diagnose.report import report
 from hta_widgets.diagnosis import diagnose
-from hta_widgets.diagnosis.compared_findings import compare_findings
+from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.panels import DiagnosisPanel
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
@@ -78,5 +78,5 @@ def test_a_rank_that_captures_is_left_out(tmp_path):
 def test_a_capture_is_not_compared(tmp_path):
     one = open_trace(write(tmp_path / "one.json", eager()), progress=False)
     other = open_trace(write(tmp_path / "other.json", capturing()), progress=False)
-    said = compare_findings(one, other).finding
-    assert said.startswith(f"There is nothing to compare. {WHY[capturing]}")
+    said = explain_change(one, other).finding
+    assert said.startswith(f"There is nothing to compare in other.json: {WHY[capturing]}")

@@ -19,7 +19,6 @@ from tests.analyses.diagnosis.thresholds import Case, cases, check
 NO_THRESHOLDS = {
     "units": {
         "explain_change._NS_PER_MS",
-        "compared_findings._NS_PER_MS",
         "context.NS_PER_MS",
         "cpu_work._NS_PER_MS",
         "proof._NS_PER_MS",
@@ -70,10 +69,6 @@ NO_THRESHOLDS = {
         "cpu_work._MOST_OF_A_RANK",
         "gpus._MOST",
         "like_sizes._LARGEST",
-    },
-    "of a comparison of two diagnoses (tests/analyses/test_compared_findings.py)": {
-        "compared_findings._ALIKE_PERCENT",
-        "compared_findings._ANOTHER",
     },
     "of a comparison of two jobs (tests/diagnosis/change)": {
         "explain_change.LEAST_PERCENT",

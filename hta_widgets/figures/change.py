@@ -1,0 +1,135 @@
+"""Figures of a change: from the mean step of one job to that of another, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+
+from hta_widgets.diagnosis.change.explain_change import Change
+from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, Opened
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
+from hta_widgets.figures.base.style import (
+    NEUTRAL,
+    axis,
+    drawing,
+    faded,
+    height_for_rows,
+    names_axis,
+    ring,
+)
+from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
+from hta_widgets.quantities import duration, number, time_unit
+
+LONGER, SHORTER = "#D55E00", "#009E73"
+"""What takes longer in the second job, and less time; told apart also by where they lie."""
+
+MOST_ROWS: Final = 12
+"""Bars of one level; the sum of all others is one more."""
+
+_WIDTH: Final = 56
+_BAR_WIDTH: Final = 0.7
+_ROOM: Final = 0.15
+"""At each end, of the length of the axis, for the numbers beside the bars."""
+
+_OPENS: Final = {"sets": "opened"}
+
+
+def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = ()) -> Drawing:
+    """Draw where the difference of two mean steps comes from, each bar from where the last ended.
+
+    Above are the whole difference and what was opened; a click on one of these goes back to it, and
+    one on a bar below opens that.
+
+    Parameters
+    ----------
+    change : Change
+    opened : Opened
+        Of its waterfall.
+    chosen : tuple of str
+        Path of the row to put a ring around, if it is among those below.
+    """
+    shown, others = opened.below[:MOST_ROWS], opened.below[MOST_ROWS:]
+    deltas = [line.delta_ns for line in (*opened.above, *shown)]
+    rest = sum(line.delta_ns for line in others)
+    ends = [*accumulate((line.delta_ns for line in shown), initial=0)]
+    unit = time_unit(max([*map(abs, [*deltas, *ends, rest]), 1]))
+    above = [f"‹ {change.label(line.path)}" for line in opened.above[1:]]
+    labels = [f"all of {change.label(())}", *plot_names(above, _WIDTH)]
+    labels += plot_names([change.label(line.path) for line in shown], _WIDTH)
+    rows = len(opened.above)
+    begins = [*(0 for _ in opened.above), *ends[:-1]]
+    looks = [NEUTRAL] * rows + [LONGER if line.delta_ns > 0 else SHORTER for line in shown]
+    hovers = [_hover(change, line) for line in (*opened.above, *shown)]
+    paths = [[[*line.path]] for line in (*opened.above, *shown)]
+    if others:
+        labels.append(f"{len(others):,} others")
+        begins, deltas, looks = [*begins, ends[-1]], [*deltas, rest], [*looks, faded(NEUTRAL, 0.4)]
+    edges = [0, *begins, *(begin + delta for begin, delta in zip(begins, deltas, strict=True))]
+    room = max(_ROOM * (max(edges) - min(edges)), 1)
+    low, high = (min(edges) - room) / unit.ns, (max(edges) + room) / unit.ns
+    bars = [
+        _bars([low] * len(paths), [high - low] * len(paths))
+        | {
+            "marker": {"color": "rgba(0, 0, 0, 0)"},  # of a short bar, all of its row is clicked
+            "customdata": paths,
+            "meta": _OPENS,
+            "hovertext": hovers,
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        },
+        _bars([each / unit.ns for each in begins], [each / unit.ns for each in deltas])
+        | {
+            "marker": {"color": looks},
+            "text": [_signed(each) for each in deltas],
+            "textposition": "outside",
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+        },
+    ]
+    rings = [
+        ring(y0=place - 0.45, y1=place + 0.45)
+        for place, line in enumerate(shown, start=rows)
+        if line.path == chosen
+    ]
+    return drawing(
+        bars,
+        barmode="overlay",
+        height=height_for_rows(len(labels)),
+        showlegend=False,
+        meta={"wide": True},
+        xaxis=axis(f"Change ({unit.symbol} per step)", zeroline=True, range=[low, high]),
+        yaxis=names_axis(labels),
+        shapes=[_edge(rows - 0.5), *rings],
+    )
+
+
+def _bars(begins: Sequence[float], lengths: Sequence[float]) -> PlotlyTrace:
+    return trace(
+        "bar",
+        orientation="h",
+        width=_BAR_WIDTH,
+        y=np.arange(len(begins)),
+        base=np.array(begins, dtype=np.float64),
+        x=np.array(lengths, dtype=np.float64),
+    )
+
+
+def _edge(at: float) -> dict[str, Any]:
+    """A line between what was opened and what is in it."""
+    line = {"color": NEUTRAL, "width": 1, "dash": "dot"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line}
+
+
+def _signed(ns: int) -> str:
+    return f"{'−' if ns < 0 else '+'}{duration(abs(ns))}" if ns else "0"
+
+
+def _hover(change: Change, line: Line) -> str:
+    where = [hover_name(change.label(line.path[: depth + 1])) for depth in range(len(line.path))]
+    name = LEVELS[len(line.path) - 1] if line.path else ""
+    counts = " → ".join(number(each) for each in (line.first_count, line.second_count))
+    times = f"{duration(line.first_ns)} → {duration(line.second_ns)} ({_signed(line.delta_ns)})"
+    said = f"{name}: {where[-1]}" if where else plot_text(change.label(()))
+    return f"{said}<br>{times}<br>pieces per step: {counts}"

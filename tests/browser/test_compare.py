@@ -1,0 +1,124 @@
+"""The tab Compare: a second job is picked in the page, and what changed is opened there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from hta_widgets import open_trace
+from hta_widgets.diagnosis.change.baseline import write_baseline
+from hta_widgets.diagnosis.change.summary import summary
+from tests.browser.lab_pages import Lab, LabPage
+from tests.browser.test_accessibility import AXE, RUN_AXE
+from tests.browser.test_dashboard import STICKING_OUT, dashboard
+from tests.browser.test_panels import cells
+from tests.simulator import write_job
+
+DROP = """
+([name, bytes]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], name));
+  const target = document.querySelector(".hta-second");
+  for (const type of ["dragover", "drop"]) {
+    const given = { dataTransfer: data, bubbles: true, cancelable: true };
+    target.dispatchEvent(new DragEvent(type, given));
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run before a change, one after it, and a baseline."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_job(folder / "before", "input_starvation", healthy=True, ranks=2, steps=7)
+    write_job(folder / "after", "input_starvation", ranks=2, steps=7, seed=12)
+    before = open_trace(folder / "before", progress=False)
+    write_baseline(summary(before), folder / "nightly.arrow")
+    return folder
+
+
+def opened(lab: Lab, path: Path, width: int = 1230) -> LabPage:
+    page = lab.open(cells(str(path), "dash = Dashboard(job)\ndash"), width=width)
+    dashboard(page).get_by_role("tab", name="Compare").click()
+    return page
+
+
+def picker(page: LabPage) -> Locator:
+    return dashboard(page).locator(".hta-second")
+
+
+def verdict(page: LabPage) -> Locator:
+    return dashboard(page).locator(".hta-tab-page .hta-finding")
+
+
+def test_a_run_beside_is_opened_by_a_click(lab: Lab, runs: Path):
+    page = opened(lab, runs / "before")
+    expect(picker(page).locator(".hta-offers button")).to_have_count(2)
+    page.screenshot("compare, pick")
+    assert page.python("dash.compare") is None
+    picker(page).get_by_role("button", name="after").click()
+    expect(verdict(page)).to_contain_text("Regression: the mean step takes")
+    expect(verdict(page)).to_contain_text("input_starvation: new")
+    expect(dashboard(page).locator(".hta-tab-page .main-svg").first).to_be_visible()
+    page.screenshot("compare, verdict")
+    dashboard(page).get_by_role("radio", name="Compare with…").check()
+    expect(picker(page)).to_contain_text("Compared with after")
+    picker(page).get_by_role("button", name="End the comparison").click()
+    expect(picker(page)).not_to_contain_text("Compared with after")
+    assert page.python("dash.compare") is None
+
+
+def test_a_path_is_typed_and_one_that_is_not_there_is_said(lab: Lab, runs: Path):
+    page = opened(lab, runs / "before")
+    field = picker(page).get_by_label("A path, or an address")
+    field.fill(str(runs / "nowhere"))
+    field.press("Enter")
+    expect(picker(page).get_by_role("alert")).to_contain_text("nowhere")
+    page.screenshot("compare, a path that is not there")
+    field.fill(str(runs / "after"))
+    picker(page).get_by_role("button", name="Open").click()
+    expect(verdict(page)).to_contain_text("Regression")
+
+
+def test_a_baseline_is_dropped(lab: Lab, runs: Path):
+    page = opened(lab, runs / "after")
+    page.page.evaluate(DROP, ["notes.txt", [1, 2, 3]])
+    expect(picker(page).get_by_role("alert")).to_contain_text("notes.txt is no baseline")
+    page.page.evaluate(DROP, ["broken.arrow", [1, 2, 3]])
+    expect(picker(page).get_by_role("alert")).to_contain_text("broken.arrow is no baseline")
+    page.page.evaluate(DROP, ["nightly.arrow", [*(runs / "nightly.arrow").read_bytes()]])
+    expect(verdict(page)).to_contain_text("Regression: the mean step takes")
+    page.screenshot("compare, a baseline")
+
+
+def test_a_row_opens_its_next_level_and_selects(lab: Lab, runs: Path):
+    page = opened(lab, runs / "before")
+    picker(page).get_by_role("button", name="nightly.arrow").click()
+    expect(verdict(page)).to_contain_text("No difference")
+    page.execute(f"dash.compare = {str(runs / 'after')!r}")
+    expect(verdict(page)).to_contain_text("Regression")
+    page.execute("panel = dash.panels['change']")
+    chart = dashboard(page).locator(".hta-figure").nth(1)
+    rows = chart.locator(".trace.bars").nth(0).locator(".point path")
+    page.execute("panel.opened = ('compute',)")
+    page.wait_for("panel._view['table']['columns'][0]['name']", "module")
+    rows.nth(2).click(force=True)  # below all of it, and what is open
+    expect(chart.locator(".ytick").nth(2)).to_contain_text("‹")
+    rows.nth(3).click(force=True)
+    page.wait_for("bool(dash.selection.operators or dash.selection.kernel)", True)
+    page.screenshot("compare, opened")
+    rows.first.click(force=True)
+    page.wait_for("(panel.opened, dash.selection.operators, dash.selection.kernel)", [[], [], ""])
+
+
+@pytest.mark.parametrize("width", [500, 1100, 1480])
+def test_the_picker_fits_and_can_be_used_by_all(lab: Lab, runs: Path, width):
+    page = opened(lab, runs / "before", width + 130)
+    expect(picker(page).locator(".hta-offers button")).to_have_count(2)
+    assert dashboard(page).evaluate(STICKING_OUT) == []
+    page.page.add_script_tag(path=str(AXE))
+    assert page.page.evaluate(RUN_AXE) == []
+    page.screenshot(f"compare, pick {width}")

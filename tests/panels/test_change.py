@@ -1,0 +1,219 @@
+"""A dashboard with a second job or a baseline: what changed, and how one is picked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hta_widgets import open_trace
+from hta_widgets.diagnosis.change.baseline import write_baseline
+from hta_widgets.diagnosis.change.explain_change import explain_change
+from hta_widgets.diagnosis.change.summary import summary
+from hta_widgets.diagnosis.change.waterfall import LEVELS
+from hta_widgets.panels import Dashboard
+from hta_widgets.panels.bands import second_job
+from hta_widgets.panels.bands.change_panel import WATERFALL
+from hta_widgets.panels.bands.second_job import offers
+from hta_widgets.panels.dashboard import OF_TWO_JOBS
+from hta_widgets.trace.job import Job
+from tests.recorded_folders import cycles, write_folder
+from tests.simulator import write_job
+
+PICKER = "second_job"
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("later")
+    write_job(folder, "input_starvation", ranks=2, steps=3)
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path) -> Path:
+    """Two runs beside each other, and what is no run."""
+    for name in ("one", "two"):
+        write_folder(tmp_path / name, cycles(2, 2 if name == "one" else 1))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "read.me").write_text("")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "rank-0.json").write_text("{}")
+    return tmp_path
+
+
+def compared(board: Dashboard) -> list[str]:
+    tabs = [each for each in board._spec["tabs"] if each["name"] == "compare"]
+    return [board._spec["names"][place - 1] for tab in tabs for place in tab["panels"]]
+
+
+def ask(board: Dashboard, asked: str, value: object = None, *buffers: bytes) -> list[dict]:
+    """Send what a page sends, and return the answers."""
+    panel, sent = board.panels[PICKER], []
+    panel.send = sent.append
+    panel._handle_custom_msg({"second": asked, "value": value}, [*map(memoryview, buffers)])
+    return sent
+
+
+def test_without_a_second_job_the_tab_offers_to_pick_one(loaded: Job):
+    board = Dashboard(loaded, tab="compare")
+    assert (compared(board), board.panel) == ([PICKER], PICKER)
+    assert board.panels[PICKER].summary()
+
+
+def test_every_cause_says_what_became_of_it(loaded: Job, later: Path):
+    board = Dashboard(loaded, compare=later, tab="compare")
+    assert compared(board) == [*OF_TWO_JOBS, PICKER]
+    panel = board.panels["change"]
+    found = explain_change(loaded, board.compare)
+    assert panel.result.finding == found.finding
+    rows = panel._view["findings"]
+    assert [row["price"] == "gone" for row in rows] == [
+        each.outcome == "gone" for each in found.causes
+    ]
+    for row, each in zip(rows, found.causes, strict=True):
+        assert row["sentence"].lower().startswith(each.became.lower())
+        causes = [finding.cause for finding in board.findings]
+        if each.cause in causes:
+            assert row["show"]["finding"] == causes.index(each.cause)
+        else:
+            assert row["show"] is None
+    names = [bar.name for bar in panel.figures["Where the time of both goes"].data]
+    assert {*names} == {*board.table["class"]}
+    assert board.panels["compare"].result.first == loaded.name
+
+
+def test_the_other_one_may_be_the_earlier(loaded: Job, later: Path):
+    panel = Dashboard(loaded, compare=later).panels["change"]
+    delta = panel.result.delta_ns
+    panel.reverse = True
+    assert panel.result.delta_ns == -delta != 0
+
+
+def bars_of(panel):
+    """Begin and length of the visible bars, and the paths of all rows."""
+    row, bar = panel.figures[WATERFALL].data
+    return np.array(bar.base), np.array(bar.x), [tuple(each[0]) for each in row.customdata]
+
+
+def test_a_row_opens_what_it_is_the_sum_of(loaded: Job, later: Path):
+    board = Dashboard(loaded, compare=later)
+    panel = board.panels["change"]
+    table = panel.result.waterfall
+    for _ in LEVELS:
+        base, length, paths = bars_of(panel)
+        opened = panel.opened[: len(LEVELS) - 1]  # one of the lowest level is among those beside it
+        above = sum(path == opened[: len(path)] for path in paths)
+        delta = table
+        for name, text in zip(LEVELS, panel.opened[: len(paths[above - 1])], strict=False):
+            delta = delta[delta[name] == text]
+        whole_ns = delta["delta_ns"].sum()
+        assert panel.table["delta_ns"].sum() == whole_ns
+        assert length[above:].sum() == pytest.approx(length[above - 1])
+        assert base[above:] == pytest.approx(np.cumsum([0, *length[above:-1]]))
+        deeper = [path for path in paths if len(path) > len(panel.opened)]
+        if not deeper:
+            break
+        panel.opened = deeper[0]
+    assert panel.opened[0] in {*table["class"]}
+
+
+def test_what_is_opened_is_selected(loaded: Job, later: Path):
+    board = Dashboard(loaded, compare=later)
+    panel = board.panels["change"]
+    own = panel.result.waterfall
+    row = own[(own["first_ns"] > 0) & (own["part"] == "compute") & (own["operator"] != "")].iloc[0]
+    panel.opened = tuple(row[[*LEVELS]])
+    assert board.selection.operators == (row["operator"],)
+    assert board.selection.kernel
+    panel.opened = ("compute",)
+    assert (board.selection.operators, board.selection.kernel) == ((), "")
+    panel.opened = ("compute", "nothing like it")
+    assert {*panel.table} >= {"delta_ns"}
+    panel.opened = ()
+
+
+def test_a_second_job_can_be_given_and_taken_away(loaded: Job, later: Path, tmp_path):
+    board = Dashboard(loaded, output_dir=tmp_path)
+    board.tab = "kernels"
+    board.compare = str(later)
+    assert board.tab == "compare"
+    made = [board.panels[name] for name in OF_TWO_JOBS]
+    assert compared(board) == [*OF_TWO_JOBS, PICKER]
+    assert board.panels[PICKER]._second == later.name
+    assert [each.output_dir for each in made] == [tmp_path] * 2
+    assert board.get_state()["_panels"][-2:] == [f"anywidget:{each.model_id}" for each in made]
+    board.compare = None
+    assert (compared(board), board.panel) == ([PICKER], PICKER)
+    assert [each.comm for each in made] == [None, None]
+    assert len(board._panels) == 1 + len(board.panels)
+
+
+def test_a_baseline_is_compared_as_the_earlier_one(loaded: Job, later: Path, tmp_path):
+    other = open_trace(later, progress=False)
+    write_baseline(summary(other), tmp_path / "main.arrow")
+    board = Dashboard(loaded, compare=tmp_path / "main.arrow")
+    assert compared(board) == ["change", PICKER]
+    result = board.panels["change"].result
+    assert (result.first.name, result.second.name) == (later.name, loaded.name)
+    assert board.panels["change"].code()
+    board.panels["change"].to_html(tmp_path / "report.html")
+
+
+def test_what_lies_beside_is_offered_and_nothing_is_read(runs: Path, monkeypatch):
+    job = open_trace(runs / "one", progress=False)
+    monkeypatch.setattr(second_job, "open_trace", pytest.fail)
+    found = [(each.label, each.detail.partition(",")[0]) for each in offers(job)]
+    assert [label.partition(" (")[0] for label, _ in found] == ["cycle 0", "two"]
+    assert [detail for _, detail in found] == ["cycle of the same run", "folder"]
+    single = open_trace(next((runs / "two").iterdir()), progress=False)
+    assert {"one"} < {each.label for each in offers(single)}
+
+
+def test_a_page_picks_by_a_click(runs: Path):
+    board = Dashboard(runs / "one")
+    assert board.compare is None
+    (listed,) = ask(board, "offers")
+    labels = [label for label, _ in listed["offers"]]
+    assert board.compare is None
+    assert str(runs) not in str(listed)
+    assert "two" not in str(board.panels[PICKER].get_state())
+    assert ask(board, "offer", labels.index("two")) == [{"second": "picked", "error": ""}]
+    assert (board.compare.name, board.panel) == ("two", "change")
+    assert ask(board, "nothing") == [{"second": "picked", "error": ""}]
+    assert board.compare is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "said"),
+    [
+        ("offer", 99, "nothing to open"),
+        ("offer", "0", "nothing to open"),
+        ("offer", True, "nothing to open"),
+        ("path", "  ", "nothing to open"),
+        ("path", 7, "nothing to open"),
+        ("path", "nowhere/at/all", "nowhere"),
+        ("path", "none.arrow", "there is no baseline"),
+        ("file", "main.arrow", "nothing to open"),
+        ("anything", None, "nothing to open"),
+        (["offer"], 0, "nothing to open"),
+    ],
+)
+def test_what_cannot_be_opened_is_said(runs: Path, asked, value, said):
+    board = Dashboard(runs / "two")
+    (answer,) = ask(board, asked, value)
+    assert said in answer["error"]
+    assert board.compare is None
+
+
+def test_a_file_that_is_no_baseline_is_said(runs: Path):
+    board = Dashboard(runs / "two")
+    for name in ("notes.txt", "main.arrow", "../" * 50 + "main.arrow"):
+        (answer,) = ask(board, "file", name, b"nothing")
+        assert "is no baseline" in answer["error"]
+        assert ".." not in answer["error"]
+    write_baseline(summary(board.job), runs / "main.arrow")
+    data = (runs / "main.arrow").read_bytes()
+    assert ask(board, "file", "main.arrow", data) == [{"second": "picked", "error": ""}]
+    assert board.panels["change"].result.verdict in ("noise", "cannot tell")

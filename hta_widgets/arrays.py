@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,3 +15,32 @@ Int8Array = NDArray[np.int8]
 Float64Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 """Which rows are chosen."""
+
+
+def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[..., Any]:
+    """Have a function of numpy take positions or counts of 64 bits where an index has 32.
+
+    Parameters
+    ----------
+    function : callable
+    positions : int
+        Which of its arguments they are.
+    """
+
+    @wraps(function)
+    def accepting(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        given = [*arguments]
+        given[positions] = np.asarray(given[positions]).astype(np.intp)
+        if named.get("out") is not None:
+            given[0] = np.asarray(given[0], named["out"].dtype)
+        return function(*given, **named)
+
+    return accepting
+
+
+if np.dtype(np.intp).itemsize < np.dtype(np.int64).itemsize:
+    # Python in a browser (wasm32): numpy refuses to shorten these itself, and only these of those
+    # that are used here. Nothing that it accepts changes.
+    np.bincount = accepting_64_bits(np.bincount, 0)
+    np.repeat = accepting_64_bits(np.repeat, 1)
+    np.take = accepting_64_bits(np.take, 1)

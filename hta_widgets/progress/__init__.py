@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -89,7 +90,9 @@ class _LateBar:
             return
         self._done += count
         if monotonic() >= self._due:
-            self._bar = self._make(initial=self._done)
+            with warnings.catch_warnings():  # tqdm says that it cannot start its thread
+                warnings.simplefilter("ignore", RuntimeWarning)
+                self._bar = self._make(initial=self._done)
 
     def close(self) -> None:
         if self._bar is not None:

@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from tqdm import tqdm
-
 from hta_widgets.errors import HtaWidgetsError, ParameterError
+from hta_widgets.progress import counted_bar
 from hta_widgets.sample.communication import Meetings
 from hta_widgets.sample.execution import run_programs
 from hta_widgets.sample.kineto_file import (
@@ -111,9 +110,9 @@ def simulate(
         for rank, sink in enumerate(sinks)
     ]
     all_reduces = job.steps * job.layers
-    with tqdm(total=all_reduces, desc="sample job", unit="all-reduce", disable=not progress) as bar:
+    with counted_bar("sample job", all_reduces, show=progress) as advance:
         programs = [Training(job, process).run() for process in processes]
-        run_programs(programs, lambda: bar.update(bar.n < all_reduces))
+        run_programs(programs, lambda: advance(1))
     return processes
 
 

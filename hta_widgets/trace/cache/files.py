@@ -50,8 +50,11 @@ class CacheEntry(NamedTuple):
 
 
 def cache_folder() -> Path | None:
-    """Folder of the cache: `VARIABLE`, or the default of the platform; None if it is off."""
-    chosen = os.environ.get(VARIABLE, "")
+    """Folder of the cache: `VARIABLE`, or the default of the platform; None if it is off.
+
+    In a browser it is off by default: files are memory there.
+    """
+    chosen = os.environ.get(VARIABLE, OFF if sys.platform == "emscripten" else "")
     if chosen.lower() == OFF:
         return None
     if chosen:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hta_widgets.lazy_modules import LazyModule
@@ -51,9 +52,23 @@ def attempt(function: Callable[..., Answer], *arguments: Any) -> Outcome[Answer]
         return Outcome(None, error)
 
 
+@cache
+def processes_start() -> bool:
+    """Whether this Python can start processes: not in a browser, nor without semaphores.
+
+    Python for WebAssembly lacks `_multiprocessing`, and a sandbox without shared memory, such as
+    that of a serverless function, has no `sem_open`. Both fail in this import, which is loky's too.
+    """
+    try:
+        import multiprocessing.synchronize  # noqa: F401, PLC0415  # milliseconds, for many ranks only
+    except ImportError:
+        return False
+    return sys.platform not in {"emscripten", "wasi"}
+
+
 def cpu_count() -> int:
-    """CPUs that this process may use."""
-    return int(loky.cpu_count())
+    """CPUs that this process may use; one where it cannot start others, and loads all ranks."""
+    return int(loky.cpu_count()) if processes_start() else 1
 
 
 def default_executor() -> Executor:

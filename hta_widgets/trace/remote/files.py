@@ -125,8 +125,10 @@ class RemoteFiles:
 
     def map(self, request: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Make a request for each item, concurrently where the file system is asynchronous."""
-        is_asynchronous = getattr(self._system, "async_impl", False)
-        with ThreadPoolExecutor(_MAX_THREADS if is_asynchronous else 1) as threads:
+        if not getattr(self._system, "async_impl", False):
+            yield from map(request, items)
+            return
+        with ThreadPoolExecutor(_MAX_THREADS) as threads:
             yield from threads.map(request, items)
 
     def fetch(self, file: RemoteFile, target: Path, on_read: OnRead) -> None:

@@ -84,9 +84,8 @@ class RankRows(NamedTuple):
         ndarray of float64, shape (classes of `OVERVIEW_CLASSES`, 3, bins)
         """
         since = np.clip(edges, *self.span) - self.span.start_ns
-        places = (
-            since + (self.span.end_ns - self.span.start_ns + 1) * np.arange(self.ranks)[:, None]
-        )
+        ranks = np.arange(self.ranks, dtype=np.int64)[:, None]
+        places = since + (self.span.end_ns - self.span.start_ns + 1) * ranks
         found = np.zeros((len(self.rows), 3, edges.size - 1))
         for row, spread in zip(self.rows, found, strict=True):
             if row.place_ns.size > 1:

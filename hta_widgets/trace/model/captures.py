@@ -110,7 +110,7 @@ def _outer(events: Events, rows: Int64Array) -> Int64Array:
     starts = events.start_ns[by_thread]
     thread = np.stack((events.pid[by_thread], events.tid[by_thread]))
     begins_thread = np.append(True, (np.diff(thread, axis=1) != 0).any(axis=0))[: rows.size]
-    which = np.cumsum(begins_thread)
+    which = np.cumsum(begins_thread, dtype=np.int64)
     # later threads are put behind all earlier ones, so that one running maximum serves for all
     span_ns = int(events.end_ns[by_thread].max(initial=0) - starts.min(initial=0)) + 1
     ends = events.end_ns[by_thread] + which * span_ns

@@ -14,7 +14,7 @@ import pytest
 from hta_widgets import Dashboard, diagnose, open_trace
 from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
 from hta_widgets.cli.diagnose.document import document
-from hta_widgets.cli.diagnose.report import report
+from hta_widgets.diagnosis.report import report
 from hta_widgets.panels.bands.bands import verdict
 from hta_widgets.panels.bands.own_panels import RanksPanel
 from hta_widgets.panels.collectives import CollectivesPanel

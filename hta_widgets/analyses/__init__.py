@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # the types for editors; at run time the modules are found
     from hta_widgets.analyses.timeline import Timeline as Timeline
     from hta_widgets.analyses.timeline import timeline as timeline
 
-_NO_ANALYSES: Final = frozenset({"budget", "communication", "result", "time"})
+_NO_ANALYSES: Final = frozenset({"budget", "communication", "plain_text", "result", "time"})
 _RESULTS_NAMED_OTHERWISE: Final = {
     "modules": "ModuleTree",
     "operators": "OperatorTable",

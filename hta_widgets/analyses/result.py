@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from hta_widgets.analyses.plain_text import bounded, csv_of, tables_of, with_notices
+
+_FIRST_ROWS: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,3 +24,10 @@ class Result:
 
     finding: str
     notices: tuple[str, ...]
+
+    def _repr_llm_(self) -> str:
+        """The finding, the notices, and the first rows of each table."""
+        lines = [type(self).__name__, *with_notices(self.finding, self.notices)]
+        for name, table in tables_of(self).items():
+            lines += ["", f"{name}: {len(table):,} rows", csv_of(table, _FIRST_ROWS)]
+        return bounded("\n".join(lines))

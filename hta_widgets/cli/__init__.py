@@ -19,10 +19,10 @@ from hta_widgets.cli.notebook import (
     write_notebook,
 )
 from hta_widgets.cli.rank_list import rank_list as parse_ranks
-from hta_widgets.cli.terminal import printable
 from hta_widgets.cli.traces import GivenTrace
 from hta_widgets.errors import HtaWidgetsError, UnknownCycleError, memory_errors_as_ours
 from hta_widgets.sample import write_sample
+from hta_widgets.terminal import printable
 from hta_widgets.trace.cache.files import cache_folder
 from hta_widgets.trace.remote.urls import is_url
 

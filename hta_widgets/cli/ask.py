@@ -15,13 +15,19 @@ from typing import Any, Final, ParamSpec
 import pandas as pd
 
 from hta_widgets import analyses
+from hta_widgets.analyses.plain_text import (
+    MOST_CHARACTERS,
+    bounded,
+    csv_of,
+    tables_of,
+    with_notices,
+)
 from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
 from hta_widgets.cli.compare.report import report as change_report
-from hta_widgets.cli.diagnose.report import report as diagnosis_report
-from hta_widgets.cli.terminal import cut
 from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.summary import summary
+from hta_widgets.diagnosis.report import report as diagnosis_report
 from hta_widgets.errors import ParameterError, reason
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
@@ -29,11 +35,7 @@ from hta_widgets.version import __version__
 
 Arguments = ParamSpec("Arguments")
 
-MOST_CHARACTERS: Final = 12_000
-"""About 3,000 to 4,000 tokens."""
-
 MOST_ROWS: Final = 50
-MOST_NAME: Final = 120
 JOBS_KEPT: Final = 4
 """Jobs that stay open: a second question is answered at once."""
 
@@ -68,7 +70,7 @@ class Answers:
         decode, prefill or mixed. captures: recordings of the CUDA graphs that the trace replays.
         """
         found = diagnose(self._job(path, captures), steps=steps or None, phase=phase or None)
-        return _bounded(diagnosis_report(found), _next_after(found))
+        return bounded(diagnosis_report(found), _next_after(found))
 
     def table(  # noqa: PLR0917  # each is a field of the tool
         self,
@@ -90,17 +92,17 @@ class Answers:
         function = _analysis(analysis)
         options = _options(function, {"ranks": ranks, "steps": steps})
         made = function(self._job(path, captures), **options)
-        tables = _tables(made)
+        tables = tables_of(made)
         name = table or next(iter(tables), "")
         if name not in tables:
             msg = f"{analysis} has no table {table!r}; it has {', '.join(tables) or 'none'}"
             raise ParameterError(msg)
         chosen = _sorted(tables[name], sort, columns)
-        said = [made.finding, *(f"Notice: {each}" for each in made.notices)]
+        said = with_notices(made.finding, made.notices)
         others = [each for each in tables if each != name]
         rest = f"Other tables: {', '.join(others)}." if others else ""
-        return _bounded(
-            "\n".join([*said, "", f"{name}: {len(chosen):,} rows", _csv(chosen, rows)]), rest
+        return bounded(
+            "\n".join([*said, "", f"{name}: {len(chosen):,} rows", _first_rows(chosen, rows)]), rest
         )
 
     def window(
@@ -115,15 +117,15 @@ class Answers:
         said = [f"{start_ms:g} to {end_ms:g} ms:"]
         for name in ("temporal_breakdown", "operators", "idle_owners"):
             made = _analysis(name)(job, ranks or None, window_ns=window_ns)
-            first, frame = next(iter(_tables(made).items()))
-            said += ["", f"{name}: {made.finding}", f"{first}:", _csv(frame, 8)]
+            first, frame = next(iter(tables_of(made).items()))
+            said += ["", f"{name}: {made.finding}", f"{first}:", csv_of(frame, 8)]
         then = f"Next: events(path, rank, start_ms={start_ms:g}, end_ms={end_ms:g})."
-        return _bounded("\n".join(said), then)
+        return bounded("\n".join(said), then)
 
     def compare(self, before: str, after: str) -> str:
         """Say whether a second job is slower by more than noise, and where the difference is."""
         jobs = (self._job(each, None) for each in (before, after))
-        return _bounded(change_report(explain_change(*map(summary, jobs)), None), _NEXT)
+        return bounded(change_report(explain_change(*map(summary, jobs)), None), _NEXT)
 
     def events(  # noqa: PLR0917  # each is a field of the tool
         self,
@@ -158,7 +160,7 @@ class Answers:
         found = table[chosen].sort_values("duration_ns", ascending=False, kind="stable")
         shown = [*_OF_EVENTS, *(each for each in _WHERE_KNOWN if each in found)]
         total = f"{len(found):,} of {len(table):,} events, {found['duration_ns'].sum():,} ns in all"
-        return _bounded(f"{total}\n{_csv(found[shown], rows)}", "")
+        return bounded(f"{total}\n{_first_rows(found[shown], rows)}", "")
 
     def _job(self, path: str, captures: str | None) -> Job:
         key = path, captures or "", _state(path)  # a trace may be recorded anew
@@ -215,11 +217,6 @@ def _options(function: Callable[..., Any], asked: Mapping[str, Any]) -> dict[str
     return given
 
 
-def _tables(made: object) -> dict[str, pd.DataFrame]:
-    values = {name: getattr(made, name) for name in getattr(made, "__dataclass_fields__", ())}
-    return {name: each for name, each in values.items() if isinstance(each, pd.DataFrame)}
-
-
 def _sorted(table: pd.DataFrame, sort: str, columns: Sequence[str] | None) -> pd.DataFrame:
     wanted = [*(columns or ()), *([sort] if sort else [])]
     missing = [each for each in wanted if each not in table]
@@ -257,27 +254,11 @@ def _next_after(found: Diagnosis) -> str:
     return _NEXT
 
 
-def _csv(table: pd.DataFrame, rows: int) -> str:
-    """The first rows; of more, how many are left out."""
+def _first_rows(table: pd.DataFrame, rows: int) -> str:
     if rows < 1:
         msg = f"rows must be at least 1, of which at most {MOST_ROWS} are listed; got {rows}"
         raise ParameterError(msg)
-    shown = table.head(min(rows, MOST_ROWS)).copy()
-    for name in shown:
-        if not pd.api.types.is_numeric_dtype(shown[name]):
-            shown[name] = [cut(str(each), MOST_NAME) for each in shown[name]]
-    text = shown.to_csv(index=False, float_format="%.4g")
-    left = len(table) - len(shown)
-    return f"{text}({left:,} more rows)" if left else text
-
-
-def _bounded(text: str, then: str) -> str:
-    """The text, at most `MOST_CHARACTERS` with what to ask next."""
-    room = MOST_CHARACTERS - len(then) - 100
-    if len(text) > room:
-        kept = text[:room].rpartition("\n")[0]
-        text = f"{kept}\n(cut: {len(text) - len(kept):,} more characters; ask for fewer rows)"
-    return f"{text.rstrip()}\n{then}".rstrip()
+    return csv_of(table, min(rows, MOST_ROWS))
 
 
 def _error_text(failure: Exception) -> str:

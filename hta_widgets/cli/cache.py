@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from hta_widgets.cli.terminal import printable
 from hta_widgets.quantities import data_size
+from hta_widgets.terminal import printable
 from hta_widgets.trace.cache.files import (
     OFF,
     SIZE_VARIABLE,

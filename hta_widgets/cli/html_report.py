@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from hta_widgets.cli.terminal import printable, say
 from hta_widgets.panels.base.report.write import report_target
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.dashboard import Dashboard
 from hta_widgets.quantities import data_size
+from hta_widgets.terminal import printable, say
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 

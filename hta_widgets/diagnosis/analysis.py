@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Literal, overload
+from typing import Any, Final, Literal, overload
 
 import pandas as pd
 
 from hta_widgets.analyses.clocks import Clocks, clocks
 from hta_widgets.analyses.collectives import Collectives, collectives
+from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices, step_source
 from hta_widgets.analyses.time.window import NO_STEP
@@ -31,6 +32,7 @@ from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import answers_of_all
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
+from hta_widgets.diagnosis.report import report
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.diagnosis.slow_steps import slow_step_notices
@@ -41,8 +43,10 @@ from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.recorded_kind import by_rank
 
-MOST_SHOWN = 3
-"""Findings that are shown at once; the others are folded."""
+_NEXT: Final = (
+    "Next: to_frame() has the findings as a table, proof(finding).windows where one is seen (ns), "
+    "together(findings) what a step would take without some."
+)
 
 Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"]
 """What a diagnosis comes to."""
@@ -182,6 +186,10 @@ class Diagnosis(Result, Sequence[Finding]):
     def clocks(self) -> Clocks:
         """The clocks of all ranks."""
         return clocks(self.counted or self.job)
+
+    def _repr_llm_(self) -> str:
+        """The report of ``hta-widgets diagnose``, and what is asked next."""
+        return bounded(report(self), _NEXT)
 
     def to_frame(self) -> pd.DataFrame:
         """The findings as a table: ``cause``, ``ranks``, ``steps``, ``recoverable_ms``, …."""

@@ -49,6 +49,10 @@ class Words(NamedTuple):
 NO_WORDS: Final = Words("")
 
 
+MOST_SHOWN: Final = 3
+"""Findings that are shown at once; the others are folded."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Link:
     """The panel that shows the evidence, and what is selected there.

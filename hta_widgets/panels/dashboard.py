@@ -11,9 +11,11 @@ import anywidget
 import pandas as pd
 from traitlets import Bool, List, TraitError, Unicode, validate
 
+from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.change.baseline import SUFFIX
 from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.report import report
 from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
@@ -31,7 +33,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import Option
-from hta_widgets.panels.base.selection import TIME_FIELDS, Selection
+from hta_widgets.panels.base.selection import TIME_FIELDS, Selection, plain_selection
 from hta_widgets.panels.base.table import answer_about_table, is_about_table
 from hta_widgets.panels.base.traits import Integers, references, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
@@ -133,6 +135,7 @@ class Dashboard(DrawnWidget):
         self.output_dir = output_dir
         self._is_chosen = tab is not None or "panel" in traits
         self.selection.join(self)
+        self._tell("", plain_selection(self.selection))
         self.observe(self._ask_update, ["_visible", "unticked"])
         self.observe(self._keep_panel, "panel")
         self.on_msg(self._act)
@@ -200,6 +203,7 @@ class Dashboard(DrawnWidget):
             self._show_panels()
             self._selection, self._bands = self.selection, NOT_YET
             self._options, self.unticked = [], ()
+            self._tell("", {})
         selection.leave(self)
         self.selection.join(self)
         for panel in left:
@@ -381,7 +385,8 @@ class Dashboard(DrawnWidget):
         self._shown_for = None
 
     def _update(self) -> None:
-        """Compute the bands, if a page shows them."""
+        """Tell what is selected, and compute the bands if a page shows them."""
+        self._tell(self.verdict, plain_selection(self.selection))
         if self._visible:
             self._show()
 
@@ -397,10 +402,22 @@ class Dashboard(DrawnWidget):
                 self._together = together(self.findings, self.unticked)
             if before != {**wanted, "unticked": before.get("unticked")}:
                 self._bands = bands_of(self.findings, self.selection)
+            self._tell(self._verdict(), plain_selection(self.selection))
             self._open_answer()
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
         self._shown_for = wanted
+
+    def _verdict(self) -> str:
+        """The report of the diagnosis, which holds no folders of this machine."""
+        return self.header._shortening()(report(self.findings))  # noqa: SLF001
+
+    def _repr_llm_(self) -> str:
+        """What the diagnosis found, what is selected, and what can be asked next."""
+        self._show()
+        said = [self.verdict or self._bands["error"] or "", "", f"Selected: {self.selected}"]
+        then = f"panel.table, panel.verdict of one of panels: {', '.join(self.panels)}"
+        return bounded("\n".join(said), f"Next: findings; {then}.")
 
     def _open_answer(self) -> None:
         """Begin with the panel of the first finding, unless one was chosen before."""

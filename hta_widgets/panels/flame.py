@@ -163,7 +163,7 @@ class FlamePanel(Panel[Flame]):
 
     _drawn = ""
 
-    def _publish(self, view: View) -> None:
+    def _publish(self, outcome: RenderedView[Flame] | Exception) -> None:
         with self.hold_sync():
+            super()._publish(outcome)
             self._flame = self._drawn
-            super()._publish(view)

@@ -128,6 +128,23 @@ def test_chips_and_the_budget_select(lab: Lab, job4: str):
     page.wait_for("dash.selection.finding", None)
 
 
+def test_a_click_is_seen_in_the_traits_that_hosts_read(lab: Lab, job4: str):
+    page = board(lab, job4)
+    seen = "{k: v for k, v in dash.get_state(['verdict', 'selected']).items()}"
+    assert page.python(seen)["selected"] == {}
+    assert page.python("all(f'{e.cause}, ' in dash.verdict for e in dash.findings)")
+    dashboard(page).locator(".hta-budget button").nth(2).click()
+    wanted = page.python("dash._bands['budget']['parts'][2]['show']")
+    page.wait_for("dash.selected.get('finding')", wanted["finding"])
+    assert page.python("dash.selected['ranks']") == wanted["ranks"]
+    shown = "dash.panels[dash.panel]"
+    page.wait_for(f"{shown}.selected.get('ranks')", wanted["ranks"])
+    assert page.python(f"{shown}.verdict.startswith({shown}.result.finding)")
+    page.execute("told = []; dash.observe(lambda c: told.append(c['new']), 'selected')")
+    dashboard(page).get_by_role("button", name="Select everything").click()
+    page.wait_for("told", [{}])
+
+
 def test_details_lead_through_the_events_of_a_kernel(lab: Lab, job4: str):
     page = board(lab, job4)
     page.execute("dash.selection.set(kernel=dash.events['name'].mode()[0], ranks=[1, 2])")

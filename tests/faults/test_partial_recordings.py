@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.cli.diagnose.document import json_text
-from hta_widgets.cli.diagnose.report import report
 from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.report import report
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening.open import open_trace

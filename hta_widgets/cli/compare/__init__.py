@@ -11,7 +11,6 @@ from hta_widgets.cli.compare.document import json_text
 from hta_widgets.cli.compare.markdown import markdown as markdown_text
 from hta_widgets.cli.compare.report import baseline_text
 from hta_widgets.cli.compare.report import report as report_text
-from hta_widgets.cli.terminal import INTERRUPTED, printable, say
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.baseline import (
     baseline_file,
@@ -24,6 +23,7 @@ from hta_widgets.diagnosis.change.gate import Judgement, Limit, judge
 from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size
+from hta_widgets.terminal import INTERRUPTED, printable, say
 from hta_widgets.trace.opening.open import open_trace
 
 EXIT_CODES: Final = {"passed": 0, "regression": 3, "cannot_tell": 4}

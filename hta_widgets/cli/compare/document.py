@@ -6,11 +6,11 @@ import json
 import math
 from typing import Any, Final
 
-from hta_widgets.cli.terminal import cut
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS, level
+from hta_widgets.terminal import cut
 from hta_widgets.version import __version__
 
 SCHEMA_VERSION: Final = 1

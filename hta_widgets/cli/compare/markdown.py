@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hta_widgets.cli.terminal import cut, printable
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
+from hta_widgets.terminal import cut, printable
 
 MOST_CHARACTERS: Final = 600
 """Of a text that may hold names of a trace."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hta_widgets.cli.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, data_size, duration
+from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 
 _WIDTH: Final = 20
 _NS_PER_MS: Final = 1e6

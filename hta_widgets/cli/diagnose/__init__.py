@@ -9,12 +9,12 @@ from typing import Final
 
 from hta_widgets.cli.compare.report import report as change_text
 from hta_widgets.cli.diagnose.document import json_text
-from hta_widgets.cli.diagnose.report import report as report_text
-from hta_widgets.cli.terminal import INTERRUPTED, say
 from hta_widgets.diagnosis.analysis import diagnose
 from hta_widgets.diagnosis.change.baseline import read_baseline
 from hta_widgets.diagnosis.change.explain_change import explain_change
+from hta_widgets.diagnosis.report import report as report_text
 from hta_widgets.errors import ParameterError
+from hta_widgets.terminal import INTERRUPTED, say
 from hta_widgets.trace.opening.open import open_trace
 
 FAILURES: Final = {"findings": 3, "cannot_tell": 4, "no_gpu_work": 4}

@@ -18,9 +18,9 @@ from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.server_steps import server_steps, step_source
 from hta_widgets.analyses.time.rows import records
-from hta_widgets.cli.terminal import cut
 from hta_widgets.diagnosis import Diagnosis, Finding, Proof
-from hta_widgets.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.diagnosis.finding import MOST_SHOWN
+from hta_widgets.terminal import cut
 from hta_widgets.version import __version__
 
 SCHEMA_VERSION: Final = 3

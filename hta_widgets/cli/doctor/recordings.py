@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hta_widgets.cli.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.diagnosis.analysis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
 from hta_widgets.errors import number_ranges
+from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 from hta_widgets.trace.opening.open import open_trace
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakSet
 
 import anywidget
-from traitlets import Unicode, default
+from traitlets import Dict, Unicode, default
 
+from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.panels.base.assets import reload_assets, shared_assets
 from hta_widgets.panels.base.front_end import static_file
 from hta_widgets.panels.base.lock import locked
@@ -28,6 +29,9 @@ Source: TypeAlias = Job | HasJob | TraceSource | LiveProfiler
 _PART_BYTES: Final = 20_000
 """Of the summary of each panel in the report of a dashboard."""
 
+_MOST_OF_VERDICT: Final = 6_500
+"""With the selection, at most `MOST_CHARACTERS`."""
+
 
 class _Loader(anywidget.AnyWidget):
     """Never made: anywidget watches the file of the class, if ANYWIDGET_HMR=1.
@@ -43,6 +47,14 @@ class DrawnWidget(Widget):
 
     if TYPE_CHECKING:
         job: Job = field(init=False)
+
+    verdict = Unicode(read_only=True).tag(sync=True)
+    """What was found, in words, of what is shown; empty until it is computed for a page or a
+    report. Only for reading, by programs and hosts that see nothing but a widget's traits."""
+
+    selected: Dict[str, object] = Dict(read_only=True).tag(sync=True)
+    """What is selected, as plain values by field of `Selection`, without those that select all:
+    `plain_selection`. Of a panel, what its `verdict` depends on."""
 
     _esm = Unicode().tag(sync=True)
     _assets = anywidget.WidgetTrait().tag(sync=True)
@@ -88,6 +100,12 @@ class DrawnWidget(Widget):
         summaries = [bundle[0]["text/html"], *filter(None, parts)]
         write_report(target, page(self.job.name, summaries, saved_models(widgets)))
         return target
+
+    def _tell(self, verdict: str, selected: dict[str, object]) -> None:
+        """Set the traits that are for reading."""
+        with self.hold_sync():
+            self.set_trait("verdict", bounded(verdict, most=_MOST_OF_VERDICT))
+            self.set_trait("selected", selected)
 
     def summary(self, limit: int) -> str:  # noqa: ARG002
         """Return what is shown as HTML without scripts, of limited size (bytes)."""

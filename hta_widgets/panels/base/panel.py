@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import InitVar, dataclass, field
@@ -15,6 +16,7 @@ import ipywidgets
 import pandas as pd
 from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, validate
 
+from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing
@@ -38,7 +40,7 @@ from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Action, Activity, Answer, FindingRow, PanelSpec, View
 from hta_widgets.panels.base.recipes import with_recipe
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
-from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection
+from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, plain_selection
 from hta_widgets.panels.base.shown_paths import without_folders
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
 from hta_widgets.panels.base.table import (
@@ -58,6 +60,8 @@ from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+_FIRST_ROWS = 15
 
 NOTHING_YET: View = {
     "rev": 0,
@@ -174,9 +178,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
         """Names of the parameters that the constructor takes."""
-        names = cls.class_trait_names(sync=True)
         inherited = anywidget.AnyWidget.class_trait_names()
-        return tuple(name for name in names if name[0] != "_" and name not in inherited)
+        ours = {k: v for k, v in cls.class_traits(sync=True).items() if k not in inherited}
+        return tuple(name for name, each in ours.items() if name[0] != "_" and not each.read_only)
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
@@ -393,6 +397,17 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         values = [f"{name}={getattr(self, name)!r}" for name in self.parameters()]
         return f"{type(self).__name__}({', '.join([repr(self.job.name), *values])})"
 
+    def _repr_llm_(self) -> str:
+        """What was found in which selection, the first rows of the table, and how to go on."""
+        self._show()
+        shown = [f"{self!r}: {self.title}", self.verdict]
+        if self.selected:
+            shown.append(f"Selected: {json.dumps(self.selected)}")
+        outcome = self._computed.outcome if self._computed else None
+        if isinstance(outcome, RenderedView):
+            shown += ["", csv_of(outcome.table, _FIRST_ROWS)]
+        return bounded("\n".join(shown), "Next: table has all rows, result all tables.")
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         html = self.summary()
@@ -537,6 +552,11 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def _ask_update(self, _: object) -> None:
         UPDATES.ask(self)
 
+    @property
+    def _depends_on(self) -> tuple[str, ...]:
+        """Fields of the selection that change what is shown."""
+        return (*self._linked, *self.follows)
+
     def _inputs(self) -> tuple[object, ...]:
         """Everything that the view depends on, apart from what never changes."""
         values = [getattr(self, name) for name in self._parameters]
@@ -573,7 +593,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             if self._in_sight or self._requested:
                 self._compute()
         elif self._requested or self._refused or self._activity != "idle":
-            self._publish(self._shown(computed.outcome))
+            self._publish(computed.outcome)
 
     def _show(self) -> None:
         """Compute an outdated view that is about to be displayed; a failure is a part of it."""
@@ -595,7 +615,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         try:
             self._announce()
             inputs, outcome = self._inputs(), self._outcome()
-            self._publish(self._shown(outcome))
+            self._publish(outcome)
         except BaseException:
             self._tell_interrupted()
             raise
@@ -607,11 +627,19 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         if self._outdated and self._in_sight and not self._requested:
             self._activity = "computing"
 
-    def _publish(self, view: View) -> None:
+    def _publish(self, outcome: RenderedView[ResultT] | Exception) -> None:
+        view = self._shown(outcome)
         self._refused = None
         with self.hold_sync():
             self._view = view
             self._activity = "idle"
+            self._tell(self._said(outcome), plain_selection(self.selection, self._depends_on))
+
+    def _said(self, outcome: RenderedView[ResultT] | Exception) -> str:
+        """What was found, whatever was refused meanwhile, or why nothing was."""
+        if isinstance(outcome, Exception):
+            return self._shortening()(reason(outcome))
+        return "\n".join(with_notices(self._view["finding"], self._view["notices"]))
 
     def _tell_interrupted(self) -> None:
         """Tell the browser that the view is not that of the current values."""

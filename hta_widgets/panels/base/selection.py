@@ -11,6 +11,7 @@ from traitlets import Int, List, TraitError, Unicode, validate
 
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.errors import UnknownRankError, number_ranges
+from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.base.assets import SharedModel
 from hta_widgets.panels.base.traits import Integers, Texts
 from hta_widgets.panels.base.updates import UPDATES
@@ -27,6 +28,9 @@ MODULE_SEPARATOR: Final = " › "
 
 MOST_KEPT: Final = 100
 """Changes that can be undone."""
+
+_MOST_NAMES, _MOST_NUMBERS, _MOST_OF_NAME = 5, 60, 200
+"""Of each field in `plain_selection`, and characters of a name."""
 
 _NOTHING: Final[tuple[Any, ...]] = ([], (), "", None)
 
@@ -160,9 +164,13 @@ class Selection(SharedModel):
         >>> Selection(ranks=[3], steps=(11, 13)).to_code()
         'dash.selection.set(ranks=[3], steps=(11, 13))'
         """
-        values = self.values()
-        chosen = [f"{name}={values[name]!r}" for name in _SHOWN if values[name] not in _NOTHING]
+        chosen = [f"{name}={value!r}" for name, value in self.chosen(_SHOWN).items()]
         return f"dash.selection.set({', '.join(chosen)})"
+
+    def chosen(self, fields: Iterable[str]) -> dict[str, Any]:
+        """The values of those of some fields that do not select all."""
+        values = self.values()
+        return {name: values[name] for name in fields if values[name] not in _NOTHING}
 
     def set(self, **fields: Any) -> None:  # noqa: ANN401
         """Select this and nothing else, as one change: fields that are not named select all.
@@ -304,6 +312,34 @@ class Selection(SharedModel):
     def __repr__(self) -> str:
         """All fields."""
         return f"Selection({', '.join(f'{name}={getattr(self, name)!r}' for name in _SHOWN)})"
+
+
+def plain_selection(selection: Selection, fields: Iterable[str] = _SHOWN) -> dict[str, Any]:
+    """What is selected, as numbers and texts of limited size: some 4,000 characters.
+
+    Of long lists the first items are there, and ``more`` has how many each leaves out; long names
+    lack their middle.
+
+    Examples
+    --------
+    >>> plain_selection(Selection(ranks=[3], window_ns=(0, 5)))
+    {'ranks': [3], 'window_ns': [0, 5]}
+    """
+    plain: dict[str, Any] = {}
+    more: dict[str, int] = {}
+    for name, value in selection.chosen(fields).items():
+        if isinstance(value, str | int):
+            plain[name] = _limited(value)
+        else:
+            most = _MOST_NAMES if isinstance(value[0], str) else _MOST_NUMBERS
+            plain[name] = [_limited(each) for each in value[:most]]
+            if len(value) > most:
+                more[name] = len(value) - most
+    return plain | ({"more": more} if more else {})
+
+
+def _limited(value: str | int) -> str | int:
+    return cut_in_the_middle(value, _MOST_OF_NAME) if isinstance(value, str) else value
 
 
 def ascending(picked: Iterable[int]) -> list[int]:

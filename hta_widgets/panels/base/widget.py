@@ -98,7 +98,8 @@ class Widget(AnyWidget):
 
     def _set_by_python(self) -> set[str]:
         ours = set(self.keys) - set(anywidget.AnyWidget.class_trait_names())
-        return {name for name in ours if name.startswith("_")} - self.from_browser
+        private = {name for name in ours if name.startswith("_")} - self.from_browser
+        return private | {name for name in ours if self.traits()[name].read_only}
 
     def _handle_msg(self, msg: dict[str, Any]) -> None:
         """Take a message from a browser; ipywidgets expects that it is what its own page sends."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.cli.diagnose.document import document
-from hta_widgets.cli.diagnose.report import report
 from hta_widgets.diagnosis import diagnose
 from hta_widgets.diagnosis.change.explain_change import explain_change
+from hta_widgets.diagnosis.report import report
 from hta_widgets.panels import DiagnosisPanel
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write

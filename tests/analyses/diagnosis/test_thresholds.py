@@ -36,7 +36,7 @@ NO_THRESHOLDS = {
     "what holds a pause of 1 ms is longer than this already": {"host_work.STRETCH_NS"},
     "how much is shown, not whether": {
         "advice.MOST_GIVEN",
-        "analysis.MOST_SHOWN",
+        "finding.MOST_SHOWN",
         "explain_change._WIDTH",
         "compute_facts.MOST_LISTED",
         "cpu_work.MOST_LISTED",

@@ -6,16 +6,19 @@ All that may hold names of a trace is indented by four spaces: Markdown shows it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING
 
 from hta_widgets.analyses.server_steps import recording_in_words
-from hta_widgets.cli.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
-from hta_widgets.diagnosis import CpuWork, Diagnosis, Finding
-from hta_widgets.diagnosis.analysis import MOST_SHOWN
+from hta_widgets.diagnosis.context import NS_PER_MS
+from hta_widgets.diagnosis.finding import MOST_SHOWN
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 
-_NS_PER_MS: Final = 1e6
+if TYPE_CHECKING:
+    from hta_widgets.diagnosis.analysis import Diagnosis
+    from hta_widgets.diagnosis.cpu_work import CpuWork
+    from hta_widgets.diagnosis.finding import Finding
 
 
 def report(diagnosis: Diagnosis) -> str:
@@ -61,7 +64,7 @@ def _what_sets_the_time(diagnosis: Diagnosis) -> str:
     bound_by = f"{diagnosis.bound_by[0].upper()}{diagnosis.bound_by[1:]}"
     if len(diagnosis) < 2 or diagnosis.joint_ms <= 0:  # noqa: PLR2004
         return f"{bound_by}."
-    left_ns = diagnosis.step_ns - diagnosis.joint_ms * _NS_PER_MS
+    left_ns = diagnosis.step_ns - diagnosis.joint_ms * NS_PER_MS
     before, after = duration(diagnosis.step_ns), duration(left_ns)
     return f"{bound_by}. Without all findings together: {before} → {after}."
 
@@ -94,7 +97,7 @@ def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[st
 
 def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
     """The price if it is known, the cause, who, and when."""
-    price = f"{duration(finding.recoverable_ms * _NS_PER_MS)} ({percent(finding.percent)}): "
+    price = f"{duration(finding.recoverable_ms * NS_PER_MS)} ({percent(finding.percent)}): "
     known = price if finding.recoverable_ms > 0 else ""
     words = [f"{known}{finding.cause}", _who(diagnosis, finding.ranks)]
     if finding.steps:

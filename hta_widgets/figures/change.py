@@ -40,8 +40,8 @@ _OPENS: Final = {"sets": "opened"}
 def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = ()) -> Drawing:
     """Draw where the difference of two mean steps comes from, each bar from where the last ended.
 
-    Above are the whole difference and what was opened; a click on one of these goes back to it, and
-    one on a bar below opens that.
+    Above are the whole difference and what was opened, the last of them as a bar; a click on one of
+    these goes back to it, and one on a bar below opens that.
 
     Parameters
     ----------
@@ -55,19 +55,21 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
     deltas = [line.delta_ns for line in (*opened.above, *shown)]
     rest = sum(line.delta_ns for line in others)
     ends = [*accumulate((line.delta_ns for line in shown), initial=0)]
-    unit = time_unit(max([*map(abs, [*deltas, *ends, rest]), 1]))
     above = [f"‹ {change.label(line.path)}" for line in opened.above[1:]]
     labels = [f"all of {change.label(())}", *plot_names(above, _WIDTH)]
     labels += plot_names([change.label(line.path) for line in shown], _WIDTH)
     rows = len(opened.above)
     begins = [*(0 for _ in opened.above), *ends[:-1]]
+    lengths = [*(0 for _ in opened.above[1:]), *deltas[rows - 1 :]]  # those above would dwarf them
     looks = [NEUTRAL] * rows + [LONGER if line.delta_ns > 0 else SHORTER for line in shown]
     hovers = [_hover(change, line) for line in (*opened.above, *shown)]
     paths = [[[*line.path]] for line in (*opened.above, *shown)]
     if others:
         labels.append(f"{len(others):,} others")
-        begins, deltas, looks = [*begins, ends[-1]], [*deltas, rest], [*looks, faded(NEUTRAL, 0.4)]
-    edges = [0, *begins, *(begin + delta for begin, delta in zip(begins, deltas, strict=True))]
+        begins, deltas, lengths = [*begins, ends[-1]], [*deltas, rest], [*lengths, rest]
+        looks.append(faded(NEUTRAL, 0.4))
+    edges = [0, *(begin + each for begin, each in zip(begins, lengths, strict=True))]
+    unit = time_unit(max(*map(abs, edges), 1))
     room = max(_ROOM * (max(edges) - min(edges)), 1)
     low, high = (min(edges) - room) / unit.ns, (max(edges) + room) / unit.ns
     bars = [
@@ -79,7 +81,7 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
             "hovertext": hovers,
             "hovertemplate": "%{hovertext}<extra></extra>",
         },
-        _bars([each / unit.ns for each in begins], [each / unit.ns for each in deltas])
+        _bars([each / unit.ns for each in begins], [each / unit.ns for each in lengths])
         | {
             "marker": {"color": looks},
             "text": [_signed(each) for each in deltas],

@@ -203,7 +203,8 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     step = significance(one.steps["job_ns"].tolist(), other.steps["job_ns"].tolist())
     table = waterfall(one, other)
     verdict, why = _verdict(one, other, found, step)
-    lines = largest_lines(table) if verdict not in ("noise", "cannot tell") else ()
+    is_told = verdict not in ("noise", "cannot tell") or why.startswith(_UNEVEN)
+    lines = largest_lines(table) if is_told else ()
     change = Change(
         verdict=verdict,
         verdict_sentence=why,
@@ -256,6 +257,8 @@ def _verdict(
     return verdict, f"{said}: {takes[:-1]} ({chance})."
 
 
+_UNEVEN: Final = "Cannot tell, as only some of the steps changed; record more"
+
 _NOT_ALIKE: Final[tuple[tuple[Weight, Verdict, str], ...]] = (
     ("hardware", "other hardware", "Other hardware."),
     ("method", "method changed", "Not comparable as they are."),
@@ -269,7 +272,7 @@ def _of_steps(one: Summary, other: Summary, step: Significance) -> tuple[Verdict
         return "improvement", "Improvement"
     before, after = (float(each.steps["job_ns"].mean()) for each in (one, other))
     if abs(after / before - 1) > UNEVEN_PERCENT / 100:
-        return "cannot tell", "Cannot tell, as only some of the steps changed; record more"
+        return "cannot tell", _UNEVEN
     return "noise", "No difference beyond noise"
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hta_widgets.diagnosis.limits import Limits
     from hta_widgets.diagnosis.rank_answers import replay
     from hta_widgets.export.anonymise.copies import anonymise
+    from hta_widgets.panels.compared import compare
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.recording.profiler import profile
     from hta_widgets.trace.opening.open import open_trace
@@ -32,6 +33,7 @@ __all__ = [
     "TraceDiff",
     "__version__",
     "anonymise",
+    "compare",
     "diagnose",
     "doctor",
     "open_trace",
@@ -49,6 +51,7 @@ _WHERE = {
     "TraceDiff": "hta_widgets.trace_diff",
     "__version__": "hta_widgets.version",
     "anonymise": "hta_widgets.export.anonymise.copies",
+    "compare": "hta_widgets.panels.compared",
     "diagnose": "hta_widgets.diagnosis.analysis",
     "doctor": "hta_widgets.cli.doctor",
     "open_trace": "hta_widgets.trace.opening.open",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 NS_PER_US = 1000
@@ -89,6 +90,19 @@ def percent(value: float) -> str:
     if 0 < value < _LEAST_PERCENT:
         return f"under {_LEAST_PERCENT} %"
     return UNDEFINED if math.isnan(value) else f"{number(value)} %"
+
+
+def signed(value: float, words: Callable[[float], str]) -> str:
+    """Write a change with its sign.
+
+    Examples
+    --------
+    >>> signed(-1_682_725, duration), signed(0.5, percent), signed(math.nan, percent)
+    ('−1.68 ms', '+0.5 %', '')
+    """
+    if math.isnan(value):
+        return ""
+    return f"{'−' if value < 0 else '+'}{words(abs(value))}"
 
 
 def data_size(size: float) -> str:

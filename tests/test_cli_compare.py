@@ -47,6 +47,36 @@ def test_a_regression_is_explained_and_fails(folder, capsys):
     assert main([*asked, "--fail-on", "memory"]) == 4
 
 
+def test_limits_are_kept_in_a_file(folder, capsys, tmp_path):
+    file = tmp_path / "limits"
+    asked = ["compare", str(folder / "before"), str(folder / "after"), "--limits", str(file)]
+    file.write_text("finding\nallow input_starvation\n")
+    assert main(asked) == 0
+    assert main([*asked, "--fail-on", "step:2%"]) == 3
+    file.write_text("step:2%\n")
+    assert main(asked) == 3
+    assert "Limits that are broken" in capsys.readouterr().out
+
+
+def test_several_jobs_are_a_table_against_the_first(folder, capsys):
+    before, after = str(folder / "before"), str(folder / "after")
+    asked = ["compare", before, after, f"{before},{before}"]
+    assert main(asked) == 0
+    text = capsys.readouterr().out
+    assert text.lstrip().startswith("Of 3 jobs, before has the shortest mean step: ")
+    assert [
+        line.split()[-1] for line in text.splitlines() if line.lstrip()[:2] in ("2 ", "3 ")
+    ] == [
+        "regression",
+        "noise",
+    ]
+    assert main([*asked, "--markdown"]) == 0
+    assert capsys.readouterr().out.count("| regression |") == 1
+    assert main([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["verdict"] for each in found["changes"]] == ["regression", "noise"]
+
+
 def test_json_has_every_level_of_the_difference(folder, capsys):
     asked = ["compare", str(folder / "before"), str(folder / "after"), "--json"]
     assert main([*asked, "--fail-on", "step"]) == 3
@@ -105,8 +135,10 @@ def test_a_test_fails_where_a_job_is_worse_than_its_baseline(folder, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["a"], "1 paths were given: give two"),
-        (["a", "b", "--baseline", "x"], "2 paths were given"),
+        (["a"], "one path was given: give two"),
+        (["a", "b", "--baseline", "x"], "there is no baseline"),
+        (["a", "b", "c", "--fail-on", "step"], "limits are for two jobs"),
+        (["a", "b", "--limits", "none"], "the limits none cannot be read"),
         (["a", "b", "--fail-on", "all"], "'all' is no limit"),
         (["a", "b", "--allow", "all"], "no cause is called 'all'"),
         (["a", "b"], "does not exist"),

@@ -160,14 +160,16 @@ def _add_comparison(commands: argparse._SubParsersAction[argparse.ArgumentParser
         "compare",
         help="print what changed between two jobs, and fail if it is worse",
         description="Print what changed from one job to another: whether it is more than noise, "
-        "where the time went, and which causes are gone or new.",
+        "where the time went, and which causes are gone or new. Of three jobs or more, a table "
+        "compares each with the first.",
         epilog="example: hta-widgets compare before after --fail-on step:2%% --fail-on finding",
     )
     compare.add_argument(
         "traces",
         nargs="+",
         metavar="TRACE",
-        help="folders or files of two jobs, the earlier one first; of one with --baseline",
+        help="folders or files of two jobs or more, the earlier one first; of one with --baseline; "
+        "several recordings of a job as A1,A2,A3",
     )
     compare.add_argument(
         "--baseline", metavar="NAME", help="compare with this baseline: a name, or an .arrow file"
@@ -179,6 +181,12 @@ def _add_comparison(commands: argparse._SubParsersAction[argparse.ArgumentParser
         metavar="LIMIT",
         help="exit with 3 if the job is worse, with 4 if that cannot be told: step:2%%, "
         "kernel:5%%, memory:5%%, finding; may be repeated",
+    )
+    compare.add_argument(
+        "--limits",
+        type=Path,
+        metavar="FILE",
+        help="a file of such limits, one to a line, and of lines such as: allow warm_up",
     )
     compare.add_argument(
         "--allow",
@@ -448,6 +456,7 @@ def _print_change(options: argparse.Namespace) -> int:
         options.baseline,
         form=options.form,
         limits=options.fail_on,
+        file=options.limits,
         allowed=options.allow,
         folder=options.baselines,
     )

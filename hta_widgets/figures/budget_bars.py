@@ -80,22 +80,21 @@ def rank_budgets(
     )
 
 
-def job_budgets(
-    classes: pd.DataFrame, *, names: tuple[str, str], units: tuple[str, str]
-) -> Drawing:
-    """Draw a horizontal bar for each of two jobs on one scale.
+def job_budgets(times: pd.DataFrame, *, names: Sequence[str], units: Sequence[str] = ()) -> Drawing:
+    """Draw a horizontal bar for each of some jobs on one scale, the first on top.
 
     Parameters
     ----------
-    classes : DataFrame
-        ``class`` and its time in both jobs, ``first_ns`` and ``second_ns``.
-    names : tuple of str
+    times : DataFrame
+        One row per class, by its label, and one column per job (ns).
+    names : sequence of str
         Of the jobs.
-    units : tuple of str
-        What the times of each are of.
+    units : sequence of str
+        What the times of each are of, to be said behind the names.
     """
-    labels = [f"{name} ({unit})" for name, unit in zip(plot_names(names), units, strict=True)]
-    times = classes.set_index("class")[["first_ns", "second_ns"]] / _NS_PER_MS
+    labels = plot_names(names)
+    if units:
+        labels = [f"{name} ({unit})" for name, unit in zip(labels, units, strict=True)]
     occurring = [each for each in BUDGET if each.label in times.index]
     legend = [
         {
@@ -105,28 +104,32 @@ def job_budgets(
         }
         for each in occurring
     ]
+    rows = list(range(len(labels)))
     bars = [
         trace(
             "bar",
             name=each.label,
             orientation="h",
-            y=[0, 1],
-            x=times.loc[each.label].to_numpy(np.float64),
+            y=rows,
+            x=times.loc[each.label].to_numpy(np.float64) / _NS_PER_MS,
             marker=class_marker(each.name),
             hovertemplate=f"{each.label}: %{{x:.3~r}} ms<extra></extra>",
         )
         for each in occurring
     ]
+    height = _MARGIN + max(_LEAST_HEIGHT, len(labels) * _LEAST_HEIGHT // 2)
     return drawing(
         bars,
         barmode="stack",
         bargap=0.3,
-        height=_LEGEND_HEIGHT + _MARGIN + _LEAST_HEIGHT,
+        height=_LEGEND_HEIGHT + height,
         showlegend=True,
         margin={"l": 8, "r": 16, "t": 0, "b": 8},
-        meta={"wide": True, "legend": legend, "height": _MARGIN + _LEAST_HEIGHT},
+        meta={"wide": True, "legend": legend, "height": height},
         xaxis=axis("ms", rangemode="tozero"),
-        yaxis=axis("", tickvals=[0, 1], ticktext=labels, range=[1.5, -0.5], showgrid=False),
+        yaxis=axis(
+            "", tickvals=rows, ticktext=labels, range=[len(rows) - 0.5, -0.5], showgrid=False
+        ),
     )
 
 

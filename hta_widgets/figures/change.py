@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from hta_widgets.diagnosis.change.explain_change import Change
-from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, Opened
+from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, LEVELS, Line, Opened, level
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
@@ -21,7 +22,8 @@ from hta_widgets.figures.base.style import (
     ring,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
-from hta_widgets.quantities import duration, number, time_unit
+from hta_widgets.figures.budget_bars import job_budgets
+from hta_widgets.quantities import duration, number, signed, time_unit
 
 LONGER, SHORTER = "#D55E00", "#009E73"
 """What takes longer in the second job, and less time; told apart also by where they lie."""
@@ -29,12 +31,47 @@ LONGER, SHORTER = "#D55E00", "#009E73"
 MOST_ROWS: Final = 12
 """Bars of one level; the sum of all others is one more."""
 
+_SMALL_HEIGHT: Final = 170
 _WIDTH: Final = 56
 _BAR_WIDTH: Final = 0.7
 _ROOM: Final = 0.15
 """At each end, of the length of the axis, for the numbers beside the bars."""
 
 _OPENS: Final = {"sets": "opened"}
+
+
+def budgets_of_both(change: Change) -> Drawing:
+    """Draw what the mean step of each job is spent on, the first on top."""
+    times = level(change.waterfall, "class").set_index("class")[["first_ns", "second_ns"]]
+    names = [change.first.name, change.second.name]
+    if names[0] == names[1]:
+        names = [f"{names[0]} (first)", f"{names[1]} (second)"]
+    units = [change.first.unit, change.second.unit]
+    return job_budgets(times.rename(index=CLASS_LABELS), names=names, units=units)
+
+
+def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:
+    """Draw how long each step of a job takes, on a scale that other jobs share.
+
+    Parameters
+    ----------
+    job : Summary
+    longest_ns : int
+        Of the steps of all jobs.
+    """
+    unit = time_unit(longest_ns)
+    lengths = job.steps["job_ns"].to_numpy(dtype=np.float64) / unit.ns
+    mean = float(lengths.mean()) if lengths.size else 0.0
+    line = {"color": LONGER, "width": 1, "dash": "dash"}
+    across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": mean, "y1": mean}
+    return drawing(
+        [trace("bar", y=lengths, x=np.arange(lengths.size), marker={"color": NEUTRAL})],
+        height=_SMALL_HEIGHT,
+        showlegend=False,
+        xaxis=axis("Step", tickvals=[], showgrid=False),
+        yaxis=axis(unit.symbol, range=[0, 1.05 * longest_ns / unit.ns]),
+        shapes=[across | {"line": line}],
+    )
 
 
 def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = ()) -> Drawing:
@@ -84,7 +121,7 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
         _bars([each / unit.ns for each in begins], [each / unit.ns for each in lengths])
         | {
             "marker": {"color": looks},
-            "text": [_signed(each) for each in deltas],
+            "text": [signed(each, duration) for each in deltas],
             "textposition": "outside",
             "cliponaxis": False,
             "hoverinfo": "skip",
@@ -124,14 +161,11 @@ def _edge(at: float) -> dict[str, Any]:
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line}
 
 
-def _signed(ns: int) -> str:
-    return f"{'−' if ns < 0 else '+'}{duration(abs(ns))}" if ns else "0"
-
-
 def _hover(change: Change, line: Line) -> str:
     where = [hover_name(change.label(line.path[: depth + 1])) for depth in range(len(line.path))]
     name = LEVELS[len(line.path) - 1] if line.path else ""
     counts = " → ".join(number(each) for each in (line.first_count, line.second_count))
-    times = f"{duration(line.first_ns)} → {duration(line.second_ns)} ({_signed(line.delta_ns)})"
+    change_words = signed(line.delta_ns, duration)
+    times = f"{duration(line.first_ns)} → {duration(line.second_ns)} ({change_words})"
     said = f"{name}: {where[-1]}" if where else plot_text(change.label(()))
     return f"{said}<br>{times}<br>pieces per step: {counts}"

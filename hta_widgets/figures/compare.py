@@ -23,7 +23,7 @@ from hta_widgets.figures.base.style import (
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.names.shorten import cut_in_the_middle
-from hta_widgets.quantities import duration, number, percent, time_unit
+from hta_widgets.quantities import duration, number, percent, signed, time_unit
 
 FIRST_COLOR, SECOND_COLOR = "#8466B5", "#E66101"
 """Colours of the jobs: violet and orange, distinct for colour-blind readers."""
@@ -143,17 +143,13 @@ def _kernel_hover(row: Row, result: Compare) -> str:
     mean = f"{duration(row['mean_first_ns'])} → {duration(row['mean_second_ns'])}"
     return (
         f"{hover_name(row['kernel'])}<br>{row['kernel_type']}<br>"
-        f"total{per}: {total} ({_signed(row['delta_total_ns'])})<br>"
+        f"total{per}: {total} ({signed(row['delta_total_ns'], duration)})<br>"
         f"launches{per}: {count}<br>mean: {mean}"
     )
 
 
 def _legend_name(job: str) -> str:
     return plot_text(cut_in_the_middle(job, _LEGEND_WIDTH))
-
-
-def _signed(ns: float) -> str:
-    return f"{'−' if ns < 0 else '+'}{duration(abs(ns))}"
 
 
 def times(result: Compare) -> Drawing:
@@ -190,7 +186,7 @@ def _time_hover(row: Row, side: str, job: str) -> str:
     return (
         f"{hover_name(job)}<br>{_TIME_NAMES[row['time']]}: "
         f"{duration(row[f'{side}_ns'])}{share}<br>"
-        f"change: {_signed(row['delta_ns'])}, "
+        f"change: {signed(row['delta_ns'], duration)}, "
         f"{number(row['delta_percentage_points'])} percentage points"
     )
 

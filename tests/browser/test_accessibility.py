@@ -83,7 +83,8 @@ def test_axe_with_popovers_open(lab: Lab, tmp_path, theme: str):
 IS_DRAWN = """() => {
     const panels = [...document.querySelectorAll('.hta-tab-page .hta-panel')];
     const isIdle = (panel) => panel.getAttribute('aria-busy') !== 'true'
-        && panel.querySelector('.main-svg, canvas, table, .hta-empty:not([hidden])');
+        && panel.querySelector(
+            '.main-svg, canvas, table, .hta-offers li, .hta-empty:not([hidden])');
     return panels.length > 0 && panels.every(isIdle);
 }"""
 

@@ -11,6 +11,7 @@ from hta_widgets.cli.compare.document import json_text
 from hta_widgets.cli.compare.markdown import markdown as markdown_text
 from hta_widgets.cli.compare.report import baseline_text
 from hta_widgets.cli.compare.report import report as report_text
+from hta_widgets.cli.compare.several import SEVERAL
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.baseline import (
     baseline_file,
@@ -19,12 +20,12 @@ from hta_widgets.diagnosis.change.baseline import (
     write_baseline,
 )
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.gate import Judgement, Limit, judge
-from hta_widgets.diagnosis.change.summary import Summary, summary
+from hta_widgets.diagnosis.change.gate import Judgement, Limit, judge, read_limits
+from hta_widgets.diagnosis.change.several import FEWEST, several_jobs, side
+from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size
 from hta_widgets.terminal import INTERRUPTED, printable, say
-from hta_widgets.trace.opening.open import open_trace
 
 EXIT_CODES: Final = {"passed": 0, "regression": 3, "cannot_tell": 4}
 """By outcome of the limits."""
@@ -42,6 +43,7 @@ def print_change(
     *,
     form: str,
     limits: Sequence[str],
+    file: Path | None,
     allowed: Sequence[str],
     folder: Path,
 ) -> int:
@@ -50,31 +52,40 @@ def print_change(
     Parameters
     ----------
     traces : sequence of str
-        Paths or URLs: two of them, or one and a baseline.
+        Paths or URLs: two of them, or one and a baseline; of more, each is compared with the first.
+        Several recordings of a job have commas between them.
     baseline : str or None
         Name or file of what the job is compared with.
     form : str
         Key of `FORMS`.
     limits : sequence of str
         What must not become worse, as `Limit.parse` takes it.
+    file : Path or None
+        File of more of them, as `read_limits` takes it.
     allowed : sequence of str
         Causes that may be found anew.
     folder : Path
         Where baselines are kept by name.
     """
-    asked = [Limit.parse(each) for each in limits]
+    named, excepted = ([], []) if file is None else read_limits(file)
+    asked = [*named, *(Limit.parse(each) for each in limits)]
+    allowed = [*excepted, *allowed]
     known = {each.name for each in ALL_CAUSES}
     for cause in allowed:
         if cause not in known:
             msg = f"no cause is called {cause[:80]!r}; there are {', '.join(sorted(known))}"
             raise ParameterError(msg)
-    wanted = 2 if baseline is None else 1
-    if len(traces) != wanted:
+    if len(traces) + (baseline is not None) < FEWEST:
         msg = (
-            f"{len(traces)} paths were given: give two, the earlier one first, or one and "
-            "--baseline NAME; of a job with several files, give their folder"
+            "one path was given: give two, the earlier one first, or one and --baseline NAME; of a "
+            "job with several files, give their folder"
         )
         raise ParameterError(msg)
+    if len(traces) + (baseline is not None) > FEWEST:
+        if asked:
+            msg = "limits are for two jobs: compare each with the first by a command of its own"
+            raise ParameterError(msg)
+        return _print_several(traces, baseline, form, folder)
     try:
         first = _opened(traces[0]) if baseline is None else read_baseline(baseline, folder)
         change = explain_change(first, _opened(traces[-1]))
@@ -86,8 +97,23 @@ def print_change(
     return EXIT_CODES[judgement.outcome] if judgement else 0
 
 
+def _print_several(traces: Sequence[str], baseline: str | None, form: str, folder: Path) -> int:
+    """Print a table of three jobs or more, each against the first."""
+    try:
+        first = [] if baseline is None else [read_baseline(baseline, folder)]
+        found = several_jobs([*first, *map(_opened, traces)])
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return INTERRUPTED
+    say(SEVERAL[form](found))
+    return 0
+
+
 def _opened(source: str) -> Summary:
-    return summary(open_trace(source, progress=sys.stderr.isatty()))
+    """A job, or several recordings with commas between them."""
+    parts = source.split(",")
+    is_one = len(parts) == 1 or "://" in source or Path(source).exists()
+    return side(source if is_one else parts, progress=sys.stderr.isatty())
 
 
 def save_baseline(name: str, trace: str, folder: Path) -> int:

@@ -90,6 +90,7 @@ def write_baseline(summary: Summary, path: Path) -> int:
         "left_out": [*summary.left_out],
         "lacks": [*summary.lacks],
         "memory_bytes": summary.memory_bytes,
+        "recordings": [*summary.recordings],
     }
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     columns = [
@@ -208,7 +209,10 @@ def _parsed(data: bytes) -> Summary:
         left_out=tuple(_whole(document["left_out"])),
         lacks=tuple(_texts(document["lacks"])),
         memory_bytes=_whole([document["memory_bytes"]])[0],
+        recordings=tuple(_whole(document.get("recordings", []))),
     )
+    counts = found.recordings or (len(found.steps),)
+    _require(min(counts) >= 0 and sum(counts) == len(found.steps), "its recordings do not add up")
     whole = int(found.steps["period_ns"].sum())
     _require(int(found.spent["time_ns"].sum()) == whole, "its times do not add up")
     return found

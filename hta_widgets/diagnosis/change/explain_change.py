@@ -12,7 +12,7 @@ from hta_widgets.diagnosis.change.comparable import Difference, Weight, differen
 from hta_widgets.diagnosis.change.significance import (
     FEWEST_STEPS,
     Significance,
-    significance,
+    significance_of_recordings,
 )
 from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.diagnosis.change.waterfall import (
@@ -25,7 +25,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     waterfall,
 )
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, number, percent
+from hta_widgets.quantities import counted, duration, number, percent, signed
 from hta_widgets.trace.job import Job
 
 Verdict: TypeAlias = Literal[
@@ -164,8 +164,7 @@ class Change(Result):
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
-        sign = "+" if line.delta_ns >= 0 else "−"
-        said = f"{sign}{duration(abs(line.delta_ns))} {', '.join(where)}"
+        said = f"{signed(line.delta_ns, duration)} {', '.join(where)}"
         if line.outcome in ("new", "gone"):
             return f"{said}: {line.outcome}"
         times = f"{duration(line.first_ns)} → {duration(line.second_ns)}"
@@ -200,7 +199,8 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     """
     one, other = (each if isinstance(each, Summary) else summary(each) for each in (first, second))
     found = differences(one, other)
-    step = significance(one.steps["job_ns"].tolist(), other.steps["job_ns"].tolist())
+    values = [each.by_recording(each.steps["job_ns"].tolist()) for each in (one, other)]
+    step = significance_of_recordings(*values)
     table = waterfall(one, other)
     verdict, why = _verdict(one, other, found, step)
     is_told = verdict not in ("noise", "cannot tell") or why.startswith(_UNEVEN)
@@ -253,8 +253,14 @@ def _verdict(
         said = f"Cannot tell: {steps} on one side, {FEWEST_STEPS} tell noise from a change."
         return "cannot tell", f"{said} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
-    chance = f"{step.counts[0]} and {step.counts[1]} steps, p = {number(step.chance)}"
+    counts = " and ".join(map(_counted, (one, other)))
+    chance = f"{counts} steps, p = {number(step.chance)}"
     return verdict, f"{said}: {takes[:-1]} ({chance})."
+
+
+def _counted(each: Summary) -> str:
+    steps = number(len(each.steps))
+    return f"{steps} of {len(each.recordings)} recordings" if each.recordings else steps
 
 
 _UNEVEN: Final = "Cannot tell, as only some of the steps changed; record more"
@@ -285,10 +291,9 @@ def _takes(one: Summary, other: Summary) -> str:
     if one.unit != other.unit:
         return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
     change = 100 * (after / before - 1)
-    sign = "+" if change >= 0 else "−"
     return (
         f"the mean step takes {duration(after)} instead of {duration(before)} "
-        f"({sign}{percent(abs(change))})."
+        f"({signed(change, percent)})."
         if one.environment["steps_marked"]
         else f"the GPU span is {duration(after)} instead of {duration(before)}."
     )

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from hta_widgets.diagnosis.change.baseline import FOLDER, read_baseline
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.significance import significance
+from hta_widgets.diagnosis.change.significance import significance_of_recordings
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size, duration, percent
@@ -62,6 +62,48 @@ class Limit(NamedTuple):
             raise ParameterError(msg)
         what: What = found[1] or "finding"  # type: ignore[assignment]
         return cls(what, float(found[2]) if found[2] else LIMITS[what])
+
+
+def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
+    """Read a file of limits, which can be kept beside the program that they are for.
+
+    One limit to a line, as `Limit.parse` takes it, or ``allow`` and a cause that may be found anew;
+    what follows a ``#`` is a comment.
+
+    Returns
+    -------
+    limits : list of Limit
+    allowed : list of str
+
+    Raises
+    ------
+    ParameterError
+        If it cannot be read, has no limit, or a line is none.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"the limits {path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise ParameterError(msg) from error
+    limits: list[Limit] = []
+    allowed: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if len(words) == len(_ALLOW) and words[0] == _ALLOW[0]:
+            allowed.append(words[1])
+        elif words:
+            try:
+                limits.append(Limit.parse(" ".join(words)))
+            except ParameterError as error:
+                msg = f"line {number} of {path}: {error}, or allow CAUSE"
+                raise ParameterError(msg) from error
+    if not limits:
+        msg = f"{path} has no limit: write one to a line, such as step:2%"
+        raise ParameterError(msg)
+    return limits, allowed
+
+
+_ALLOW: Final = ("allow", "CAUSE")
 
 
 class Judgement(NamedTuple):
@@ -196,7 +238,8 @@ def _kernels(change: Change, most: float) -> Iterator[str]:
             [ns / count for ns in side[kernel]] for side, count in zip(values, ranks, strict=True)
         ]
         more_ns = sum(pair[1]) / len(pair[1]) - sum(pair[0]) / len(pair[0])
-        found = significance(*pair)
+        sides = zip((change.first, change.second), pair, strict=True)
+        found = significance_of_recordings(*(each.by_recording(own) for each, own in sides))
         if more_ns > LEAST_SHARE * change.first.mean_ns and found.is_longer(most):
             label = change.second.labels.get(kernel, kernel)
             yield (

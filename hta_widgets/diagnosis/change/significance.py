@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,35 @@ def significance(first: Sequence[float], second: Sequence[float]) -> Significanc
     >>> round(found.ratio, 2), found.is_longer(2), found.is_longer(5)
     (1.04, True, False)
     """
-    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return significance_of_recordings([first], [second])
+
+
+def significance_of_recordings(
+    first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
+) -> Significance:
+    """Compare the values of two sides, of which one or both were recorded several times.
+
+    Runs differ more than the steps of one. The interval draws recordings first, and then steps
+    within each. The chance is that of the medians of recordings; where there are too few of them to
+    reach `MOST_CHANCE`, all of one side must lie above all of the other, and then it is that of the
+    steps.
+
+    Parameters
+    ----------
+    first, second : sequence of sequence of float
+        The values of each recording.
+
+    Examples
+    --------
+    >>> slow_run = [[100, 101, 100, 99, 100], [107, 108, 107, 106, 107]]
+    >>> significance_of_recordings(slow_run, [[104, 105, 104, 103, 104]] * 2).is_longer(2)
+    False
+    """
+    sides = [
+        [np.asarray(each, dtype=np.float64) for each in side if len(each)]
+        for side in (first, second)
+    ]
+    one, other = (np.concatenate([*side, np.zeros(0)]) for side in sides)
     counts = (int(one.size), int(other.size))
     nothing = math.nan
     median = float(np.median(one)) if one.size else 0.0
@@ -86,22 +114,48 @@ def significance(first: Sequence[float], second: Sequence[float]) -> Significanc
     ratio = float(np.median(other)) / median
     if min(counts) < FEWEST_STEPS:
         return Significance(ratio, nothing, nothing, nothing, counts)
-    low, high = _interval(one, other)
-    chance = mann_whitney(one, other) if ratio >= 1 else mann_whitney(other, one)
-    return Significance(ratio, low, high, chance, counts)
+    low, high = _interval(*sides)
+    return Significance(ratio, low, high, _chance(*sides, is_longer=ratio >= 1), counts)
 
 
-def _interval(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+_Recordings: TypeAlias = list[NDArray[np.float64]]
+
+
+def _chance(one: _Recordings, other: _Recordings, *, is_longer: bool) -> float:
+    lower, higher = (one, other) if is_longer else (other, one)
+    of_steps = mann_whitney(np.concatenate(lower), np.concatenate(higher))
+    if len(one) == len(other) == 1:
+        return of_steps
+    medians = [np.array([float(np.median(each)) for each in side]) for side in (lower, higher)]
+    of_runs = mann_whitney(*medians)
+    least = 1 / math.comb(len(one) + len(other), len(one))
+    if least < MOST_CHANCE:
+        return of_runs
+    is_apart = medians[0].max() < medians[1].min()
+    return of_steps if is_apart else max(of_runs, of_steps)
+
+
+def _interval(one: _Recordings, other: _Recordings) -> tuple[float, float]:
     """Ends of the bootstrap interval of the ratio of medians."""
     draw = np.random.default_rng(_SEED)
-    medians = [
-        np.median(each[draw.integers(0, each.size, (DRAWS, each.size))], axis=1)
-        for each in (one, other)
-    ]
-    ratios = medians[1] / np.where(medians[0] > 0, medians[0], np.nan)
+    before, after = (_medians(side, draw) for side in (one, other))
+    ratios = after / np.where(before > 0, before, np.nan)
     edge = 50 * (1 - CONFIDENCE)
     low, high = np.nanpercentile(ratios, [edge, 100 - edge])
     return float(low), float(high)
+
+
+def _medians(side: _Recordings, draw: np.random.Generator) -> NDArray[np.float64]:
+    """Medians of drawn steps of drawn recordings."""
+    count = len(side)
+    chosen = draw.integers(0, count, (DRAWS, count)) if count > 1 else np.zeros((DRAWS, 1))
+    drawn = np.full((DRAWS, count, max(each.size for each in side)), np.nan)
+    for place, values in enumerate(side):
+        rows, columns = np.nonzero(chosen == place)
+        which = draw.integers(0, values.size, (rows.size, values.size))
+        drawn[rows, columns, : values.size] = values[which]
+    medians: NDArray[np.float64] = np.nanmedian(drawn.reshape(DRAWS, -1), axis=1)
+    return medians
 
 
 def mann_whitney(lower: NDArray[np.float64], higher: NDArray[np.float64]) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -79,6 +81,8 @@ class Summary:
         What the traces lack, in words.
     memory_bytes : int
         Most that any GPU had allocated; -1 if not recorded.
+    recordings : tuple of int
+        Steps of each recording, in their order, where it was recorded several times; see `pooled`.
     """
 
     name: str
@@ -93,6 +97,12 @@ class Summary:
     left_out: tuple[int, ...]
     lacks: tuple[str, ...]
     memory_bytes: int
+    recordings: tuple[int, ...] = ()
+
+    def by_recording(self, values: Sequence[float]) -> list[Sequence[float]]:
+        """Divide what there is of each step by recording."""
+        ends = [*accumulate(self.recordings or (len(self.steps),), initial=0)]
+        return [values[start:end] for start, end in pairwise(ends)]
 
     @property
     def rows(self) -> int:
@@ -140,7 +150,7 @@ def _summary(job: Job) -> Summary:
     answers = own.reduce_each(time_spent, {rank: (splits[rank], (*counted,)) for rank in ranks})
     records = own.reduce(rank_records, own.ranks)
     kernels = _kernels(answers)
-    spent = _folded(_summed([each.table for each in answers.values()], [*KEYS]))
+    spent = folded([each.table for each in answers.values()])
     named = {*kernels["kernel"], *spent["kernel"]}
     labels = {key: text for each in answers.values() for key, text in each.labels.items()}
     return Summary(
@@ -189,8 +199,9 @@ def _summed(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
     return table.sort_values(["time_ns", *keys], ascending=[False, *(True for _ in keys)])
 
 
-def _folded(table: pd.DataFrame) -> pd.DataFrame:
-    """The largest rows; the others are one row for each operator, or module, or part."""
+def folded(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """The largest rows of all; the others are one row for each operator, or module, or part."""
+    table = _summed(tables, [*KEYS])
     kept, rest = [table.iloc[:MOST_ROWS]], table.iloc[MOST_ROWS:]
     for level in range(len(KEYS) - 2, 0, -1):
         if rest.empty:

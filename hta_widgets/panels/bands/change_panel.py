@@ -12,10 +12,9 @@ from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.change.explain_change import CauseChange, Change, explain_change
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.time_spent import names_by_key
-from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, LEVELS, Line, level, opened
+from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, opened
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.budget_bars import job_budgets
-from hta_widgets.figures.change import waterfall_bars
+from hta_widgets.figures.change import budgets_of_both, waterfall_bars
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.controls import Toggle
 from hta_widgets.panels.base.declarations import parameter
@@ -85,7 +84,7 @@ class ChangePanel(PanelOfTwo[Change]):
         """Draw the budgets of both on one axis, and the waterfall where it is open."""
         chosen = opened(result.waterfall, self.opened)
         return {
-            "Where the time of both goes": _budgets(result),
+            "Where the time of both goes": budgets_of_both(result),
             WATERFALL: waterfall_bars(result, chosen, chosen=self.opened),
         }
 
@@ -132,15 +131,6 @@ def _names_of(job: Job) -> dict[str, dict[str, tuple[str, ...]]]:
             for key, each in names.items():
                 found[what][key] = tuple(dict.fromkeys((*found[what].get(key, ()), *each)))
     return found
-
-
-def _budgets(result: Change) -> Drawing:
-    classes = level(result.waterfall, "class")
-    classes["class"] = classes["class"].map(CLASS_LABELS)
-    names = (result.first.name, result.second.name)
-    if names[0] == names[1]:
-        names = (f"{names[0]} (first)", f"{names[1]} (second)")
-    return job_budgets(classes, names=names, units=(result.first.unit, result.second.unit))
 
 
 def _row(what: str, label: str, line: Line) -> dict[str, Any]:

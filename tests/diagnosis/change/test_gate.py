@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis.change.explain_change import explain_change
-from hta_widgets.diagnosis.change.gate import Limit, judge
+from hta_widgets.diagnosis.change.gate import Limit, judge, read_limits
 from hta_widgets.errors import ParameterError
 from tests.diagnosis.change.made import finding, job_of
 
@@ -83,3 +83,29 @@ def test_other_limits_are_refused(text):
 
 def test_limits_without_a_number_have_one():
     assert [Limit.parse(each).percent for each in ("step", "kernel", "memory")] == [2, 5, 5]
+
+
+def test_limits_of_a_file(tmp_path):
+    path = tmp_path / "limits"
+    path.write_text("# of the nightly job\nstep:3%\nkernel  # 5 %\n\nallow warm_up\nfinding\n")
+    limits, allowed = read_limits(path)
+    assert limits == [Limit("step", 3.0), Limit("kernel", 5.0), Limit("finding", 0.0)]
+    assert allowed == ["warm_up"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no limit"),
+        ("allow warm_up", "has no limit"),
+        ("step:2%\nsteps:2%", "line 2 of .*'steps:2%' is no limit.*or allow CAUSE"),
+        ("allow", "line 1"),
+        ("allow one two", "line 1"),
+    ],
+)
+def test_a_file_without_limits_says_which_line_is_wrong(tmp_path, text, said):
+    (tmp_path / "limits").write_text(text)
+    with pytest.raises(ParameterError, match=said):
+        read_limits(tmp_path / "limits")
+    with pytest.raises(ParameterError, match="cannot be read: No such file"):
+        read_limits(tmp_path / "none")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.diagnosis.change.explain_change import explain_change
-from hta_widgets.diagnosis.change.summary import COLUMNS, MOST_ROWS, Summary, _folded, rounded
+from hta_widgets.diagnosis.change.summary import COLUMNS, MOST_ROWS, Summary, folded, rounded
 from hta_widgets.diagnosis.change.time_spent import KEYS
 from hta_widgets.diagnosis.change.waterfall import LEVELS, level, shares
 from tests.diagnosis.change.made import job_of
@@ -89,7 +89,7 @@ def test_what_is_folded_is_summed_up_by_operator():
             "time_ns": np.arange(count, dtype=np.int64)[::-1],
         }
     )
-    found = _folded(table)
+    found = folded([table])
     assert found["time_ns"].sum() == table["time_ns"].sum()
     assert found["count"].sum() == count
     assert not found.duplicated([*KEYS]).any()

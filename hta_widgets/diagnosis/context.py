@@ -33,6 +33,7 @@ from hta_widgets.diagnosis.replay.edits import (
     ShorterOperations,
 )
 from hta_widgets.diagnosis.replay.replay import Replay
+from hta_widgets.diagnosis.shorter_kernels import shorter_kernels
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 
@@ -260,15 +261,7 @@ class Context:
 
     def shorter_kernels(self, *columns: str) -> ShorterOperations:
         """The edit in which kernels take as much less as columns of `Savings` say."""
-        job = self.replay.job
-        less_ns = np.zeros(job.stream.size)
-        for place, (rank, part) in enumerate(zip(job.ranks, job.parts, strict=True)):
-            savings = self.facts[rank].compute.savings
-            own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
-            rows = part.row[job.operation[own]]
-            for column in columns:
-                less_ns[own] += savings.of_rows(column, rows)
-        return ShorterOperations(less_ns)
+        return shorter_kernels(self.replay.job, self.facts, columns)
 
     def by_rank_and_step(self, name: str, matrix: Matrix) -> pd.DataFrame:
         """A table of ``rank``, ``step`` and a value for each."""

@@ -11,7 +11,9 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.tensor_cores import ATTENTION, ELEMENTWISE, is_product
-from hta_widgets.diagnosis.rank_answers import replay
+from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rank_answers import answers_of_all, replay
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.edits import (
@@ -20,10 +22,12 @@ from hta_widgets.diagnosis.replay.edits import (
     EqualWork,
     HostSpeed,
     KernelsFaster,
+    ShorterOperations,
     WithoutHostWork,
     applied,
 )
 from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
+from hta_widgets.diagnosis.shorter_kernels import percent_left, shorter_kernels
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -32,12 +36,15 @@ from hta_widgets.trace.ranks.facts import has_gpu_work
 
 NS_PER_MS = 1e6
 
+AS_RECORDED = 100.0
+"""Percent of what is recorded."""
+
 NOTHING_RAN = "No GPU work was recorded on these ranks: nothing can be replayed."
 
 EqualRanks = Literal["recorded", "slower", "all"]
 """Whose kernels take as long as on the median rank: nobody's, those of slower ones, of all."""
 
-KernelClass = Literal["products", "elementwise", "attention", "copies", "selected"]
+KernelClass = Literal["products", "elementwise", "attention", "copies", "selected", "finding"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +85,7 @@ def what_if(
     kernels: KernelClass = "products",
     kernel_percent: float = 100.0,
     selected_kernel: str = "",
+    finding: Finding | None = None,
     without_loading: bool = False,
 ) -> WhatIfSteps:
     """Say what a step would take if something were different.
@@ -97,13 +105,17 @@ def what_if(
         Part of all transfers that takes no time, 0 to 100; ranks still wait for late ones.
     equal_ranks : {"recorded", "slower", "all"}
         Whose kernels take as long as the same ones on the median rank.
-    kernels : {"products", "elementwise", "attention", "copies", "selected"}
+    kernels : {"products", "elementwise", "attention", "copies", "selected", "finding"}
         Which kernels are faster: products of matrices and convolutions; elementwise ones; those of
-        attention by their names; copies between host and device; or the selected one.
+        attention by their names; copies between host and device; the selected one; or those of a
+        finding, in proportion to what each could save: at `kernel_percent_of` this, as much as the
+        finding says.
     kernel_percent : float
         How long these take, in percent of what is recorded, 0 to 100.
     selected_kernel : str
         Name of the selected kernel.
+    finding : Finding, optional
+        One whose kernels could be faster, such as `no_tensor_cores`.
     without_loading : bool
         Whether data is there when it is needed.
 
@@ -134,12 +146,41 @@ def what_if(
         edits.append(WithoutHostWork(("loading",)))
     if equal_ranks != "recorded":
         edits.append(EqualWork("median", only_slower=equal_ranks == "slower"))
-    names = frozenset(_names(found, kernels, selected_kernel)) if kernel_percent != 100 else None  # noqa: PLR2004
-    if names:
-        edits.append(KernelsFaster(names, kernel_percent / 100))
+    if kernel_percent != AS_RECORDED:
+        if kernels == "finding":
+            edits += _of_finding(job, found, finding, kernel_percent)
+        elif names := frozenset(_names(found, kernels, selected_kernel)):
+            edits.append(KernelsFaster(names, kernel_percent / 100))
     if hidden_percent:
         edits.append(CommunicationHidden(hidden_percent / 100))
     return _result(job, chosen, found, edits)
+
+
+def kernel_percent_of(job: Job, finding: Finding) -> float:
+    """What is left (%) of the time of a finding's kernels without it; 100 if it has none."""
+    found = replay(job)
+    shorter = _shorter(job, found, finding)
+    return AS_RECORDED if shorter is None else percent_left(found.job, shorter)
+
+
+def _shorter(job: Job, found: Replay, finding: Finding | None) -> ShorterOperations | None:
+    """The edit that takes out a finding, if its kernels could be faster."""
+    seen = None if finding is None else finding.seen
+    if seen is None or not isinstance(seen.what, Saving):
+        return None
+    answers = job.remember(answers_of_all, seen.limits)
+    facts = {rank: each.facts for rank, each in answers.items()}
+    return shorter_kernels(found.job, facts, seen.what.columns)
+
+
+def _of_finding(
+    job: Job, found: Replay, finding: Finding | None, kernel_percent: float
+) -> Iterator[Edit]:
+    shorter = _shorter(job, found, finding)
+    if shorter is None or (left := percent_left(found.job, shorter)) >= AS_RECORDED:
+        return
+    share = (AS_RECORDED - kernel_percent) / (AS_RECORDED - left)
+    yield ShorterOperations(shorter.less_ns * share)
 
 
 def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) -> WhatIfSteps:

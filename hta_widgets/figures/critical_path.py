@@ -105,7 +105,7 @@ def kernel_drags(
         [bars],
         height=height_for_rows(len(names)),
         showlegend=False,
-        xaxis=axis(f"Steps are shorter without one call by ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Saved without one call ({unit.symbol})", rangemode="tozero"),
         yaxis=names_axis(names),
     )
 

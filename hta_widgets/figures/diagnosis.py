@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
+from hta_widgets.analyses.time.rows import records
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.budget_table import class_of
 from hta_widgets.diagnosis.own_time import OwnTime
@@ -21,13 +22,18 @@ from hta_widgets.figures.base.style import (
     CLASS_PATTERNS,
     Fill,
     axis,
+    bar_marker,
     class_fill,
     class_marker,
     drawing,
+    height_for_rows,
+    names_axis,
     ring,
 )
+from hta_widgets.figures.base.text import plot_names, plot_text
+from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.figures.svg.elements import text_width
-from hta_widgets.quantities import duration, percent, time_unit
+from hta_widgets.quantities import duration, number, percent, time_unit
 
 NARROWEST: Final = 360
 """Width (px) of a bar on the narrowest page; what has no room in it there is in the legend."""
@@ -49,6 +55,7 @@ _MAP_MARGIN: Final = 78
 _ROW_HEIGHTS: Final = (22, 9)
 _FEW_ROWS: Final = 16
 _TICKS_AT_MOST: Final = 24
+_CHAIN_WIDTH: Final = 64
 
 
 def cause_look(cause: str) -> tuple[str, Fill]:
@@ -125,6 +132,55 @@ def _part(each: BudgetClass, ns: float, whole_ns: float, noun: str) -> PlotlyTra
         showlegend=not is_labelled,
         hovertext=[f"{each.label}: {said}"],
         hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
+    """Draw the time of kernels in a row, and how much of it fused ones would save.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``kernels``, ``first_kernel``, ``count``, ``total_ms`` and ``saved_ms``.
+    unit : str
+        Of the times, in words.
+    """
+    said = [
+        f"{number(row['count'])} times, {duration(row['total_ms'] * NS_PER_MS)}, of which "
+        f"{duration(row['saved_ms'] * NS_PER_MS)} could be saved"
+        for row in records(table)
+    ]
+    parts = (
+        (
+            "fused",
+            (table["total_ms"] - table["saved_ms"]).to_numpy(),
+            {"color": CLASS_COLORS["compute"]},
+        ),
+        ("saved by fusing", table["saved_ms"].to_numpy(), bar_marker(CLASS_COLORS["compute"], "/")),
+    )
+    bars = [
+        trace(
+            "bar",
+            orientation="h",
+            x=values,
+            y=np.arange(len(table)),
+            name=name,
+            marker=marker,
+            customdata=objects([[each or None] for each in table["first_kernel"]]),
+            meta=SELECT_KERNEL,
+            hovertext=[*map(plot_text, said)],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+        for name, values, marker in parts
+    ]
+    return drawing(
+        bars,
+        barmode="stack",
+        height=height_for_rows(len(table)),
+        showlegend=True,
+        meta={"wide": True},
+        xaxis=axis(f"Time ({unit})", rangemode="tozero"),
+        yaxis=names_axis(plot_names(table["kernels"].tolist(), _CHAIN_WIDTH)),
     )
 
 

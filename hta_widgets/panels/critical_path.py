@@ -15,9 +15,7 @@ from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.facts import has_gpu_work
 
 Listed: TypeAlias = Literal["kernels", "classes", "operators", "ranks", "pieces"]
 
@@ -35,6 +33,7 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
     title = "Critical path"
     follows = ("kernel", "steps")
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
     any_number_of_ranks = True
     table_selects: ClassVar = {"kernel": "kernel", "rank": "ranks", "operator": "operators"}
 
@@ -55,11 +54,6 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
     )
     """Contents of the table: kernels with slack and drag; time of the path by class, by operator
     and by rank; or its pieces in order of time."""
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether anything ran on a GPU."""
-        return super().concerns(job) and any(job.reduce(has_gpu_work, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> CriticalPathTables:
         """Find the path; that of all ranks, whatever is selected."""

@@ -30,6 +30,7 @@ class DurationTailsPanel(Panel[DurationTails]):
     place = 2
     title = "Duration tails"
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     percent: float = parameter(
         Float(1.0, min=0.1, max=50), Slider("Longest events", step=0.1, unit="%", log=True)

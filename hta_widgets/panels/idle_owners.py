@@ -44,6 +44,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     num_owners: int = parameter(Int(10, min=1), Slider("Top owners", max=40))
     """Lines or calls with a bar of their own."""

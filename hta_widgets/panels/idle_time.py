@@ -70,6 +70,7 @@ class IdleTimePanel(Panel[IdleTime]):
     follows = TIME_FIELDS
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     streams: list[int] = parameter(List(Int()), STREAM_PICKER)
     """Streams to show; an empty list means all. GPUs always count all their streams."""

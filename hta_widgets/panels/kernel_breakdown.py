@@ -46,6 +46,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     title = "Kernel breakdown"
     follows = ("kernel", *TIME_FIELDS)
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
     any_number_of_ranks = True
     table_selects: ClassVar = {"name": "kernel"}
     table_besides = (OTHERS,)

@@ -50,6 +50,7 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     place = 3
     title = "Kernel sequences"
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
     any_number_of_ranks = True
 
     operator_name: str = parameter(Unicode(), Search("Operator", operator_options, free_text=True))

@@ -32,6 +32,7 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     title = "Launch overlap"
     table_labels: ClassVar = {"hidden_ns": "hidden behind kernels", "exposed_ns": "not hidden"}
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
     """Show shares of the launch time and of the kernel time instead of times."""

@@ -33,6 +33,7 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     place = 3
     title = "Launch statistics"
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     runtime_cutoff: float = parameter(
         Float(50, min=0), Slider("Calls longer than", unit="µs", max=500)

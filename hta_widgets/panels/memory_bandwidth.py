@@ -34,6 +34,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
     place = 2
     title = "Memory bandwidth"
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     transfer: str = parameter(Unicode(ALL), Choice("Transfers", transfers_of))
     """Kind of transfer to show, such as ``"Memcpy HtoD"``; ``"all"`` by default."""

@@ -25,6 +25,7 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
     place = 5
     title = "Queue length"
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     streams: list[int] = parameter(List(Int()), STREAM_PICKER)
     """Streams to show; an empty list means all."""

@@ -31,6 +31,7 @@ class RooflinePanel(Panel[Roofline]):
     follows = ("operators", "shapes")
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
+    needs_gpu_work = True
     any_number_of_ranks = True
 
     num_operators: int = parameter(Int(15, min=1), Slider("Top operators", max=60))

@@ -12,20 +12,27 @@ from traitlets import Bool, Float
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.causes import ALL_CAUSES
-from hta_widgets.diagnosis.what_if import EqualRanks, KernelClass, WhatIfSteps, what_if
+from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.what_if import (
+    AS_RECORDED,
+    EqualRanks,
+    KernelClass,
+    WhatIfSteps,
+    kernel_percent_of,
+    what_if,
+)
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.what_if import changed_step, rank_ends
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.facts import has_gpu_work
+from hta_widgets.trace.ranks.facts import has_gpu_work, may_communicate
 
 Listed: TypeAlias = Literal["classes", "ranks"]
-
-AS_RECORDED = 100.0
 
 _AS_RECORDED: Final = {
     "host_speed": 1.0,
@@ -52,7 +59,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     tab = None
     place = 1
     title = "What if"
-    follows = ("kernel", "steps")
+    follows = ("finding", "kernel", "steps")
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
 
@@ -70,12 +77,6 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     )
     """Part of all transfers (percent) that takes no time; ranks still wait for late ones."""
 
-    equal_ranks: EqualRanks = parameter(
-        LabelledEnum({"recorded": "As recorded", "slower": "Slower ones", "all": "All"}),
-        Choice("Ranks as the median"),
-    )
-    """Whose kernels take as long as the same ones on the median rank."""
-
     kernels: KernelClass = parameter(
         LabelledEnum(
             {
@@ -84,6 +85,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 "attention": "Attention",
                 "copies": "Copies",
                 "selected": "Selected kernel",
+                "finding": "Those of the finding",
             }
         ),
         Choice("Kernels"),
@@ -96,6 +98,12 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     without_loading: bool = parameter(Bool(False), Toggle("Data is there"))
     """Take out the time in which the host loads data."""
 
+    equal_ranks: EqualRanks = parameter(
+        LabelledEnum({"recorded": "As recorded", "slower": "Slower ones", "all": "All"}),
+        Choice("Ranks as the median"),
+    )
+    """Whose kernels take as long as the same ones on the median rank."""
+
     listed: Listed = parameter(
         LabelledEnum({"classes": "Critical path", "ranks": "Ranks"}), Choice("Table")
     )
@@ -105,7 +113,18 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     def concerns(cls, job: Job) -> bool:
         """Whether anything ran on a GPU, on a rank whose time is priced."""
         priced = [rank for rank in job.ranks if not job.kinds[rank].why_not_priced]
+        if not priced:
+            return False
         return super().concerns(job) and any(job.reduce(has_gpu_work, priced).values())
+
+    def _describe(self) -> PanelSpec:
+        """Without the knobs that the job has nothing for."""
+        spec = super()._describe()
+        without = {"equal_ranks"} if len(self.job.ranks) == 1 else set()
+        if not any(self.job.reduce(may_communicate, self.job.ranks).values()):
+            without.add("hidden_percent")
+        controls = [each for each in spec["controls"] if each["name"] not in without]
+        return {**spec, "controls": controls}
 
     def _selected(self, name: str) -> None:
         """Turn the knobs to what takes out the finding that is selected, if one of them does."""
@@ -124,14 +143,20 @@ class WhatIfPanel(Panel[WhatIfSteps]):
 
     def _knobs_of(self, place: int | None) -> dict[str, Any]:
         """Positions of the knobs without the cause of a finding; none where no knob is of it."""
-        found = () if place is None else self.job.remember(diagnosis)
-        if place is None or place >= len(found):
+        found = self._finding(place)
+        if found is None:
             return {}
         causes = {each.name: each for each in ALL_CAUSES}
-        knobs = {**causes[found[place].cause].what_if}
+        knobs = {**causes[found.cause].what_if}
         if "host_speed" in knobs:
             knobs["host_speed"] = min(knobs["host_speed"], FASTEST_HOST)
+        if (left := kernel_percent_of(self.job, found)) < AS_RECORDED:
+            knobs |= {"kernels": "finding", "kernel_percent": left}
         return knobs
+
+    def _finding(self, place: int | None) -> Finding | None:
+        found = () if place is None else self.job.remember(diagnosis)
+        return found[place] if place is not None and place < len(found) else None
 
     def analyse(self, ranks: list[int]) -> WhatIfSteps:
         """Replay the job with the changes."""
@@ -149,6 +174,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 "kernels": self.kernels,
                 "kernel_percent": self.kernel_percent,
                 "selected_kernel": self.selection.kernel,
+                "finding": self._finding(self.selection.finding),
             }
         replayed = partial(what_if, self.job, asked or None, steps=steps or None, **changes)
         return self._memo.get("result", replayed, asked, steps, *changes.items())

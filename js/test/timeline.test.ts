@@ -11,7 +11,7 @@ import { pick as select } from "../src/timeline/select";
 import { tilesOf } from "../src/timeline/tiles";
 import { describe } from "../src/timeline/tip";
 import type { ClassLook, EventPick, LaneName, TimelineLayout } from "../src/timeline/types";
-import { clamped, panned, zoomed } from "../src/timeline/view";
+import { clamped, panned, revealed, zoomed } from "../src/timeline/view";
 import { renderView } from "../src/views";
 import { EMPTY_SELECTION, FakeModel, giveWidth, panelModel, settle } from "./fakes";
 
@@ -895,4 +895,11 @@ test("allocated and reserved memory share a lane, each with its word", async () 
   expect([...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent).toBe(
     "rank 0, memory 0, allocated 1\u00a0GB to 4\u00a0GB, reserved 6\u00a0GB to 8\u00a0GB",
   );
+});
+
+test("a window that is a line, or out of view, is gone to", () => {
+  const view = { start: 0, end: 1000 };
+  expect(revealed(view, { start: 100, end: 140 })).toBeNull();
+  expect(revealed(view, { start: 100, end: 139 })).toEqual({ start: 119.5 - 78, end: 119.5 + 78 });
+  expect(revealed(view, { start: 900, end: 1100 })).toEqual({ start: 600, end: 1400 });
 });

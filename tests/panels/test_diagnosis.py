@@ -16,7 +16,7 @@ from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.diagnosis.proof.what import Idle, Seen
 from hta_widgets.panels import Dashboard, DiagnosisPanel, Selection
 from hta_widgets.panels import diagnosis as panel_module
-from hta_widgets.panels.base.finding_rows import CANNOT_TELL
+from hta_widgets.panels.base.finding_rows import INCONCLUSIVE
 from hta_widgets.quantities import percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
@@ -92,7 +92,7 @@ def test_rows(loaded: Job):
     assert [row["price"] for row in rows] == ["4 ms", "3 ms", "2 ms", "1 ms", ""]
     assert [row["share"] for row in rows] == [1, 0.75, 0.5, 0.25, 0]
     assert [row["folded"] for row in rows] == [False, False, False, True, True]
-    assert [row["doubt"] for row in rows] == ["", "", "", "", CANNOT_TELL]
+    assert [row["doubt"] for row in rows] == ["", "", "", "", INCONCLUSIVE]
     assert rows[1]["numbers"] == [
         {
             "label": "kernels",
@@ -197,7 +197,7 @@ def test_its_summary_lists_all_findings_as_text(loaded: Job, several):
     assert escape(EVIL) in page
     for each in several:
         assert escape(each.sentence) in page
-    assert CANNOT_TELL in page
+    assert INCONCLUSIVE in page
     assert len(page.encode()) <= 60_000
 
 

@@ -19,6 +19,14 @@ def test_the_same_sources_are_not_used_again():
     assert len(made) == 4
 
 
+def test_more_sources_than_before_are_others():
+    """The what-if counts the kernels that are faster only where there are any."""
+    memo = MemoizeLast()
+    assert memo.get("step", lambda: "recorded", 1, 2) == "recorded"
+    assert memo.get("step", lambda: "changed", 1, 2, "copies") == "changed"
+    assert memo.get("step", lambda: "recorded again", 1, 2) == "recorded again"
+
+
 def test_a_step_turns_into_json_what_it_changed(loaded: Job, monkeypatch):
     shown = []
     for name in ("figure_view", "table_view"):

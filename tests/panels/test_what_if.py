@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from hta_widgets import open_trace
 from hta_widgets.diagnosis import diagnose
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.what_if import what_if
@@ -46,3 +49,42 @@ def test_knobs_that_somebody_turned_stay_when_a_finding_is_let_go_of(panel: What
     panel.host_speed = 2
     panel.selection.finding = None
     assert panel.host_speed == 2
+
+
+@pytest.mark.parametrize(
+    ("trace", "cause"),
+    [
+        ("ns_resolution", "no_tensor_cores"),
+        ("mi300_timesformer", "unfused_elementwise"),
+        ("mi210_gpu_only", "layout_transposes"),
+    ],
+)
+def test_kernels_that_could_be_faster_have_a_knob(real_traces: Path, trace: str, cause: str):
+    job = open_trace(real_traces / "kineto" / trace, progress=False)
+    panel = WhatIfPanel(job, selection=Selection())
+    assert panel.result.answer.gain_ms == 0
+    place = place_of(job, cause)
+    panel.selection.finding = place
+    price_ms = diagnose(job)[place].recoverable_ms
+    assert panel.kernels == "finding"
+    assert panel.result.answer.gain_ms == pytest.approx(price_ms)
+    left = panel.kernel_percent
+    panel.kernel_percent = (100 + left) / 2  # half as much
+    assert panel.result.answer.gain_ms == pytest.approx(price_ms / 2, rel=0.2)
+    panel.kernel_percent = left
+    panel.selection.finding = None
+    assert (panel.kernels, panel.kernel_percent) == ("products", 100)
+
+
+def test_a_knob_that_the_job_has_nothing_for_is_left_out(loaded: Job, real_traces: Path):
+    def knobs(job: Job) -> set[str]:
+        return {each["name"] for each in WhatIfPanel(job)._spec["controls"]}
+
+    alone = open_trace(real_traces / "kineto" / "ns_resolution", progress=False)
+    assert knobs(loaded) - knobs(alone) == {"equal_ranks", "hidden_percent"}
+
+
+def test_a_capture_that_is_not_priced_has_no_knobs(real_traces: Path):
+    assert not WhatIfPanel.concerns(
+        open_trace(real_traces / "kineto" / "sglang_capture", progress=False)
+    )

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN, LEAD_IN
@@ -18,6 +19,9 @@ from hta_widgets.trace.ranks.rank import Rank
 
 OVERVIEW_CLASSES: Final = tuple(CODE[name] for name in (*BUDGET_CLASSES, LEAD_IN, HIDDEN))
 """Rows of an overview."""
+
+LEAST_SEEN: Final = 0.75
+"""Part of the analysed time that its steps take on the device, if all of it is shown at first."""
 
 
 class Span(NamedTuple):
@@ -35,7 +39,8 @@ class RankSpans(NamedTuple):
     whole : Span
         From the first to the last event.
     analysed : Span
-        From the first analysed step to the end of the last, or of its GPU work.
+        From the first analysed step to the end of the last, or of its GPU work; on the device, if
+        that is less than `LEAST_SEEN` of it.
     """
 
     whole: Span
@@ -96,8 +101,22 @@ def spans_of(rank: Rank) -> RankSpans:
     start = events.start_ns[rows]
     first = int(start.min()) if rows.size else 0
     last = int((start + events.duration_ns[rows]).max(initial=first))
+    return RankSpans(Span(first, last), _analysed(rank))
+
+
+def _analysed(rank: Rank) -> Span:
+    """The analysed time, or where its steps are on the device, if that is much shorter.
+
+    A step of 10 ms that follows 463 ms of work from before the recording (SGLang), or one of 1 ms
+    before 13 s of calls (Triton), would be a line at an end.
+    """
     window = window_of(rank)
-    return RankSpans(Span(first, last), Span(window.start_ns, window.end_ns))
+    device = main_device(rank)
+    if device is None:
+        return Span(window.start_ns, window.end_ns)
+    start, *_, end = window.step_edges(rank, device).tolist()
+    is_short = end - start < LEAST_SEEN * (window.end_ns - window.start_ns)
+    return Span(start, end) if is_short else Span(window.start_ns, window.end_ns)
 
 
 _NOT_TIMED: Final = KindSet((Kind.COUNTER, Kind.INSTANT, Kind.OTHER))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.kernel_sequences.pattern_ids import pattern_ids
 from hta_widgets.analyses.roofline.formulas import COMPUTING, PRODUCTS, REFUSED, formula_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Peak
 from hta_widgets.analyses.roofline.shapes import Inputs, Shape, inputs_of
@@ -77,6 +78,11 @@ FUSED_COST: Final = 1.5
 """A fused kernel reads and writes about as much as one and a half of those it replaces."""
 
 MOST_LISTED: Final = 5
+
+MOST_CHAINS: Final = 10
+
+MOST_NAMED: Final = 12
+"""Kernels of a chain that are named; an optimizer makes chains of hundreds."""
 
 NOTHING: Final = np.zeros(0, dtype=np.int64)
 
@@ -479,13 +485,26 @@ def _attention_rows(
     return tuple(sorted(rows, key=lambda row: -(row.products_ns + row.others_ns)))
 
 
-class Row(NamedTuple):
-    """Chains that are listed together: first kernel, number of kernels, how often, their time."""
+class ChainRow(NamedTuple):
+    """Chains of the same kernels in the same order.
 
-    name: str
+    Attributes
+    ----------
+    names : tuple of str
+        The first kernels in order; equal ones in a row are one of them.
+    kernels : int
+        Number of kernels in each.
+    times : int
+        How often they run.
+    total_ns, saved_ns : int
+        Time of all, and how much less of it fused kernels would take.
+    """
+
+    names: tuple[str, ...]
     kernels: int
     times: int
     total_ns: int
+    saved_ns: int
 
 
 class Savings(NamedTuple):
@@ -544,7 +563,7 @@ class ComputeFacts(NamedTuple):
         Without the column of each kernel.
     shapes : ShapeFacts
         Without the columns of each kernel.
-    chains : tuple of Row
+    chains : tuple of ChainRow
         Those with most time.
     """
 
@@ -566,7 +585,7 @@ class ComputeFacts(NamedTuple):
     attention: AttentionFacts
     layout: LayoutFacts
     shapes: ShapeFacts
-    chains: tuple[Row, ...]
+    chains: tuple[ChainRow, ...]
 
 
 def compute_facts(rank: Rank) -> ComputeFacts:
@@ -616,7 +635,7 @@ def compute_facts(rank: Rank) -> ComputeFacts:
         attention=attention._replace(total_ns=NOTHING, others_ns=NOTHING),
         layout=layout._replace(total_ns=NOTHING),
         shapes=shapes._replace(total_ns=NOTHING, saved_ns=NOTHING),
-        chains=_largest_chains(kernels, chains),
+        chains=_largest_chains(kernels, chains, saved_ns),
     )
 
 
@@ -662,15 +681,30 @@ def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> _Chains:
     return _Chains(Groups(rows, edges), different[chosen])
 
 
-def _largest_chains(work: GpuWork, chains: _Chains) -> tuple[Row, ...]:
-    """Chains by their length and first kernel."""
+def _largest_chains(work: GpuWork, chains: _Chains, saved_ns: Times) -> tuple[ChainRow, ...]:
+    """Chains by their kernels."""
     runs = chains.runs
-    total_ns = reduce_runs(np.add, work.duration_ns[runs.order], runs.edges[:-1])
-    alike = grouped(work.name[runs.first], runs.sizes)
-    sums = alike.reduce(np.add, total_ns)
+    if not runs.order.size:
+        return ()
+    sums_ns = [
+        reduce_runs(np.add, each[runs.order], runs.edges[:-1])
+        for each in (work.duration_ns, saved_ns)
+    ]
+    names = work.name[runs.order].astype(np.int64)
+    alike = grouped(pattern_ids(np.zeros(runs.sizes.size, np.int32), names, runs.sizes))
+    total_ns, less_ns = (alike.reduce(np.add, each) for each in sums_ns)
     rows = []
-    for place in np.argsort(-sums, kind="stable")[:MOST_LISTED].tolist():
+    for place in np.argsort(-total_ns, kind="stable")[:MOST_CHAINS].tolist():
         chain = int(alike.first[place])
-        name = work.names[work.name[runs.first[chain]]]
-        rows.append(Row(name, int(runs.sizes[chain]), int(alike.sizes[place]), int(sums[place])))
+        codes = names[runs.edges[chain] : runs.edges[chain + 1]]
+        different = codes[np.diff(codes, prepend=-1) != 0][:MOST_NAMED].tolist()
+        rows.append(
+            ChainRow(
+                names=tuple(work.names[code] for code in different),
+                kernels=codes.size,
+                times=int(alike.sizes[place]),
+                total_ns=int(total_ns[place]),
+                saved_ns=int(less_ns[place]),
+            )
+        )
     return tuple(rows)

@@ -10,6 +10,7 @@ from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.diagnosis.fusable import in_words
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks, within_module
@@ -91,7 +92,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
             **numbers,
             **_tables(blamed),
         },
-        links=(Link(panel="kernel_sequences", ranks=ranks),),
+        links=(Link(panel="fusable_kernels", ranks=ranks),),
         seen_in=Saving(columns),
     )
 
@@ -158,8 +159,11 @@ def _tables(blamed: list[ComputeFacts]) -> dict[str, Evidence]:
     scores = max((each.attention.rows for each in blamed), key=len)
     tables: dict[str, Evidence] = {
         "chains": pd.DataFrame(
-            [(row.name, row.kernels, row.times, row.total_ns / NS_PER_MS) for row in chains],
-            columns=["first_kernel", "kernels", "count", "ms"],
+            [
+                (in_words(row.names, row.kernels), row.times, row.total_ns / NS_PER_MS)
+                for row in chains
+            ],
+            columns=["chain", "count", "ms"],
         )
     }
     if scores:

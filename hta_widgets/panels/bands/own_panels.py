@@ -9,14 +9,15 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.server_steps import server_steps
-from hta_widgets.analyses.time.window import NO_STEP
+from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of
 from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.fusable import fusable_kernels
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import rank_budgets, step_budgets
-from hta_widgets.figures.diagnosis import own_time_cells
+from hta_widgets.figures.diagnosis import fusable_bars, own_time_cells
 from hta_widgets.panels.bands.budget import budgets_in_window
 from hta_widgets.panels.bands.change_panel import ChangePanel
 from hta_widgets.panels.base.panel import Panel
@@ -25,8 +26,12 @@ from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.rank import Rank
 
 OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
+NOTHING_TO_FUSE = (
+    "No unfused attention, and no three elementwise kernels in a row, is recorded on these ranks."
+)
 _NS_PER_MS = 1e6
 
 
@@ -34,9 +39,10 @@ class _OfDiagnosis(Panel[Diagnosis]):
     """What the diagnosis of all ranks knows of each rank and step."""
 
     any_number_of_ranks = True
-    follows = TIME_FIELDS
+    follows: ClassVar[tuple[str, ...]] = TIME_FIELDS
     table_labels: ClassVar = {f"{each.name}_ms": each.label for each in BUDGET}
     needs = (Recorded.KERNELS,)
+    needs_gpu_work = True
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
         """Diagnose the job: what ranks wait for is seen on all of them."""
@@ -73,10 +79,7 @@ class RanksPanel(_OfDiagnosis):
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw a stacked bar for each rank, the one that waits least first."""
-        has_steps = bool((result.steps["step"] != NO_STEP).any())
-        unit = "ms per step" if has_steps else "ms of the GPU span"
-        if self._in_window(result) is not None:
-            unit = "ms in the window"
+        unit = _unit(result) if self._in_window(result) is None else "ms in the window"
         return {self.title: rank_budgets(self.tabulate(result), selected=self.ranks, unit=unit)}
 
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
@@ -98,6 +101,17 @@ class RanksPanel(_OfDiagnosis):
         return None if inside is None else inside.groupby("rank", as_index=False).sum()
 
 
+def _unit(result: Diagnosis) -> str:
+    """What times are means of."""
+    has_steps = bool((result.steps["step"] != NO_STEP).any())
+    return "ms per step" if has_steps else "ms of the GPU span"
+
+
+def has_several_steps(rank: Rank) -> bool:
+    """Whether more than one step of the rank is analysed."""
+    return len(window_of(rank).steps) > 1
+
+
 class StepsPanel(_OfDiagnosis):
     """What each step is spent on, and which rank needs longer than the others in it."""
 
@@ -105,6 +119,11 @@ class StepsPanel(_OfDiagnosis):
     tab = "steps"
     place = 1
     title = "Where each step goes"
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether there are steps to compare; what one of them goes to is the budget."""
+        return super().concerns(job) and any(job.reduce(has_several_steps, job.ranks).values())
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw a stacked bar for each step, and the own time of all ranks in all steps.
@@ -151,6 +170,36 @@ class StepsPanel(_OfDiagnosis):
         return steps[chosen] if chosen.any() else steps
 
 
+class FusableKernelsPanel(_OfDiagnosis):
+    """Chains of elementwise kernels, and attention, that one kernel could replace."""
+
+    name = "fusable_kernels"
+    tab = "kernels"
+    place = 4
+    title = "Fusable kernels"
+    follows = ("kernel",)
+    table_selects: ClassVar = {"first_kernel": "kernel"}
+
+    def draw(self, result: Diagnosis) -> dict[str, Drawing]:
+        """Draw their time, and what fusing them would save."""
+        return {"Time of kernels in a row": fusable_bars(self._found(result), unit=_unit(result))}
+
+    def tabulate(self, result: Diagnosis) -> pd.DataFrame:
+        """List them, those with most to save first."""
+        found = self._found(result)
+        return found if found["first_kernel"].any() else found.drop(columns="first_kernel")
+
+    def nothing_to_show(self, result: Diagnosis) -> str | None:
+        """Explain an empty panel: nothing to fuse."""
+        if (nothing := super().nothing_to_show(result)) is not None:
+            return nothing
+        return NOTHING_TO_FUSE if self._found(result).empty else None
+
+    def _found(self, result: Diagnosis) -> pd.DataFrame:
+        ranks = tuple(self.ranks)
+        return self._memo.get("fusable", lambda: fusable_kernels(result.job, ranks), ranks)
+
+
 def _with_phases(table: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
     """The steps with the phase and the requests of each, where a server made them."""
     served = server_steps(result.job).steps.drop_duplicates("step").set_index("step")
@@ -180,7 +229,7 @@ def _in_ms(by_step: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
 
 
 OF_DIAGNOSIS: dict[str, type[Panel[Any]]] = {
-    panel.name: panel for panel in (RanksPanel, StepsPanel)
+    panel.name: panel for panel in (RanksPanel, StepsPanel, FusableKernelsPanel)
 }
 """Panels of a dashboard that show more of the diagnosis."""
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from hta_widgets.diagnosis.analysis import Diagnosis
+from hta_widgets.diagnosis.context import NEARLY
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, Link
 from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.figures.diagnosis import cause_look
@@ -17,7 +18,7 @@ from hta_widgets.panels.base.table import table_view
 from hta_widgets.panels.base.view import format_cell
 from hta_widgets.quantities import duration, percent
 
-CANNOT_TELL: Final = "Cannot tell from this trace."
+INCONCLUSIVE: Final = "Inconclusive."
 _BOUND: Final = {"at most": "≤", "at least": "≥"}
 _ROWS: Final = 20
 _NS_PER_MS: Final = 1e6
@@ -50,14 +51,14 @@ def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
     return [
         FindingRow(
             price=_price(each),
-            bound=_BOUND.get(each.bound, "") if each.recoverable_ms > 0 else "",
+            bound=_bound(each),
             percent=percent(each.percent) if each.recoverable_ms > 0 else "",
             share=max(each.recoverable_ms, 0) / most if most > 0 else 0,
             color=cause_look(each.cause)[0],
             fill=cause_look(each.cause)[1],
             sentence=each.sentence,
             cause=each.words.sentence("") if each.words.cause else each.sentence,
-            doubt=CANNOT_TELL if each.confidence == "inconclusive" else "",
+            doubt=_doubt(each),
             advice=[AdviceRow(do=advice.do, code=advice.code) for advice in each.advice],
             numbers=[_numbers(name, value) for name, value in each.evidence.items()],
             show=None,
@@ -72,6 +73,29 @@ def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
 def _price(found: Finding) -> str:
     """What it costs; empty where that cannot be told."""
     return duration(found.recoverable_ms * _NS_PER_MS) if found.recoverable_ms > 0 else ""
+
+
+def _bound(found: Finding) -> str:
+    """Whether it costs no more than that, or no less."""
+    if not found.recoverable_ms > 0:
+        return ""
+    return _BOUND["at most"] if _may_be_less(found) else _BOUND.get(found.bound, "")
+
+
+def _doubt(found: Finding) -> str:
+    """That the trace lacks what would tell, and between what the price lies."""
+    if found.confidence != "inconclusive":
+        return ""
+    if not _may_be_less(found):
+        return INCONCLUSIVE
+    least, most = (duration(ms * _NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
+    return f"{INCONCLUSIVE} {least} to {most}."
+
+
+def _may_be_less(found: Finding) -> bool:
+    """Where ranks are not recorded that the job communicates with."""
+    is_open = found.confidence == "inconclusive"
+    return is_open and found.lower_ms < NEARLY * found.recoverable_ms
 
 
 def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:

@@ -20,7 +20,11 @@ class MemoizeLast:
     def get(self, key: Hashable, make: Callable[[], Made], *sources: object) -> Made:
         """Return the value of a key, recomputed if its sources have changed."""
         known = self._values.get(key)
-        if known is None or not all(map(_unchanged, known[0], sources)):
+        if (
+            known is None
+            or len(known[0]) != len(sources)
+            or not all(map(_unchanged, known[0], sources))
+        ):
             known = self._values[key] = sources, make()
         return cast("Made", known[1])
 

@@ -56,6 +56,7 @@ from hta_widgets.panels.base.written_files import answer_about_file, is_about_fi
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
+from hta_widgets.trace.ranks.facts import has_gpu_work
 from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     needs: ClassVar[tuple[Recorded, ...]] = ()
     """What a format must record for the panel to show anything."""
 
+    needs_gpu_work: ClassVar[bool] = False
+    """Whether the panel has nothing to show of a recording of the CPU alone."""
+
     any_number_of_ranks: ClassVar[bool] = False
     """Whether the analysis needs only one rank at a time, so that it can show all of a big job."""
 
@@ -185,6 +189,8 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     @classmethod
     def concerns(cls, job: Job) -> bool:
         """Whether the panel applies to a job; dashboards leave out panels that do not."""
+        if cls.needs_gpu_work and not any(job.reduce(has_gpu_work, job.ranks).values()):
+            return False
         return job.holds(*cls.needs)
 
     def analyse(self, ranks: list[int]) -> ResultT:

@@ -20,11 +20,14 @@ export class Budget {
   #bar = make("div", { className: "hta-budget" });
   #ghost = make("div", { className: "hta-ghost" });
   #legend = make("div", { className: "hta-legend-line" });
+  #opened: () => void;
   #active = 0;
   #drawn = "";
 
-  constructor(board: Board) {
+  /** `opened` is called where a click has opened a tab. */
+  constructor(board: Board, opened: () => void) {
     this.#board = board;
+    this.#opened = opened;
     this.band = new Band("budget", "Where a step goes", board.prefix);
     this.#bar.setAttribute("role", "toolbar");
     this.#bar.setAttribute("aria-label", "Classes of time");
@@ -70,6 +73,7 @@ export class Budget {
     const choose = () => {
       if (part.show) this.#board.select(part.show);
       this.#board.open(part.tab);
+      this.#opened();
     };
     button.addEventListener("click", choose, { signal: this.#board.signal });
     return button;
@@ -108,14 +112,14 @@ function filler({ parts }: BudgetBand, key: "share" | "all_share"): HTMLElement 
   return rest;
 }
 
-/** Write the longest text that fits; whether its class could be named. */
+/** Write the longest text that fits; whether that is both name and time. */
 function label(button: HTMLButtonElement): boolean {
   const { label = "", text = "" } = button.dataset;
   const words = make("span", { className: "hta-area-label" });
   button.replaceChildren(words);
   for (const said of [`${label} ${text}`, label, text]) {
     words.textContent = said;
-    if (words.offsetWidth <= button.clientWidth) return said !== text;
+    if (words.offsetWidth <= button.clientWidth) return said.startsWith(label) && said.endsWith(text);
   }
   words.remove();
   return false;

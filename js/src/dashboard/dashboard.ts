@@ -80,7 +80,7 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   const chips = new Chips(board);
   const tabs = new Tabs(board, props);
   const verdict = new Verdict(board);
-  const budget = new Budget(board);
+  const budget = new Budget(board, () => tabs.intoSight());
   const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
   const { timeline, what_if: knobs } = model.get("_spec");
   const band = new Band("timeline", "Timeline", board.prefix);

@@ -54,8 +54,9 @@ export class Header {
 
   show(facts: readonly string[]): void {
     const last = facts.at(-1);
-    const rest = facts.slice(0, -1).map((fact) => `${fact} · `);
-    this.#facts.replaceChildren(...rest, ...(last === undefined ? [] : [make("b", {}, last)]));
+    const rest = make("span", {}, facts.slice(0, -1).join(" · "));
+    const between = make("span", { className: "hta-between" }, facts.length > 1 ? " · " : "");
+    this.#facts.replaceChildren(rest, between, ...(last === undefined ? [] : [make("b", {}, last)]));
     this.#facts.title = facts.join(" · ");
   }
 }

@@ -59,6 +59,12 @@ export class Tabs {
     this.#renew();
   }
 
+  /** Scroll until half of the window is below the tabs, unless they are in sight that far up. */
+  intoSight(): void {
+    const { top } = this.#list.getBoundingClientRect();
+    if (top < 0 || top > window.innerHeight / 2) this.#list.scrollIntoView({ block: "center" });
+  }
+
   /** All tabs; a report has no kernel that could open a second job. */
   get #tabs(): Tab[] {
     const { tabs, names } = this.#board.model.get("_spec");

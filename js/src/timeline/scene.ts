@@ -21,7 +21,10 @@ export interface Scene {
   bands: Bands;
   unfolded: boolean;
   opened: ReadonlyMap<number, unknown>;
-  selection: Pick<SelectionState, "ranks" | "steps" | "kernel" | "operators" | "modules" | "window_ns" | "streams">;
+  selection: Pick<
+    SelectionState,
+    "ranks" | "steps" | "kernel" | "operators" | "modules" | "window_ns" | "streams" | "finding"
+  >;
   hovered: { lane: Lane; event: Event | null; time: number } | null;
   /** What others point at. */
   elsewhere: Hovered | null;

@@ -20,7 +20,7 @@ import { sharpen } from "./sharpen";
 import { overviewTiles } from "./tiles";
 import { inWords, Tip } from "./tip";
 import type { LaneName, LitRank, TimelineLayout, TimelineState } from "./types";
-import { clamped, type Span } from "./view";
+import { clamped, revealed, type Span } from "./view";
 
 const NOTHING: TimelineLayout = {
   classes: [],
@@ -61,6 +61,7 @@ export class Stage {
   #known = new Map<number, LaneName[]>();
   #total = 0;
   #begun = false;
+  #revealed = ""; // the finding and the window that were gone to
 
   constructor(model: Model<TimelineState>, calls: Calls, signal: AbortSignal) {
     this.#model = model;
@@ -101,7 +102,16 @@ export class Stage {
       bands: new Bands(NOTHING, null),
       unfolded: false,
       opened: this.#opened,
-      selection: { ranks: [], steps: [], kernel: "", operators: [], modules: [], window_ns: null, streams: [] },
+      selection: {
+        ranks: [],
+        steps: [],
+        kernel: "",
+        operators: [],
+        modules: [],
+        window_ns: null,
+        streams: [],
+        finding: null,
+      },
       hovered: null,
       elsewhere: null,
       followed: null,
@@ -156,8 +166,20 @@ export class Stage {
   follow(selection: Partial<SelectionState>): void {
     Object.assign(this.scene.selection, selection);
     if (this.scene.aligned || areMany(this.scene.layout)) this.#lay();
+    this.#reveal();
     this.redraw();
     this.refine();
+  }
+
+  /** Go to the window in which a finding is shown, once, unless it is in view and wide enough to be seen. */
+  #reveal(): void {
+    const { aligned, selection, view } = this.scene;
+    const { finding, window_ns } = selection;
+    const shown = finding === null || !window_ns ? "" : `${finding} ${window_ns}`;
+    if (shown === this.#revealed) return;
+    this.#revealed = shown;
+    const seen = window_ns && shown && !aligned ? revealed(view, { start: window_ns[0], end: window_ns[1] }) : null;
+    if (seen) this.show(seen);
   }
 
   align(aligned: boolean): void {

@@ -17,7 +17,7 @@ import { followPointer } from "./pointer";
 import { Stage } from "./stage";
 import type { TimelineState } from "./types";
 
-const FIELDS = ["ranks", "steps", "kernel", "operators", "modules", "window_ns", "streams"] as const;
+const FIELDS = ["ranks", "steps", "kernel", "operators", "modules", "window_ns", "streams", "finding"] as const;
 
 function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   const root = make("section", { className: "hta-panel hta-timeline" });

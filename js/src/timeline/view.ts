@@ -7,6 +7,8 @@ export interface Span {
 
 const LEAST_NS = 50;
 const ROOM = 0.5; // of the recording on both sides
+const SEEN = 0.04; // of the view: what is shorter is a line
+const AROUND = 4; // as long as what is shown
 
 export function clamped({ start, end }: Span, whole: Span): Span {
   const room = (whole.end - whole.start) * ROOM;
@@ -25,4 +27,11 @@ export function zoomed({ start, end }: Span, factor: number, around: number): Sp
 export function panned({ start, end }: Span, share: number): Span {
   const by = (end - start) * share;
   return { start: start + by, end: end + by };
+}
+
+/** The view that shows a stretch with what is around it; null if it is seen in this one. */
+export function revealed(view: Span, { start, end }: Span): Span | null {
+  const isInside = start >= view.start && end <= view.end;
+  if (isInside && end - start >= SEEN * (view.end - view.start)) return null;
+  return zoomed({ start, end }, AROUND, (start + end) / 2);
 }

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hta_widgets.diagnosis import Limits
+from hta_widgets.diagnosis.fusable import in_words
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.analyses.diagnosis.training_jobs import (
@@ -39,14 +40,15 @@ def chain(names, us=100, layers=5):
 
 
 def test_a_chain_of_different_kernels_would_be_faster_as_one(tmp_path):
-    made = diagnosed(write_training(tmp_path, 2, chain(["mul", "add", "tanh", "pow"])))
+    names = ["mul", "add", "tanh", "pow"]
+    made = diagnosed(write_training(tmp_path, 2, chain(names)))
 
     finding = found(made, "unfused_elementwise")
     assert finding.ranks == EVERYBODY
     assert finding.recoverable_ms == pytest.approx(5 * 0.4 * (1 - 1.5 / 4))
     assert "unfused elementwise kernels, up to 4 in a row" in finding.sentence
     assert finding.evidence["chains"].to_numpy().tolist() == [
-        [elementwise("mul"), 4, 20, pytest.approx(8.0)]
+        [in_words([elementwise(name) for name in names], 4), 20, pytest.approx(8.0)]
     ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import subprocess
 import sys
@@ -17,6 +15,7 @@ from hta_widgets import cli
 from hta_widgets.cli import html_report
 from hta_widgets.panels.dashboard import PANELS, Dashboard
 from hta_widgets.sample import write_sample
+from tests.report_models import models_in
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +26,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def states(file: Path) -> list[dict[str, Any]]:
-    packed = file.read_text(encoding="utf-8").rpartition('id="models">')[2].partition("<")[0]
-    return [model["state"] for model in json.loads(gzip.decompress(base64.b64decode(packed)))]
+    return [model["state"] for model in models_in(file.read_text(encoding="utf-8"))]
 
 
 def findings(file: Path) -> Iterator[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ from hta_widgets.panels import TimelinePanel
 from hta_widgets.panels.timeline import panel as module
 from hta_widgets.panels.timeline.requests import answer
 from hta_widgets.trace.job import Job
+from tests.report_models import models_in
 
 
 def test_it_is_what_python_answers(loaded: Job):
@@ -60,9 +58,8 @@ def test_where_there_is_little_room_the_first_lanes_of_all_ranks_are_there(
 def test_a_report_has_it_with_its_bytes(loaded: Job, tmp_path: Path):
     panel = TimelinePanel(loaded)
     text = panel.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    packed = text.rpartition('id="models">')[2].partition("<")[0]
-    model = json.loads(gzip.decompress(base64.b64decode(packed)))[0]
-    found = {tuple(each["path"]): base64.b64decode(each["data"]) for each in model["buffers"]}
+    model = models_in(text)[0]
+    found = model["bytes"]
     for place, rank in enumerate(panel.report_state()["_recorded"]):
         for number, window in enumerate(rank["windows"]):
             path = ("_recorded", place, "windows", number, "buffers")

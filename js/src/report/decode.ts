@@ -1,9 +1,13 @@
-// From the text in the page to the states of the widgets: base64, gzip, JSON, and the bytes back in their places.
+// From the text in the page to the states of the widgets: base 85, gzip, JSON, and the bytes behind it back in their places.
+// hta_widgets/panels/base/report writes it.
+
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=:?@^_/{|}~";
+const BASE = DIGITS.length;
+const WIDTHS = [8, 4, 1];
 
 export interface Buffer {
   path: (string | number)[];
-  encoding: "base64";
-  data: string;
+  size: number;
 }
 
 export interface Saved {
@@ -13,26 +17,55 @@ export interface Saved {
 
 type Container = Record<string | number, unknown>;
 
-export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
-}
-
-async function unpacked(base64: string): Promise<string> {
-  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
-}
-
-/** The state with its bytes as a kernel sends them. */
-export function withBytes({ state, buffers }: Saved): Record<string, unknown> {
-  for (const { path, data } of buffers) {
-    const parents = path.slice(0, -1);
-    const holder = parents.reduce<Container>((outer, key) => outer[key] as Container, state);
-    holder[path.at(-1) as string] = new DataView(bytesOf(data).buffer);
+/** Five digits are four bytes; the last ones may be fewer. */
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  const values = new Uint8Array(128);
+  for (let value = 0; value < BASE; value++) values[DIGITS.charCodeAt(value)] = value;
+  const groups = Math.ceil(text.length / 5);
+  const view = new DataView(new ArrayBuffer(4 * groups));
+  for (let group = 0; group < groups; group++) {
+    let number = 0;
+    for (let place = 5 * group; place < 5 * (group + 1); place++) {
+      number = number * BASE + (values[text.charCodeAt(place)] ?? BASE - 1); // none behind the end
+    }
+    view.setUint32(4 * group, number);
   }
-  return state;
+  return new Uint8Array(view.buffer, 0, Math.floor((4 * text.length) / 5));
 }
 
-export async function statesIn(base64: string): Promise<Record<string, unknown>[]> {
-  const models: Saved[] = JSON.parse(await unpacked(base64));
-  return models.map(withBytes);
+async function unpacked(text: string): Promise<Uint8Array> {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Bytes of numbers in their order: the first ones of all numbers were together, then the second ones. */
+function fromPlanes(content: Uint8Array): Uint8Array<ArrayBuffer> {
+  const width = WIDTHS.find((each) => content.length % each === 0) ?? 1;
+  const length = content.length / width;
+  const ordered = new Uint8Array(content.length);
+  for (let plane = 0; plane < width; plane++) {
+    content.subarray(plane * length, (plane + 1) * length).forEach((value, place) => {
+      ordered[width * place + plane] = value;
+    });
+  }
+  return ordered;
+}
+
+/** The states with their bytes as a kernel sends them. */
+export function statesOf(content: Uint8Array): Record<string, unknown>[] {
+  let start = content.indexOf(0);
+  const models: Saved[] = JSON.parse(new TextDecoder().decode(content.subarray(0, start++)));
+  for (const { state, buffers } of models) {
+    for (const { path, size } of buffers) {
+      const parents = path.slice(0, -1);
+      const holder = parents.reduce<Container>((outer, key) => outer[key] as Container, state);
+      holder[path.at(-1) as string] = new DataView(fromPlanes(content.subarray(start, start + size)).buffer);
+      start += size;
+    }
+  }
+  return models.map(({ state }) => state);
+}
+
+export async function statesIn(text: string): Promise<Record<string, unknown>[]> {
+  return statesOf(await unpacked(text));
 }

@@ -1,11 +1,14 @@
-"""A widget with all that it refers to, complete and as plain data."""
+"""A widget with all that it refers to, complete and as plain data.
+
+`js/src/report/decode.ts` reads it.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import ipywidgets
 
@@ -18,19 +21,21 @@ SAVED: Final = "_saved"
 _OF_THE_HOST: Final = frozenset(
     {"layout", "tabbable", "tooltip", "_dom_classes", "_anywidget_id", "_visible"}
 )
+_WIDTHS: Final = (8, 4, 1)
+
+_Found: TypeAlias = tuple[list[str | int], bytes]
 _OF_IPYWIDGETS: Final = ("_model_", "_view_")
 
 
 class SavedBuffer(TypedDict):
-    """Bytes of a state, and where they belong."""
+    """How many of the bytes after all states belong where in this one."""
 
     path: list[str | int]
-    encoding: str
-    data: str
+    size: int
 
 
 class SavedModel(TypedDict):
-    """State of a widget, and the bytes in it."""
+    """State of a widget, and the bytes that are left out of it."""
 
     state: dict[str, Any]
     buffers: list[SavedBuffer]
@@ -85,40 +90,53 @@ def _widgets_in(value: object) -> Iterator[ipywidgets.Widget]:
         yield from _widgets_in(list(value.values()))
 
 
-def saved_models(widgets: list[ipywidgets.Widget]) -> str:
-    """States of widgets as JSON; they refer to each other by their place in the list.
+def saved_models(widgets: list[ipywidgets.Widget]) -> bytes:
+    """States of widgets as JSON, a zero, and the bytes that are in the states.
 
-    The same states give the same text, whatever the kernel has named the widgets.
+    They refer to each other by their place in the list. The same states give the same bytes,
+    whatever the kernel has named the widgets.
     """
     states = ipywidgets.Widget.get_manager_state(drop_defaults=False, widgets=widgets)["state"]
-    models = [_saved(states[widget.model_id], _only_here(widget)) for widget in widgets]
+    parts: list[bytes] = []
+    models = [_saved(states[widget.model_id], _only_here(widget), parts) for widget in widgets]
     text = json.dumps(models, allow_nan=False, separators=(",", ":"), sort_keys=True)
     for place, widget in enumerate(widgets):
         text = text.replace(f"anywidget:{widget.model_id}", f"anywidget:{place}")
-    return text
+    return b"".join([text.encode("utf-8", "replace"), b"\0", *map(_in_planes, parts)])
+
+
+def _in_planes(content: bytes) -> bytes:
+    """The first byte of each number, then the second ones: numbers that are alike pack better so.
+
+    What is no multiple of 8 bytes counts as numbers of 4, else as bytes.
+    """
+    width = next(each for each in _WIDTHS if len(content) % each == 0)
+    return b"".join(content[first::width] for first in range(width))
 
 
 def _only_here(widget: ipywidgets.Widget) -> dict[str, Any]:
     return widget.report_state() if isinstance(widget, Widget) else {}
 
 
-def _saved(embedded: dict[str, Any], more: dict[str, Any]) -> SavedModel:
+def _saved(embedded: dict[str, Any], more: dict[str, Any], parts: list[bytes]) -> SavedModel:
     state = {name: value for name, value in embedded["state"].items() if not _is_of_host(name)}
-    buffers: list[SavedBuffer] = [*embedded.get("buffers", [])]
-    added = {name: _without_bytes(value, [name], buffers) for name, value in more.items()}
+    given = embedded.get("buffers", [])
+    found = [(each["path"], base64.b64decode(each["data"])) for each in given]
+    added = {name: _without_bytes(value, [name], found) for name, value in more.items()}
+    parts += [content for _, content in found]
+    buffers: list[SavedBuffer] = [{"path": path, "size": len(each)} for path, each in found]
     return {"state": {**state, **added, SAVED: True}, "buffers": buffers}
 
 
-def _without_bytes(value: Any, path: list[str | int], buffers: list[SavedBuffer]) -> Any:  # noqa: ANN401
-    """The value with null for bytes, which are appended to the buffers."""
+def _without_bytes(value: Any, path: list[str | int], found: list[_Found]) -> Any:  # noqa: ANN401
+    """The value with null for bytes, which are appended to those that were found."""
     if isinstance(value, bytes):
-        data = base64.b64encode(value).decode()
-        buffers.append({"path": path, "encoding": "base64", "data": data})
+        found.append((path, value))
         return None
     if isinstance(value, dict):
-        return {key: _without_bytes(each, [*path, key], buffers) for key, each in value.items()}
+        return {key: _without_bytes(each, [*path, key], found) for key, each in value.items()}
     if isinstance(value, list):
-        return [_without_bytes(each, [*path, place], buffers) for place, each in enumerate(value)]
+        return [_without_bytes(each, [*path, place], found) for place, each in enumerate(value)]
     return value
 
 

@@ -36,6 +36,13 @@ from hta_widgets.panels import KernelBreakdownPanel
 panel = mo.ui.anywidget(KernelBreakdownPanel({folder!r}))
 panel
 """
+DASHBOARD = """
+import marimo as mo
+from hta_widgets import Dashboard
+board = mo.ui.anywidget(Dashboard({folder!r}))
+board
+"""
+READ_BOARD = "mo.md(f\"{board.value['verdict'][:10]}, selected: {board.value['selected']}\")"
 SET_ONCE = """
 if panel.num_kernels == 10:
     panel.num_kernels = 4
@@ -89,3 +96,11 @@ def test_values_reach_other_cells(show: Callable[[str], Page], job4: str):
     expect(slider).to_have_value("4")
     slider.press("ArrowRight")
     expect(page.get_by_text("elsewhere: 5")).to_be_visible()
+
+
+def test_what_is_found_and_selected_reaches_other_cells(show: Callable[[str], Page], job4: str):
+    wrapped = cell(DASHBOARD.format(folder=job4), gives="mo, board,")
+    page = show(APP + wrapped + cell(READ_BOARD, "mo, board"))
+    expect(page.get_by_text("findings, selected: {}")).to_be_visible(timeout=DRAWN_MS)
+    page.locator(".hta-budget button").nth(2).click()
+    expect(page.get_by_text("findings, selected: {'ranks': [3]")).to_be_visible()

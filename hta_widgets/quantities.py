@@ -102,7 +102,8 @@ def signed(value: float, words: Callable[[float], str]) -> str:
     """
     if math.isnan(value):
         return ""
-    return f"{'−' if value < 0 else '+'}{words(abs(value))}"
+    sign = ("−" if value < 0 else "+") if value else ""
+    return f"{sign}{words(abs(value))}"
 
 
 def data_size(size: float) -> str:

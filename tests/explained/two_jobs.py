@@ -71,7 +71,7 @@ def changed(result: Any, panel: Any) -> Texts:
     texts: Texts = {
         "after": duration(after),
         "before": duration(before),
-        "change": f"{'+' if change >= 0 else '−'}{percent(abs(change))}",
+        "change": f"{'+' * (change > 0)}{'−' * (change < 0)}{percent(abs(change))}",
         "one": str(len(first)),
         "other": str(len(second)),
         "chance": number(chance(first, second)),

@@ -71,6 +71,14 @@ def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
             "what became slower or faster may be the hardware, not the program",
             "hardware",
         )
+    if bool(one["gpus"]) != bool(other["gpus"]):
+        yield Difference(
+            "GPU",
+            ", ".join(one["gpus"]) or "not recorded",
+            ", ".join(other["gpus"]) or "not recorded",
+            "whether it is the same one cannot be told",
+            "note",
+        )
     if one["world_size"] and other["world_size"] and one["world_size"] != other["world_size"]:
         yield Difference(
             "ranks of the job",

@@ -57,6 +57,7 @@ def test_another_gpu_is_said_first_and_nothing_is_called_a_regression():
 @pytest.mark.parametrize(
     ("given", "what", "weight"),
     [
+        ({"gpus": []}, "GPU", "note"),
         ({"world_size": 8}, "ranks of the job", "method"),
         ({"ranks": [0, 1]}, "ranks that are compared", "method"),
         ({"ranks": [1]}, "ranks that are compared", "note"),

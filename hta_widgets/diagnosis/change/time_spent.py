@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -209,13 +209,14 @@ class _Names:
     def table(self, pieces: pd.DataFrame) -> pd.DataFrame:
         """Sum up pieces by their texts."""
         used, which = np.unique(pieces["place"].to_numpy(), return_inverse=True)
-        modules, operators, shapes = self._around(used)
-        codes: dict[str, tuple[Int64Array, list[str]]] = {
+        around = {
+            name: (codes[which.ravel()], texts)
+            for name, (codes, texts) in self._around(used).items()
+        }
+        codes: dict[str, _Coded] = {
             "part": (pieces["part"].to_numpy(), [*_ALL]),
-            "module": _coded(modules, which),
-            "operator": _coded(operators, which),
-            "shape": _coded(shapes, which),
-            "kernel": self._owners(pieces, used, which),
+            **around,
+            "kernel": self._owners(pieces),
         }
         keys = pd.DataFrame({name: code for name, (code, _) in codes.items()})
         keys["time_ns"] = pieces["time_ns"].to_numpy()
@@ -227,49 +228,55 @@ class _Names:
             {**texts, "count": sums["size"].to_numpy(), "time_ns": sums["sum"].to_numpy()}
         )
 
-    def _owners(
-        self, pieces: pd.DataFrame, used: Int64Array, which: Int64Array
-    ) -> tuple[Int64Array, list[str]]:
+    def _owners(self, pieces: pd.DataFrame) -> _Coded:
         """The kernel of each piece, or the call that the host is in."""
         name, graph = pieces["name"].to_numpy(), pieces["is_graph"].to_numpy()
-        texts = [self._text(self.calls.name, place) for place in used.tolist()]
-        every: dict[str, int] = {}
-        code_of_call = np.array([every.setdefault(text, len(every)) for text in texts])
-        code = code_of_call[which] if code_of_call.size else np.zeros(0, dtype=np.int64)
-        is_busy = np.flatnonzero(name != _NONE)
-        pairs, of_pair = np.unique(
-            np.column_stack((name[is_busy], graph[is_busy])), axis=0, return_inverse=True
-        )
-        found = [every.setdefault(self._kernel(*pair), len(every)) for pair in pairs.tolist()]
-        if found:
-            code[is_busy] = np.array(found)[of_pair.ravel()]
-        return code, [*every]
+        calls = np.append(self.calls.name, _NONE).astype(np.int64)[pieces["place"].to_numpy()]
+        first_kernel = len(self.names)
+        keys = np.where(name == _NONE, calls, first_kernel + 2 * name + graph)
 
-    def _around(self, places: Int64Array) -> tuple[list[str], list[str], list[str]]:
+        def text(key: int) -> str:
+            if key < first_kernel:
+                return self._name(key)
+            return self._kernel(*divmod(key - first_kernel, 2))
+
+        return _coded(keys, text)
+
+    def _around(self, places: Int64Array) -> dict[str, _Coded]:
         """Module or annotation, operator and shape of each place."""
         calls = self.calls
+        names = np.append(calls.name, _NONE).astype(np.int64)
         paths = module_paths(self.rank)
         nearest = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
         operator = np.append(nearest, _NONE)[places]
         regions = np.append(region_places(self.rank), _NONE)[places]
+        modules = paths.at(places)
         dims, types = (shapes_of(self.rank)[name] for name in SHAPES)
-        modules = []
-        for code, region in zip(paths.at(places).tolist(), regions.tolist(), strict=True):
-            if code >= 0:
-                modules.append(kept_name(paths.paths[code]))
-            else:
-                modules.append(_DIGITS.sub("N", self._text(calls.name, region)))
-        operators = [self._text(calls.name, place) for place in operator.tolist()]
-        shapes = [
-            kept_name(f"{dims.texts[dims.code[place]]} {types.texts[types.code[place]]}".strip())
-            if place >= 0
-            else ""
-            for place in operator.tolist()
-        ]
-        return modules, operators, shapes
+        dims_of, types_of = (np.append(each.code, _NONE)[operator] for each in (dims, types))
+        kinds = len(types.texts) + 1
 
-    def _text(self, codes: np.ndarray, place: int) -> str:
-        return kept_name(self.names[int(codes[place])]) if place >= 0 else ""
+        def module(key: int) -> str:
+            if key >= 0:
+                return kept_name(paths.paths[key])
+            return _DIGITS.sub("N", self._name(_NONE - 1 - key))
+
+        def shape(key: int) -> str:
+            of_dims, of_types = divmod(key, kinds)
+            if key == _NONE:
+                return ""
+            return kept_name(f"{dims.texts[of_dims]} {types.texts[of_types]}".strip())
+
+        return {
+            "module": _coded(np.where(modules >= 0, modules, _NONE - 1 - names[regions]), module),
+            "operator": _coded(names[operator], self._name),
+            "shape": _coded(
+                np.where(operator == _NONE, _NONE, dims_of.astype(np.int64) * kinds + types_of),
+                shape,
+            ),
+        }
+
+    def _name(self, code: int) -> str:
+        return kept_name(self.names[code]) if code >= 0 else ""
 
     def kernels(self, names: Int64Array, graphs: Int64Array) -> list[str]:
         return [self._kernel(*pair) for pair in zip(names.tolist(), graphs.tolist(), strict=True)]
@@ -316,10 +323,16 @@ def names_by_key(rank: Rank) -> dict[str, dict[str, tuple[str, ...]]]:
     return {what: {key: tuple(each) for key, each in own.items()} for what, own in found.items()}
 
 
-def _coded(texts: Sequence[str], which: Int64Array) -> tuple[Int64Array, list[str]]:
+_Coded: TypeAlias = tuple[Int64Array, list[str]]
+"""Texts, and which of them each is."""
+
+
+def _coded(keys: Int64Array, text: Callable[[int], str]) -> _Coded:
+    """The texts that some keys stand for, each made once."""
+    known, which = np.unique(keys, return_inverse=True)
     every: dict[str, int] = {}
-    codes = np.array([every.setdefault(text, len(every)) for text in texts], dtype=np.int64)
-    return codes[which], [*every]
+    codes = [every.setdefault(text(key), len(every)) for key in known.tolist()]
+    return np.array(codes, dtype=np.int64)[which.ravel()], [*every]
 
 
 def kept_name(name: str) -> str:

@@ -55,7 +55,7 @@ class ShownJobs(SeveralJobs):
             )
         }
         side_by_side = "".join(
-            f'<div style="flex: 1 1 280px; max-width: 420px">{each}</div>'
+            f'<div style="flex: 1 1 340px; max-width: 560px">{each}</div>'
             for each in pictures(small, _POINTS)
         )
         return (

@@ -82,7 +82,10 @@ class Picker {
 
   #showNow(): void {
     const name = this.#model.get("_second");
-    this.#now.hidden = name === "";
+    if (name === "") {
+      this.#now.textContent = "Pick what this job is compared with; nothing is opened before a click.";
+      return;
+    }
     this.#now.replaceChildren(
       "Compared with ",
       make("b", {}, name),

@@ -74,7 +74,7 @@ def changed(result: Any, panel: Any) -> Texts:
         "change": f"{'+' * (change > 0)}{'−' * (change < 0)}{percent(abs(change))}",
         "one": str(len(first)),
         "other": str(len(second)),
-        "chance": number(chance(first, second)),
+        "chance": f"= {number(told)}" if (told := chance(first, second)) >= 1e-4 else "< 0.0001",
     }
     share = 100 * sum(each.delta_ns for each in result.lines) / (result.delta_ns or 1)
     if result.lines and share <= 100:
@@ -124,7 +124,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         )
     ],
     "change": [
-        Form(f"<verdict>: t{_STEP} (<one> and <other> steps, p = <chance>).{_PARTS}", told),
+        Form(f"<verdict>: t{_STEP} (<one> and <other> steps, p <chance>).{_PARTS}", told),
         Form(f"Other hardware. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Not comparable as they are. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Cannot tell, <_why>: t{_STEP} (<_steps>).{_PARTS}", some_steps),

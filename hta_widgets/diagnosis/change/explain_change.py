@@ -41,6 +41,7 @@ that was throttled in half of the steps made the mean 25 % longer, at p = 0.12. 
 that is half as long again moves it by as much."""
 
 _WIDTH: Final = 60
+_LEAST_CHANCE: Final = 0.0001
 _GREW: Final = 1.05
 """The price of a cause is another from this factor on."""
 
@@ -253,14 +254,24 @@ def _verdict(
         said = f"Cannot tell: {steps} on one side, {FEWEST_STEPS} tell noise from a change."
         return "cannot tell", f"{said} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
-    counts = " and ".join(map(_counted, (one, other)))
-    chance = f"{counts} steps, p = {number(step.chance)}"
-    return verdict, f"{said}: {takes[:-1]} ({chance})."
+    tested = f"{_counted(one, other)}, {_chance(step.chance)}"
+    return verdict, f"{said}: {takes[:-1]} ({tested})."
 
 
-def _counted(each: Summary) -> str:
-    steps = number(len(each.steps))
-    return f"{steps} of {len(each.recordings)} recordings" if each.recordings else steps
+def _counted(one: Summary, other: Summary) -> str:
+    """How many steps each has, and in how many recordings where it was recorded several times."""
+    if not one.recordings and not other.recordings:
+        return f"{number(len(one.steps))} and {number(len(other.steps))} steps"
+    each = [
+        f"{counted(len(side.steps), 'step')} in {counted(len(side.recordings) or 1, 'recording')}"
+        for side in (one, other)
+    ]
+    return " and ".join(each)
+
+
+def _chance(chance: float) -> str:
+    """The p of a test; smaller ones tell nothing more."""
+    return f"p = {number(chance)}" if chance >= _LEAST_CHANCE else f"p < {_LEAST_CHANCE}"
 
 
 _UNEVEN: Final = "Cannot tell, as only some of the steps changed; record more"

@@ -123,7 +123,7 @@ def pooled(every: Sequence[Summary]) -> Summary:
     alike = {name: all(each[name] for each in recorded) for name in recorded[0]}
     return replace(
         first,
-        name=f"{first.name} and {counted(len(every) - 1, 'other recording')}",
+        name=f"{first.name} ({len(every)} recordings)",
         environment={**first.environment, "recorded": alike},
         steps=steps.assign(step=np.arange(len(steps))),
         spent=folded([each.spent for each in every]),

@@ -43,7 +43,7 @@ def test_a_side_of_several_recordings_has_the_mean_step_of_all():
     assert [len(each) for each in whole.by_recording(by_step.tolist())] == [5, 7, 5]
     change = explain_change(whole, whole)
     assert change.waterfall["first_ns"].sum() == whole.mean_ns
-    assert "17 of 3 recordings and 17 of 3 recordings steps" in change.finding
+    assert "17 steps in 3 recordings and 17 steps in 3 recordings, p = " in change.finding
     assert pooled(every[:1]) is every[0]
 
 

@@ -60,3 +60,9 @@ test.each([
 ])("the shapes %j are said as %s", (shapes, said) => {
   expect(describeField("shapes", shapes)).toBe(said);
 });
+
+test("a click may set a parameter of the panel, in place of the selection", () => {
+  const path = ["compute", "compute"];
+  const figure = { name: "", layout: {}, data: [{ meta: { sets: "opened" }, customdata: [[path]] }] };
+  expect(pickAt(figure, { curveNumber: 0, pointNumber: 0 })).toEqual({ field: "opened", item: path, isOwn: true });
+});

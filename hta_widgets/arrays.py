@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 Int32Array = NDArray[np.int32]
 Int8Array = NDArray[np.int8]
+IntArray = NDArray[np.signedinteger[Any]]
+"""Ids, rows or places, to compare and to index with; what is calculated of them may not fit."""
 Float64Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 """Which rows are chosen."""

@@ -87,7 +87,7 @@ def distinct(codes: NDArray[np.integer[Any]]) -> Int64Array:
     if not codes.size:
         return np.zeros(0, dtype=np.int64)
     lowest = int(codes.min())
-    return np.flatnonzero(np.bincount(codes - lowest)) + lowest
+    return np.flatnonzero(np.bincount(np.subtract(codes, lowest, dtype=np.int64))) + lowest
 
 
 def counted_up(first: Int64Array, last: Int64Array) -> Int64Array:

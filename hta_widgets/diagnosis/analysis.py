@@ -29,7 +29,7 @@ from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
-from hta_widgets.diagnosis.rank_answers import answers_of_all
+from hta_widgets.diagnosis.rank_answers import answers_of_all, replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
 from hta_widgets.diagnosis.report import report
@@ -303,7 +303,7 @@ def diagnosis(
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
     said = _verdict(context, findings, elsewhere) if priced else by_rank(_of(chosen, not_priced))
-    return Diagnosis(
+    found = Diagnosis(
         findings=findings,
         steps=_steps_frame(shown),
         job=whole,
@@ -339,6 +339,9 @@ def diagnosis(
             *(_replay_notices(context) if together.ranks else ()),
         ),
     )
+    if job.hold_at_most is not None:  # of 1,024 ranks of 20 k events, a replay has 1.9 GB
+        job.forget(replay_of_ranks)
+    return found
 
 
 def _check_steps(asked: Collection[int], facts: Mapping[int, Columns]) -> None:
@@ -505,7 +508,7 @@ def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
     edits = {each.cause: context.edits.get(_CAUSE[each.cause], ()) for each in findings}
     if not any(edits.values()) or not context.replay.is_sound:
         return None
-    return Replayed(context.replay, edits)
+    return Replayed(context.job, context.asked_of_replay, edits)
 
 
 def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> str:

@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.job.hardware import Hardware, hardware
 from hta_widgets.diagnosis.job.health import JobHealth
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
-from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.price import Bound, Price
 from hta_widgets.diagnosis.proof.removed import Removed
 from hta_widgets.diagnosis.proof.what import Seen, What, what_of_class
@@ -157,9 +157,13 @@ class Context:
     @cached_property
     def replay(self) -> Replay:
         """The recorded job, replayed for all analysed steps of these ranks."""
+        return self.job.remember(replay_of_ranks, *self.asked_of_replay)
+
+    @property
+    def asked_of_replay(self) -> tuple[TrialLimits, tuple[int, ...], tuple[int, ...]]:
+        """What `replay_of_ranks` is asked."""
         every = self.all_steps
-        trials = self.limits.trials
-        return self.job.remember(replay_of_ranks, trials, every.ranks, every.numbers)
+        return self.limits.trials, every.ranks, every.numbers
 
     def price(
         self,

@@ -330,7 +330,7 @@ class CPGraph:
                 "cat": codes[names + events.kind[rows].astype(np.int64)],
                 "pid": events.ids_in_source(events.pid[rows]),
                 "tid": events.ids_in_source(events.tid[rows]),
-                "stream": events.stream[rows],
+                "stream": events.stream[rows].astype(np.int64),
                 "index": index,
             }
         )

@@ -236,7 +236,7 @@ class Trace:
             {
                 **tables.event_columns(rank, rows, self.codes_of(rank), offset_ns),
                 **tables.counter_columns(rank, rows),
-                "device": rank.trace.events.device[rows],
+                "device": rank.trace.events.device[rows].astype(np.int64),
             }
         )
         self._decode(frame)

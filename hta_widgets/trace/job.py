@@ -198,6 +198,18 @@ class Job(HeldRanks):
                 del known[oldest]
         return cast("Answer", answer)
 
+    def forget(self, function: Callable[..., object]) -> None:
+        """Forget what a function returned of the job or of any rank: it is made again when asked.
+
+        For what is large, soon made again, and seldom asked; of jobs of some of the ranks, too.
+        """
+        with self._lock:
+            for part in [each for each in self._remembered.values() if isinstance(each, Job)]:
+                part.forget(function)
+            for known in (self._remembered, *(rank.remembered for rank in self._loaded.values())):
+                for question in [each for each in known if each.function == function]:
+                    del known[question]
+
     def events(self, rank: int) -> pd.DataFrame:
         """Return everything that was recorded of a rank, for questions that no analysis answers.
 

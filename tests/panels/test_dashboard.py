@@ -9,10 +9,12 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
+from hta_widgets.analyses.budget.host_gaps import host_gaps
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import budget
 from hta_widgets.diagnosis.budget_table import class_of
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.errors import ParameterError
 from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
 from hta_widgets.panels.bands.bands import verdict
@@ -369,6 +371,18 @@ def test_what_a_step_takes_without_the_ticked_findings_is_replayed_together(load
     assert f"{duration(found.step_ns - alone.gain_ms * 1e6)} (" in board._together
     board.unticked = [*range(len(found))]
     assert board._together.startswith("Tick findings")
+
+
+def test_the_replay_is_not_kept_and_says_the_same_when_it_is_made_again(loaded: Job):
+    board = Dashboard(loaded)
+    before = board.findings.together(board.findings)
+    board._repr_mimebundle_()
+    of_rank = loaded.rank(loaded.ranks[0]).remembered
+    assert not {each.function for each in (*loaded._remembered, *of_rank)} & {
+        replay_of_ranks,
+        host_gaps,
+    }
+    assert board.findings.together(board.findings) == before
 
 
 def test_a_failure_is_said_in_the_bands(loaded: Job, monkeypatch):

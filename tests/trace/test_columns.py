@@ -40,6 +40,17 @@ def test_integers_come_back_as_they_were(pieces):
     assert column.tolist() == [value for piece in pieces for value in piece]
 
 
+@given(pieces=st.lists(st.lists(INTEGERS, max_size=5), min_size=1, max_size=9))
+def test_narrow_integers_are_the_same_numbers_in_the_least_bytes(pieces):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "_PIECES_PER_BLOCK", 2)
+        column = grown(np.array(piece, np.int64) for piece in pieces).pop("a", narrow=True)
+    values = [value for piece in pieces for value in piece]
+    assert column.tolist() == values
+    bits = max([8, *(1 + max(value, ~value).bit_length() for value in values)])
+    assert column.dtype.itemsize == next(size for size in (1, 2, 4, 8) if 8 * size >= bits)
+
+
 @pytest.mark.usefixtures("two_pieces_per_block")
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.float64, np.bool_, np.uint64])
 def test_types_come_back_as_they_were(dtype):

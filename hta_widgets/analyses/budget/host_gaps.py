@@ -35,7 +35,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
@@ -169,7 +169,7 @@ class HostGaps(NamedTuple):
     loads_ns : ndarray of int64
         Time in each in which CUDA loads code at its first use, before or in the call that launches.
         It is written among the overhead of the profiler, and would be there without.
-    refills : ndarray of int64
+    refills : ndarray of int32
         Place of the last blocking call that let the GPU run dry, where the host is late after it,
         as it lost its lead there; -1 for none.
     unattributed : ndarray of bool
@@ -181,7 +181,7 @@ class HostGaps(NamedTuple):
     kind: Int8Array
     starts_short: Mask
     loads_ns: Times
-    refills: Int64Array
+    refills: Int32Array
     unattributed: Mask
 
     def in_bins(self, edges: Times) -> Int64Array:
@@ -273,8 +273,8 @@ class _Division:
         until_ns = code_loading(self.rank).covered_until
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
-        starts_short, refills = self._starts_short(), self._refills[self.segments.gap]
-        refills = np.where(np.isin(kind, _REFILLING), refills, NO_CALL)
+        starts_short, drains = self._starts_short(), self._refills[self.segments.gap]
+        refills = np.where(np.isin(kind, _REFILLING), drains, NO_CALL).astype(np.int32)
         return HostGaps(
             self.segments, kind.astype(np.int8), starts_short, loads_ns, refills, unattributed
         )
@@ -481,7 +481,7 @@ def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, Int64Ar
     return twice._replace(start_ns=start, end_ns=end).take(kept), source[kept]
 
 
-def _sums_of(length_ns: Times, chosen: Mask, number: Int64Array, count: int) -> Float64Array:
+def _sums_of(length_ns: Times, chosen: Mask, number: IntArray, count: int) -> Float64Array:
     """Time of the chosen segments, by number; exact below 100 days."""
     sums = np.bincount(number[chosen], length_ns[chosen], minlength=count)
     return sums.astype(np.float64)

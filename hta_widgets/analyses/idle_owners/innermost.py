@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.time.calls import Calls
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
 
@@ -23,17 +23,17 @@ class IdleSegments(NamedTuple):
 
     Attributes
     ----------
-    gap : ndarray of int64
+    gap : ndarray of int64, or int32 where they are kept
         Position of the idle interval that each is part of.
     start_ns, end_ns : ndarray of int64
-    owner : ndarray of int64
+    owner : ndarray of int64, or int32 where they are kept
         Place of the call that each belongs to, `NOBODY` for none.
     """
 
-    gap: Int64Array
+    gap: IntArray
     start_ns: Times
     end_ns: Times
-    owner: Int64Array
+    owner: IntArray
 
     @classmethod
     def of(cls, start_ns: Times, end_ns: Times, owner: Int64Array | None = None) -> IdleSegments:

@@ -21,7 +21,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -70,7 +70,7 @@ class HostCauses:
         usual[calls.is_launch_call] = CODE["launching"]
         return cls(named, usual)
 
-    def decide(self, owner: Int64Array, *, overhead: Mask, drained: Mask) -> Int8Array:
+    def decide(self, owner: IntArray, *, overhead: Mask, drained: Mask) -> Int8Array:
         """Cause of each segment of time.
 
         Parameters
@@ -144,8 +144,11 @@ def _owned_time(rank: Rank) -> Columns:
     order = np.lexsort((segments.start_ns, segments.gap))
     of_owner = split.calls.thread_of(segments.owner)
     thread = np.where(segments.owner == NOBODY, split.thread[segments.gap], of_owner)
+    segments = segments.take(order)
     return {
-        **segments.take(order)._asdict(),
+        **segments._asdict(),
+        "gap": segments.gap.astype(np.int32),
+        "owner": segments.owner.astype(np.int32),
         "step": step[order],
         "cause": np.concatenate((host_cause, gpu_cause))[source[order]],
         "thread": thread[order].astype(np.int32),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
-from hta_widgets.arrays import Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -54,7 +54,7 @@ def all_paths(rank: Rank) -> Paths:
     return Paths(**{name: column for name, column in _path_columns(rank).items() if name != "node"})
 
 
-def node_of_place(rank: Rank) -> Int64Array:
+def node_of_place(rank: Rank) -> Int32Array:
     """Which path each call has, -1 for calls that no idle time belongs to."""
     return _path_columns(rank)["node"]
 
@@ -73,7 +73,7 @@ def _paths(rank: Rank) -> Columns:
     owners[owned.segments.owner] = True
     owners[owned.drain] = True
     paths, node = paths_of(calls, owners[:-1])
-    return {**paths._asdict(), "node": node}
+    return {**paths._asdict(), "node": node.astype(np.int32)}
 
 
 def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:

@@ -15,7 +15,7 @@ from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
@@ -47,12 +47,12 @@ class IdleByCall(NamedTuple):
 
     Attributes
     ----------
-    place : ndarray of int64
+    place : ndarray of int32
         Of the call that each belongs to, -1 for none.
     ns : ndarray of int64
     """
 
-    place: Int64Array
+    place: IntArray
     ns: Times
 
 

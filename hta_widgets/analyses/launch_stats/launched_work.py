@@ -120,7 +120,7 @@ class LaunchedWork:
     @property
     def correlation(self) -> Int64Array:
         """Correlation id of each operation."""
-        return self.events.correlation[self.operation]
+        return self.events.correlation[self.operation].astype(np.int64)
 
     @property
     def started_before_return(self) -> int:

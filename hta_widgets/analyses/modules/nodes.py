@@ -19,7 +19,7 @@ from hta_widgets.analyses.time.modules import (
     region_marks,
     region_places,
 )
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -89,7 +89,7 @@ def region_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
 def _nodes(
     rank: Rank,
     frames_of: Callable[[Rank], Mask],
-    places_of: Callable[[Rank], Int64Array],
+    places_of: Callable[[Rank], IntArray],
     merge: Merge,
 ) -> ModuleNodes:
     calls, is_frame = calls_of(rank), frames_of(rank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -123,6 +124,7 @@ class Inputs(NamedTuple):
         )
 
 
+@lru_cache(maxsize=4096)  # ranks of a job and calls of an operator share them
 def inputs_of(dims: str, types: str, concrete: str = "") -> Inputs:
     """Parse the inputs of an operator.
 

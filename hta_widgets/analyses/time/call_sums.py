@@ -182,10 +182,11 @@ def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> 
     place = np.append(before, np.arange(begin, end))
     if not place.size:
         return OwnCpuTime(place, place)
-    start_ns, end_ns, rows = (
+    start_ns, end_ns = (
         np.append(column[before], column[begin:end])
-        for column in (calls.start_ns, forest.cut_end_ns, forest.rows)
+        for column in (calls.start_ns, forest.cut_end_ns)
     )
+    rows = np.append(forest.rows[before], forest.rows[begin:end])
     total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
     total[~rank.analysed[rows]] = 0
     parents = np.append(forest.parent[before], forest.parent[begin:end])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.cut_forest import CutForest, Thread, cut_forest
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, KindSet
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -92,7 +92,7 @@ class Calls:
     def _place_of_row(self) -> Int32Array:
         return self.forest.place_of_row(self.events)
 
-    def thread_of(self, places: Int64Array) -> Int64Array:
+    def thread_of(self, places: IntArray) -> Int64Array:
         """Position in `threads` of the thread of each call."""
         first = np.array([thread.first for thread in self.threads], dtype=np.int64)
         return np.searchsorted(first, places, side="right") - 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.arrays import Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -40,7 +40,7 @@ NO_MODULE: Final = -1
 _INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
 
 
-def forward_places(rank: Rank) -> Int64Array:
+def forward_places(rank: Rank) -> Int32Array:
     """Place of the forward operator of each backward operator, by place; -1 for all other calls.
 
     Of the operators with a sequence number, those with a forward thread are backward ones. The
@@ -79,9 +79,9 @@ class _Operators(NamedTuple):
         return _Operators(*(column[chosen] for column in self))
 
 
-def _forward_places(rank: Rank) -> Int64Array:
+def _forward_places(rank: Rank) -> Int32Array:
     calls = calls_of(rank)
-    linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int64)
+    linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int32)
     table = rank.trace.events.side.get("operators")
     if table is None or "sequence_number" not in table.columns:
         return linked
@@ -182,7 +182,7 @@ def region_marks(rank: Rank) -> Mask:
     return rank.remember(_region_marks)
 
 
-def module_places(rank: Rank) -> Int64Array:
+def module_places(rank: Rank) -> Int32Array:
     """Place of the module frame that each call belongs to, by place; -1 for none.
 
     It is the innermost frame ``nn.Module: X`` at or around the call. Without one, below a backward
@@ -191,7 +191,7 @@ def module_places(rank: Rank) -> Int64Array:
     return rank.remember(_places, module_frames)
 
 
-def region_places(rank: Rank) -> Int64Array:
+def region_places(rank: Rank) -> Int32Array:
     """Place of the region that each call belongs to, found like its module."""
     return rank.remember(_places, region_marks)
 
@@ -216,16 +216,18 @@ def _region_marks(rank: Rank) -> Mask:
     return np.asarray((calls.kind == Kind.ANNOTATION) & ~calls.named(NO_REGION.search))
 
 
-def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int64Array:
-    return nearest_at_or_above(calls_of(rank).forest, of(rank))
+def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
+    return nearest_at_or_above(calls_of(rank).forest, of(rank)).astype(np.int32)
 
 
-def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int64Array:
+def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
     own = rank.remember(_innermost, of)
     forward = forward_places(rank)
+    if not (forward != NO_PARENT).any():
+        return own
     linked = nearest_at_or_above(calls_of(rank).forest, forward != NO_PARENT)
     of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]
-    return np.where(own != NO_PARENT, own, of_forward)
+    return np.where(own != NO_PARENT, own, of_forward).astype(np.int32)
 
 
 def _phases(rank: Rank) -> Int8Array:
@@ -246,13 +248,13 @@ class ModulePaths(NamedTuple):
 
     Attributes
     ----------
-    codes : ndarray of int64
+    codes : ndarray of int32
         Of each call by place, `NO_MODULE` outside any module.
     paths : tuple of str
         By code; different calls of a module have one path.
     """
 
-    codes: Int64Array
+    codes: Int32Array
     paths: tuple[str, ...]
 
     def at(self, places: Int64Array) -> Int64Array:
@@ -303,12 +305,12 @@ def _module_paths(rank: Rank) -> ModulePaths:
     calls, module = calls_of(rank), module_places(rank)
     frames = (calls.kind == Kind.PYTHON) & calls.named(MODULE.search)
     if not frames.any():
-        return ModulePaths(np.full(module.size, NO_MODULE), ())
+        return ModulePaths(np.full(module.size, NO_MODULE, dtype=np.int32), ())
     above = nearest_above(calls.forest, frames)
     names = rank.trace.events.name.values
     codes: dict[str, int] = {}
     text_at: dict[int, str] = {NO_PARENT: ""}
-    code_at = np.full(module.size + 1, NO_MODULE, dtype=np.int64)
+    code_at = np.full(module.size + 1, NO_MODULE, dtype=np.int32)
     for place in np.flatnonzero(frames).tolist():
         own = MODULE.sub("", names[int(calls.name[place])])
         around = text_at[int(above[place])]

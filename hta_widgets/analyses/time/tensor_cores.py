@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -61,6 +62,7 @@ def tensor_cores_of(codes: Int32Array, names: Sequence[str]) -> Int8Array:
     return states[codes]
 
 
+@lru_cache(maxsize=4096)  # ranks of a job share most names
 def is_product(name: str) -> bool:
     """Whether a kernel multiplies matrices or convolves."""
     known = PRODUCT.search(name) or TENSOR_CORES.search(name)

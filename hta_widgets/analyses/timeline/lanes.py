@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
+from hta_widgets.analyses.budget.device_steps import device_steps, main_device
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.added import LANE_KINDS, AddedLane
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.gpu_lanes import (
@@ -76,28 +77,24 @@ class RankLanes:
             raise ParameterError(msg)
 
     @cached_property
-    def device_steps(self) -> DeviceSteps | None:
-        """The steps of the device with most work; None without GPU work."""
-        return device_steps(self.rank, self.split)
-
-    @cached_property
     def steps(self) -> StepEdges:
         """The analysed steps, as the diagnosis bounds them."""
-        found = self.device_steps
-        if found is None:
+        device = main_device(self.rank)
+        if device is None:
             return StepEdges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        return StepEdges(found.window.steps, found.edges)
+        window = window_of(self.rank)
+        return StepEdges(window.steps, window.step_edges(self.rank, device))
 
     @cached_property
     def _budget(self) -> tuple[Track, ...]:
-        steps = self.device_steps
+        steps = device_steps(self.rank, self.split)
         if steps is None:
             return ()
         return Tracks.of(budget_segments(self.rank, steps, _RANK)).by_lane.get(_RANK, ())
 
     @cached_property
     def _gpu(self) -> Tracks:
-        steps = self.device_steps
+        steps = device_steps(self.rank, self.split)
         phases = [] if steps is None else [phase_segments(self.rank, steps, _PHASES)]
         streams = stream_segments(self.rank, self.split, _FIRST_STREAM)
         return Tracks.of(Segments.joined([*phases, streams]))

@@ -74,7 +74,7 @@ def _thread_columns(rank: Rank) -> Columns:
             _codes(calls, shown)[places],
             calls.start_ns[places],
             calls.forest.cut_end_ns[places],
-            calls.forest.rows[places],
+            calls.forest.rows[places].astype(np.int64),
         )
     )
     return {name: getattr(tracks, name) for name in Tracks.__dataclass_fields__}

@@ -17,7 +17,7 @@ from hta_widgets.analyses.compare.kernels import mangled_names
 from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import module_paths, of_classes, region_places
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.normalise import normalised_kernel_name
 from hta_widgets.names.readable import readable_name
@@ -102,7 +102,7 @@ class _Pieces(NamedTuple):
     """Pieces of time: the part, the call they belong to (-1 for none), and the kernel or call."""
 
     part: Int64Array
-    place: Int64Array
+    place: IntArray
     name: Int64Array
     is_graph: Int64Array
     time_ns: Times

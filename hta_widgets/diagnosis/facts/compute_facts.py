@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import lru_cache
 from math import prod
 from typing import Final, NamedTuple
 
@@ -200,6 +201,7 @@ def _named(work: GpuWork) -> tuple[Mask, Mask]:
     return products[place], (products & plain)[place]
 
 
+@lru_cache(maxsize=4096)  # ranks of a job share most names
 def _is_plain(name: str) -> bool:
     return bool(FP32.search(name) or _HALF.search(name)) and not TENSOR_CORES.search(name)
 
@@ -218,6 +220,7 @@ def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
     return 1e9 * max(kind.flop / (rate * TERA), kind.bytes / (peak.gb_per_s * GIGA))
 
 
+@lru_cache(maxsize=4096)
 def kind_of_operator(name: str, dims: str, types: str) -> Kind:
     """What is known of an operator."""
     formula = formula_of(name)
@@ -398,6 +401,7 @@ def attention_facts(rank: Rank, kernels: GpuWork) -> AttentionFacts:
     )
 
 
+@lru_cache(maxsize=4096)
 def _kind(name: str, dims: str, types: str) -> _Kind:
     if not dims.strip("[] \n"):
         return _Kind(name, None, None, 0, frozenset())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from hta_widgets.analyses.memory_use.analysis import may_record
@@ -131,7 +132,7 @@ _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 def conditions_of(rank: Rank) -> frozenset[Condition]:
     """What holds of the recording of a rank."""
     events = rank.trace.events
-    found = conditions_in(events.name.values, OF_RECORDINGS)
+    found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
     if events.rows_of(Kind.PYTHON).size:
         found.add(Condition.STACKS)
     if may_record(rank):
@@ -145,6 +146,12 @@ def conditions_of(rank: Rank) -> frozenset[Condition]:
     if found >= _LOADERS:
         found -= _LOADERS  # which of them is slow, the names around a finding tell
     return frozenset(found)
+
+
+@lru_cache(maxsize=2**13)
+def _conditions_of_name(name: str) -> frozenset[Condition]:
+    """What one name of a recording says: ranks of a job share most of theirs."""
+    return frozenset(conditions_in([name], OF_RECORDINGS))
 
 
 def conditions_of_owners(names: Iterable[str]) -> set[Condition]:

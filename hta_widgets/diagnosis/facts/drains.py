@@ -12,7 +12,7 @@ import numpy as np
 
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
@@ -29,7 +29,7 @@ OF_COPIES: Final = {
 
 
 def conditions_of_drains(
-    rank: Rank, drain: Int64Array, operator: Int64Array, length_ns: Times
+    rank: Rank, drain: IntArray, operator: IntArray, length_ns: Times
 ) -> frozenset[Condition]:
     """What holds of the calls behind more than half of some idle time.
 

@@ -15,7 +15,7 @@ from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.drains import conditions_of_drains
 from hta_widgets.grouping import distinct, grouped
@@ -82,7 +82,7 @@ class Inside(NamedTuple):
     own_ns: Mapping[str, int] = {}
 
 
-def inside(rank: Rank, places: Int64Array, length_ns: Times) -> Inside:
+def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
     """Follow some time from the outermost call inwards, as long as most of it is in one path.
 
     Parameters
@@ -287,11 +287,11 @@ class Around:
         """Name of a call, empty for none."""
         return "" if place < 0 else self.calls.events.name.values[self.calls.name[place]]
 
-    def are_named(self, places: Int64Array, name: str) -> Mask:
+    def are_named(self, places: IntArray, name: str) -> Mask:
         """Which places are those of calls of a name."""
         return np.asarray((places >= 0) & np.append(self.calls.named(name.__eq__), False)[places])
 
-    def operator_of(self, places: Int64Array) -> Int64Array:
+    def operator_of(self, places: IntArray) -> Int64Array:
         """Outermost of the operators directly around calls; the call itself without any."""
         asked, which = np.unique(places, return_inverse=True)
         found = asked.copy()
@@ -301,7 +301,7 @@ class Around:
             above = np.where(climbs, self._parent[above], NOBODY)
         return np.asarray(found[which])
 
-    def code_of(self, places: Int64Array) -> Int64Array:
+    def code_of(self, places: IntArray) -> Int64Array:
         """Innermost annotation, module or line of the user's code around calls, -1 for none."""
         asked, which = np.unique(places, return_inverse=True)
         found = self._parent[asked]
@@ -309,7 +309,7 @@ class Around:
             found[climbs] = self._parent[found[climbs]]
         return np.asarray(found[which])
 
-    def owners(self, owner: Int64Array, event: Int64Array, length_ns: Times) -> tuple[Owner, ...]:
+    def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""
         names = np.append(self.calls.name, NOBODY)
         place = self.code_of(owner)
@@ -323,7 +323,7 @@ class Around:
             found.append(Owner(name, code, int(idle_ns[number]), count))
         return tuple(found)
 
-    def longest(self, gap: Int64Array, length_ns: Times) -> tuple[Stretch, ...]:
+    def longest(self, gap: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
         """The intervals with most of this time."""
         gaps, owned = self.rank.remember(gaps_of), np.bincount(gap, length_ns)
         chosen = np.argsort(-owned, kind="stable")[:MOST_LISTED]

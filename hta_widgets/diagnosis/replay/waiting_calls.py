@@ -21,7 +21,7 @@ from hta_widgets.analyses.idle_owners.gaps import runs_at
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import NO_STEP, window_of
-from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.replay.operations import NONE, Operations
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Times
@@ -82,7 +82,7 @@ class WaitingCalls(NamedTuple):
 
     Attributes
     ----------
-    row : ndarray of int64
+    row : ndarray of int32
         In the events of the rank.
     start_ns, end_ns : ndarray of int64
     kind : ndarray of int8
@@ -107,7 +107,7 @@ class WaitingCalls(NamedTuple):
         Least time from its end to the end of the call.
     """
 
-    row: Int64Array
+    row: IntArray
     start_ns: Times
     end_ns: Times
     kind: Int8Array

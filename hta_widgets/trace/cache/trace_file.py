@@ -33,11 +33,11 @@ _MAIN: dict[str, type[np.generic]] = {
     "start_ns": np.int64,
     "duration_ns": np.int64,
     "kind": np.int8,
-    "pid": np.int64,
-    "tid": np.int64,
-    "device": np.int64,
-    "stream": np.int64,
-    "correlation": np.int64,
+    "pid": np.signedinteger,
+    "tid": np.signedinteger,
+    "device": np.signedinteger,
+    "stream": np.signedinteger,
+    "correlation": np.signedinteger,
     "index": np.int32,
 }
 _CODES = np.int32
@@ -182,7 +182,7 @@ def _side_table(columns: dict[str, Any]) -> SideTable:
 def _require(column: Column, size: int, dtype: type[np.generic] | None) -> None:
     """Refuse a column of another length, or of another type where one is given."""
     values = column.codes if isinstance(column, TextColumn) else column
-    if values.size != size or dtype not in (None, values.dtype.type):
+    if values.size != size or not issubclass(values.dtype.type, dtype or np.generic):
         msg = "a column of another type or length than a trace has"
         raise ValueError(msg)
 

@@ -48,7 +48,9 @@ class GrowingColumns:
         self._close_block()
         return list(self._types)
 
-    def pop(self, key: str, positions: Int64Array | None = None) -> NDArray[Any]:
+    def pop(
+        self, key: str, positions: Int64Array | None = None, *, narrow: bool = False
+    ) -> NDArray[Any]:
         """Return a whole column and remove it.
 
         Parameters
@@ -56,10 +58,15 @@ class GrowingColumns:
         key : str
         positions : ndarray of int64, optional
             Position of each value in the result; in the order of appending by default.
+        narrow : bool
+            Whether integers stay in the narrowest type that fits.
         """
         self._close_block()
         blocks = [block.pop(key) for block in self._blocks]
-        column = np.empty(sum(block.size for block in blocks), self._types.pop(key))
+        dtype = self._types.pop(key)
+        if narrow and blocks:
+            dtype = np.result_type(*{block.dtype for block in blocks})
+        column = np.empty(sum(block.size for block in blocks), dtype)
         begin = 0
         for block in blocks:
             span = slice(begin, begin + block.size)

@@ -17,9 +17,7 @@ from hta_widgets.trace.loaders.columns import (
     Vocabulary,
     inverse_permutation,
 )
-from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn
-
-_IDENTITY = ("pid", "tid", "device", "stream", "correlation")
+from hta_widgets.trace.model.events import IDS, Events, Kind, SideTable, TextColumn
 
 Values = NDArray[Any] | Sequence[str]
 
@@ -72,7 +70,7 @@ class EventBlocks:
             "name": self._names.codes(names, size),
             "index": np.arange(self._count, self._count + size, dtype=np.int32),
         }
-        for key in _IDENTITY:
+        for key in IDS:
             value = np.asarray(identity.get(key, ABSENT), np.int64)
             columns[key] = np.broadcast_to(value, size)
         self._columns.append(columns)
@@ -89,7 +87,8 @@ class EventBlocks:
         positions = inverse_permutation(np.argsort(starts, kind="stable"))
         starts[positions] = starts.copy()
         columns: dict[str, Any] = {
-            key: self._columns.pop(key, positions) for key in self._columns.names()
+            key: self._columns.pop(key, positions, narrow=key in IDS)
+            for key in self._columns.names()
         }
         name = TextColumn(columns.pop("name"), tuple(self._names))
         side = {table: self._finish_table(table, positions) for table in self._side}

@@ -73,7 +73,7 @@ class CutForest:
 
     Attributes
     ----------
-    rows : ndarray of int64
+    rows : ndarray of int32
         Row of the call at each place.
     parent : ndarray of int32
         Place of the call around each, -1 for none.
@@ -83,7 +83,7 @@ class CutForest:
         ``places[place:ends[place]]`` are the call at a place and all calls inside it.
     """
 
-    rows: Int64Array
+    rows: Int32Array
     parent: Int32Array
     cut_end_ns: Times
     ends: Int32Array
@@ -140,7 +140,7 @@ def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]
     cutter = _Cutter(events, rows, _recorded_parents(events, parents, rows, is_mark))
     cutter.cut_all()
     return {
-        "rows": rows,
+        "rows": rows.astype(np.int32),
         "parent": cutter.parent,
         "cut_end_ns": cutter.cut_end,
         "ends": cutter.subtree_ends(),

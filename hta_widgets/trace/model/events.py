@@ -11,12 +11,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.notices import Notice
@@ -28,6 +29,9 @@ else:
 
 
 _FIRST_LABEL = -2
+
+IDS = ("pid", "tid", "device", "stream", "correlation")
+"""Columns of ids, each in the narrowest type that holds them."""
 
 RESOLUTION = "resolution_ns"
 """Metadata key for the step of the clock (ns) of a trace with rounded times."""
@@ -56,11 +60,16 @@ class Kind(IntEnum):
     """Time in which kernels ran, in sources that do not record the kernels."""
 
 
+@lru_cache(maxsize=64)
+def _table_of(kinds: frozenset[Kind]) -> bytes:
+    return bytes(code in kinds for code in range(256))
+
+
 class KindSet:
     """A set of kinds with fast membership tests for many events."""
 
     def __init__(self, kinds: Collection[Kind]) -> None:
-        self._table = bytes(code in kinds for code in range(256))
+        self._table = _table_of(frozenset(kinds))
 
     def among(self, kind: Int8Array) -> Mask:
         """Mask of the events of these kinds."""
@@ -141,9 +150,9 @@ class Events:
     kind : ndarray of int8
         Values of `Kind`.
     name : TextColumn
-    pid, tid : ndarray of int64
+    pid, tid : ndarray of int8, int16, int32 or int64
         As in the trace; a label (old traces write ``"stream 7"``) is ``-2 - position`` in `labels`.
-    device, stream, correlation : ndarray of int64
+    device, stream, correlation : ndarray of int8, int16, int32 or int64
         -1 where the event has none.
     index : ndarray of int32
         Position of the event in the source.
@@ -158,11 +167,11 @@ class Events:
     duration_ns: Times
     kind: Int8Array
     name: TextColumn
-    pid: Int64Array
-    tid: Int64Array
-    device: Int64Array
-    stream: Int64Array
-    correlation: Int64Array
+    pid: IntArray
+    tid: IntArray
+    device: IntArray
+    stream: IntArray
+    correlation: IntArray
     index: Int32Array
     labels: tuple[str, ...] = ()
     side: Mapping[str, SideTable] = field(default_factory=dict)
@@ -210,10 +219,10 @@ class Events:
         """Names of the events in the given rows."""
         return [self.name.values[code] for code in self.name.codes[rows].tolist()]
 
-    def ids_in_source(self, ids: Int64Array) -> Int64Array | NDArray[np.object_]:
+    def ids_in_source(self, ids: IntArray) -> Int64Array | NDArray[np.object_]:
         """Process or thread ids as in the source, where labels are text."""
         if not self.labels or not np.any(ids <= _FIRST_LABEL):
-            return ids
+            return ids.astype(np.int64)
         labels = dict(enumerate(self.labels))
         texts = [labels.get(_FIRST_LABEL - number, number) for number in ids.tolist()]
         return np.array(texts, dtype=object)
@@ -235,11 +244,11 @@ class Events:
                 "name": self.name.to_categorical(),
                 "start_ns": self.start_ns,
                 "duration_ns": self.duration_ns,
-                "pid": self.pid,
-                "tid": self.tid,
-                "device": self.device,
-                "stream": self.stream,
-                "correlation": self.correlation,
+                "pid": self.pid.astype(np.int64),
+                "tid": self.tid.astype(np.int64),
+                "device": self.device.astype(np.int64),
+                "stream": self.stream.astype(np.int64),
+                "correlation": self.correlation.astype(np.int64),
             }
         )
 

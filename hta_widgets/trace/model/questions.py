@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast
 
 from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.trace.model.read_only import read_only
@@ -12,7 +12,6 @@ from hta_widgets.trace.model.read_only import read_only
 _log = logging.getLogger(__name__)
 
 
-@runtime_checkable
 class Keeping(Protocol):
     """What is asked, if it may answer with columns that were kept on disk."""
 
@@ -83,15 +82,15 @@ class Question(NamedTuple):
 
     def _asked_of(self, subject: object) -> Any:  # noqa: ANN401
         named = dict(self.named)
-        kept = subject.kept if isinstance(subject, Keeping) else None
+        kept = getattr(subject, "kept", None)
         try:
             return self.function(subject, *self.arguments, **named)
         except HtaWidgetsError:
             raise
         except Exception:
-            if kept is None or not isinstance(subject, Keeping):
+            if kept is None:
                 raise
-            subject.forget_kept()
+            cast("Keeping", subject).forget_kept()
         answer = self.function(subject, *self.arguments, **named)
         _log.warning("%s could not use what the cache keeps; it is derived again", self.text)
         return answer

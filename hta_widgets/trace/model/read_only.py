@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -13,6 +14,10 @@ Answer = TypeVar("Answer")
 
 LONG: Final = 100
 """Length from which a list that begins with a name or a number is not looked into."""
+
+
+_PLAIN: Final = (str, int, float, Enum)
+"""Most of what is inside answers; asking each whether it is a table or dataclass takes longer."""
 
 
 def read_only(answer: Answer) -> Answer:
@@ -29,6 +34,8 @@ def read_only(answer: Answer) -> Answer:
     """
     if isinstance(answer, np.ndarray):
         answer.flags.writeable = False
+    elif answer is None or isinstance(answer, _PLAIN):
+        pass
     elif _is_table(answer):
         for block in cast("Any", answer)._mgr.blocks:  # noqa: SLF001  # there is no public way
             read_only(block.values)

@@ -97,7 +97,7 @@ class Rank:
         self.format = form
         self.settings = settings
         self._derivations = Derivations(stored.derived, settings.described)
-        self._remembered: dict[Question, object] = {}
+        self.remembered: dict[Question, object] = {}
 
     @cached_property
     def _sound(self) -> LoadedTrace:
@@ -131,7 +131,7 @@ class Rank:
         if not self._derivations.reads:
             return
         self._derivations = self._derivations._replace(reads=False)
-        self._remembered.clear()
+        self.remembered.clear()
         for name in {*vars(self)} - {"_sound", "trace"}:
             if isinstance(getattr(type(self), name, None), cached_property):
                 delattr(self, name)
@@ -157,9 +157,9 @@ class Rank:
             Small and hashable.
         """
         question = Question.of(function, arguments, named)
-        if question not in self._remembered:
-            self._remembered[question] = question.asked_of(self)
-        return cast("Answer", self._remembered[question])
+        if question not in self.remembered:
+            self.remembered[question] = question.asked_of(self)
+        return cast("Answer", self.remembered[question])
 
     def derive(
         self,
@@ -184,7 +184,7 @@ class Rank:
 
     def has_read(self, group: DetailGroup) -> bool:
         """Whether these fields are at hand."""
-        if Question.of(Rank._read_details, (group,), {}) in self._remembered:
+        if Question.of(Rank._read_details, (group,), {}) in self.remembered:
             return True
         return loaded(self.trace.events, group) is not None
 
@@ -282,8 +282,8 @@ class Rank:
             duration_ns=events.duration_ns[rows],
             type=types,
             name=events.name.codes[rows],
-            device=events.device[rows],
-            stream=events.stream[rows],
+            device=events.device[rows].astype(np.int64),
+            stream=events.stream[rows].astype(np.int64),
             launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
             derivations=derivations,

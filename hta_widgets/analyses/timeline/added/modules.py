@@ -26,7 +26,7 @@ from hta_widgets.analyses.timeline.gpu_lanes import COMPUTES
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.runs import runs_of
 from hta_widgets.analyses.timeline.tracks import Segments, Tracks
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LEVELS: Final = 8
@@ -43,14 +43,14 @@ class _Marks(NamedTuple):
     ----------
     is_mark : ndarray of bool
         By place.
-    around : ndarray of int64
+    around : ndarray of int32
         Place of the one that each call belongs to, -1 for none.
     name : str
         In `CODE`.
     """
 
     is_mark: Mask
-    around: Int64Array
+    around: IntArray
     name: str
 
 

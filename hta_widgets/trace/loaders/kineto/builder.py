@@ -37,6 +37,7 @@ from hta_widgets.trace.model.details import UNCATEGORISED
 from hta_widgets.trace.model.events import (
     GPU_SIDE,
     GPU_WORK,
+    IDS,
     LAUNCH_CALLS,
     Events,
     Kind,
@@ -128,7 +129,10 @@ class EventsBuilder:
         starts -= first_ns
         positions = inverse_permutation(np.argsort(starts, kind="stable"))
         starts[positions] = starts.copy()
-        columns = {key: self._columns.pop(key, positions) for key in self._columns.names()}
+        columns = {
+            key: self._columns.pop(key, positions, narrow=key in IDS)
+            for key in self._columns.names()
+        }
         name = TextColumn(columns.pop("name"), tuple(self._names))
         side, memory = self._side.finish(positions), self._memory.table(first_ns)
         if memory is not None:

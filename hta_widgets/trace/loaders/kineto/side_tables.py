@@ -60,6 +60,9 @@ MEMORY_FIELDS: Final = {
 }
 """Columns of allocations and frees, with the arguments that they are."""
 
+_IDS: Final = ("sequence_number", "forward_thread", "device_type", "device")
+"""Columns of ids, each in the narrowest type that holds them."""
+
 _TABLES = {
     "transfers": _Table(
         KindSet((Kind.MEMCPY, Kind.MEMSET)),
@@ -252,7 +255,7 @@ class SideTablesBuilder:
         positions = inverse_permutation(order)
         columns: dict[str, NDArray[Any] | TextColumn] = {}
         for column in grown.names():
-            values = grown.pop(column, positions)
+            values = grown.pop(column, positions, narrow=column in _IDS)
             texts = self._texts(table, column)
             columns[column] = values if texts is None else TextColumn(values, texts)
         return SideTable(rows[order], columns)

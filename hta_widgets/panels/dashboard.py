@@ -42,7 +42,6 @@ from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.base.view import as_text
 from hta_widgets.panels.every import PANELS
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.opening.open import as_job
 from hta_widgets.trace.ranks.cycle import descriptions
 from hta_widgets.trace.remote.urls import PathLike
@@ -404,7 +403,7 @@ class Dashboard(DrawnWidget):
                 self._together = together(self.findings, self.unticked)
             if before != {**wanted, "unticked": before.get("unticked")}:
                 self._bands = bands_of(self.findings, self.selection)
-                self._forget(replay_of_ranks)
+                self.job.forget(replay_of_ranks)  # of 1.5 M events 100 MB
             self._tell(self._verdict(), plain_selection(self.selection))
             self._open_answer()
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
@@ -435,16 +434,8 @@ class Dashboard(DrawnWidget):
             self.panels[self.panel]._show()  # noqa: SLF001
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         html = self._summary()
-        self._forget(host_gaps)
+        self.job.forget(host_gaps)  # of 1.5 M events 34 MB
         return {**data, "text/html": html}, metadata
-
-    def _forget(self, function: Callable[..., object]) -> None:
-        """Forget answers that what is shown was made of, and return what else was freed, in 5 ms.
-
-        Of 1.5 M events, a replay has 100 MB, and the idle time by its causes 34 MB.
-        """
-        self.job.forget(function)
-        return_freed_memory()
 
     def _summary(self) -> str:
         found = None if self._bands["error"] else self.findings

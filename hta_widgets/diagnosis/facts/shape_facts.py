@@ -8,6 +8,7 @@ job on an A100, products with a dimension of 1705 reach 28 TFLOP/s, and those of
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Final, NamedTuple
 
@@ -162,6 +163,7 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
     )
 
 
+@lru_cache(maxsize=4096)
 def _product(name: str, dims: str, types: str) -> Product | None:
     """The product that an operator computes; None where its shapes do not tell."""
     if name not in _PLACES or not dims.strip("[] \n"):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.model.notices import Notice
@@ -201,8 +202,11 @@ class Events:
 
     def named(self, rows: Int64Array, pattern: re.Pattern[str]) -> Mask:
         """Which of some rows have a name that a pattern is found in."""
-        is_one = np.array([*(bool(pattern.search(name)) for name in self.name.values), False])
-        return is_one[self.name.codes[rows]]
+        codes, names = self.name.codes[rows], self.name.values
+        is_one = np.zeros(len(names) + 1, dtype=np.bool_)  # the last is that of no name
+        used = [code for code in distinct(codes).tolist() if code >= 0]  # of calls few of all
+        is_one[[code for code in used if pattern.search(names[code])]] = True
+        return is_one[codes]
 
     def texts_at(
         self, table: str, column: str, rows: Int64Array

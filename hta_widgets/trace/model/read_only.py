@@ -17,6 +17,7 @@ LONG: Final = 100
 
 
 _PLAIN: Final = (str, int, float, Enum)
+_WITHOUT_ARRAYS: Final = frozenset({str, int, float, bool, type(None)})
 """Most of what is inside answers; asking each whether it is a table or dataclass takes longer."""
 
 
@@ -41,7 +42,8 @@ def read_only(answer: Answer) -> Answer:
             read_only(block.values)
     else:
         for each in _inside(answer):
-            read_only(each)
+            if type(each) not in _WITHOUT_ARRAYS:
+                read_only(each)
     return answer
 
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.grouping import are_among
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events
 from hta_widgets.trace.model.steps import StepMarks
@@ -213,7 +214,7 @@ def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, M
     calls, of_graphs = calls[chosen], of_graphs[chosen]
     ids = events.correlation[calls]
     work = events.rows_of(*GPU_WORK)
-    known = np.isin(ids, events.correlation[work]) | (ids <= 0)
+    known = are_among(ids, events.correlation[work]) | (ids <= 0)
     if of_graphs.any() and known[of_graphs].mean() < GIVING_WORK:
         calls, known, ids = calls[~of_graphs], known[~of_graphs], ids[~of_graphs]
     if known.all():

@@ -18,6 +18,15 @@ Float64Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 """Which rows are chosen."""
 
+_INTEGERS = (np.int8, np.int16, np.int32, np.int64)
+
+
+def narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
+    """Narrowest type that fits all of the integers."""
+    least, most = (values.min(), values.max()) if values.size else (0, 0)
+    holding = (t for t in _INTEGERS if np.iinfo(t).min <= least and most <= np.iinfo(t).max)
+    return np.dtype(next(holding))
+
 
 def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[..., Any]:
     """Have a function of numpy take positions or counts of 64 bits where an index has 32.

@@ -21,7 +21,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowest_type
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -111,7 +111,7 @@ class OwnedTime:
     ----------
     segments : IdleSegments
         In order of interval and time; each is of one step.
-    step : ndarray of int64
+    step : ndarray of int
         Number of the ProfilerStep of each segment, `NO_STEP` before the first, after the last, and
         without steps.
     cause : ndarray of int8
@@ -123,7 +123,7 @@ class OwnedTime:
     """
 
     segments: IdleSegments
-    step: Int64Array
+    step: IntArray
     cause: Int8Array
     thread: Int32Array
     drain: Int32Array
@@ -149,7 +149,7 @@ def _owned_time(rank: Rank) -> Columns:
         **segments._asdict(),
         "gap": segments.gap.astype(np.int32),
         "owner": segments.owner.astype(np.int32),
-        "step": step[order],
+        "step": step[order].astype(narrowest_type(step)),
         "cause": np.concatenate((host_cause, gpu_cause))[source[order]],
         "thread": thread[order].astype(np.int32),
         "drain": split.drain.astype(np.int32),

@@ -148,7 +148,7 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
         "device": gaps.device[owned.segments.gap],
         "cause": owned.cause,
         "part": gaps.part[owned.segments.gap],
-        "step": owned.step,
+        "step": owned.step.astype(np.int64),
         "thread": owned.thread,
     }
     if "node" in by.keys:

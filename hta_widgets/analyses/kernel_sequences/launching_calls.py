@@ -144,7 +144,8 @@ def launching_calls(job: Job, rank: int) -> LaunchingCalls:
 
 
 def _call_tree(rank: Rank) -> Columns:
-    return vars(CallTree.of(rank.trace.events, rank.parents))
+    tree = CallTree.of(rank.trace.events, rank.parents)
+    return {name: column.astype(np.int32) for name, column in vars(tree).items()}
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, narrowest_type
 from hta_widgets.diagnosis.replay.rank_part import RankPart
 
 _SPARSE: Final = 4
@@ -102,13 +102,4 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype.kind != "i" or not values.size:
-        return values
-    least, most = int(values.min()), int(values.max())
-    fits = (each for each in (np.int8, np.int16, np.int32) if _holds(each, least, most))
-    return values.astype(next(fits, values.dtype.type))
-
-
-def _holds(dtype: type[np.signedinteger[Any]], least: int, most: int) -> bool:
-    limits = np.iinfo(dtype)
-    return bool(limits.min <= least and most <= limits.max)
+    return values.astype(narrowest_type(values)) if values.dtype.kind == "i" else values

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Float64Array, Int32Array, Int64Array
+from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, narrowest_type
 
 ColumnBlock = dict[str, NDArray[Any]]
 """Columns of equal length, by name."""
@@ -18,7 +18,6 @@ Value = TypeVar("Value", bound=Hashable)
 
 ABSENT = -1
 _PIECES_PER_BLOCK = 32
-_INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 _NOT_IN_JSON = b"\0"
 _NO_STREAM = 2**32 - 1
 """How CUPTI writes "no stream": -1 as an unsigned 32-bit number."""
@@ -101,18 +100,11 @@ def _pack(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
     """
     joined = np.concatenate(pieces)
     if dtype.kind == "i":
-        dtype = _narrowest_type(joined)
+        dtype = narrowest_type(joined)
     pages = mmap(-1, max(joined.size * dtype.itemsize, 1))
     packed = np.frombuffer(pages, dtype, joined.size)
     packed[:] = joined
     return packed
-
-
-def _narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
-    """Narrowest type that fits all of the integers."""
-    least, most = (values.min(), values.max()) if values.size else (0, 0)
-    holding = (t for t in _INTEGERS if np.iinfo(t).min <= least and most <= np.iinfo(t).max)
-    return np.dtype(next(holding))
 
 
 def whole_number(value: object, limit: int = 2**63) -> int | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
 
@@ -36,17 +36,17 @@ class CallTree:
 
     Attributes
     ----------
-    rows : ndarray of int64
+    rows : ndarray of int64, or int32 where they are kept
         Row of the call at each position.
-    ends : ndarray of int64
+    ends : ndarray of int64, or int32 where they are kept
         ``rows[position:ends[position]]`` are the call at a position and all calls inside it.
-    place : ndarray of int64
+    place : ndarray of int64, or int32 where they are kept
         Position of each event of the trace, -1 for events that are not CPU calls.
     """
 
-    rows: Int64Array
-    ends: Int64Array
-    place: Int64Array
+    rows: IntArray
+    ends: IntArray
+    place: IntArray
 
     @classmethod
     def of(cls, events: Events, parents: Int32Array) -> CallTree:

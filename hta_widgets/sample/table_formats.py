@@ -111,10 +111,10 @@ def _cupti_table(events: Events, category: str, kind: Kind, origin_ns: int) -> p
         "dur": _microseconds(events.duration_ns[rows]),
         "name": events.names_at(rows),
         "cat": [category] * rows.size,
-        "correlation": events.correlation[rows],
+        "correlation": events.correlation[rows].astype(np.int64),
     }
     places = ("pid", "tid") if kind in _CALLS else ("device", "stream")
-    columns |= {place: getattr(events, place)[rows] for place in places}
+    columns |= {place: getattr(events, place)[rows].astype(np.int64) for place in places}
     if kind in (Kind.MEMCPY, Kind.MEMSET):
         columns["bytes"] = _bytes(events, rows)
     return pa.table(columns)

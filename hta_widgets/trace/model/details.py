@@ -128,8 +128,8 @@ def _allocations(events: Events, table: SideTable) -> SideTable:
     rows = table.rows[chosen]
     columns = {
         "time_ns": events.start_ns[rows],
-        "pid": events.pid[rows],
-        "tid": events.tid[rows],
+        "pid": events.pid[rows].astype(np.int64),
+        "tid": events.tid[rows].astype(np.int64),
         **{
             name: np.asarray(column)[chosen].astype(np.int64)
             for name, column in table.columns.items()

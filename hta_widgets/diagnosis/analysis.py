@@ -273,7 +273,7 @@ def diagnosis(
     """
     found = _diagnosed(job, ranks, steps, limits or Limits(), phase)
     if job.hold_at_most is not None:
-        job.forget(replay_of_ranks)  # of 1,024 ranks of 20 k events, it has 1.9 GB
+        job.forget(replay_of_ranks)  # of 1,024 ranks of 24 k events, it has 1.9 GB
     return found
 
 

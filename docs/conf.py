@@ -6,7 +6,9 @@ nowhere or a page that no list names is an error. The pages fetch nothing from e
 
 from __future__ import annotations
 
+import os
 import re
+import runpy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,6 +40,11 @@ html_additional_pages = {"index": "home.html"}
 templates_path = ["templates"]
 html_copy_source = html_show_sourcelink = False
 
+PYODIDE = os.environ.get("HTA_WIDGETS_PYODIDE")
+"""Folder that ``docs/browser/collect.py`` made; the page that needs it is left out without."""
+if PYODIDE:
+    tags.add("browser")  # type: ignore[name-defined]  # noqa: F821  # Sphinx defines it
+
 
 def write_report(app: Sphinx, error: Exception | None) -> None:
     """Write the dashboard of the sample job beside the pages, alive without a kernel."""
@@ -47,6 +54,13 @@ def write_report(app: Sphinx, error: Exception | None) -> None:
         traces = Path(folder) / "sample"
         write_sample(traces, progress=False)
         Dashboard(traces).to_html(app.outdir / "sample.html")
+
+
+def write_browser_page(app: Sphinx, error: Exception | None) -> None:
+    """Write the page that opens a trace in the browser, where there is a Pyodide to host."""
+    if PYODIDE and not error and app.builder.format == "html":
+        page = runpy.run_path(str(Path(app.confdir) / "browser" / "page.py"))
+        page["write_page"](Path(PYODIDE), app.outdir)
 
 
 def write_list(app: Sphinx, error: Exception | None) -> None:
@@ -64,6 +78,7 @@ def write_list(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Have the report and the list written once the pages are."""
+    """Have the report, the list and the browser's page written once the others are."""
     app.connect("build-finished", write_report)
     app.connect("build-finished", write_list)
+    app.connect("build-finished", write_browser_page)

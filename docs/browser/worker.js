@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hta_widgets import Dashboard, open_trace
-from hta_widgets.cli.diagnose.report import report as verdict_text
+from hta_widgets.diagnosis.report import report as verdict_text
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.sample import write_sample

@@ -18,8 +18,8 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from hta_widgets.cli.diagnose.report import report as verdict_text
 from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.report import report as verdict_text
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, kernel, write

@@ -99,6 +99,7 @@ def test_values_reach_other_cells(show: Callable[[str], Page], job4: str):
 
 
 def test_what_is_found_and_selected_reaches_other_cells(show: Callable[[str], Page], job4: str):
+    """After a click that opens a tab, which the page sets; the selection is a widget of its own."""
     wrapped = cell(DASHBOARD.format(folder=job4), gives="mo, board,")
     page = show(APP + wrapped + cell(READ_BOARD, "mo, board"))
     expect(page.get_by_text("findings, selected: {}")).to_be_visible(timeout=DRAWN_MS)

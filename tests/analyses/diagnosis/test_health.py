@@ -273,6 +273,14 @@ def contradict(folder, part):
     ].clocks_contradict
 
 
+def apart(folder, part):
+    """With one of 20 kernels as early as makes this part of 10 ms wrong if all are."""
+    early_us = part * 10_000 / 20
+    last = [call(1_900, 5, 77), kernel(1_900 - early_us, 50, correlation=77)]
+    events = [*launches(19), *last, call(9_995, 5, 999)]
+    return times_of(folder, events)[0].clocks_contradict
+
+
 def overlap(folder, part):
     """With 1,000 kernels that begin as much of their length before the one before them ends."""
     events = launches(1000, takes=100 / (1 - part))
@@ -327,6 +335,7 @@ test_thresholds = cases(
     Case("wrong_events.LEAST_NS", is_far, {990_000_000: 0, 1_010_000_000: 1}),
     Case("wrong_times.ROUNDING_NS", early, {990: 0, 1010: 1}),
     Case("wrong_times.MOST_AGAINST_ORDER", contradict, {0.0095: False, 0.0105: True}),
+    Case("wrong_times.MOST_APART", apart, {0.0095: False, 0.0105: True}),
     Case("wrong_times.MOST_OVERLAP", overlap, {0.049: False, 0.051: True}),
     Case("wrong_times.STANDSTILL", standstill, {0.199: False, 0.201: True}),
     Case("wrong_times._TIMES_AS_LONG", times_as_long, {9.9: False, 10.1: True}),

@@ -115,19 +115,30 @@ def not_fitting(found: Finding, whole: Diagnosis) -> Texts:
     most = products.iloc[0]
     multiple = 4 if most["type"] == "fp32" else 8
     assert most["uneven"] % multiple
+    return {
+        "uneven": str(most["uneven"]),
+        "multiple": str(multiple),
+        **_rates(found, most),
+        **kept_up(found),
+        **cost_of(found, whole),
+    }
+
+
+def slower_than_sisters(found: Finding, whole: Diagnosis) -> Texts:
+    most = found.evidence["products"].iloc[0]
+    assert not most["uneven"]
+    sizes = [f"{most[name]:,}" for name in ("rows", "columns", "summed")]
+    said = {"sizes": " × ".join(sizes), **_rates(found, most)}
+    return said | kept_up(found) | cost_of(found, whole)
+
+
+def _rates(found: Finding, most: pd.Series) -> Texts:
     flop = 2 * most["batch"] * most["rows"] * most["columns"] * most["summed"] * most["count"]
-    rate = flop / most["ms"] / 1e9
-    return (
-        {
-            "part": percent(found.evidence["share_percent"]),
-            "uneven": str(most["uneven"]),
-            "multiple": str(multiple),
-            "rate": number(rate),
-            "others": number(most["smaller_tflop_per_s"]),
-        }
-        | kept_up(found)
-        | cost_of(found, whole)
-    )
+    return {
+        "part": percent(found.evidence["share_percent"]),
+        "rate": number(flop / most["ms"] / 1e9),
+        "others": number(most["others_tflop_per_s"]),
+    }
 
 
 def converting_layouts(found: Finding, whole: Diagnosis) -> Texts:
@@ -320,7 +331,12 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             " not fit: with <uneven>, no multiple of <multiple>, they reach <rate> TFLOP/s, smaller"
             f" ones up to <others>{KEPT_UP}{COST}",
             not_fitting,
-        )
+        ),
+        Form(
+            "<part> of the computing time[[ on <_ranks>]] is in slow matrix products: those of "
+            f"<sizes> reach <rate> TFLOP/s, other large ones <others>{KEPT_UP}{COST}",
+            slower_than_sisters,
+        ),
     ],
     "layout_transposes": [
         Form(

@@ -1,4 +1,4 @@
-"""Products of matrices that are slow for dimensions that do not fit the tensor cores."""
+"""Products of matrices that are slow for their shapes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,46 @@ from hta_widgets.quantities import number, percent
     seen_in="compute",
     when="Matrix products on tensor cores have a dimension that is no multiple of 8 (of 4 for "
     "TF32), and take 1.5 times as long, or longer, as at the rate that the same rank reaches with "
-    "products that fit and are smaller in every dimension.",
+    "products that fit and are smaller in every dimension. Or one shape with 10 % of the computing "
+    "time or more stays below 85 % of the median rate of two or more others, all of which are "
+    "1,024 or larger in every dimension: the library has chosen a kernel that does not suit it.",
     advice=(
         Advice(
             "Pad the dimension (batch, vocabulary, width) to a multiple of 64, at least of 8.",
             "vocabulary = (vocabulary + 63) // 64 * 64",
+            needs=(Condition.UNEVEN,),
         ),
         Advice(
             "Compile the model, which pads such products where that is faster.",
             "model = torch.compile(model)",
+            needs=(Condition.UNEVEN,),
             unless=(Condition.COMPILED,),
+        ),
+        Advice(
+            "Let PyTorch time all kernels of the libraries for this shape, and take the fastest.",
+            "PYTORCH_TUNABLEOP_ENABLED=1 python script.py",
+            needs=(Condition.AMD,),
+            unless=(Condition.UNEVEN,),
+        ),
+        Advice(
+            "Let the compiler time other kernels for this shape, and take the fastest.",
+            'model = torch.compile(model, mode="max-autotune")',
+            unless=(Condition.UNEVEN,),
+        ),
+        Advice(
+            "Change the size a little, or split the product: kernels are chosen by shape.",
+            unless=(Condition.UNEVEN,),
         ),
     ),
 )
 def slow_shape(context: Context) -> Finding | None:
-    """Report products that smaller ones outrun."""
+    """Report products that others of the same rank outrun."""
     taken, saved = context.computing("shape_ns"), context.computing("shape_saved_ns")
     shorter = context.shorter_kernels("shape")
     price = context.price(saved, shorter, bound="at most")
     hidden_ns = context.behind_host_ns(shorter) if saved.any() else 0.0
     if not context.is_worth_it(slow_shape, price.ns):
-        context.note_hidden(slow_shape, "products with sizes that fit", hidden_ns, price)
+        context.note_hidden(slow_shape, "faster matrix products", hidden_ns, price)
         return None
     ranks = context.blamed(taken.mean(axis=1))
     places = [context.ranks.index(rank) for rank in ranks]
@@ -47,18 +66,30 @@ def slow_shape(context: Context) -> Finding | None:
     blamed = [context.facts[rank].compute for rank in ranks]
     rows = max(blamed, key=lambda each: int(each.shape_ns.sum())).shapes.rows
     most = rows[0]
+    product, rate, others_rate = (
+        most.product,
+        number(most.rate / TERA),
+        number(most.others_rate / TERA),
+    )
+    words = (
+        f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in matrix products "
+        f"whose dimensions do not fit: with {product.uneven}, no multiple of {product.multiple}, "
+        f"they reach {rate} TFLOP/s, smaller ones up to {others_rate}"
+    )
+    if not product.uneven:
+        sizes = " × ".join(f"{each:,}" for each in product.sizes[1:])
+        words = (
+            f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in slow matrix "
+            f"products: those of {sizes} reach {rate} TFLOP/s, other large ones {others_rate}"
+        )
     return context.finding(
         slow_shape,
-        words=(
-            f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in matrix "
-            f"products whose dimensions do not fit: with {most.product.uneven}, no multiple of "
-            f"{most.product.multiple}, they reach {number(most.rate / TERA)} TFLOP/s, smaller ones "
-            f"up to {number(most.others_rate / TERA)}"
-        ),
+        words=words,
         detail=if_host_kept_up(price, hidden_ns),
         price=price,
         ranks=ranks,
         steps=context.steps_with(taken),
+        conditions=(Condition.UNEVEN,) if product.uneven else (),
         evidence={
             "share_percent": float(share),
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
@@ -78,7 +109,7 @@ def slow_shape(context: Context) -> Finding | None:
                 ],
                 columns=[
                     *("operator", "type", "batch", "rows", "columns", "summed", "uneven", "count"),
-                    *("ms", "tflop_per_s", "smaller_tflop_per_s"),
+                    *("ms", "tflop_per_s", "others_tflop_per_s"),
                 ],
             ),
         },

@@ -204,7 +204,12 @@ FIRST = {
         ((C.ATTENTION,), "Use fused attention"),
         ((C.ATTENTION, C.REFUSED_FUSION), "Give scaled_dot_product_attention"),
     ],
-    "slow_shape": [((), "Pad the dimension"), ((C.COMPILED,), "Pad the dimension")],
+    "slow_shape": [
+        ((), "Let the compiler time other kernels"),
+        ((C.AMD,), "Let PyTorch time all kernels"),
+        ((C.UNEVEN,), "Pad the dimension"),
+        ((C.UNEVEN, C.COMPILED), "Pad the dimension"),
+    ],
     "layout_transposes": [
         ((), "Keep one layout"),
         ((C.NHWC,), "Keep images as NHWC, as the convolutions"),

@@ -1,4 +1,4 @@
-"""Products of matrices that are slow for dimensions that do not fit."""
+"""Products of matrices that are slow for their shapes."""
 
 from __future__ import annotations
 
@@ -122,9 +122,7 @@ def test_behind_a_slow_host_it_is_a_notice(tmp_path):
             one.synchronise()
     result = scripts.diagnosed(tmp_path, one, gpu=A100)
     assert scripts.found(result, "slow_shape") is None
-    assert any(
-        each.startswith("products with sizes that fit would save") for each in result.notices
-    )
+    assert any(each.startswith("faster matrix products would save") for each in result.notices)
 
 
 def aligned(folder, size):
@@ -145,6 +143,66 @@ def above_peak(folder, times):
     return scripts.found(scripts.diagnosed(folder, one, gpu=A100), "slow_shape") is not None
 
 
+SISTERS = ((4096, 4096, 4096), (8192, 4096, 4096), (4096, 4096, 8192))
+"""Rows, columns and summed size of large products that all reach 172 TFLOP/s."""
+SICK = (4096, 8192, 4096)
+
+
+def with_sisters(folder, *, factor=1.3, sick=SICK, sisters=SISTERS, share=None, **work):
+    """Large products, of which one takes a factor longer for its FLOP; of this part of the time."""
+    one = scripts.Host()
+    rate = FLOP / US
+    lengths = [2 * m * n * k / rate for m, n, k in sisters]
+    own = 2 * sick[0] * sick[1] * sick[2] / rate * factor
+    more = 0 if share is None else own / share - own - sum(lengths)
+    for number in range(3):
+        with one.step(number):
+            for (m, n, k), us in zip((*sisters, sick), (*lengths, own), strict=True):
+                one.launch(us, shapes=[[m, k], [k, n]], **{"name": TENSOR, "type_": BF16, **work})
+            if more > 0:
+                one.launch(more, name="softmax")
+            one.synchronise()
+    return scripts.diagnosed(folder, one, gpu=A100)
+
+
+def test_a_product_that_is_slower_than_its_sisters(tmp_path):
+    finding = scripts.found(with_sisters(tmp_path), "slow_shape")
+    sick_us = 2 * 4096**2 * 8192 / (FLOP / US) * 1.3
+    assert finding.recoverable_ms == pytest.approx(sick_us * (1 - 1 / 1.3) / 1000, rel=0.001)
+    assert (
+        "is in slow matrix products: those of 4,096 × 8,192 × 4,096 reach 132 TFLOP/s, other large "
+        "ones 172: up to " in finding.sentence
+    )
+    assert finding.advice[0].do.startswith("Let the compiler time other kernels")
+    assert finding.evidence["products"]["uneven"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"factor": 0.9},
+        {"sisters": SISTERS[:1]},
+        {"sisters": (SISTERS[0], SISTERS[0])},
+        {"type_": "double"},
+        {"sick": (4096, 8192, 4096), "sisters": ((512, 4096, 4096),) * 3},
+    ],
+    ids=["a fast one", "one sister", "the same shape twice", "float64", "sisters of few rows"],
+)
+def test_silent_without_slow_sisters(tmp_path, options):
+    assert scripts.found(with_sisters(tmp_path, **options), "slow_shape") is None
+
+
+def is_slow(folder, **options):
+    return scripts.found(with_sisters(folder, **options), "slow_shape") is not None
+
+
+def a_sister_of(folder, share):
+    """The third shape that is needed takes this part of the time."""
+    own_us, third_us = US * 2 * 4 * 1.3, US
+    whole_us = third_us / share
+    return is_slow(folder, sisters=(SISTERS[0], (1024, 4096, 4096)), share=own_us / whole_us)
+
+
 test_least_price = least_price("slow_shape", "least_percent", made)
 
 test_thresholds = cases(
@@ -152,6 +210,27 @@ test_thresholds = cases(
         "shape_facts.SLOWER",
         lambda folder, factor: finding_of(folder, factor=factor) is not None,
         {1.49: False, 1.51: True},
+    ),
+    Case(
+        "shape_facts.OF_SISTERS",
+        lambda folder, part: is_slow(folder, factor=1 / part, sisters=SISTERS[:2]),
+        {0.84: True, 0.86: False},
+    ),
+    Case(
+        "shape_facts.LEAST_SLOW",
+        lambda folder, share: is_slow(folder, share=share, factor=4, sisters=SISTERS),
+        {0.095: False, 0.105: True},
+    ),
+    Case("shape_facts.LEAST_OF_TIME", a_sister_of, {0.019: False, 0.021: True}),
+    Case(
+        "shape_facts.LARGE",
+        lambda folder, rows: is_slow(folder, sisters=(SISTERS[0], (int(rows), 4096, 4096))),
+        {1016: False, 1024: True},
+    ),
+    Case(
+        "shape_facts.FEWEST_LARGE",
+        lambda folder, count: is_slow(folder, sisters=SISTERS[: int(count) - 1]),
+        {2: False, 3: True},
     ),
     Case("shape_facts.ABOVE_PEAK", above_peak, {1.09: True, 1.11: False}),
     Case("shape_facts.ALIGNED_BYTES", aligned, {15: True, 16: False}, moved=32),

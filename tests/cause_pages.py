@@ -38,7 +38,7 @@ INFERENCE_JOBS = {
 }
 
 SHELL = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:python|nvidia-smi|amd-smi|ibstat|py-spy|vllm serve|hta-widgets) "
+    r"(?:[A-Z_]+=\S+ )*(?:python|unset|nvidia-smi|amd-smi|ibstat|py-spy|vllm serve|hta-widgets) "
 )
 """How code to copy begins that is not Python."""
 

@@ -43,11 +43,19 @@ FEWEST: Final = 2
             needs=(Condition.EMPTY_CACHE,),
         ),
         Advice(
+            "Let PyTorch keep freed memory for the next tensor: its caching allocator is off.",
+            "unset PYTORCH_NO_CUDA_MEMORY_CACHING",
+            needs=(Condition.UNCACHED,),
+        ),
+        Advice(
             "Let the allocator grow its segments, which then need not be freed to fit other sizes.",
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
-            unless=(Condition.AMD,),  # not supported by most releases of ROCm
+            unless=(Condition.AMD, Condition.UNCACHED),  # AMD: in few releases of ROCm
         ),
-        Advice("Use fewer distinct shapes: pad batches to a few lengths."),
+        Advice(
+            "Use fewer distinct shapes: pad batches to a few lengths.",
+            unless=(Condition.UNCACHED,),
+        ),
         Advice(
             "Lower the peak of memory: compute activations again in the backward pass.",
             "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",

@@ -219,6 +219,7 @@ FIRST = {
         ((C.EMPTY_CACHE,), "Do not call torch.cuda.empty_cache()"),
         ((), "Let the allocator grow"),
         ((C.AMD,), "Use fewer distinct shapes"),
+        ((C.UNCACHED,), "Let PyTorch keep freed memory"),
     ],
     "profiler_overhead": [
         ((C.STACKS,), "Record without stacks."),

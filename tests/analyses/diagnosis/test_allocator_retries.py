@@ -59,6 +59,20 @@ def test_one_marked_step_is_not_enough(tmp_path):
     assert found(diagnosed(tmp_path, *hosts), "allocator_retries") is None
 
 
+def freeing(folder, frees, launches):
+    """A second rank that makes so many calls that free, between so many launches."""
+    hosts = job(lambda _: RETRY)
+    for number in range(launches - 30):
+        hosts[1].launch(5)
+        if number < frees - 6:
+            hosts[1].calls("cudaFree", 300)
+    return found(diagnosed(folder, *hosts), "allocator_retries").action
+
+
+def test_without_a_caching_allocator_it_is_asked_for(tmp_path):
+    assert freeing(tmp_path, 200, 400).startswith("Let PyTorch keep freed memory")
+
+
 def test_silent_without_calls(tmp_path):
     assert not diagnosed(tmp_path, *job(lambda _: []))
 
@@ -123,6 +137,16 @@ test_thresholds = cases(
             "allocator_retries",
         ),
         {1: None, 2: 2 * (0.5 + REFILL_MS) / 5},
+    ),
+    Case(
+        "conditions.FEWEST_FREES",
+        lambda folder, count: "caching allocator" in freeing(folder, count, 300),
+        {99: False, 100: True},
+    ),
+    Case(
+        "conditions.FREES_A_LAUNCH",
+        lambda folder, part: "caching allocator" in freeing(folder, round(600 * part), 600),
+        {0.195: False, 0.205: True},
     ),
     Case("allocator_retries.LARGEST", longest, {0.49: True, 0.51: False}),
     Case("host_facts.QUARTERS", first_at, {3.9: True, 4.1: False}, moved=5),

@@ -454,9 +454,11 @@ def _replay_notices(context: Context) -> Iterator[str]:
     if replay.has_unknown_peers:
         are_there = context.job.unopened_ranks
         which, do = ("opened", "open") if are_there else ("recorded", "record")
+        share = replay.unmatched_percent
+        added = " (added over the streams)" if share > 100 else ""  # noqa: PLR2004
         yield (
-            f"{percent(replay.unmatched_percent)} of the time is communication with ranks that are "
-            f"not {which}: prices are from none of it moving to all of it; {do} all ranks"
+            f"{percent(share)} of the time is communication with ranks that are not "
+            f"{which}{added}: prices are from none of it moving to all of it; {do} all ranks"
         )
     yield from context.hidden
     yield from context.not_explained

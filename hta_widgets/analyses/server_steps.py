@@ -359,9 +359,9 @@ def _are_same(ascending: Sequence[int]) -> bool:
 
 
 def step_source(job: Job) -> str:
-    """Who marked the steps of a job: ``ProfilerStep``, ``server`` or ``none``."""
+    """What marks the steps of a job: one of `StepSource`, or ``none``."""
     found = job.reduce(_source_of, job.ranks).values()
-    return next((each for each in ("server", "ProfilerStep") if each in found), "none")
+    return next((each for each in ("server", "ProfilerStep", "request") if each in found), "none")
 
 
 def _source_of(rank: Rank) -> str:

@@ -489,7 +489,7 @@ def _lacks(
     return not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
         world_size=world_size_among(job.reduce(world_size_of, job.ranks)),
-        with_steps=together.are_recorded,
+        with_steps=together.are_recorded or job.kind == "request",  # which is not one of many
         left_out=[rank for rank in busy if rank not in together.ranks],
         not_opened=job.unopened_ranks,
         serves=step_source(job) == "server",

@@ -172,7 +172,7 @@ def _frees_at_once(events: Events) -> bool:
     frees = events.named(calls, patterns.ALLOCATING) & events.named(calls, patterns.FREEING)
     launches = events.named(calls, patterns.GIVES_WORK)
     count = np.count_nonzero(frees)
-    return count >= FEWEST_FREES and count >= FREES_A_LAUNCH * np.count_nonzero(launches)
+    return bool(count >= max(FEWEST_FREES, FREES_A_LAUNCH * np.count_nonzero(launches)))
 
 
 def conditions_of_owners(names: Iterable[str]) -> set[Condition]:

@@ -1,8 +1,9 @@
-"""Marks of steps, of a profiler or a server, and the step filter."""
+"""Marks of steps, of a profiler, a server or requests, and the step filter."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +24,10 @@ STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 """Names of the marks of steps, with their number, which fits into 64 bits."""
 
 
-StepSource = Literal["ProfilerStep", "server"]
+REQUEST_SPAN = re.compile(r"execute_diffusion_\d{1,9}_\d{1,9}x\d{1,9}|model_inference", re.ASCII)
+"""Spans of whole requests, by xDiT and by scripts that record one."""
+
+StepSource = Literal["ProfilerStep", "server", "request"]
 """Who wrote the marks of the steps."""
 
 
@@ -38,7 +42,7 @@ class StepMarks:
         Nanoseconds since the trace's origin.
     rows : ndarray of int64
         The event of each.
-    source : {"ProfilerStep", "server"}
+    source : {"ProfilerStep", "server", "request"}
     """
 
     number: Int64Array
@@ -68,16 +72,26 @@ def profiler_steps(events: Events) -> StepMarks:
         for code, name in enumerate(events.name.values)
         if (found := STEP_NAME.match(name))
     }
-    rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
-    rows = rows[np.isin(events.name.codes[rows], list(numbers))]
+    rows = _annotations(events, numbers)
     codes = events.name.codes[rows].tolist()
-    start_ns = events.start_ns[rows]
+    number = np.array([numbers[code] for code in codes], dtype=np.int64)
+    return StepMarks(number, events.start_ns[rows], events.end_ns[rows], rows)
+
+
+def request_steps(events: Events) -> StepMarks:
+    """List the requests that the CPU recorded, from 0; one inside another is part of it."""
+    names = enumerate(events.name.values)
+    rows = _annotations(events, [code for code, name in names if REQUEST_SPAN.fullmatch(name)])
+    until_ns = np.maximum.accumulate(np.append(-1, events.end_ns[rows]))[:-1]
+    rows = rows[events.start_ns[rows] >= until_ns]
     return StepMarks(
-        number=np.array([numbers[code] for code in codes], dtype=np.int64),
-        start_ns=start_ns,
-        end_ns=start_ns + events.duration_ns[rows],
-        rows=rows,
+        np.arange(rows.size), events.start_ns[rows], events.end_ns[rows], rows, "request"
     )
+
+
+def _annotations(events: Events, codes: Collection[int]) -> Int64Array:
+    rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
+    return rows[np.isin(events.name.codes[rows], [*codes])]
 
 
 def marks_of_steps(profiler: StepMarks, server: ServerSteps, *, is_training: bool) -> StepMarks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
@@ -29,7 +29,14 @@ from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.read_only import read_only
 from hta_widgets.trace.model.server_steps import ServerSteps, server_steps
-from hta_widgets.trace.model.steps import StepMarks, marks_of_steps, profiler_steps, rows_to_analyse
+from hta_widgets.trace.model.steps import (
+    StepMarks,
+    StepSource,
+    marks_of_steps,
+    profiler_steps,
+    request_steps,
+    rows_to_analyse,
+)
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, read_again
@@ -50,6 +57,11 @@ _UNSURE: Final = (
     "rank instead"
 )
 _COUNTERS: Final = "{} values of counters are in job.events only: no analysis looks at them"
+_MARKS: Final[Mapping[StepSource, str]] = {
+    "ProfilerStep": "ProfilerStep",
+    "server": "step of the server",
+    "request": "request",
+}
 _REUSED: Final = (
     "{} of {} GPU operations have the correlation id of several launches: theirs is not known"
 )
@@ -228,10 +240,12 @@ class Rank:
 
     @cached_property
     def steps(self) -> StepMarks:
-        """Marks of steps that the CPU recorded: ProfilerSteps, or the spans of a server."""
-        server = self.server_steps
-        is_training = len(server) > 0 and trains(self.trace.events)
-        return read_only(marks_of_steps(self.profiler_steps, server, is_training=is_training))
+        """Marks of steps that the CPU recorded: ProfilerSteps, spans of a server or of requests."""
+        events, server, profiler = self.trace.events, self.server_steps, self.profiler_steps
+        if len(server):
+            return read_only(marks_of_steps(profiler, server, is_training=trains(events)))
+        requests = profiler if len(profiler) else request_steps(events)
+        return read_only(requests) if len(requests) and not trains(events) else profiler
 
     @cached_property
     def analysed(self) -> Mask:
@@ -372,7 +386,7 @@ class Rank:
         kept = f"steps {number_ranges(distinct[:-1])} are"
         if len(distinct) == 2:  # noqa: PLR2004
             kept = f"step {distinct[0]} is"
-        mark = "ProfilerStep" if self.steps.source == "ProfilerStep" else "step of the server"
+        mark = _MARKS[self.steps.source]
         words = (
             f"the last {mark}, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
             "(include_last_profiler_step=True keeps all)"

@@ -19,6 +19,7 @@ from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.captures import Captures, captures_of
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.server_spans import ENGINES
+from hta_widgets.trace.model.steps import REQUEST_SPAN
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -50,7 +51,6 @@ LEAST_COMPILING: Final = 0.2
 """A recording is of compilation if this part of its time is."""
 
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
-_REQUEST: Final = re.compile(r"execute_diffusion_\d+_\d+x\d+|model_inference")
 _COMPILING: Final = re.compile(
     r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
     r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record"
@@ -178,7 +178,7 @@ def _named(events: Events) -> _Named:
     is_request, captures = False, []
     for code in distinct(codes).tolist():
         name = names[code]
-        is_request |= bool(_REQUEST.fullmatch(name))
+        is_request |= bool(REQUEST_SPAN.fullmatch(name))
         if _CAPTURE.fullmatch(name):
             captures.append(code)
     first = codes[np.isin(codes, captures)][:1].tolist()

@@ -54,6 +54,16 @@ def test_silent_on_a_little(tmp_path):
     assert found(of(tmp_path, request(500)), "preprocessing") is None
 
 
+def test_nobody_marks_steps_in_one_request(tmp_path):
+    """Not where its own span is recorded in place of a ProfilerStep."""
+    events = request(30_000)
+    events[-1]["name"] = "execute_diffusion_1_256x256"
+    made = of(tmp_path, events)
+    assert made.job.kind == "request"
+    assert not made.not_recorded
+    assert found(made, "preprocessing")
+
+
 def test_workers_of_a_loader_could_do_it_ahead(tmp_path):
     made = of(tmp_path, request(30_000, name=WORKERS))
     assert found(made, "preprocessing") is None

@@ -309,8 +309,13 @@ class RawIdle:
                 end = min(each["end"], first["start"])
                 busy += max(end - max(each["start"], reached), 0)
                 reached = max(reached, end)
-            if wait >= 1_000_000 and 100 * busy <= wait:
+            until_then = first["start"] - self._begins()
+            if wait >= 1_000_000 and 100 * busy <= wait and 2 * wait >= until_then:
                 yield first["start"]
+
+    def _begins(self) -> int:
+        works = [each["start"] for each in self.work]
+        return min([*works, *(each.start for each in [*self.calls, *self.steps])])
 
     @staticmethod
     def _computes(work: dict[str, Any]) -> bool:

@@ -151,6 +151,14 @@ def test_limits(tmp_path, waits_us, first_us, begins_us):
     assert first_edge_us(tmp_path, waits_us, first_us=first_us) == pytest.approx(begins_us)
 
 
+@pytest.mark.parametrize(("before_us", "is_told"), [(8_900, True), (9_200, False)])
+def test_a_short_wait_proves_no_long_lead_in(tmp_path, before_us, is_told):
+    """The kernel starts 9 ms after its launch, the recording begins long before."""
+    events = [host(100 - before_us, 5, "aten::empty"), *server(9_000)]
+    rank = open_job(tmp_path, [events]).rank(0)
+    assert (lead_in_end(rank, main_device(rank)) is not None) == is_told
+
+
 def test_the_owners_of_idle_time_say_that_it_is_none(tmp_path):
     made = idle_owners(open_job(tmp_path, [server(9_000)]))
     said = "for the first 9.09 ms, the GPU was busy with work launched before the recording"

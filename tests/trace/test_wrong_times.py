@@ -188,6 +188,10 @@ def test_an_operator_in_which_all_stands_still(tmp_path):
     [
         pytest.param(stands_still(name="aten::first"), id="the only one of its name"),
         pytest.param(stands_still(name="cudaFree"), id="no operator"),
+        pytest.param(
+            [*stands_still(), host(-2000, 900, "aten::add"), host(-2010, 920, "aten::to")],
+            id="the first one",
+        ),
         pytest.param(stands_still(takes=99), id="ten times as long as usual at most"),
         pytest.param(
             [*stands_still(), host(1150, 10, "other", tid=7)], id="something else goes on"

@@ -206,7 +206,11 @@ def _overlaps(events: Events, work: Int64Array, least_ns: int) -> Times:
 
 
 def _standstill_ns(events: Events) -> int:
-    """The longest time without a begin or an end in an operator that is usually short."""
+    """The longest time without a begin or an end in an operator that is usually short.
+
+    Not before anything has ended: the first operator of a recording waits for the profiler, and no
+    clock that is set there is seen by anything else.
+    """
     rows = events.rows_of(Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
     start_ns, end_ns = events.start_ns[rows], events.end_ns[rows]
     if not rows.size:
@@ -216,6 +220,8 @@ def _standstill_ns(events: Events) -> int:
     for place in np.flatnonzero(np.diff(start_ns) > least_ns).tolist():
         begin_ns, next_ns = int(start_ns[place]), int(start_ns[place + 1])
         ends = end_ns[: place + 1]
+        if ends.min() > begin_ns:
+            continue
         edges = np.sort(np.append(ends[(ends > begin_ns) & (ends < next_ns)], (begin_ns, next_ns)))
         longest = int(np.diff(edges).argmax())
         first_ns, last_ns = int(edges[longest]), int(edges[longest + 1])

@@ -10,7 +10,6 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
 from hta_widgets.diagnosis.change.significance import (
-    FEWEST_STEPS,
     Significance,
     significance_of_recordings,
 )
@@ -251,11 +250,11 @@ def _verdict(
         return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
     if not step.can_tell:
         steps = counted(min(step.counts), "step")
-        said = f"Cannot tell: {steps} on one side, {FEWEST_STEPS} tell noise from a change."
+        said = f"Cannot tell: {steps} on one side; record five or more to tell noise from a change."
         return "cannot tell", f"{said} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
-    tested = f"{_counted(one, other)}, {_chance(step.chance)}"
-    return verdict, f"{said}: {takes[:-1]} ({tested})."
+    proof = "further apart than they vary" if step.is_apart else _chance(step.chance)
+    return verdict, f"{said}: {takes[:-1]} ({_counted(one, other)}, {proof})."
 
 
 def _counted(one: Summary, other: Summary) -> str:

@@ -4,6 +4,9 @@ A change is real if the medians differ by more than the limit, the steps of one 
 those of the other more than chance would have it (Mann-Whitney, exact for few steps), and the ratio
 of medians stays on its side of 1 when steps are drawn again (bootstrap). Both tests must agree:
 each alone cries wolf, the first where steps drift a little, the second where there are few of them.
+
+Profilers are often asked for three steps, of which the last is left out. So few prove no small
+change, but a large one, where the sides lie further apart than the steps of either vary.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_STEPS: Final = 5
-"""Of each side: four against four steps cannot reach `MOST_CHANCE` (1 of 70 orders is 0.014), five
-against five can (1 of 252 is 0.004)."""
-
 MOST_CHANCE: Final = 0.01
-"""The one-sided p of Mann-Whitney from which on a change is noise."""
+"""The one-sided p of Mann-Whitney from which on a change is noise: four against four steps cannot
+reach it (1 of 70 orders is 0.014), four against five can (1 of 126 is 0.008)."""
+
+FEWEST_STEPS: Final = 2
+"""Of each side: one does not vary."""
+
+LARGE_PERCENT: Final = 10
+"""A change of the medians that few steps can prove, if the sides are apart."""
 
 CONFIDENCE: Final = 0.98
 """Of the interval of the ratio of medians, drawn `DRAWS` times from a fixed seed."""
@@ -39,11 +45,14 @@ class Significance(NamedTuple):
     ratio : float
         Median of the second ÷ median of the first; NaN without values.
     low, high : float
-        Interval of the ratio, of `CONFIDENCE`; NaN with fewer than `FEWEST_STEPS` on a side.
+        Interval of the ratio, of `CONFIDENCE`; NaN with too few values to reach `MOST_CHANCE`.
     chance : float
         One-sided p of Mann-Whitney in the direction of the change; NaN with too few.
     counts : tuple of int
         Values of each side.
+    is_apart : bool
+        Whether, of too few values for that, the sides lie further apart than each varies, and
+        their medians by more than `LARGE_PERCENT`.
     """
 
     ratio: float
@@ -51,21 +60,22 @@ class Significance(NamedTuple):
     high: float
     chance: float
     counts: tuple[int, int]
+    is_apart: bool = False
 
     @property
     def can_tell(self) -> bool:
-        """Whether both sides have enough values."""
-        return min(self.counts) >= FEWEST_STEPS
+        """Whether both sides have enough values for what they differ in."""
+        return self.is_apart or not math.isnan(self.chance)
 
     def is_longer(self, percent: float) -> bool:
         """Whether the second is longer, by more than a percentage and more than noise."""
-        beyond = self.ratio > 1 + percent / 100
-        return bool(self.can_tell and beyond and self.low > 1 and self.chance < MOST_CHANCE)
+        is_real = self.is_apart or (self.low > 1 and self.chance < MOST_CHANCE)
+        return bool(is_real and self.ratio > 1 + percent / 100)
 
     def is_shorter(self, percent: float) -> bool:
         """Whether the second is shorter: whether the first is longer than it."""
-        beyond = self.ratio > 0 and 1 / self.ratio > 1 + percent / 100
-        return bool(self.can_tell and beyond and self.high < 1 and self.chance < MOST_CHANCE)
+        is_real = self.is_apart or (self.high < 1 and self.chance < MOST_CHANCE)
+        return bool(is_real and self.ratio > 0 and 1 / self.ratio > 1 + percent / 100)
 
 
 def significance(first: Sequence[float], second: Sequence[float]) -> Significance:
@@ -112,8 +122,10 @@ def significance_of_recordings(
     if not (one.size and other.size and median > 0):
         return Significance(nothing, nothing, nothing, nothing, counts)
     ratio = float(np.median(other)) / median
-    if min(counts) < FEWEST_STEPS:
-        return Significance(ratio, nothing, nothing, nothing, counts)
+    least_chance = 1 / math.comb(sum(counts), counts[0])
+    if min(counts) < FEWEST_STEPS or least_chance >= MOST_CHANCE:
+        are_apart = min(counts) >= FEWEST_STEPS and _are_apart(one, other)
+        return Significance(ratio, nothing, nothing, nothing, counts, are_apart)
     low, high = _interval(*sides)
     return Significance(ratio, low, high, _chance(*sides, is_longer=ratio >= 1), counts)
 
@@ -133,6 +145,13 @@ def _chance(one: _Recordings, other: _Recordings, *, is_longer: bool) -> float:
         return of_runs
     is_apart = medians[0].max() < medians[1].min()
     return of_steps if is_apart else max(of_runs, of_steps)
+
+
+def _are_apart(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    shorter, longer = sorted((one, other), key=np.median)
+    distance = float(longer.min() - shorter.max())
+    change = float(np.median(longer) / np.median(shorter) - 1)
+    return distance > max(np.ptp(one), np.ptp(other)) and 100 * change > LARGE_PERCENT
 
 
 def _interval(one: _Recordings, other: _Recordings) -> tuple[float, float]:

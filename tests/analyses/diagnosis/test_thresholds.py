@@ -88,6 +88,7 @@ NO_THRESHOLDS = {
         "significance.CONFIDENCE",
         "significance.DRAWS",
         "significance.FEWEST_STEPS",
+        "significance.LARGE_PERCENT",
         "significance.MOST_CHANCE",
         "significance._MOST_EXACT",
         "significance._SEED",

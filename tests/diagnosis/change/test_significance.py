@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from hta_widgets.diagnosis.change import significance as module
 from hta_widgets.diagnosis.change.significance import (
-    FEWEST_STEPS,
     MOST_CHANCE,
     mann_whitney,
     significance,
@@ -50,14 +49,33 @@ def test_many_values_have_nearly_the_chance_of_an_exact_count(monkeypatch):
     assert mann_whitney(np.zeros(40), np.zeros(40)) == 1
 
 
-def test_five_steps_can_tell_and_four_cannot():
-    four, five = [100.0] * (FEWEST_STEPS - 1), [100.0] * FEWEST_STEPS
-    slower = [110.0] * FEWEST_STEPS
-    assert not significance(four, slower).can_tell
-    assert not significance(four, slower).is_longer(2)
-    assert significance(five, slower).is_longer(2)
-    assert significance(slower, five).is_shorter(2)
-    assert not significance(five, slower).is_shorter(0)
+@pytest.mark.parametrize(
+    ("first", "second", "can_tell"), [(4, 4, False), (4, 5, True), (3, 6, False), (3, 7, True)]
+)
+def test_few_steps_prove_no_small_change(first, second, can_tell):
+    """Four against four have 70 orders, four against five 126."""
+    shorter, longer = [100.0] * first, [109.0] * second
+    for found in (significance(shorter, longer), significance(longer, shorter)):
+        assert found.can_tell == can_tell
+    assert significance(shorter, longer).is_longer(2) == can_tell
+    assert significance(longer, shorter).is_shorter(2) == can_tell
+    assert not significance(shorter, longer).is_shorter(0)
+
+
+@pytest.mark.parametrize(
+    ("second", "is_told"),
+    [
+        ([111.5, 112.0], True),  # 10.1 % more, 10.5 apart where each varies by 1 at most
+        ([110.9, 111.0], False),  # 9.9 % more
+        ([109.0, 119.0], False),  # varies by more than they are apart
+        ([119.0], False),  # does not vary
+    ],
+)
+def test_few_steps_prove_a_large_change(second, is_told):
+    first = [100.0, 101.0, 101.0]
+    assert significance(first, second).can_tell == is_told
+    assert significance(first, second).is_longer(2) == is_told
+    assert significance(second, first).is_shorter(2) == is_told
 
 
 @pytest.mark.parametrize(("ratio", "is_longer"), [(1.0199, False), (1.0201, True)])

@@ -121,6 +121,24 @@ def test_attention(name, first, causal, products):
     assert cost(f"aten::_scaled_dot_product_{name}", dims, types, values).flop == 2 * full
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_of_libraries(causal):
+    """As recorded of FLUX.1 on an MI300X, but smaller; a window leaves an unknown part out."""
+    dims = [[2, 96, 8, 32], [2, 64, 4, 32], [2, 64, 4, 16], *[[]] * 8]
+    types = [HALF] * 3 + ["Scalar"] * 8
+    values = ["", "", "", "0.", "0.088", str(causal), "-1", "-1", "True", "False", "2"]
+    found = cost("aiter::fmha_v3_fwd", dims, types, values)
+    assert found.flop == 2 * (2 * 8) * 96 * 64 * (32 + 16)
+    read = 2 * 96 * 8 * 32 + 2 * 64 * 4 * 32 + 2 * 64 * 4 * 16
+    assert found.bytes == 2 * (read + 2 * 96 * 8 * 16)
+    dims[0][1] = 64
+    square = cost("flash_attn::_flash_attn_forward", dims, types, values).flop
+    assert square == 2 * (2 * 8) * 64 * 64 * (32 + 16) // (2 if causal else 1)
+    values[6] = "127"
+    with pytest.raises(ValueError, match="window"):
+        cost("aiter::mha_fwd", dims, types, values)
+
+
 @pytest.mark.parametrize(
     ("name", "memory", "dtype", "rates"),
     [

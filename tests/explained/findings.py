@@ -54,7 +54,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     worst = table.loc[table["idle_ms"].idxmax()]
     texts = {
         "kernels": counted(worst["kernels_per_step"], "kernel"),
-        "median": duration(worst["median_kernel_us"] * NS_PER_US),
+        "median": _of_a_kernel(worst["median_kernel_us"]),
     }
     mine = whole.steps[whole.steps["rank"] == worst["rank"]]
     assert {*mine["step"]} > {*found.steps} or mine["kernels"].mean() == worst["kernels_per_step"]
@@ -67,7 +67,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     texts["region"] = short_name(worst["region"], RULE_WIDTH)
     if worst["region_kernels_per_step"]:
         texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
-        texts["each"] = duration(worst["region_median_kernel_us"] * NS_PER_US)
+        texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
 
 
@@ -87,6 +87,10 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
     elif after:
         texts["before"] = short_name(after, 30)
     return texts | inside(found) | cost_of(found, whole)
+
+
+def _of_a_kernel(median_us: float) -> str:
+    return duration(median_us * NS_PER_US) if median_us > 0 else "less than 1 µs"
 
 
 def between_steps(found: Finding, whole: Diagnosis) -> Texts:

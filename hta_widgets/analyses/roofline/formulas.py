@@ -123,6 +123,25 @@ def _attention(first: int, causal: int, products: int) -> Formula:
     return cost
 
 
+def _flash_attention(inputs: Inputs) -> Cost:
+    """Attention as the libraries flash-attn and AITER call it: tokens before heads.
+
+    After queries, keys and values stand the dropout, the scale, whether it is causal, and how many
+    tokens to the left and right count, -1 for all. What a window leaves out is not counted here.
+    """
+    query, key, value = (inputs.tensor(place, 4) for place in range(3))
+    if any(inputs.integers(place, 1)[0] >= 0 for place in (6, 7)):
+        msg = "attention in a window"
+        raise ValueError(msg)
+    batch, queries, heads, width = query.shape
+    keys = key.shape[1]
+    flop = 2 * batch * heads * queries * keys * (width + value.shape[3])
+    if inputs.flag(5) and queries == keys:
+        flop //= 2
+    output = batch * queries * heads * value.shape[3] * query.element_bytes
+    return Cost(flop, query.bytes + key.bytes + value.bytes + output, query.dtype)
+
+
 COMPUTING: Final[Mapping[str, Formula]] = {
     "aten::mm": _product(0, 2),
     "aten::addmm": _product(1, 2),
@@ -138,6 +157,9 @@ COMPUTING: Final[Mapping[str, Formula]] = {
     "aten::_scaled_dot_product_flash_attention_backward": _attention(1, 11, 5),
     "aten::_scaled_dot_product_efficient_attention_backward": _attention(1, 11, 4),
     "aten::_scaled_dot_product_cudnn_attention_backward": _attention(1, 14, 4),
+    "flash_attn::_flash_attn_forward": _flash_attention,
+    "aiter::fmha_v3_fwd": _flash_attention,
+    "aiter::mha_fwd": _flash_attention,
 }
 """Operators whose FLOP are counted. What runs below one of them is its GPU time."""
 

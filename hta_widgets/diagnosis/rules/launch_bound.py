@@ -138,7 +138,7 @@ def launch_bound(context: Context) -> Finding | None:
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
         f"the CPU cannot keep up with {per_step(context, worst['kernels_per_step'], 'kernel')} "
-        f"(median {duration(1000 * worst['median_kernel_us'])})"
+        f"(median {_kernel_time(worst['median_kernel_us'])})"
         f"{_region(worst, busiest)}",
         detail=busiest.words if busiest else "",
         price=price,
@@ -197,7 +197,12 @@ def _region(worst: Mapping[Hashable, Any], busiest: Within | None) -> str:
     if not worst["region_kernels_per_step"]:  # it copies only
         return where
     kernels = counted(worst["region_kernels_per_step"], "kernel")
-    return f"{where} ({kernels} of {duration(1000 * worst['region_median_kernel_us'])})"
+    return f"{where} ({kernels} of {_kernel_time(worst['region_median_kernel_us'])})"
+
+
+def _kernel_time(median_us: float) -> str:
+    """In words: a recorder that counts whole µs, as in 2021, gives 0 to what takes less."""
+    return duration(1000 * median_us) if median_us else "less than 1 µs"
 
 
 def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:

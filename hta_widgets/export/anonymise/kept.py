@@ -10,8 +10,10 @@ import re
 import sys
 from typing import Final
 
+from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.analyses.time.patterns import PREPROCESSING
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
+from hta_widgets.trace.model.steps import REQUEST_SPAN
 
 
 def words(text: str) -> frozenset[str]:
@@ -192,6 +194,8 @@ READ_IN_CALLS: Final = tuple(
                 r"^capture_\d{1,18}_|^triton_|^__(?:init|call|next|iter|getitem|len|new|main)__$",
                 r"^<(?:lambda|module|genexpr|listcomp)>$|^forward$",
                 r"ProfilerStep(?:\s*#\s*\d{1,18})?|\.py\(\d{1,9}\)(?:: )?",
+                f"^(?:{'|'.join(map(re.escape, COMPUTING))})$",
+                REQUEST_SPAN.pattern,
             ),
         ),
         (re.IGNORECASE, (PREPROCESSING.pattern,)),

@@ -12,6 +12,7 @@ COSTED_BY_VALUES: Final = frozenset(
             for kind in ("flash", "efficient", "cudnn")
             for direction in ("", "_backward")
         ),
+        *("flash_attn::_flash_attn_forward", "aiter::fmha_v3_fwd", "aiter::mha_fwd"),
     }
 )
 """What they compute depends on inputs that are no Tensors, such as strides and flags: column

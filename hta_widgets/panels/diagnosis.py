@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from hta_widgets.analyses.budget.classes import COLUMN_LABELS
 from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget
@@ -31,6 +32,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
     place = 1
     title = "Diagnosis"
     any_number_of_ranks = True
+    table_labels = COLUMN_LABELS
     follows = ("steps",)
     needs = (Recorded.KERNELS,)
 

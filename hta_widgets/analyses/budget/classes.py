@@ -38,3 +38,8 @@ BUDGET: Final = (
     BudgetClass("other_idle", "other idle", ("gap_profiler_ns", "gap_depend_ns")),
 )
 """Disjoint; together they are the time of a step."""
+
+COLUMN_LABELS: Final = {
+    f"{each.name}_{unit}": each.label for each in BUDGET for unit in ("ns", "ms")
+}
+"""What people read above the column of a class in a table."""

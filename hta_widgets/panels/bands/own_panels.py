@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.budget.classes import BUDGET, COLUMN_LABELS
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis import Diagnosis, diagnosis
@@ -40,7 +40,7 @@ class _OfDiagnosis(Panel[Diagnosis]):
 
     any_number_of_ranks = True
     follows: ClassVar[tuple[str, ...]] = TIME_FIELDS
-    table_labels: ClassVar = {f"{each.name}_ms": each.label for each in BUDGET}
+    table_labels: ClassVar = COLUMN_LABELS
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
 

@@ -49,7 +49,7 @@ def dashboard_summary(
     limit : int
         Maximum number of bytes.
     """
-    said = " · ".join([header["finding"], *bands["facts"]])
+    said = " · ".join([header["finding"].removesuffix("."), *bands["facts"]])
     parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, limit)]
     parts += [_paragraph(bands["error"] or ""), _paragraph(bands["said"])]
     parts.append(findings_table(bands["findings"]))

@@ -111,7 +111,7 @@ def image(picture: str, name: str) -> str:
     """
     short = _TAG.sub(lambda tag: tag[0].replace('"', "'"), picture)  # one byte each, not three
     address = quote(short, safe=_UNQUOTED, errors="replace")
-    return f'<img alt="Chart: {escape(name)}" src="data:image/svg+xml,{address}">'
+    return f'<p><img alt="Chart: {escape(name)}" src="data:image/svg+xml,{address}"></p>'
 
 
 def _size(text: str) -> int:

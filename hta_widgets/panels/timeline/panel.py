@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import pandas as pd
 from traitlets import Bunch, Bytes, List, TraitError, validate
 
+from hta_widgets.analyses.budget.classes import COLUMN_LABELS
 from hta_widgets.analyses.timeline import Timeline, timeline
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
@@ -117,6 +118,7 @@ class TimelinePanel(Panel[Timeline]):
     place = 2
     title = "Timeline"
     any_number_of_ranks = True
+    table_labels = COLUMN_LABELS
     needs = (Recorded.KERNELS,)
 
     lanes: tuple[str, ...] = parameter(Texts())

@@ -151,7 +151,7 @@ def _are_apart(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     shorter, longer = sorted((one, other), key=np.median)
     distance = float(longer.min() - shorter.max())
     change = float(np.median(longer) / np.median(shorter) - 1)
-    return distance > max(np.ptp(one), np.ptp(other)) and 100 * change > LARGE_PERCENT
+    return bool(distance > max(np.ptp(one), np.ptp(other)) and 100 * change > LARGE_PERCENT)
 
 
 def _interval(one: _Recordings, other: _Recordings) -> tuple[float, float]:

@@ -51,7 +51,6 @@ def test_copies():
     ]
     assert copies_of_stages([Pipeline((0, 4)), Pipeline((1, 5, 6))]) == []
     assert copies_of_stages([]) == []
-    assert Pipeline((4, 2)).stage_of(2) == 1
 
 
 def test_pipeline_of_a_trace(tmp_path):

@@ -38,10 +38,6 @@ class Pipeline(NamedTuple):
 
     ranks: tuple[int, ...]
 
-    def stage_of(self, rank: int) -> int:
-        """Stage of a rank."""
-        return self.ranks.index(rank)
-
 
 def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
     """Pipelines of a job, ascending by their first rank.

@@ -39,10 +39,6 @@ KindName = Literal[
 
 KIND_NAMES: Final[tuple[KindName, ...]] = get_args(KindName)
 
-SERVES: Final[frozenset[str]] = frozenset({"server", "rollout + training"})
-NOT_PRICED: Final[frozenset[str]] = frozenset({"graph capture", "compilation"})
-"""Kinds in which no time is lost that comes again."""
-
 LEAST_CAPTURED: Final = 0.2
 """A recording is of captures if this part of its launches is inside: real ones have 0.39 to 1.00,
 those that merely replay have 0, and a long one that happens to capture a graph stays below."""

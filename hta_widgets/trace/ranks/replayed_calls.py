@@ -32,7 +32,7 @@ from hta_widgets.trace.model.cut_forest import cut_forest
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn
 from hta_widgets.trace.model.graph_identity import Identity, Node, NodeType, identity_of
-from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.nesting import NO_PARENT, ancestors
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, load_rank
 from hta_widgets.trace.ranks.rank import Rank
@@ -327,11 +327,8 @@ def _add_graph_calls(
 
 
 def _is_in_operator(rank: Rank, row: int) -> bool:
-    kind, parents = rank.trace.events.kind, rank.parents
-    while (row := int(parents[row])) != NO_PARENT:
-        if kind[row] == Kind.CPU_OP:
-            return True
-    return False
+    kind = rank.trace.events.kind
+    return any(kind[around] == Kind.CPU_OP for around in ancestors(rank.parents, row))
 
 
 class _Grafts:

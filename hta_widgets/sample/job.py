@@ -112,7 +112,8 @@ def simulate(
     all_reduces = job.steps * job.layers
     with counted_bar("sample job", all_reduces, show=progress) as advance:
         programs = [Training(job, process).run() for process in processes]
-        run_programs(programs, lambda: advance(1))
+        turns = iter([1] * all_reduces)  # the last ones end programs
+        run_programs(programs, lambda: advance(next(turns, 0)))
     return processes
 
 

@@ -21,6 +21,8 @@ PYODIDE = os.environ.get("HTA_WIDGETS_PYODIDE")
 pytestmark = pytest.mark.skipif(not PYODIDE, reason="HTA_WIDGETS_PYODIDE names no Pyodide")
 ROUNDING = 1e-9
 """Relative: sums of floats are rounded in another order there."""
+PARTS = 4
+"""No test may take 300 s, and each of these starts Python anew."""
 
 
 def jobs():
@@ -48,10 +50,11 @@ def differences(first, second, where=""):
         yield where, first, second
 
 
-def test_all_numbers_of_all_jobs(tmp_path):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_numbers_of_all_jobs(tmp_path, part):
     write_sample(tmp_path / "sample", ranks=2, steps=3, events=3000)
     (tmp_path / "out").mkdir()
-    every = [tmp_path / "sample", *jobs()]
+    every = [tmp_path / "sample", *jobs()][part::PARTS]
     here = Path(__file__).parent
     script = [here / "pyodide.mjs", PYODIDE, here.parents[1], tmp_path / "out", *every]
     run = subprocess.run(["node", *map(str, script)], capture_output=True, text=True, check=False)

@@ -84,7 +84,7 @@ def expert_imbalance(context: Context) -> Finding | None:
                 {"rank": context.ranks, "elements": found.elements, "times_the_mean": share}
             ),
         },
-        links=(Link(panel="rank_overlap", ranks=ranks),),
+        links=(Link(panel="ranks", ranks=ranks), Link(panel="rank_overlap", ranks=ranks)),
         seen_in=ComputingKernels(),
     )
 

@@ -70,6 +70,6 @@ def slow_gpu(context: Context) -> Finding | None:
             "largest_kernels": found.like.largest(places[0]),
             "factor_by_rank_and_step": context.by_rank_and_step("factor", found.ratio),
         },
-        links=(Link(panel="rank_overlap", ranks=ranks),),
+        links=(Link(panel="ranks", ranks=ranks), Link(panel="rank_overlap", ranks=ranks)),
         seen_in=ComputingKernels(),
     )

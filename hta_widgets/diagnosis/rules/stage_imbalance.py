@@ -64,7 +64,7 @@ def stage_imbalance(context: Context) -> Finding | None:
                 }
             )
         },
-        links=(Link(panel="rank_overlap", ranks=ranks),),
+        links=(Link(panel="ranks", ranks=ranks), Link(panel="rank_overlap", ranks=ranks)),
         seen_in=ComputingKernels(),
     )
 

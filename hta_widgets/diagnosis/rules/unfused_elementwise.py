@@ -92,7 +92,10 @@ def unfused_elementwise(context: Context) -> Finding | None:
             **numbers,
             **_tables(blamed),
         },
-        links=(Link(panel="fusable_kernels", ranks=ranks),),
+        links=(
+            Link(panel="fusable_kernels", ranks=ranks),
+            Link(panel="kernel_sequences", ranks=ranks),
+        ),
         seen_in=Saving(columns),
     )
 

@@ -109,7 +109,7 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
 
 
 @cause(
-    seen_in="compute",
+    seen_in="late_launching",
     when="The first step is longer than the median of the others by more than 30 %, and half of it"
     " is idle time that no later step has, or the same kernels with the same work that take "
     "longer, or kernels that never come again beside those of a later step. More work (a "

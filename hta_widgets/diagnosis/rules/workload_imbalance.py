@@ -112,7 +112,10 @@ def workload_imbalance(context: Context) -> Finding | None:
             "work": context.by_rank_and_step("work_ms", context.work / 1e6),
             "factor": context.by_rank_and_step("factor", found.factor),
         },
-        links=(Link(panel="rank_overlap", ranks=ranks, steps=_numbers(context, found)),),
+        links=tuple(
+            Link(panel=name, ranks=ranks, steps=_numbers(context, found))
+            for name in ("ranks", "rank_overlap")
+        ),
         seen_in=ComputingKernels(),
         seen_steps=_numbers(context, found),
         confidence="measured" if reason is _Reason.MORE_WORK else "inconclusive",

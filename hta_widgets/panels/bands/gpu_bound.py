@@ -55,7 +55,7 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``kernel``, ``calls``, ``mean_ns``, ``total_ns``, ``share_percent`` (of all kernels),
+        ``kernel``, ``share_percent`` (of all kernels), ``total_ns``, ``calls``, ``mean_ns``,
         ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
         ``tensor_cores``; columns of which nothing is known are left out.
     """
@@ -71,10 +71,10 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
     shown = pd.DataFrame(
         {
             "kernel": table["name"],
+            "share_percent": 100 * table["gpu_ns"] / max(whole_ns, 1),
+            "total_ns": table["gpu_ns"],
             "calls": table["count"],
             "mean_ns": table["gpu_ns"] / table["count"],
-            "total_ns": table["gpu_ns"],
-            "share_percent": 100 * table["gpu_ns"] / max(whole_ns, 1),
             "peak_percent": [_of_peak(products, name) for name in table["name"]],
             "occupancy_percent": table["occupancy_percent"].where(table["occupancy_percent"] >= 0),
             "tensor_cores": table["tensor_core"].where(table["tensor_core"] != ""),
@@ -101,7 +101,7 @@ def far_from_peak(job: Job, ranks: Sequence[int]) -> str:
         at_roof_ns = (known["gpu_ns"] * known["percent_of_peak"].clip(upper=100)).sum() / 100
         said.append(
             f"Of {duration(gpu_ns)} of kernels whose roof is known, "
-            f"{duration(gpu_ns - float(at_roof_ns))} are beyond it."
+            f"{duration(gpu_ns - float(at_roof_ns))} are in excess of it."
         )
     said.append(slow_shape(known, float(operators["gpu_ns"].sum())))
     return " ".join(each for each in said if each)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from typing import Final
 
 import pandas as pd
 
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.figures.diagnosis import budget_title, step_budget
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import Bands
 from hta_widgets.panels.base.protocol import View
@@ -22,6 +24,11 @@ from hta_widgets.panels.base.summary import (
     table_of_texts,
 )
 from hta_widgets.quantities import duration
+
+_COLUMNS: Final = ("name", "count", "total_ns")
+
+_WIDTH: Final = 80
+"""Characters of the name of a kernel."""
 
 
 def dashboard_summary(
@@ -75,11 +82,15 @@ def _paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>" if text else ""
 
 
+def _unbroken(ns: float) -> str:
+    return duration(ns).replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def _kernels(table: pd.DataFrame) -> str:
-    columns = (table.head(ROWS)[name].tolist() for name in ("name", "count", "total_ns"))
+    names, counts, times = (table.head(ROWS)[name].tolist() for name in _COLUMNS)
     rows = [
-        (name, f"{count:,}", duration(total_ns), duration(total_ns / count))
-        for name, count, total_ns in zip(*columns, strict=True)
+        (name, f"{count:,}", _unbroken(total_ns), _unbroken(total_ns / count))
+        for name, count, total_ns in zip(distinct_labels(names, _WIDTH), counts, times, strict=True)
     ]
     if not rows:
         return ""

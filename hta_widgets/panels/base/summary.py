@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.svg.picture import svg
-from hta_widgets.panels.base.protocol import FindingRow, Table, View
+from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Table, View
 from hta_widgets.panels.base.table import heading_text, shown_cells
 
 SUMMARY_BYTES: Final = 60_000
@@ -126,8 +126,9 @@ def findings_table(rows: Iterable[FindingRow]) -> str:
 
 
 def _words_of(row: FindingRow) -> tuple[str, ...]:
-    first = row["advice"][0]["do"] if row["advice"] else ""
-    return row["price"], f"{row['sentence']} {row['doubt']}", first
+    first = row["advice"][0] if row["advice"] else AdviceRow(do="", code="")
+    price = f"{row['bound']} {row['price']}".strip().replace(" ", "\N{NO-BREAK SPACE}")
+    return price, f"{row['sentence']} {row['doubt']}", f"{first['do']} {first['code']}".strip()
 
 
 def _table(table: Table | None, rows: int) -> str:

@@ -70,7 +70,7 @@ export function bar(
   const search = keepKeys(make("input", { type: "search", placeholder: "highlight names …" }));
   search.setAttribute("aria-label", "Highlight events whose name contains");
   search.addEventListener("input", () => stage.search(search.value.trim()), { signal });
-  const keys = make("span", { className: "hta-keys" }, "drag = window · F = to it · W/S = zoom · A/D = pan");
+  const keys = make("span", { className: "hta-keys" }, "drag = window · W/S = zoom · A/D = pan");
   return make(
     "div",
     { className: "hta-timeline-bar" },

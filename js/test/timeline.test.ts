@@ -897,9 +897,13 @@ test("allocated and reserved memory share a lane, each with its word", async () 
   );
 });
 
-test("a window that is a line, or out of view, is gone to", () => {
+test("a window that is a line, or out of view, is gone to, inside of the recording", () => {
   const view = { start: 0, end: 1000 };
-  expect(revealed(view, { start: 100, end: 140 })).toBeNull();
-  expect(revealed(view, { start: 100, end: 139 })).toEqual({ start: 119.5 - 78, end: 119.5 + 78 });
-  expect(revealed(view, { start: 900, end: 1100 })).toEqual({ start: 600, end: 1400 });
+  const whole = { start: 0, end: 5000 };
+  expect(revealed(view, { start: 100, end: 140 }, whole)).toBeNull();
+  expect(revealed(view, { start: 100, end: 139 }, whole)).toEqual({ start: 41.5, end: 197.5 });
+  expect(revealed(view, { start: 900, end: 1025 }, whole)).toBeNull();
+  expect(revealed(view, { start: 900, end: 1026 }, whole)).toEqual({ start: 711, end: 1215 });
+  expect(revealed(view, { start: 0, end: 30 }, whole)).toEqual({ start: 0, end: 120 });
+  expect(revealed(view, { start: 0, end: 2000 }, whole)).toEqual(whole);
 });

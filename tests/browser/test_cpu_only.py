@@ -35,6 +35,8 @@ def test_it_says_what_the_cpu_did(lab: Lab, laptop: str, width: int) -> None:
     expect(verdict.locator(".hta-findings li").first).to_contain_text("of CPU time in operators")
     expect(shown.locator(".hta-tab-page .main-svg").first).to_be_visible()
     assert page.python("dash.tab") == "operators"
+    labels = shown.get_by_role("tab").all_inner_texts()
+    assert not {*labels} & {"Kernels", "Steps", "Idle & launch", "Critical path"}
     page.screenshot(f"cpu only {width}")
     verdict.locator(".hta-findings summary").first.click()
     expect(verdict.locator(".hta-findings table").first).to_contain_text("aten::")

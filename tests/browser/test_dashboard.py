@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -69,6 +71,37 @@ def test_the_tabs_need_no_scrolling_and_few_tab_stops(lab: Lab, job4: str):
     page = board(lab, job4)
     assert dashboard(page).evaluate(TABS_END) <= 900
     assert dashboard(page).evaluate(TAB_STOPS) <= 46
+
+
+def test_a_part_of_the_budget_opens_its_tab_in_sight(lab: Lab, job4: str):
+    page = board(lab, job4, height=700)
+    tabs = dashboard(page).get_by_role("tablist")
+    assert tabs.bounding_box()["y"] > 700
+    part = dashboard(page).locator(".hta-budget button[data-label='compute']")
+    part.click()
+    page.wait_for("dash.tab", "kernels")
+    page.wait_until(lambda: 0 < tabs.bounding_box()["y"] < 500)
+    expect(tabs.get_by_role("tab", name="Kernels")).to_have_attribute("aria-selected", "true")
+
+
+def test_what_has_no_room_in_the_budget_is_listed_with_its_time(lab: Lab, job4: str):
+    page = board(lab, job4)
+    listed = dashboard(page).locator(".hta-legend-line").inner_text()
+    for part in page.python("dash._bands['budget']['parts']"):
+        whole = f"{part['label']} {part['text']}"
+        inside = dashboard(page).locator(f".hta-budget button[data-label='{part['label']}']")
+        if part["text"] and part["share"]:
+            assert whole in listed or inside.inner_text() == whole
+
+
+def test_the_length_of_a_step_is_in_sight_however_much_is_said(lab: Lab, real_traces: Path):
+    page = board(lab, str(real_traces / "kineto" / "sglang_decode_graph"), width=800)
+    facts = dashboard(page).locator(".hta-facts")
+    said = page.python("dash._bands['facts']")
+    expect(facts).to_have_text(" · ".join(said))
+    length = facts.locator("b").bounding_box()
+    around = facts.bounding_box()
+    assert length["x"] + length["width"] <= around["x"] + around["width"] + 1
 
 
 def test_tabs_are_opened_and_only_then_computed(lab: Lab, job4: str):

@@ -178,7 +178,9 @@ export class Stage {
     const shown = finding === null || !window_ns ? "" : `${finding} ${window_ns}`;
     if (shown === this.#revealed) return;
     this.#revealed = shown;
-    const seen = window_ns && shown && !aligned ? revealed(view, { start: window_ns[0], end: window_ns[1] }) : null;
+    if (!window_ns || !shown || aligned) return;
+    const [start, end] = window_ns;
+    const seen = revealed(view, { start, end }, wholeOf(this.scene));
     if (seen) this.show(seen);
   }
 

@@ -8,6 +8,7 @@ export interface Span {
 const LEAST_NS = 50;
 const ROOM = 0.5; // of the recording on both sides
 const SEEN = 0.04; // of the view: what is shorter is a line
+const MOST = 0.8; // of a stretch that is in view
 const AROUND = 4; // as long as what is shown
 
 export function clamped({ start, end }: Span, whole: Span): Span {
@@ -29,9 +30,11 @@ export function panned({ start, end }: Span, share: number): Span {
   return { start: start + by, end: end + by };
 }
 
-/** The view that shows a stretch with what is around it; null if it is seen in this one. */
-export function revealed(view: Span, { start, end }: Span): Span | null {
-  const isInside = start >= view.start && end <= view.end;
-  if (isInside && end - start >= SEEN * (view.end - view.start)) return null;
-  return zoomed({ start, end }, AROUND, (start + end) / 2);
+/** The view that shows a stretch with what is around it; null if most of it is seen in this one. */
+export function revealed(view: Span, { start, end }: Span, whole: Span): Span | null {
+  const inView = Math.min(end, view.end) - Math.max(start, view.start);
+  if (inView >= MOST * (end - start) && inView >= SEEN * (view.end - view.start)) return null;
+  const length = Math.min(AROUND * (end - start), whole.end - whole.start);
+  const first = Math.max(whole.start, Math.min((start + end - length) / 2, whole.end - length));
+  return { start: first, end: first + length };
 }

@@ -16,10 +16,8 @@ from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.diagnosis.report import report
 from hta_widgets.panels.bands.bands import verdict
-from hta_widgets.panels.bands.own_panels import RanksPanel
-from hta_widgets.panels.collectives import CollectivesPanel
-from hta_widgets.panels.overlap import OverlapPanel
-from hta_widgets.panels.temporal_breakdown import TemporalBreakdownPanel
+from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS as OF_DIAGNOSIS_ALONE
+from hta_widgets.panels.every import PANELS
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.analyses.diagnosis.scripts import Host
@@ -37,6 +35,13 @@ SLOW_START = "slow first step"
 REAL = {
     path.name: path for each in KINETO_FOLDERS for path in sorted(REAL_TRACES.glob(f"{each}/*"))
 }
+
+LEFT_OUT = {
+    name: panel
+    for name, panel in {**PANELS, **OF_DIAGNOSIS_ALONE}.items()
+    if panel.needs_gpu_work or name in ("temporal_breakdown", "collectives", "overlap")
+}
+"""Panels that a dashboard has where there is something to compare, or GPU work."""
 
 BOUNDS = {"measured": "", "at most": "≤", "at least": "≥"}
 PRICE = re.compile(
@@ -70,9 +75,9 @@ def board(request, tmp_path_factory, planted) -> Iterator[Dashboard]:
     elif name == SLOW_START:
         write_slow_start(folder)
     with closing(Dashboard(open_trace(folder, progress=False))) as board, ExitStack() as left_out:
-        for panel in (RanksPanel, TemporalBreakdownPanel, CollectivesPanel, OverlapPanel):
-            if panel.name not in board.panels:  # of one rank, or that does not communicate
-                board.panels[panel.name] = left_out.enter_context(closing(panel(board.job)))
+        for name, panel in LEFT_OUT.items():  # of one rank or step, or that does not communicate
+            if name not in board.panels and board.job.holds(*panel.needs):
+                board.panels[name] = left_out.enter_context(closing(panel(board.job)))
         board.compute_all()
         for panel in board.panels.values():
             panel.compute_all()
@@ -218,7 +223,8 @@ def test_a_finding_has_one_price(board):
         cost = duration(each.recoverable_ms * NS_PER_MS) if each.recoverable_ms > 0 else ""
         assert row["price"] == in_panel["price"] == cost
         assert row["percent"] == (percent(each.percent) if cost else "")
-        assert row["bound"] == (BOUNDS[each.bound] if cost else "")
+        is_range = " to " in row["doubt"]
+        assert row["bound"] == (BOUNDS["at most" if is_range else each.bound] if cost else "")
         assert row["cause"].startswith(each.words.cause)
         assert not PRICE.search(row["cause"])
         assert (price["price"] if price else "") == cost

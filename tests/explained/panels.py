@@ -370,6 +370,13 @@ FORMS: Final[dict[str, list[Form]]] = {
     ],
     "ranks": [("", plain(lambda *_: True))],
     "steps": [("", plain(lambda *_: True))],
+    "fusable_kernels": [("", plain(lambda *_: True))],
+    "second_job": [
+        Form(
+            "Pick what this job is compared with: dash.compare = path does the same.",
+            plain(lambda *_: True),
+        ),
+    ],
 }
 """The forms of the sentence of each panel of a dashboard."""
 

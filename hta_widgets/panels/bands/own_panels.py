@@ -13,6 +13,7 @@ from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of
 from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.facts.compute_facts import MOST_CHAINS
 from hta_widgets.diagnosis.fusable import fusable_kernels
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.figures.base.drawing import Drawing
@@ -182,7 +183,8 @@ class FusableKernelsPanel(_OfDiagnosis):
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw their time, and what fusing them would save."""
-        return {"Time of kernels in a row": fusable_bars(self._found(result), unit=_unit(result))}
+        most = self._found(result).head(MOST_CHAINS)
+        return {"Time of kernels in a row": fusable_bars(most, unit=_unit(result))}
 
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
         """List them, those with most to save first."""

@@ -23,7 +23,7 @@ def open_panel(lab: Lab, traces: Path, job: str, panel: str) -> LabPage:
         ("TemporalBreakdownPanel", "dlrm_2rank", "Time", "as_percent", False),
         ("OverlapPanel", "dlrm_2rank", "Time", "as_percent", False),
         ("KernelBreakdownPanel", "compare_control", "Pies", "view", "pies"),
-        ("IdleTimePanel", "compare_control", "Share", "visualize_pctg", True),
+        ("IdleTimePanel", "dlrm_2rank", "Share", "visualize_pctg", True),
         ("LaunchStatsPanel", "h100_qwen", "Call duration", "worst_by", "cpu_duration"),
         ("KernelSequencesPanel", "compare_control", "GPU time", "as_time", True),
         ("CuptiCountersPanel", "cupti_counters", "Mean", "statistic", "mean"),

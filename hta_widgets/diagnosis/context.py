@@ -42,6 +42,9 @@ NS_PER_MS: Final = 1e6
 HALF_OF_LARGEST: Final = 0.5
 """A rank is to blame if its share of the cause is at least this part of the largest share."""
 
+HALF_OF_MEAN: Final = 0.5
+"""The same of a step, by the mean of all."""
+
 NEARLY: Final = 0.95
 """Two ends of a price that are less apart are one."""
 
@@ -279,11 +282,15 @@ class Context:
         )
 
     def steps_with(self, removed: Matrix) -> tuple[int, ...]:
-        """Numbers of the steps that a cause takes a considerable part of; none if not recorded."""
+        """Numbers of the steps that a cause takes a considerable part of; none if not recorded.
+
+        They are measured by the mean, which is what its price is: of four steps of a ResNet-50 that
+        lose 20, 21, 20 and 50 ms, all do.
+        """
         if not self.steps.are_recorded:
             return ()
         taken = removed.max(axis=0)
-        chosen = taken >= HALF_OF_LARGEST * taken.max(initial=0.0)
+        chosen = taken >= HALF_OF_MEAN * (taken.mean() if taken.size else 0)
         return tuple(np.array(self.steps.numbers)[chosen].tolist())
 
     def finding(

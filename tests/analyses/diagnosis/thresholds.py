@@ -80,7 +80,10 @@ def check(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = values[-1]
     moved = last + (apart or last / 2) if case.moved is None else case.moved
     move(monkeypatch, case.threshold, moved)
-    found = case.asks(_new(folder / "moved"), last)
+    try:
+        found = case.asks(_new(folder / "moved"), last)
+    finally:
+        forget()
     assert found != _nearly(case.said[last]), f"{found} with a threshold of {moved}"
 
 
@@ -148,6 +151,15 @@ def move(monkeypatch: pytest.MonkeyPatch, threshold: str, value: float) -> None:
         is_number = type(vars(module).get(name)) in {int, float}
         if is_number and (key == holder or name not in _numbers(module)):
             monkeypatch.setattr(module, name, value)
+    forget()
+
+
+def forget() -> None:
+    """Forget what functions keep, which they found with another value of a threshold."""
+    for module in _modules().values():
+        for each in vars(module).values():
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
 
 
 def _modules() -> dict[str, ModuleType]:

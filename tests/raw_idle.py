@@ -183,13 +183,17 @@ class RawIdle:
         ends = [each.end for each in calls] + [each["end"] for each in self.work]
         return min(starts, default=0), max(ends, default=0)
 
+    def begin_on(self, device: int) -> int:
+        """First ns of a device: none of what was launched before the recording."""
+        return max([self.window[0], *self.unseen_until(device)])
+
     def devices(self) -> list[int]:
         """Devices on which work is analysed."""
         return sorted({each["device"] for each in self.analysed})
 
     def gaps(self, device: int) -> list[tuple[int, int]]:
         """Idle intervals."""
-        at, last = self.window
+        at, last = self.begin_on(device), self.window[1]
         found = []
         work = [each for each in self.work if each["device"] == device]
         for start, end in sorted((each["start"], each["end"]) for each in work):
@@ -213,7 +217,7 @@ class RawIdle:
 
     def rows(self, device: int) -> list[dict[str, Any]]:
         """Stretches of idle time with the call that owns each, and its path of names."""
-        first = self.window[0]
+        first = self.begin_on(device)
         by_start, by_end = defaultdict(list), defaultdict(list)
         for each in self.work:
             if each["device"] == device:

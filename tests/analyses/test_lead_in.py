@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.classes import CLASSES
@@ -166,6 +167,19 @@ def test_the_owners_of_idle_time_say_that_it_is_none(tmp_path):
     (tmp_path / "free").mkdir()
     made = idle_owners(open_job(tmp_path / "free", [server(20)]))
     assert not any("launched before" in each for each in made.notices)
+
+
+def test_no_analysis_counts_it_as_analysed_time(tmp_path):
+    ends_us = 100 + 9_000 + 100 * (2 + KERNELS) + 90
+    marks = [step(1, 0, ends_us)]
+    job = open_job(tmp_path, [server(9_000, marks=marks)])
+    devices = idle_owners(job).devices
+    assert devices["window_ns"].tolist() == [(ends_us - 9_100) * 1000]
+    of_rank = temporal_breakdown(job).ranks.iloc[0]
+    assert of_rank["steps_ns"] == devices["window_ns"].sum()
+    assert of_rank["steps_idle_ns"] == devices["idle_ns"].sum()
+    first_us = idle_owners(job, window_ns=(0, 9_100_000)).devices
+    assert first_us["window_ns"].tolist() == [0]
 
 
 def test_the_timeline_hatches_it(tmp_path):

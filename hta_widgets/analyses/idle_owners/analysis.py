@@ -125,7 +125,7 @@ def idle_owners(
 
 
 def _lead_in(rank: Rank) -> tuple[Notice, ...]:
-    """Idle time that is none: no work is recorded, and the device does what came before."""
+    """Time that is none of it: no work is recorded, and the device does what came before."""
     begin_ns = window_of(rank).start_ns
     ends_ns = [rank.remember(lead_in_end, device) for device in rank.gpu_work.devices]
     longest_ns = max((end_ns - begin_ns for end_ns in ends_ns if end_ns is not None), default=0)
@@ -133,7 +133,7 @@ def _lead_in(rank: Rank) -> tuple[Notice, ...]:
         return ()
     said = (
         f"for the first {duration(longest_ns)}, the GPU was busy with work launched before the "
-        "recording: that counts as idle time here, as launched and blocked"
+        "recording: that time is left out"
     )
     return (Notice(said),)
 

@@ -16,7 +16,7 @@ from hta_widgets.analyses.time.causes import (
     split_by_launch,
 )
 from hta_widgets.analyses.time.patterns import BLOCKING, DEVICE_TO_HOST, HOST_TO_DEVICE
-from hta_widgets.analyses.time.window import Window, window_of
+from hta_widgets.analyses.time.window import Window, begin_on, window_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
@@ -182,12 +182,12 @@ def _busy_time(rank: Rank, device: int) -> Intervals:
     events, rows = rank.trace.events, recorded_work(rank, device)
     start_ns = events.start_ns[rows]
     busy = Intervals.union(start_ns, start_ns + events.duration_ns[rows])
-    return busy.clip(window.start_ns, window.end_ns)
+    return busy.clip(begin_on(rank, device), window.end_ns)
 
 
 def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.generic]]:
-    busy = busy_time(rank, device)
-    start = np.concatenate(([window.start_ns], busy.ends))
+    busy, begin_ns = busy_time(rank, device), begin_on(rank, device)
+    start = np.concatenate(([begin_ns], busy.ends))
     end = np.concatenate((busy.starts, [window.end_ns]))
     start, end = start[end > start], end[end > start]
     rows = recorded_work(rank, device)
@@ -198,7 +198,7 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
     launch_before = np.where(before >= 0, rank.launches[before], NO_CALL).astype(np.int64)
     inside_graph = are_of_one_graph(launch_before, launch, rank.trace.events)
     part = np.where(after < 0, TAIL, BETWEEN)
-    part[(start == window.start_ns) & (before < 0) & (after >= 0)] = HEAD
+    part[(start == begin_ns) & (before < 0) & (after >= 0)] = HEAD
     return {
         "device": np.full(start.size, device),
         "start_ns": start,

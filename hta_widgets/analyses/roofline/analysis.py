@@ -29,7 +29,7 @@ from hta_widgets.analyses.roofline.peaks import (
     peak_of,
 )
 from hta_widgets.analyses.time.rows import Row, stacked, table_of
-from hta_widgets.analyses.time.window import window_of
+from hta_widgets.analyses.time.window import begin_on, window_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import number, percent
@@ -203,9 +203,9 @@ def _uncounted(rank: Rank, kernels: CountedKernels) -> pd.DataFrame:
 def _devices(
     rank: Rank, kernels: CountedKernels, devices: Devices, operators: pd.DataFrame
 ) -> pd.DataFrame:
-    window_ns = window_of(rank).end_ns - window_of(rank).start_ns
     rows = []
     for gpu in np.unique(kernels.device).tolist():
+        window_ns = window_of(rank).end_ns - begin_on(rank, gpu)
         mine = kernels.duration_ns[kernels.device == gpu]
         of_device = operators[operators["device"] == gpu]
         computing = of_device[of_device["flop"] > 0]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.time.window import Window, window_of
+from hta_widgets.analyses.time.window import Window, begin_on, window_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
@@ -35,7 +35,8 @@ class GpuTime(NamedTuple):
     busy_ns : int
         Of it, with any work running.
     steps_ns : int
-        From the start to the end of the steps; 0 without ProfilerSteps.
+        From the start to the end of the steps, without a lead-in (`begin_on`); 0 without
+        ProfilerSteps.
     steps_busy_ns, steps_compute_ns : int
         Of it, with any work running, and with a COMPUTATION kernel running.
     """
@@ -97,6 +98,17 @@ def _steps(rank: Rank) -> Window | None:
     return window_of(rank) if len(rank.steps) and len(rank.gpu_work) else None
 
 
+def _on(rank: Rank, device: int, steps: Window | None) -> _Steps | None:
+    return None if steps is None else _Steps(begin_on(rank, device), steps.end_ns)
+
+
+class _Steps(NamedTuple):
+    """When the analysed time of a device begins and ends."""
+
+    start_ns: int
+    end_ns: int
+
+
 class _LeftOut(NamedTuple):
     """GPU work that is not analysed but starts before the end of the analysed steps."""
 
@@ -116,7 +128,7 @@ def _gpu_times(rank: Rank) -> Columns:
     devices, steps = rank.gpu_work.by_device(), _steps(rank)
     left_out = _left_out(rank, steps.end_ns if steps else 0)
     times = [
-        _gpu_time(work, steps, left_out.take(left_out.device == device))
+        _gpu_time(work, _on(rank, device, steps), left_out.take(left_out.device == device))
         for device, work in devices.items()
     ]
     columns = dict(zip(GpuTime._fields, zip(*times, strict=True), strict=True))
@@ -137,7 +149,7 @@ def _left_out(rank: Rank, end_ns: int) -> _LeftOut:
     )
 
 
-def _gpu_time(work: GpuWork, steps: Window | None, left_out: _LeftOut) -> GpuTime:
+def _gpu_time(work: GpuWork, steps: _Steps | None, left_out: _LeftOut) -> GpuTime:
     if steps is None:
         return GpuTime(work.span_ns, work.busy.length, 0, 0, 0)
     computes = left_out.take(left_out.type == KernelType.COMPUTATION)
@@ -150,7 +162,7 @@ def _gpu_time(work: GpuWork, steps: Window | None, left_out: _LeftOut) -> GpuTim
     )
 
 
-def _time_within(steps: Window, covered: Intervals, left_out: _LeftOut) -> int:
+def _time_within(steps: _Steps, covered: Intervals, left_out: _LeftOut) -> int:
     """Time (ns) of the steps that is covered, or in which work that is left out runs."""
     more = Intervals.union(left_out.start_ns, left_out.end_ns).clip(steps.start_ns, steps.end_ns)
     edges = np.array([steps.start_ns, steps.end_ns])

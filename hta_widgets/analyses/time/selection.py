@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, gpu_times
-from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.analyses.time.window import NO_STEP, begin_on, window_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.intervals import Intervals, Times
@@ -92,7 +92,7 @@ class TimeSelection(NamedTuple):
         if device not in rank.gpu_work.devices:
             return Intervals.union([], [])
         whole = window_of(rank)
-        counted = Intervals.union([whole.start_ns], [whole.end_ns])
+        counted = Intervals.union([begin_on(rank, device)], [whole.end_ns])
         if self.steps:
             edges = whole.step_edges(rank, device)
             chosen = np.isin(whole.steps, self.steps)

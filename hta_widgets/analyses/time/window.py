@@ -121,8 +121,7 @@ class Window:
 
 def _step_edges(rank: Rank, device: int) -> Times:
     window, recorded = window_of(rank), rank.all_work(device)
-    free_ns = rank.remember(lead_in_end, device)
-    free_ns = window.start_ns if free_ns is None else free_ns
+    free_ns = begin_on(rank, device)
     if NO_STEP in window.steps:
         lasting = recorded.take(np.flatnonzero(recorded.duration_ns))
         first_ns = max(int(lasting.start_ns.min(initial=window.end_ns)), free_ns)
@@ -153,3 +152,13 @@ def _free_from(rank: Rank, window: Window, recorded: GpuWork) -> int:
 def window_of(rank: Rank) -> Window:
     """The window of a rank."""
     return rank.remember(Window.of)
+
+
+def begin_on(rank: Rank, device: int) -> int:
+    """When the analysed time of a device begins: not before it has done what came before.
+
+    A server is recorded while its GPU computes an earlier batch, of which the file has nothing:
+    that time is neither idle nor busy here, where it made 49 % of a step of vLLM look idle.
+    """
+    free_ns, start_ns = rank.remember(lead_in_end, device), window_of(rank).start_ns
+    return start_ns if free_ns is None else max(start_ns, free_ns)

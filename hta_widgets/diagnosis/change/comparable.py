@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.change.summary import RUNTIME, Summary
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted
 
@@ -63,22 +63,14 @@ def differences(first: Summary, second: Summary) -> tuple[Difference, ...]:
 
 def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
     one, other = first.environment, second.environment
-    if one["gpus"] and other["gpus"] and one["gpus"] != other["gpus"]:
-        yield Difference(
-            "GPU",
-            ", ".join(one["gpus"]),
-            ", ".join(other["gpus"]),
-            "what became slower or faster may be the hardware, not the program",
-            "hardware",
-        )
-    if bool(one["gpus"]) != bool(other["gpus"]):
-        yield Difference(
-            "GPU",
-            ", ".join(one["gpus"]) or "not recorded",
-            ", ".join(other["gpus"]) or "not recorded",
-            "whether it is the same one cannot be told",
-            "note",
-        )
+    runtimes = [each["versions"].get(RUNTIME) for each in (one, other)]
+    are_others = all(runtimes) and runtimes[0] != runtimes[1]
+    before, after = map(_gpus, (one, other))
+    if are_others or (one["gpus"] and other["gpus"] and one["gpus"] != other["gpus"]):
+        said = "what became slower or faster may be the hardware, not the program"
+        yield Difference("GPU", before, after, said, "hardware")
+    elif bool(one["gpus"]) != bool(other["gpus"]):
+        yield Difference("GPU", before, after, "whether it is the same one cannot be told", "note")
     if one["world_size"] and other["world_size"] and one["world_size"] != other["world_size"]:
         yield Difference(
             "ranks of the job",
@@ -96,11 +88,18 @@ def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
             "ranks differ among each other" if same else "means are over other ranks",
             "note" if same else "method",
         )
-    for name in sorted({*one["versions"]} & {*other["versions"]}):
+    for name in sorted({*one["versions"]} & {*other["versions"]} - {RUNTIME}):
         before, after = one["versions"][name], other["versions"][name]
         if before != after:
             said = "kernels may have other names; modules and operators are matched"
             yield Difference(name.replace("_", " "), before, after, said, "note")
+
+
+def _gpus(environment: Mapping[str, Any]) -> str:
+    """The GPUs of a side, or whose runtime was called."""
+    runtime = environment["versions"].get(RUNTIME)
+    unnamed = f"not recorded ({runtime})" if runtime else "not recorded"
+    return ", ".join(environment["gpus"]) or unnamed
 
 
 def _work(first: Summary, second: Summary) -> Iterator[Difference]:

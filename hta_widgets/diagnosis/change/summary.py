@@ -38,6 +38,9 @@ MOST_KERNELS: Final = 100
 MOST_STEPS: Final = 25
 """Steps that are kept, the first ones: the tests for noise do not get better with more."""
 
+RUNTIME: Final = "runtime"
+"""Among the versions: ``CUDA`` or ``HIP``, which tells makes of GPUs apart where none is named."""
+
 SMALLER: Final = "(smaller ones)"
 
 COLUMNS: Final = tuple(dict.fromkeys((*PARTS[:-1], *GAPS)))
@@ -227,11 +230,16 @@ def _kernels(answers: dict[int, TimeSpent]) -> pd.DataFrame:
 
 
 def versions_of(rank: Rank) -> tuple[tuple[str, str], ...]:
-    """Versions that the trace states of what it was recorded with."""
-    metadata = rank.trace.metadata
+    """Versions that the trace states of what it was recorded with, and whose runtime it calls."""
+    metadata, calls = rank.trace.metadata, rank.trace.events.name.values
     names = ("pytorch_version", "torch_version", "cuda_runtime_version", "cuda_driver_version")
-    known = ((name, metadata.get(name)) for name in names)
+    known = [(name, metadata.get(name)) for name in names]
+    known += [(RUNTIME, word) for word in ("HIP", "CUDA") if _calls(calls, word.lower())][:1]
     return tuple((name, str(value)[:40]) for name, value in known if value is not None)
+
+
+def _calls(names: Sequence[str], prefix: str) -> bool:
+    return any(name.startswith(prefix) and "Launch" in name for name in names)
 
 
 def _environment(

@@ -54,6 +54,14 @@ def test_another_gpu_is_said_first_and_nothing_is_called_a_regression():
     assert [each.weight for each in change.differences] == ["hardware", "method"]
 
 
+def test_gpus_of_another_make_are_other_hardware_where_none_is_named():
+    first = job_of(ROWS, versions={"runtime": "CUDA"})
+    change = explain_change(first, job_of(ROWS, gpus=[], versions={"runtime": "HIP"}))
+    assert change.finding.startswith("Other hardware. GPU: GPU → not recorded (HIP);")
+    same = explain_change(first, job_of(ROWS, gpus=[], versions={"runtime": "CUDA"}))
+    assert [each.weight for each in same.differences] == ["note"]
+
+
 @pytest.mark.parametrize(
     ("given", "what", "weight"),
     [

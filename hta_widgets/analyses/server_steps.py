@@ -444,9 +444,10 @@ def _said(steps: pd.DataFrame, of_this: str) -> list[str]:
     if requests.notna().all():
         said.append(counted(int(requests.median()), "request"))
     tokens = steps["generation_tokens"] if is_decoding else steps["context_tokens"]
-    if phase != "mixed" and tokens.notna().all():
+    whole_ns = int(steps["period_ns"].sum())  # 0 where clocks contradict each other
+    if phase != "mixed" and tokens.notna().all() and whole_ns:
         verified = is_decoding and bool((tokens > steps["generation_requests"]).any())
         noun = "verified tokens" if verified else "tokens" if is_decoding else "prompt tokens"
-        per_s = _rate(tokens, int(steps["period_ns"].sum()))
+        per_s = _rate(tokens, whole_ns)
         said.append(f"{round(per_s):,} {noun}/s{of_this}")
     return said

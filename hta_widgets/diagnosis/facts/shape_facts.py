@@ -44,6 +44,9 @@ LARGE: Final = 1024
 FEWEST_LARGE: Final = 3
 """Shapes of large products that tell which rate is usual, with the slow one."""
 
+FEWEST_CALLS: Final = 3
+"""Calls of a shape that tell how long it usually takes: one may be interrupted."""
+
 LEAST_OF_TIME: Final = 0.02
 """Part of the computing time that a shape needs for its rate to count."""
 
@@ -150,8 +153,9 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
         return ShapeFacts(nothing, nothing)
     size = len(known)
     total_ns = np.bincount(operators.kind, kernels.duration_ns, minlength=size)
-    first = np.unique(operators.place, return_index=True)[1]
-    calls = np.bincount(operators.kind[first], minlength=size)
+    _, first, call = np.unique(operators.place, return_index=True, return_inverse=True)
+    kind_of_call, call_ns = operators.kind[first], np.bincount(call, kernels.duration_ns)
+    calls = np.bincount(kind_of_call, minlength=size)
     is_plain = np.bincount(operators.kind, plain, minlength=size) > 0
     places = [
         place
@@ -164,7 +168,10 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
     believed = np.where(_is_believed(products, rates, peak), rates, 0)
     share = total_ns[places] / max(int(kernels.duration_ns.sum()), 1)
     padded = np.array([each.padded_flop for each in products], dtype=np.float64)
-    smaller, sisters = _smaller(products, believed), _sisters(products, believed, share)
+    smaller = _smaller(products, believed)
+    usual_ns = np.array([np.median(call_ns[kind_of_call == each]) for each in places])
+    usual = np.where(calls[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
+    sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
     is_uneven = smaller * flop >= SLOWER * rates * padded
     others = np.where(is_uneven, smaller, sisters)
     as_long = np.ones(len(products))  # as now, at the rate of the others

@@ -281,6 +281,12 @@ def apart(folder, part):
     return times_of(folder, events)[0].clocks_contradict
 
 
+def far(folder, ns):
+    """With one of 20 kernels of 100 s as early as this."""
+    last = [call(1_900, 5, 77), kernel(1_900 - ns / 1000, 50, correlation=77)]
+    return times_of(folder, [*launches(19), *last, call(1e8, 5, 999)])[0].clocks_contradict
+
+
 def overlap(folder, part):
     """With 1,000 kernels that begin as much of their length before the one before them ends."""
     events = launches(1000, takes=100 / (1 - part))
@@ -336,6 +342,7 @@ test_thresholds = cases(
     Case("wrong_times.ROUNDING_NS", early, {990: 0, 1010: 1}),
     Case("wrong_times.MOST_AGAINST_ORDER", contradict, {0.0095: False, 0.0105: True}),
     Case("wrong_times.MOST_APART", apart, {0.0095: False, 0.0105: True}),
+    Case("wrong_times.LAUNCH_NS", far, {9_500: False, 10_500: True}),
     Case("wrong_times.MOST_OVERLAP", overlap, {0.049: False, 0.051: True}),
     Case("wrong_times.STANDSTILL", standstill, {0.199: False, 0.201: True}),
     Case("wrong_times._TIMES_AS_LONG", times_as_long, {9.9: False, 10.1: True}),

@@ -35,6 +35,10 @@ MOST_APART: Final = 0.01
 and GPU contradict each other. A request of 1 s on an MI300X contradicts itself by 1.3 µs in 3 of 56
 calls that wait: that is nothing to the 700 ms in which its GPU has nothing to do."""
 
+LAUNCH_NS: Final = 10_000
+"""How far they may be apart in any case: a launch takes as long, so that beyond, kernels and their
+launches change places."""
+
 MOST_OVERLAP: Final = 0.05
 """Part of the time of the GPU work in which work of one stream may overlap: 0.2 % do where each
 kernel starts while the one before ends, which GPUs of NVIDIA can since Hopper."""
@@ -68,6 +72,8 @@ class WrongTimes:
     waits, late : int
         Calls that wait for the whole GPU after a launch, or for a copy to the host, and those of
         them that return before it is done.
+    apart_ns : int
+        The most that any of these is off.
     apart_percent : float
         Part (%) of the recording that is wrong if all linked work is off by the most that any of
         these is.
@@ -85,6 +91,7 @@ class WrongTimes:
     early: int = 0
     waits: int = 0
     late: int = 0
+    apart_ns: int = 0
     apart_percent: float = 0.0
     overlapping: int = 0
     overlap_percent: float = 0.0
@@ -97,7 +104,8 @@ class WrongTimes:
             self.early > MOST_AGAINST_ORDER * self.linked
             or self.late > MOST_AGAINST_ORDER * self.waits
         )
-        return are_many and self.apart_percent > 100 * MOST_APART
+        is_far = self.apart_ns > LAUNCH_NS or self.apart_percent > 100 * MOST_APART
+        return are_many and is_far
 
     @property
     def kernels_overlap(self) -> bool:
@@ -128,6 +136,7 @@ def wrong_times(events: Events, launches: Int32Array, resolution_ns: int = 0) ->
         early=int(np.count_nonzero(early_ns > least_ns)),
         waits=late_ns.size,
         late=int(np.count_nonzero(late_ns > least_ns)),
+        apart_ns=apart_ns,
         apart_percent=100 * apart_ns * linked.size / max(_length_ns(events, work), 1),
         overlapping=overlap_ns.size,
         overlap_percent=100 * float(overlap_ns.sum() / max(int(events.duration_ns[work].sum()), 1)),

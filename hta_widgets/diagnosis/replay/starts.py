@@ -232,8 +232,9 @@ class _Starting:
         """Dependencies between streams that the calls ask for."""
         found = self._recorded_waits()
         after, source = self._inferred_waits() if found is None else found
-        fits = (after != NONE) & (source != NONE)
-        fits &= self.operations.starts_call[after]  # inside a graph, its own order counts
+        known = (after != NONE) & (source != NONE)
+        after, source = after[known], source[known]
+        fits = self.operations.starts_call[after]  # inside a graph, its own order counts
         after, source = after[fits], source[fits]
         fits = self.operations.end_ns[source] <= self.start[after] + self.operations.slack_ns
         fits &= self.start[source] < self.start[after]  # short ones would wait for each other

@@ -256,12 +256,13 @@ def test_notebook_is_named_after_the_first_trace() -> None:
     assert notebook_stem(traces) == "hta_widgets_rank-0"
 
 
+@pytest.mark.flaky(reruns=1)  # kernels of other tests may take the ports that it found free
 def test_demo_serves_a_notebook_that_ran_and_stops_on_interrupt(
     server: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     assert server.stdout is not None
     url = server.stdout.readline().strip()
-    assert "/tree/first_look.ipynb?" in url
+    assert "/tree/first_look.ipynb?" in url, server.communicate()[1]
     with urlopen(url, timeout=10) as page:  # noqa: S310
         assert page.status == 200
     sessions = "/api/sessions?".join((url.partition("/lab/")[0], url.partition("?")[2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -98,15 +99,9 @@ def _steps(rank: Rank) -> Window | None:
     return window_of(rank) if len(rank.steps) and len(rank.gpu_work) else None
 
 
-def _on(rank: Rank, device: int, steps: Window | None) -> _Steps | None:
-    return None if steps is None else _Steps(begin_on(rank, device), steps.end_ns)
-
-
-class _Steps(NamedTuple):
-    """When the analysed time of a device begins and ends."""
-
-    start_ns: int
-    end_ns: int
+def _on(rank: Rank, device: int, steps: Window | None) -> Window | None:
+    """The window without the time in which a device does what came before."""
+    return None if steps is None else replace(steps, start_ns=begin_on(rank, device))
 
 
 class _LeftOut(NamedTuple):
@@ -149,7 +144,7 @@ def _left_out(rank: Rank, end_ns: int) -> _LeftOut:
     )
 
 
-def _gpu_time(work: GpuWork, steps: _Steps | None, left_out: _LeftOut) -> GpuTime:
+def _gpu_time(work: GpuWork, steps: Window | None, left_out: _LeftOut) -> GpuTime:
     if steps is None:
         return GpuTime(work.span_ns, work.busy.length, 0, 0, 0)
     computes = left_out.take(left_out.type == KernelType.COMPUTATION)
@@ -162,7 +157,7 @@ def _gpu_time(work: GpuWork, steps: _Steps | None, left_out: _LeftOut) -> GpuTim
     )
 
 
-def _time_within(steps: _Steps, covered: Intervals, left_out: _LeftOut) -> int:
+def _time_within(steps: Window, covered: Intervals, left_out: _LeftOut) -> int:
     """Time (ns) of the steps that is covered, or in which work that is left out runs."""
     more = Intervals.union(left_out.start_ns, left_out.end_ns).clip(steps.start_ns, steps.end_ns)
     edges = np.array([steps.start_ns, steps.end_ns])

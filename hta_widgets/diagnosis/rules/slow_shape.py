@@ -66,25 +66,22 @@ def slow_shape(context: Context) -> Finding | None:
     blamed = [context.facts[rank].compute for rank in ranks]
     rows = max(blamed, key=lambda each: int(each.shape_ns.sum())).shapes.rows
     most = rows[0]
-    product, rate, others_rate = (
-        most.product,
-        number(most.rate / TERA),
-        number(most.others_rate / TERA),
-    )
-    words = (
-        f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in matrix products "
-        f"whose dimensions do not fit: with {product.uneven}, no multiple of {product.multiple}, "
-        f"they reach {rate} TFLOP/s, smaller ones up to {others_rate}"
-    )
-    if not product.uneven:
+    product = most.product
+    rate, others_rate = (number(each / TERA) for each in (most.rate, most.others_rate))
+    if product.uneven:
+        which = (
+            f"matrix products whose dimensions do not fit: with {product.uneven}, no multiple of "
+            f"{product.multiple}, they reach {rate} TFLOP/s, smaller ones up to {others_rate}"
+        )
+    else:
         sizes = " × ".join(f"{each:,}" for each in product.sizes[1:])
-        words = (
-            f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in slow matrix "
-            f"products: those of {sizes} reach {rate} TFLOP/s, other large ones {others_rate}"
+        which = (
+            f"slow matrix products: those of {sizes} reach {rate} TFLOP/s, other large ones "
+            f"{others_rate}"
         )
     return context.finding(
         slow_shape,
-        words=words,
+        words=f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in {which}",
         detail=if_host_kept_up(price, hidden_ns),
         price=price,
         ranks=ranks,

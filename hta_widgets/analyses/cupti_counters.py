@@ -86,7 +86,6 @@ def cupti_counters(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     steps : iterable of int, optional
@@ -94,10 +93,6 @@ def cupti_counters(
     window_ns : pair of int, optional
         Only kernels launched between these two, in ns since the first event of all ranks. The
         start of the measurement counts for kernels whose launch is not known.
-
-    Returns
-    -------
-    CuptiCounters
 
     Raises
     ------

@@ -98,17 +98,12 @@ def duration_tails(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     percent : float
         Share (%) of the events, besides 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
     side : {"all", "device", "host"}
         Whose events the finding is about; the tables have both sides.
-
-    Returns
-    -------
-    DurationTails
 
     Raises
     ------

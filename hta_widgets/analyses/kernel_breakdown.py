@@ -222,7 +222,6 @@ def kernel_breakdown(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     duration_ratio : float
@@ -239,10 +238,6 @@ def kernel_breakdown(
         edge of a step counts as one, with its part inside (see `TimeSelection`).
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    KernelBreakdown
 
     Raises
     ------

@@ -45,7 +45,7 @@ class KernelLaunches:
     launched : GpuWork
         Those whose launch is in the trace.
     calls : ndarray of int64
-        Int64Array of the launches, ascending by start.
+        Codes of the launches, ascending by start.
     first_start_ns : ndarray of int64
         Start of the first operation of each launch: of a graph, that may be a copy.
     """
@@ -185,13 +185,8 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Returns
-    -------
-    LaunchOverlap
 
     Raises
     ------

@@ -59,29 +59,19 @@ _TRANSFERS = {
 
 
 class Transfers(NamedTuple):
-    """Copies and memsets of one rank, ascending by start.
-
-    Attributes
-    ----------
-    work : GpuWork
-    name : ndarray of int64
-        Codes into `names`.
-    names : tuple of str
-        Kinds of transfers, ascending.
-    duration_ns : ndarray of int64
-        As recorded, and `SHORTEST_NS` where that is 0.
-    transferred : ndarray of int64
-        Bytes; 0 if unknown.
-    gb_per_s : ndarray of float64
-        0 if unknown.
-    """
+    """Copies and memsets of one rank, ascending by start."""
 
     work: GpuWork
     name: Int64Array
+    """Codes into `names`."""
     names: tuple[str, ...]
+    """Kinds of transfers, ascending."""
     duration_ns: Times
+    """As recorded, and `SHORTEST_NS` where that is 0."""
     transferred: Int64Array
+    """Bytes; 0 if unknown."""
     gb_per_s: Float64Array
+    """0 if unknown."""
 
 
 def transfers_of(rank: Rank) -> Transfers:
@@ -214,20 +204,13 @@ class MemoryBandwidth(Result):
 
 
 class _Sized(NamedTuple):
-    """Transfers of one kind that record a size.
-
-    Attributes
-    ----------
-    operations : int
-    busy_ns : int
-        Time with at least one of them running.
-    moved : float
-        Their bandwidths over that time, in GB/s × ns: a byte each, but for what durations round.
-    """
+    """Transfers of one kind that record a size."""
 
     operations: int
     busy_ns: int
+    """Time with at least one of them running."""
     moved: float
+    """Their bandwidths over that time, in GB/s × ns: a byte each, but for what durations round."""
 
 
 class _RankBandwidth(NamedTuple):
@@ -248,13 +231,8 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Returns
-    -------
-    MemoryBandwidth
 
     Raises
     ------

@@ -47,7 +47,6 @@ def overlap(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     steps : iterable of int, optional
@@ -55,10 +54,6 @@ def overlap(
         edge of a step counts with its part inside (see `TimeSelection`).
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    Overlap
 
     Raises
     ------

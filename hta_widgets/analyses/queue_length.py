@@ -191,22 +191,15 @@ def _begin_launches(launched: GpuWork, by_stream: Iterable[Int64Array]) -> Mask:
 
 
 class FullQueue(NamedTuple):
-    """When launches block because the queue of a stream is full.
-
-    Attributes
-    ----------
-    launches : int
-        Fewest launches that wait in front of a call that is held up; 0 if none is: then the queue
-        is never full, however long it is.
-    blocked_calls : int
-        Calls that are held up.
-    blocked_ns : int
-        How much longer these take than the median call of their name, in total.
-    """
+    """When launches block because the queue of a stream is full."""
 
     launches: int
+    """Fewest launches that wait in front of a call that is held up; 0 if none is: then the queue is
+    never full, however long it is."""
     blocked_calls: int
+    """Calls that are held up."""
     blocked_ns: int
+    """How much longer these take than the median call of their name, in total."""
 
 
 NEVER_FULL: Final = FullQueue(0, 0, 0)
@@ -222,7 +215,6 @@ def full_queue(rank: Rank, changes: Columns) -> FullQueue:
 
     Parameters
     ----------
-    rank : Rank
     changes : mapping of str to ndarray
         Columns of `QueueLength.changes` of one stream.
     """
@@ -316,13 +308,8 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Returns
-    -------
-    QueueLength
 
     Raises
     ------

@@ -12,18 +12,12 @@ _FIRST_ROWS: Final = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """Named tables of one analysis; subclasses add them.
-
-    Attributes
-    ----------
-    finding : str
-        One sentence that says what the numbers mean for this job; empty if nothing stands out.
-    notices : tuple of str
-        What was dropped, left out or not matched on the analysed ranks.
-    """
+    """Named tables of one analysis; subclasses add them."""
 
     finding: str
+    """One sentence that says what the numbers mean for this job; empty if nothing stands out."""
     notices: tuple[str, ...]
+    """What was dropped, left out or not matched on the analysed ranks."""
 
     def _repr_llm_(self) -> str:
         """The finding, the notices, and the first rows of each table."""

@@ -96,7 +96,6 @@ def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTabl
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
 

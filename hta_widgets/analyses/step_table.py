@@ -102,7 +102,6 @@ def steps_of_rank(rank: Rank, split: RankSplit, selection: TimeSelection = EVERY
 
     Parameters
     ----------
-    rank : Rank
     split : RankSplit
         What is known of the waiting of its communication kernels.
     selection : TimeSelection
@@ -259,7 +258,6 @@ def step_table(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given. Waiting is for all ranks of the job in any case.
     steps : iterable of int, optional
@@ -267,10 +265,6 @@ def step_table(
     window_ns : pair of int, optional
         Only the parts of the steps between these two, in ns since the first event of all ranks;
         ``cpu_ns`` and the counts stay those of the whole step, and so does whether it is slow.
-
-    Returns
-    -------
-    StepTable
 
     Raises
     ------

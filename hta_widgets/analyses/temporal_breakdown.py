@@ -57,7 +57,6 @@ def temporal_breakdown(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     steps : iterable of int, optional
@@ -68,10 +67,6 @@ def temporal_breakdown(
         With either, ``kernel_time_ns`` is all of the selected time (see `TimeSelection`): what lies
         before the first and after the last work is idle, and ``operations`` counts the work
         with any part inside.
-
-    Returns
-    -------
-    TemporalBreakdown
 
     Raises
     ------

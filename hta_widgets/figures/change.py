@@ -55,7 +55,6 @@ def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:
 
     Parameters
     ----------
-    job : Summary
     longest_ns : int
         Of the steps of all jobs.
     """
@@ -82,7 +81,6 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
 
     Parameters
     ----------
-    change : Change
     opened : Opened
         Of its waterfall.
     chosen : tuple of str

@@ -48,7 +48,6 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
 
     Parameters
     ----------
-    result : Collectives
     num_groups : int
         How many have a bar.
     """
@@ -156,7 +155,6 @@ def late_ranks(result: Collectives, *, selected: Collection[int] = ()) -> Drawin
 
     Parameters
     ----------
-    result : Collectives
     selected : collection of int
         Ranks to emphasise; none means all.
     """

@@ -62,7 +62,6 @@ def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
 
     Parameters
     ----------
-    result : Compare
     sort_by : {"total", "mean", "count"}
         Total time, mean duration (of kernels in both jobs) or number of launches.
     """
@@ -80,7 +79,6 @@ def kernel_changes(
 
     Parameters
     ----------
-    result : Compare
     num_kernels : int
         Maximum number of bars.
     sort_by : {"total", "mean", "count"}

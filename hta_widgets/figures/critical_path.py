@@ -74,7 +74,6 @@ def kernel_drags(
 
     Parameters
     ----------
-    result : CriticalPathTables
     num_kernels : int
         How many to draw.
     selected : str
@@ -115,7 +114,6 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
 
     Parameters
     ----------
-    result : CriticalPathTables
     selected : collection of int
         Ranks to put a ring around; none means all.
     """

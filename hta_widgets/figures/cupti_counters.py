@@ -21,7 +21,6 @@ def counter_by_operator(
 
     Parameters
     ----------
-    result : CuptiCounters
     counter : str
         One of ``result.counters``.
     level : {"top_level_op", "bottom_level_op"}

@@ -191,7 +191,6 @@ def own_time_cells(
 
     Parameters
     ----------
-    own : OwnTime
     selected, steps : collection of int
         Ranks and steps to mark; none means all.
     """

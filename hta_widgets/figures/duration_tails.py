@@ -48,7 +48,6 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
 
     Parameters
     ----------
-    result : DurationTails
     side : {"", "device", "host"}
         Only the categories of one side, as shares of its time; all as shares of both when empty.
     """

@@ -13,10 +13,6 @@ from hta_widgets.analyses.flame import Flame
 def flame(result: Flame) -> dict[str, Any]:
     """Lay out the nodes of a flame graph.
 
-    Parameters
-    ----------
-    result : Flame
-
     Returns
     -------
     dict

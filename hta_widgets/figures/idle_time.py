@@ -46,7 +46,6 @@ def idle_time_of_devices(
 
     Parameters
     ----------
-    result : IdleTime
     selected : collection of int
         Ranks to emphasise; none means all.
     as_percent : bool
@@ -74,7 +73,6 @@ def idle_time_of_streams(
 
     Parameters
     ----------
-    result : IdleTime
     selected : collection of int
         Ranks to emphasise; none means all.
     as_percent : bool

@@ -67,7 +67,6 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
 
     Parameters
     ----------
-    result : KernelBreakdown
     kernel_type : str
         Only kernels of this type; all types when empty.
     selected : str

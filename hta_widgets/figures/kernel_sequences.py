@@ -27,7 +27,6 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
 
     Parameters
     ----------
-    result : KernelSequences
     top_k : int
         Maximum number of sequences.
     as_time : bool

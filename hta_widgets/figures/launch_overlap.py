@@ -36,7 +36,6 @@ def hidden_launch_time(
 
     Parameters
     ----------
-    result : LaunchOverlap
     selected : collection of int
         Ranks to emphasise; none means all.
     as_percent : bool

@@ -56,7 +56,6 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
 
     Parameters
     ----------
-    result : LaunchStats
     distribution : {"short_kernels", "runtime_outliers", "launch_delay_outliers"}
     """
     cutoff_ns = (

@@ -30,7 +30,6 @@ def bandwidth_lines(
 
     Parameters
     ----------
-    result : MemoryBandwidth
     shift_ns : mapping of rank to int
         Time to add to those of each rank, for a common axis.
     """
@@ -52,7 +51,6 @@ def memory_bandwidth(
 
     Parameters
     ----------
-    result : MemoryBandwidth
     name : str
         Kind of transfer to draw, such as ``Memcpy HtoD``; all when empty. At most `STRIPS_AT_MOST`
         lines are drawn, those with the most transfers.

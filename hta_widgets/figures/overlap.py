@@ -23,7 +23,6 @@ def overlap(result: Overlap, *, selected: Collection[int] = (), as_percent: bool
 
     Parameters
     ----------
-    result : Overlap
     selected : collection of int
         Ranks to emphasise; none means all.
     as_percent : bool

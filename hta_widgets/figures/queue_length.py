@@ -30,7 +30,6 @@ def queue_lines(
 
     Parameters
     ----------
-    result : QueueLength
     shift_ns : mapping of rank to int
         Time to add to those of each rank, for a common axis.
     """
@@ -57,7 +56,6 @@ def queue_length(
 
     Parameters
     ----------
-    result : QueueLength
     streams : collection of int
         Ids of the streams to draw; all when empty. At most `STRIPS_AT_MOST` are drawn, those with
         the most operations.

@@ -38,7 +38,6 @@ def time_by_lane(
 
     Parameters
     ----------
-    result : RankOverlap
     selected : collection of int
         Ranks to emphasise; none means all.
     as_percent : bool
@@ -79,7 +78,6 @@ def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
 
     Parameters
     ----------
-    result : RankOverlap
     selected : collection of int
         Ranks to emphasise; none means all.
     """
@@ -111,7 +109,6 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
 
     Parameters
     ----------
-    result : RankOverlap
     selected : collection of int
         Ranks to emphasise, or to draw; none means all.
     """

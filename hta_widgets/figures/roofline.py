@@ -45,7 +45,6 @@ def roofline(
     ----------
     table : DataFrame
         See `over_ranks`, of GPUs with one peak; operators without FLOP are not drawn.
-    peak : Peak
     selected : SelectedOperators
         Operators that keep their colour; all when none is selected.
     """

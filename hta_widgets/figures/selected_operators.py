@@ -10,18 +10,12 @@ SELECT_BY_SHAPE: Final[dict[str, Any]] = {"select": "operators", "also": "shapes
 
 
 class SelectedOperators(NamedTuple):
-    """Selected operators.
-
-    Attributes
-    ----------
-    names : tuple of str
-        None means all.
-    shapes : tuple of str
-        ``input_dims`` of their inputs; none means all.
-    """
+    """Selected operators."""
 
     names: tuple[str, ...] = ()
+    """None means all."""
     shapes: tuple[str, ...] = ()
+    """``input_dims`` of their inputs; none means all."""
 
     def has(self, name: str, shape: str | None = None) -> bool:
         """Whether an operator is selected, of a shape or of all shapes.

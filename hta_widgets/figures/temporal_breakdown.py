@@ -26,7 +26,6 @@ def temporal_breakdown(
 
     Parameters
     ----------
-    result : TemporalBreakdown
     selected : collection of int
         Ranks to emphasise; none means all.
     as_percent : bool

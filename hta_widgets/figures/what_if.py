@@ -80,7 +80,6 @@ def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing
 
     Parameters
     ----------
-    result : WhatIfSteps
     selected : collection of int
         Ranks to put a ring around; none means all.
     """

@@ -6,20 +6,13 @@ from typing import Final, NamedTuple
 
 
 class BudgetClass(NamedTuple):
-    """A class of the time of a step.
-
-    Attributes
-    ----------
-    name : str
-    label : str
-        As on screen.
-    columns : tuple of str
-        Columns of `Diagnosis.steps` that it sums up.
-    """
+    """A class of the time of a step."""
 
     name: str
     label: str
+    """As on screen."""
     columns: tuple[str, ...]
+    """Columns of `Diagnosis.steps` that it sums up."""
 
 
 BUDGET: Final = (

@@ -13,27 +13,17 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class DeviceSteps(NamedTuple):
-    """The steps of the device with most work of a rank.
-
-    Attributes
-    ----------
-    device : int
-    window : Window
-    edges : ndarray of int64
-        Bounds of the steps, from `Window.step_edges`.
-    work : GpuWork
-        All that is recorded on the device, also of steps that are not analysed.
-    busy : Partition
-    gaps : HostGaps
-        Between the first edge and the last.
-    """
+    """The steps of the device with most work of a rank."""
 
     device: int
     window: Window
     edges: Times
+    """Bounds of the steps, from `Window.step_edges`."""
     work: GpuWork
+    """All that is recorded on the device, also of steps that are not analysed."""
     busy: Partition
     gaps: HostGaps
+    """Between the first edge and the last."""
 
 
 def main_device(rank: Rank) -> int | None:

@@ -156,33 +156,23 @@ def _around(calls: Calls, chosen: Mask) -> Mask:
 
 
 class HostGaps(NamedTuple):
-    """Idle time of a device.
-
-    Attributes
-    ----------
-    segments : IdleSegments
-        In order of time; ``gap`` is the position of the idle interval in `gaps_of`.
-    kind : ndarray of int8
-        Position in `GAPS` of each.
-    starts_short : ndarray of bool
-        Which are the few µs that starting a short kernel takes after another one.
-    loads_ns : ndarray of int64
-        Time in each in which CUDA loads code at its first use, before or in the call that launches.
-        It is written among the overhead of the profiler, and would be there without.
-    refills : ndarray of int32
-        Place of the last blocking call that let the GPU run dry, where the host is late after it,
-        as it lost its lead there; -1 for none.
-    unattributed : ndarray of bool
-        Where a host that is late launches nothing for long, and neither operators nor frames tell
-        what it does; the kind is ``gap_depend``, as it may wait for what the trace does not show.
-    """
+    """Idle time of a device."""
 
     segments: IdleSegments
+    """In order of time; ``gap`` is the position of the idle interval in `gaps_of`."""
     kind: Int8Array
+    """Position in `GAPS` of each."""
     starts_short: Mask
+    """Which are the few µs that starting a short kernel takes after another one."""
     loads_ns: Times
+    """Time in each in which CUDA loads code at its first use, before or in the call that launches.
+    It is written among the overhead of the profiler, and would be there without."""
     refills: Int32Array
+    """Place of the last blocking call that let the GPU run dry, where the host is late after it, as
+    it lost its lead there; -1 for none."""
     unattributed: Mask
+    """Where a host that is late launches nothing for long, and neither operators nor frames tell
+    what it does; the kind is ``gap_depend``, as it may wait for what the trace does not show."""
 
     def in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""

@@ -41,36 +41,25 @@ WORTH_SAYING_NS: Final = 1_000
 
 @dataclass(frozen=True, eq=False)
 class JobClocks:
-    """Clocks of all ranks of a job, and the collectives that they are aligned by.
-
-    Attributes
-    ----------
-    ranks : tuple of int
-    matches : Matches
-        Collectives of several ranks; of all ranks of a job, also those that only their common ends
-        show.
-    alignment : Alignment
-        From each rank's own times to the time since the job's aligned origin, the first event of
-        all ranks.
-    recorded_ns : ndarray of int64
-        Offset of each rank as the traces record it; see `Job.offset_ns`.
-    components : ndarray of int64
-        Number of the set of ranks that share collectives, from 0.
-    judged : tuple of Judged or None
-        For each component; None for a rank that shares nothing.
-    error_ns, collectives : ndarray of int64
-        Of each rank: median distance of its ends from those of the others, and number of
-        collectives that it was aligned by.
-    """
+    """Clocks of all ranks of a job, and the collectives that they are aligned by."""
 
     ranks: tuple[int, ...]
     matches: Matches
+    """Collectives of several ranks; of all ranks of a job, also those that only their common ends
+    show."""
     alignment: Alignment
+    """From each rank's own times to the time since the job's aligned origin, the first event of all
+    ranks."""
     recorded_ns: Times
+    """Offset of each rank as the traces record it; see `Job.offset_ns`."""
     components: Int64Array
+    """Number of the set of ranks that share collectives, from 0."""
     judged: tuple[Judged | None, ...]
+    """For each component; None for a rank that shares nothing."""
     error_ns: Float64Array
+    """Of each rank: median distance of its ends from those of the others."""
     collectives: Int64Array
+    """Of each rank: number of collectives that it was aligned by."""
 
     def judged_at(self, place: int) -> Judged | None:
         """What is known about the clock of a rank, by its position in `ranks`."""

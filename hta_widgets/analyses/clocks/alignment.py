@@ -35,21 +35,14 @@ few µs, which over 10 ms looks like 100 ppm."""
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Clocks of all ranks on one clock: aligned = t + offset + drift × (t + offset - pivot).
-
-    Attributes
-    ----------
-    offset_ns : ndarray of int64
-        Time to add to each rank's own times.
-    drift : ndarray of float64
-        How much slower each rank's clock runs than the common one, as a ratio.
-    pivot_ns : ndarray of int64
-        Time on the common clock at which the drift of each rank is without effect.
-    """
+    """Clocks of all ranks on one clock: aligned = t + offset + drift × (t + offset - pivot)."""
 
     offset_ns: Times
+    """Time to add to each rank's own times."""
     drift: Float64Array
+    """How much slower each rank's clock runs than the common one, as a ratio."""
     pivot_ns: Times
+    """Time on the common clock at which the drift of each rank is without effect."""
 
     @classmethod
     def of_offsets(cls, offset_ns: Times) -> Alignment:

@@ -58,14 +58,9 @@ def clocks(job: Job, ranks: Iterable[int] | None = None) -> Clocks:
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         Ranks to list, all when not given. All ranks of the job are aligned with each other in any
         case.
-
-    Returns
-    -------
-    Clocks
 
     Raises
     ------

@@ -40,22 +40,15 @@ _WORDS = ("send", "recv", "coalesced")
 
 
 class Lanes(NamedTuple):
-    """Kernels in the streams of all ranks.
-
-    Attributes
-    ----------
-    lane : ndarray of int64
-        Number of the stream of each kernel, over all ranks and devices.
-    device : ndarray of int64
-        Number of its device, over all ranks.
-    start_ns, end_ns : ndarray of int64
-        On the common clock.
-    """
+    """Kernels in the streams of all ranks."""
 
     lane: Int64Array
+    """Number of the stream of each kernel, over all ranks and devices."""
     device: Int64Array
+    """Number of its device, over all ranks."""
     start_ns: Times
     end_ns: Times
+    """As the start, on the common clock."""
 
 
 def with_ends_together(

@@ -41,30 +41,20 @@ kernels do not belong together, or do not wait for each other."""
 
 
 class Fit(NamedTuple):
-    """How well clocks make the ends of collectives coincide.
-
-    Attributes
-    ----------
-    spread_ns : float
-        Median distance of an end from the median end of its collective.
-    impossible : float
-        Share of the collectives in which a rank starts after another has ended.
-    median_wait_ns : float
-        Median time from the start of a member to that of the last, over all members but the last.
-    median_length_ns : float
-        Median duration of a kernel.
-    collectives : int
-        Number of collectives used.
-    fewest : int
-        Least number of collectives of any rank.
-    """
+    """How well clocks make the ends of collectives coincide."""
 
     spread_ns: float
+    """Median distance of an end from the median end of its collective."""
     impossible: float
+    """Share of the collectives in which a rank starts after another has ended."""
     median_wait_ns: float
+    """Median time from the start of a member to that of the last, over all members but the last."""
     median_length_ns: float
+    """Median duration of a kernel."""
     collectives: int
+    """Number of collectives used."""
     fewest: int
+    """Least number of collectives of any rank."""
 
     @property
     def tolerance_ns(self) -> float:
@@ -84,22 +74,15 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known about the clocks of the ranks of one component.
-
-    Attributes
-    ----------
-    state : str
-        ``aligned``; ``recorded`` (left as they are); ``contradictory`` (neither explains when
-        collectives begin and end).
-    fit : Fit
-        Of the clocks that are used.
-    aligned : Fit
-        Of the aligned clocks.
-    """
+    """What is known about the clocks of the ranks of one component."""
 
     state: str
+    """``aligned``; ``recorded`` (left as they are); ``contradictory`` (neither explains when
+    collectives begin and end)."""
     fit: Fit
+    """Of the clocks that are used."""
     aligned: Fit
+    """Of the aligned clocks."""
 
 
 def judge(teams: Sequence[Team], alignment: Alignment, recorded: Alignment) -> Judged:

@@ -18,19 +18,13 @@ MOST_COLLECTIVES: Final = 2_000
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """Collectives of one series with the same members.
-
-    Attributes
-    ----------
-    places : ndarray of int64
-        Position of each member's rank in the job.
-    start_ns, end_ns : ndarray of int64, shape (collectives, members)
-        On the clock of each rank.
-    """
+    """Collectives of one series with the same members."""
 
     places: Int64Array
+    """Position of each member's rank in the job."""
     start_ns: Times
     end_ns: Times
+    """As the start, on the clock of each rank."""
 
     @property
     def count(self) -> int:

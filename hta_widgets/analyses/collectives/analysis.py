@@ -83,14 +83,9 @@ def collectives(job: Job, ranks: Iterable[int] | None = None) -> Collectives:
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         Ranks whose kernels are listed, all when not given. They are matched with those of all ranks
         of the job in any case.
-
-    Returns
-    -------
-    Collectives
 
     Raises
     ------

@@ -28,22 +28,15 @@ _NONE: Final = -1
 
 
 class RankOwners(NamedTuple):
-    """Owners of the communication kernels of a rank.
-
-    Attributes
-    ----------
-    row : ndarray of int64
-        Rows of the kernels, ascending.
-    module : TextColumn
-        Names of the modules around the launch call, or around the forward operator that it
-        differentiates; code -1 for none.
-    phase : ndarray of int8
-        Position in `PHASES`; -1 where the launch is not recorded.
-    """
+    """Owners of the communication kernels of a rank."""
 
     row: Int64Array
+    """Rows of the kernels, ascending."""
     module: TextColumn
+    """Names of the modules around the launch call, or around the forward operator that it
+    differentiates; code -1 for none."""
     phase: Int8Array
+    """Position in `PHASES`; -1 where the launch is not recorded."""
 
 
 def rank_owners(rank: Rank) -> RankOwners:
@@ -80,7 +73,6 @@ def owner_columns(kernels: JobCollectives, owners: Sequence[RankOwners]) -> dict
 
     Parameters
     ----------
-    kernels : JobCollectives
     owners : sequence of RankOwners
         One for each of ``kernels.ranks``.
     """

@@ -46,26 +46,17 @@ NOBODY: Final = -1
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """Waiting and transfer of each kernel of the matched collectives.
-
-    Attributes
-    ----------
-    matches : Matches
-        Those whose kernels end together.
-    start_ns : ndarray of int64
-        Of each of ``matches.rows``, on the common clock, as `end_ns` is.
-    tolerance_ns : ndarray of float64
-        For each collective: lateness below cannot be told from noise.
-    is_complete : ndarray of bool
-        Whether each collective has all of its members.
-    notices : tuple of str
-    """
+    """Waiting and transfer of each kernel of the matched collectives."""
 
     matches: Matches
+    """Those whose kernels end together."""
     start_ns: Times
+    """Of each of ``matches.rows``, on the common clock, as `end_ns` is."""
     end_ns: Times
     tolerance_ns: Float64Array
+    """For each collective: lateness below cannot be told from noise."""
     is_complete: Mask
+    """Whether each collective has all of its members."""
     notices: tuple[str, ...]
 
     @cached_property
@@ -175,7 +166,6 @@ def waits(clocks: JobClocks, world_size: int) -> Waits:
 
     Parameters
     ----------
-    clocks : JobClocks
     world_size : int
         Number of ranks that the traced job had; 0 if not recorded.
     """

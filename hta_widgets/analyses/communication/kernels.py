@@ -27,54 +27,28 @@ _OF_UNKNOWN_MEMBERS = ("sendrecv", "broadcast", "generic", "main_kernel")
 
 
 class Series(NamedTuple):
-    """Collectives that some ranks issue in the same order.
-
-    Attributes
-    ----------
-    operation : str
-        Such as ``all_reduce``; ``p2p`` for sends and their receives; ``send_recv`` for kernels that
-        end together, of partners that are not recorded; a name that is not known.
-    group : str
-        Name of the process group; empty if not recorded.
-    ranks : tuple of int
-        Global ranks that take part, ascending, or sender and receiver; empty if not known.
-    size : int
-        Number of ranks that take part; 0 if not known.
-    kernel : str
-        Name of the kernels where no fields are recorded.
-    """
+    """Collectives that some ranks issue in the same order."""
 
     operation: str
+    """Such as ``all_reduce``; ``p2p`` for sends and their receives; ``send_recv`` for kernels that
+    end together, of partners that are not recorded; a name that is not known."""
     group: str = ""
+    """Name of the process group; empty if not recorded."""
     ranks: tuple[int, ...] = ()
+    """Global ranks that take part, ascending, or sender and receiver; empty if not known."""
     size: int = 0
+    """Number of ranks that take part; 0 if not known."""
     kernel: str = ""
+    """Name of the kernels where no fields are recorded."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobCollectives:
-    """Communication kernels of all ranks: rank by rank, in the order of their launches.
-
-    Attributes
-    ----------
-    ranks : tuple of int
-    place : ndarray of int64
-        Position of each kernel's rank in `ranks`.
-    row, start_ns, duration_ns, exposed_ns, device, stream, in_elements, out_elements : ndarray
-    size_bytes, group_size : ndarray of int64
-        As in `RankCollectives`; times are on the clock of each rank.
-    name : TextColumn
-        Collective as recorded, else the name of the kernel up to the parameter list.
-    dtype : TextColumn
-    label : TextColumn
-        Description of the group, else its name.
-    series : ndarray of int64
-        Position in `all_series`; -1 for kernels whose partners cannot be known.
-    all_series : tuple of Series
-    """
+    """Communication kernels of all ranks: rank by rank, in the order of their launches."""
 
     ranks: tuple[int, ...]
     place: Int64Array
+    """Position of each kernel's rank in `ranks`."""
     row: Int64Array
     start_ns: Times
     duration_ns: Times
@@ -85,10 +59,14 @@ class JobCollectives:
     out_elements: Int64Array
     size_bytes: Int64Array
     group_size: Int64Array
+    """This and all above as in `RankCollectives`; times are on the clock of each rank."""
     name: TextColumn
+    """Collective as recorded, else the name of the kernel up to the parameter list."""
     dtype: TextColumn
     label: TextColumn
+    """Description of the group, else its name."""
     series: Int64Array
+    """Position in `all_series`; -1 for kernels whose partners cannot be known."""
     all_series: tuple[Series, ...]
 
     def __len__(self) -> int:

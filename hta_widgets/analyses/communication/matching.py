@@ -114,29 +114,19 @@ def shifts(runs: Sequence[Int64Array], end_ns: Times, elements: Int64Array) -> l
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """Collectives with kernels on at least two ranks or devices.
-
-    Attributes
-    ----------
-    kernels : JobCollectives
-    rows : ndarray of int64
-        Kernels, collective by collective; within each by rank, then device.
-    edges : ndarray of int64
-        Collective ``c`` is ``rows[edges[c]:edges[c + 1]]``.
-    series : ndarray of int64
-        Position of each collective's series.
-    ordinal : ndarray of int64
-        Place of each collective in its series; below 0 before the longest recording begins.
-    notices : tuple of str
-        What was not matched, and why.
-    """
+    """Collectives with kernels on at least two ranks or devices."""
 
     kernels: JobCollectives
     rows: Int64Array
+    """Kernels, collective by collective; within each by rank, then device."""
     edges: Int64Array
+    """Collective ``c`` is ``rows[edges[c]:edges[c + 1]]``."""
     series: Int64Array
+    """Position of each collective's series."""
     ordinal: Int64Array
+    """Place of each collective in its series; below 0 before the longest recording begins."""
     notices: tuple[str, ...]
+    """What was not matched, and why."""
 
     def __len__(self) -> int:
         """Number of collectives."""

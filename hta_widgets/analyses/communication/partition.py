@@ -30,50 +30,33 @@ _COMPUTING: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_G
 
 
 class RankSplit(NamedTuple):
-    """The communication kernels of one rank whose time is split.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Rows in the rank's events, ascending.
-    wait_ns : ndarray of int64
-        How long each of them waits from its start, explained or not; the rest is transfer.
-    is_p2p : ndarray of bool
-        Whether they send or receive.
-    """
+    """The communication kernels of one rank whose time is split."""
 
     rows: Int64Array
+    """Rows in the rank's events, ascending."""
     wait_ns: Times
+    """How long each of them waits from its start, explained or not; the rest is transfer."""
     is_p2p: Mask
+    """Whether they send or receive."""
 
 
 class PartOfWork(NamedTuple):
-    """Work whose time is one of `PARTS`, as far as those before leave it.
-
-    Attributes
-    ----------
-    positions : ndarray of int64
-        Among the work of the device.
-    start_ns, end_ns : ndarray of int64
-        Of that part of each: a communication kernel waits first, and then transfers.
-    """
+    """Work whose time is one of `PARTS`, as far as those before leave it."""
 
     positions: Int64Array
+    """Among the work of the device."""
     start_ns: Times
     end_ns: Times
+    """Start and end are of that part of each: a communication kernel waits first, and then
+    transfers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Time of a device by what it does.
-
-    Attributes
-    ----------
-    covers : tuple of Intervals
-        Time of each part but the last together with all parts before it.
-    """
+    """Time of a device by what it does."""
 
     covers: tuple[Intervals, ...]
+    """Time of each part but the last together with all parts before it."""
 
     @classmethod
     def of(cls, work: GpuWork, split: RankSplit) -> Partition:

@@ -67,24 +67,16 @@ def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
 
 
 class Group(NamedTuple):
-    """A process group of one rank.
-
-    Attributes
-    ----------
-    name : str
-        As in the trace; sibling groups may have the same.
-    description : str
-        Such as ``DATA_PARALLEL_GROUP``; empty if not recorded.
-    ranks : tuple of int
-        Global ranks in the order of their places in the group; empty if not recorded.
-    size : int
-        Number of ranks; 0 if not recorded.
-    """
+    """A process group of one rank."""
 
     name: str
+    """As in the trace; sibling groups may have the same."""
     description: str = ""
+    """Such as ``DATA_PARALLEL_GROUP``; empty if not recorded."""
     ranks: tuple[int, ...] = ()
+    """Global ranks in the order of their places in the group; empty if not recorded."""
     size: int = 0
+    """Number of ranks; 0 if not recorded."""
 
     def global_rank(self, number: int) -> int:
         """Global rank of a peer, which some traces record as its place in the group."""
@@ -155,54 +147,39 @@ def _as_ranks(value: object) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class RankCollectives:
-    """Communication kernels of one rank, in the order in which they were launched.
-
-    Attributes
-    ----------
-    rank : int
-    stated_rank : int
-        Rank in ``distributedInfo``; -1 if it is not recorded.
-    start_ns, duration_ns, exposed_ns : ndarray of int64
-        On the clock of the rank.
-    device, stream : ndarray of int64
-    row : ndarray of int64
-        Row in the rank's events.
-    kernel : TextColumn
-        Name up to the parameter list; empty for work that is no kernel.
-    collective, dtype : TextColumn
-        As recorded; code -1 where no fields are.
-    group : ndarray of int64
-        Position in `groups`; -1 where no fields are.
-    groups : tuple of Group
-    in_elements, out_elements : ndarray of int64
-        Of the input and of the output; -1 if not recorded.
-    size_bytes : ndarray of int64
-        Bytes of the larger of input and output; -1 if unknown, 0 for kernels whose record is
-        counted with a longer kernel.
-    group_size : ndarray of int64
-        -1 if not recorded.
-    peer : ndarray of int64
-        Rank that a send goes to or a receive comes from; -1 for any other operation.
-    """
+    """Communication kernels of one rank, in the order in which they were launched."""
 
     rank: int
     stated_rank: int
+    """Rank in ``distributedInfo``; -1 if it is not recorded."""
     start_ns: Times
+    """On the clock of the rank."""
     duration_ns: Times
     exposed_ns: Times
     device: Int64Array
     stream: Int64Array
     row: Int64Array
+    """Row in the rank's events."""
     kernel: TextColumn
+    """Name up to the parameter list; empty for work that is no kernel."""
     collective: TextColumn
+    """As recorded; code -1 where no fields are."""
     dtype: TextColumn
+    """The same."""
     group: Int64Array
+    """Position in `groups`; -1 where no fields are."""
     groups: tuple[Group, ...]
     in_elements: Int64Array
+    """Of the input, -1 if not recorded."""
     out_elements: Int64Array
+    """Of the output, -1 if not recorded."""
     size_bytes: Int64Array
+    """Bytes of the larger of input and output; -1 if unknown, 0 for kernels whose record is counted
+    with a longer kernel."""
     group_size: Int64Array
+    """-1 if not recorded."""
     peer: Int64Array
+    """Rank that a send goes to or a receive comes from; -1 for any other operation."""
 
     def __len__(self) -> int:
         """Number of kernels."""
@@ -302,20 +279,13 @@ def _without_parameters(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Fields:
-    """The recorded fields of some kernels.
-
-    Attributes
-    ----------
-    table : SideTable, optional
-    at : ndarray of int64
-        Position in the table of each kernel's fields; -1 if it has none.
-    is_shared : ndarray of bool
-        Whether the fields are those of a CPU record, which several kernels may share.
-    """
+    """The recorded fields of some kernels."""
 
     table: SideTable | None
     at: Int64Array
+    """Position in the table of each kernel's fields; -1 if it has none."""
     is_shared: Mask
+    """Whether the fields are those of a CPU record, which several kernels may share."""
 
     @classmethod
     def of(cls, rank: Rank, rows: Int64Array, launch: Int64Array) -> _Fields:

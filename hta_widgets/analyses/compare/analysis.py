@@ -139,17 +139,12 @@ def compare(
 
     Parameters
     ----------
-    first, second : Job
     ranks : iterable of int, optional
         Ranks of both jobs; all ranks of each when not given.
     per : {"rank", "job"}
         Means over the ranks, to compare jobs of any size, or sums over them.
     per_step : bool
         Divide by the number of ProfilerSteps, to compare recordings of any length.
-
-    Returns
-    -------
-    Compare
 
     Raises
     ------

@@ -14,20 +14,13 @@ from hta_widgets.trace.model.formats import Recorded
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two jobs.
-
-    Attributes
-    ----------
-    job : Job
-    ranks : tuple of int
-        Those that are compared.
-    name : str
-        Tells the jobs apart.
-    """
+    """One of the two jobs."""
 
     job: Job
     ranks: tuple[int, ...]
+    """Those that are compared."""
     name: str
+    """Tells the jobs apart."""
 
     @property
     def recording(self) -> Recording:

@@ -49,23 +49,15 @@ TAIL_COLUMNS = (
 
 @dataclass(frozen=True)
 class Recording:
-    """How much a job recorded.
-
-    Attributes
-    ----------
-    ranks : int
-    steps : int
-        ProfilerSteps that are analysed, summed over the ranks.
-    all_have_steps : bool
-        Every rank has a ProfilerStep.
-    times_ns : mapping of str to int
-        Times of `TIMES` in ns, summed over the GPUs.
-    """
+    """How much a job recorded."""
 
     ranks: int
     steps: int
+    """ProfilerSteps that are analysed, summed over the ranks."""
     all_have_steps: bool
+    """Every rank has a ProfilerStep."""
     times_ns: Mapping[str, int]
+    """Times of `TIMES` in ns, summed over the GPUs."""
 
     def share(self, *, per_rank: bool, per_step: bool) -> float:
         """Divisor that turns sums over the ranks into means."""
@@ -85,7 +77,6 @@ def compared_times(
 
     Parameters
     ----------
-    first, second : Recording
     shares : tuple of float, optional
         Divisors of the times of each job; without them the times stay integers.
 
@@ -114,7 +105,6 @@ def compared_tails(
 
     Parameters
     ----------
-    first, second : Job
     ranks : tuple of two tuples of int
         Ranks of each job, whose events are combined.
 

@@ -92,8 +92,6 @@ def flame(
 
     Parameters
     ----------
-    job : Job
-    rank : int
     weight : {"gpu", "cpu", "idle", "bytes"}
         Durations of the GPU work that each path launches, CPU time, idle time of the GPU by its
         owner (see `idle_owners`), or bytes of GPU memory that it allocates, freed or not (of the
@@ -109,10 +107,6 @@ def flame(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    Flame
 
     Raises
     ------

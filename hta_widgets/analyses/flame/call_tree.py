@@ -24,59 +24,39 @@ KINDS: Final = {kind.value: kind.name.lower() for kind in Kind} | {NO_KIND: ""}
 
 
 class Weights(NamedTuple):
-    """Pieces of time by the call that they belong to.
-
-    Attributes
-    ----------
-    place : ndarray of int64
-        Of the call, -1 for none.
-    work : ndarray of int64
-        Code of the name of the GPU work, -1 for time of the call itself.
-    ns : ndarray of int64
-    nobody : str
-        Name of the node for what belongs to no call.
-    """
+    """Pieces of time by the call that they belong to."""
 
     place: Int64Array
+    """Of the call, -1 for none."""
     work: Int64Array
+    """Code of the name of the GPU work, -1 for time of the call itself."""
     ns: Int64Array
     nobody: str
+    """Name of the node for what belongs to no call."""
 
 
 class CallTree(NamedTuple):
-    """Nodes with some time, in no particular order but parents before what is inside.
-
-    Attributes
-    ----------
-    parent : ndarray of int64
-        Node around each, -1 for outermost ones.
-    name : ndarray of int64
-        Position in `names`.
-    kind : ndarray of int64
-        Value of `Kind`, `NO_KIND` for none.
-    depth : ndarray of int64
-        Number of nodes around each.
-    own_ns, total_ns : ndarray of int64
-        Without and with what is inside.
-    rank_in_time : ndarray of int64
-        Ascends with the first call of each node.
-    names : tuple of str
-    by_parent : ndarray of int64
-        The nodes with some time, by their parent.
-    edges : ndarray of int64
-        ``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost.
-    """
+    """Nodes with some time, in no particular order but parents before what is inside."""
 
     parent: Int64Array
+    """Node around each, -1 for outermost ones."""
     name: Int64Array
+    """Position in `names`."""
     kind: Int64Array
+    """Value of `Kind`, `NO_KIND` for none."""
     depth: Int64Array
+    """Number of nodes around each."""
     own_ns: Int64Array
+    """Without what is inside."""
     total_ns: Int64Array
+    """With what is inside."""
     rank_in_time: Int64Array
+    """Ascends with the first call of each node."""
     names: tuple[str, ...]
     by_parent: Int64Array
+    """The nodes with some time, by their parent."""
     edges: Int64Array
+    """``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost."""
 
     def inside(self, node: int) -> Int64Array:
         """The nodes inside one, -1 for the outermost."""
@@ -98,19 +78,14 @@ class Nodes(NamedTuple):
 
 
 class NodeWeights(NamedTuple):
-    """Pieces of time by the node that they belong to, -1 for none; `work` as in `Weights`.
-
-    Attributes
-    ----------
-    run : ndarray of int64, optional
-        In order of time: number of the run of each piece of GPU work. All work of one name in a
-        node is one where it is not given.
-    """
+    """Pieces of time by the node that they belong to, -1 for none; `work` as in `Weights`."""
 
     node: Int64Array
     work: Int64Array
     ns: Int64Array
     run: Int64Array | None = None
+    """In order of time: number of the run of each piece of GPU work. All work of one name in a node
+    is one where it is not given."""
 
 
 def call_tree(calls: Calls, weights: Weights) -> CallTree:

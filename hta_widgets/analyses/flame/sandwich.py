@@ -15,19 +15,13 @@ from hta_widgets.trace.model.nesting import NO_PARENT
 
 
 class Sandwich(NamedTuple):
-    """Two trees with one outermost node of the same name and total.
-
-    Attributes
-    ----------
-    callees : CallTree
-        What the calls of the name call, merged by path from the name on.
-    callers : CallTree
-        What calls them, merged by path from the name outwards: inside a node is what calls it. The
-        own part of a node is that of the paths that begin there.
-    """
+    """Two trees with one outermost node of the same name and total."""
 
     callees: CallTree
+    """What the calls of the name call, merged by path from the name on."""
     callers: CallTree
+    """What calls them, merged by path from the name outwards: inside a node is what calls it. The
+    own part of a node is that of the paths that begin there."""
 
 
 def sandwich_of(tree: CallTree, name: str) -> Sandwich:

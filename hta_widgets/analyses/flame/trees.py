@@ -26,17 +26,11 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class _NodesOfCalls(NamedTuple):
-    """The nodes of all calls that may have some of a weight, the same in all of the time.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    node : ndarray of int32
-        Node of each call by place, -1 for others; the last value is -1 as well, for place -1.
-    """
+    """The nodes of all calls that may have some of a weight, the same in all of the time."""
 
     nodes: Nodes
     node: Int32Array
+    """Node of each call by place, -1 for others; the last value is -1 as well, for place -1."""
 
 
 def weighted_tree(

@@ -43,18 +43,13 @@ _NAME_WIDTH: Final = 60
 
 
 class AnnotationRows(NamedTuple):
-    """Rows of one rank, and what lies in none of them.
-
-    Attributes
-    ----------
-    table : DataFrame
-        As `GpuAnnotations.annotations`.
-    totals : tuple of int
-        GPU time of all work, of that launched outside annotations, and of that with unknown launch.
-    """
+    """Rows of one rank, and what lies in none of them."""
 
     table: pd.DataFrame
+    """As `GpuAnnotations.annotations`."""
     totals: tuple[int, int, int]
+    """GPU time of all work, of that launched outside annotations, and of that with unknown
+    launch."""
 
 
 def annotation_rows(rank: Rank, selection: TimeSelection | None) -> AnnotationRows:
@@ -218,7 +213,6 @@ def gpu_annotations(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     on : {"gpu", "cpu"}
@@ -227,10 +221,6 @@ def gpu_annotations(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    GpuAnnotations
 
     Raises
     ------

@@ -22,20 +22,13 @@ call, by the thread of the ProfilerSteps at that time, or by the annotations on 
 
 
 class Ranges(NamedTuple):
-    """Ranges of one thread by start, the longest first.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-    start_ns, end_ns : ndarray of int64
-    around : ndarray of int64
-        Position of the last range before each that is open when it starts, -1 for none.
-    """
+    """Ranges of one thread by start, the longest first."""
 
     rows: Int64Array
     start_ns: Times
     end_ns: Times
     around: Int64Array
+    """Position of the last range before each that is open when it starts, -1 for none."""
 
     @classmethod
     def of(cls, rows: Int64Array, start_ns: Times, end_ns: Times) -> Ranges:
@@ -74,23 +67,16 @@ _NONE, _LAUNCH, _HANDOVER, _GPU = range(len(SOURCES))
 
 
 class AnnotatedWork(NamedTuple):
-    """The analysed work of a rank, by start.
-
-    Attributes
-    ----------
-    work : GpuWork
-    annotation : ndarray of int64
-        Code of the name of the innermost annotation, -1 for none.
-    source : ndarray of int8
-        Position in `SOURCES`.
-    inside : ndarray of int64, shape (pairs, 2)
-        Pieces of work (by position) and the names of all annotations around them, each once.
-    """
+    """The analysed work of a rank, by start."""
 
     work: GpuWork
     annotation: Int64Array
+    """Code of the name of the innermost annotation, -1 for none."""
     source: Int8Array
+    """Position in `SOURCES`."""
     inside: Int64Array
+    """Pieces of work (by position) and the names of all annotations around them, each once. Shape
+    (pairs, 2)."""
 
 
 def annotated_work(rank: Rank) -> AnnotatedWork:

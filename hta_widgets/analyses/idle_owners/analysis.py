@@ -77,7 +77,6 @@ def idle_owners(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     steps : iterable of int, optional
@@ -85,10 +84,6 @@ def idle_owners(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks. The cause of each
         idle interval is decided as a whole.
-
-    Returns
-    -------
-    IdleOwners
 
     Raises
     ------

@@ -36,28 +36,19 @@ DRAINED_AFTER_NS: Final = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Idle intervals, device by device in order of time.
-
-    Attributes
-    ----------
-    device : ndarray of int64
-    start_ns, end_ns : ndarray of int64
-    part : ndarray of int8
-        Position in `PARTS`.
-    launch : ndarray of int64
-        Row of the call that launched the work after the interval, or where the trace lacks it, of
-        the call that came too late for what follows on the stream (see `_late_behind`); -1 if
-        neither is in the trace or nothing follows.
-    inside_graph : ndarray of bool
-        Whether the work on both sides is of one launched graph.
-    """
+    """Idle intervals, device by device in order of time."""
 
     device: Int64Array
     start_ns: Times
     end_ns: Times
     part: Int8Array
+    """Position in `PARTS`."""
     launch: Int64Array
+    """Row of the call that launched the work after the interval, or where the trace lacks it, of
+    the call that came too late for what follows on the stream (see `_late_behind`); -1 if neither
+    is in the trace or nothing follows."""
     inside_graph: Mask
+    """Whether the work on both sides is of one launched graph."""
 
     @property
     def is_unrecorded(self) -> Mask:
@@ -91,10 +82,8 @@ def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Arr
 
     Parameters
     ----------
-    gaps : Gaps
     late : ndarray of bool
         Whether the next launch call began after the interval did; only then the GPU was drained.
-    calls : Calls
     thread : ndarray of int64
         Position in ``calls.threads`` of the launching thread.
     """
@@ -124,10 +113,8 @@ def runs_at(rank: Rank, rows: Int64Array, times: Times) -> Mask:
 
     Parameters
     ----------
-    rank : Rank
     rows : ndarray of int64
         GPU work.
-    times : ndarray of int64
     """
     events = rank.trace.events
     of_host = (HOST_TO_DEVICE, DEVICE_TO_HOST)
@@ -219,7 +206,6 @@ def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -
 
     Parameters
     ----------
-    rank : Rank
     rows : ndarray of int64
         All GPU work of the device.
     work : ndarray of int64

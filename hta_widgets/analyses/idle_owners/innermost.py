@@ -19,21 +19,15 @@ _NO_TIMES: Times = np.zeros(0, dtype=np.int64)
 
 
 class IdleSegments(NamedTuple):
-    """Stretches of idle time.
-
-    Attributes
-    ----------
-    gap : ndarray of int64, or int32 where they are kept
-        Position of the idle interval that each is part of.
-    start_ns, end_ns : ndarray of int64
-    owner : ndarray of int64, or int32 where they are kept
-        Place of the call that each belongs to, `NOBODY` for none.
-    """
+    """Stretches of idle time."""
 
     gap: IntArray
+    """Position of the idle interval that each is part of. int64, or int32 where it is kept."""
     start_ns: Times
     end_ns: Times
     owner: IntArray
+    """Place of the call that each belongs to, `NOBODY` for none. int64, or int32 where it is
+    kept."""
 
     @classmethod
     def of(cls, start_ns: Times, end_ns: Times, owner: Int64Array | None = None) -> IdleSegments:
@@ -70,18 +64,12 @@ def joined(parts: list[IdleSegments]) -> IdleSegments:
 
 
 class Timeline(NamedTuple):
-    """What holds when: ``holds[i]`` from ``edges[i]`` to ``edges[i + 1]``.
-
-    Attributes
-    ----------
-    edges : ndarray of int64
-        Times in ns, ascending; the first is before everything, the last after everything.
-    holds : ndarray of int64
-        A place, or `NOBODY`; of steps, a position.
-    """
+    """What holds when: ``holds[i]`` from ``edges[i]`` to ``edges[i + 1]``."""
 
     edges: Times
+    """Times in ns, ascending; the first is before everything, the last after everything."""
     holds: Int64Array
+    """A place, or `NOBODY`; of steps, a position."""
 
     @classmethod
     def innermost(cls, calls: Calls, thread: Thread) -> Timeline:

@@ -45,18 +45,12 @@ _BY_API_CALL = {
 
 @dataclass(frozen=True, eq=False)
 class HostCauses:
-    """What a call, or a call around it, says of the time in which it is innermost.
-
-    Attributes
-    ----------
-    named : ndarray of int8
-        By place: cause that the name of the call or of one around it decides, else `UNDECIDED`.
-    usual : ndarray of int8
-        By place: cause of the rest, by the kind of call.
-    """
+    """What a call, or a call around it, says of the time in which it is innermost."""
 
     named: Int8Array
+    """By place: cause that the name of the call or of one around it decides, else `UNDECIDED`."""
     usual: Int8Array
+    """By place: cause of the rest, by the kind of call."""
 
     @classmethod
     def of(cls, calls: Calls) -> HostCauses:
@@ -105,28 +99,19 @@ def _deciding(calls: Calls) -> list[tuple[str, Mask]]:
 
 @dataclass(frozen=True, eq=False)
 class OwnedTime:
-    """The idle time of a rank; the segments of an interval add up to it.
-
-    Attributes
-    ----------
-    segments : IdleSegments
-        In order of interval and time; each is of one step.
-    step : ndarray of int
-        Number of the ProfilerStep of each segment, `NO_STEP` before the first, after the last, and
-        without steps.
-    cause : ndarray of int8
-        Position in `IDLE_CAUSES` of each segment.
-    thread : ndarray of int32
-        Position in ``Calls.threads`` of the thread whose time each is, -1 for none.
-    drain : ndarray of int32
-        Place of the blocking call that let the GPU run dry before each interval, -1 for none.
-    """
+    """The idle time of a rank; the segments of an interval add up to it."""
 
     segments: IdleSegments
+    """In order of interval and time; each is of one step."""
     step: IntArray
+    """Number of the ProfilerStep of each segment, `NO_STEP` before the first, after the last, and
+    without steps."""
     cause: Int8Array
+    """Position in `IDLE_CAUSES` of each segment."""
     thread: Int32Array
+    """Position in ``Calls.threads`` of the thread whose time each is, -1 for none."""
     drain: Int32Array
+    """Place of the blocking call that let the GPU run dry before each interval, -1 for none."""
 
 
 def owned_time(rank: Rank) -> OwnedTime:

@@ -25,24 +25,16 @@ KINDS: Final = (*(each.name.lower() for each in Kind), "")
 
 
 class Paths(NamedTuple):
-    """A tree of names; every node stands after its parent.
-
-    Attributes
-    ----------
-    parent : ndarray of int64
-        Node of the path without its last name, -1 for paths of one name.
-    name : ndarray of int64
-        Code of the last name.
-    kind : ndarray of int8
-        Value of `Kind` of the first call with this path.
-    depth : ndarray of int64
-        Number of names before the last.
-    """
+    """A tree of names; every node stands after its parent."""
 
     parent: Int64Array
+    """Node of the path without its last name, -1 for paths of one name."""
     name: Int64Array
+    """Code of the last name."""
     kind: Int8Array
+    """Value of `Kind` of the first call with this path."""
     depth: Int64Array
+    """Number of names before the last."""
 
     def with_ancestors(self, nodes: Int64Array) -> Mask:
         """Mask of some nodes and all nodes above them."""
@@ -81,7 +73,6 @@ def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
 
     Parameters
     ----------
-    calls : Calls
     owners : ndarray of bool
         Which calls, by place.
 
@@ -102,7 +93,6 @@ def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, I
 
     Parameters
     ----------
-    calls : Calls
     owners : ndarray of int64
         Places.
 
@@ -139,7 +129,6 @@ def merged(
     ----------
     parent : ndarray of int64
         Position of the node above, -1 for none.
-    name, depth : ndarray
 
     Returns
     -------
@@ -165,19 +154,12 @@ def merged(
 
 
 class PathTable(NamedTuple):
-    """The paths of one rank by name.
-
-    Attributes
-    ----------
-    paths : Paths
-        With codes of `names`.
-    line : ndarray of int64
-        Code of the line of Python that each is in, -1 for none.
-    names : list of str
-    """
+    """The paths of one rank by name."""
 
     paths: Paths
+    """With codes of `names`."""
     line: Int64Array
+    """Code of the line of Python that each is in, -1 for none."""
     names: list[str]
 
     @classmethod
@@ -196,26 +178,18 @@ class PathTable(NamedTuple):
 
 
 class MergedPaths(NamedTuple):
-    """The paths of several ranks.
-
-    Attributes
-    ----------
-    table : DataFrame
-        ``path``, ``parent``, ``name``, ``kind``, ``depth``.
-    of_rank : list of ndarray of int64
-        For each rank, the path of each of its nodes; the last is `NO_PATH`.
-    name, line : ndarray of int64
-        Positions in `names` of the last name of each path and of the line of Python that it is in,
-        -1 for none.
-    names : list of str
-        In order.
-    """
+    """The paths of several ranks."""
 
     table: pd.DataFrame
+    """``path``, ``parent``, ``name``, ``kind``, ``depth``."""
     of_rank: list[Int64Array]
+    """For each rank, the path of each of its nodes; the last is `NO_PATH`."""
     name: Int64Array
+    """Position in `names` of the last name of each path."""
     line: Int64Array
+    """The same of the line of Python that it is in, -1 for none."""
     names: list[str]
+    """In order."""
 
 
 def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:

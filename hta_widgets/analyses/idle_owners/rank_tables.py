@@ -39,37 +39,28 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class OwnerRows(NamedTuple):
-    """Rows of `IdleOwners.owners` of one rank, longest first.
-
-    Attributes
-    ----------
-    rank : int
-    device, step : ndarray of int
-        In few bytes, as those that follow.
-    cause, part, kind : ndarray of int
-        Positions in `CAUSE_NAMES`, `PARTS` and the names of kinds; -1 for no kind.
-    thread : ndarray of int
-        Position in `pid` and `tid`.
-    path : ndarray of int32
-        Number that the rank gives to the path, -1 for none.
-    idle_ns : ndarray of int64
-    pieces : ndarray of int32
-    pid, tid : ndarray
-        Of each thread; the last of none.
-    """
+    """Rows of `IdleOwners.owners` of one rank, longest first."""
 
     rank: int
     device: NDArray[np.integer[Any]]
+    """In few bytes, as those that follow."""
     step: NDArray[np.integer[Any]]
     cause: NDArray[np.integer[Any]]
+    """Position in `CAUSE_NAMES`."""
     part: NDArray[np.integer[Any]]
+    """Position in `PARTS`."""
     kind: Int8Array
+    """Position in the names of kinds, -1 for no kind."""
     thread: NDArray[np.integer[Any]]
+    """Position in `pid` and `tid`."""
     path: Int32Array
+    """Number that the rank gives to the path, -1 for none."""
     idle_ns: Int64Array
     pieces: Int32Array
     pid: NDArray[Any]
+    """Of each thread; the last of none."""
     tid: NDArray[Any]
+    """The same."""
 
 
 class RankTables(NamedTuple):

@@ -28,51 +28,32 @@ _KEYS = ["rank", "device", "cause", "owner", "kind", "path"]
 
 
 class SelectedTime(NamedTuple):
-    """The idle time of a rank that lies in some of its time.
-
-    Attributes
-    ----------
-    segments : IdleSegments
-        Cut at the edges of the selected time.
-    at : ndarray of int64
-        Position of each among all segments of the rank, ascending.
-    """
+    """The idle time of a rank that lies in some of its time."""
 
     segments: IdleSegments
+    """Cut at the edges of the selected time."""
     at: Int64Array
+    """Position of each among all segments of the rank, ascending."""
 
 
 class IdleByCall(NamedTuple):
-    """Segments of the idle time of all devices.
-
-    Attributes
-    ----------
-    place : ndarray of int32
-        Of the call that each belongs to, -1 for none.
-    ns : ndarray of int64
-    """
+    """Segments of the idle time of all devices."""
 
     place: IntArray
+    """Of the call that each belongs to, -1 for none."""
     ns: Times
 
 
 class By(NamedTuple):
-    """How segments are put into the rows of a table.
-
-    Attributes
-    ----------
-    keys : tuple of str
-        What those of a row have in common, of ``device``, ``step``, ``part``, ``cause``,
-        ``thread``, ``node``.
-    longest_first : bool
-        Else the rows are sorted by the keys, in their order.
-    counts : {"segments", "intervals"}
-        What is counted of each row: its segments, or the idle intervals that they are part of.
-    """
+    """How segments are put into the rows of a table."""
 
     keys: tuple[str, ...]
+    """What those of a row have in common, of ``device``, ``step``, ``part``, ``cause``, ``thread``,
+    ``node``."""
     longest_first: bool
+    """Else the rows are sorted by the keys, in their order."""
     counts: Literal["segments", "intervals"]
+    """What is counted of each row: its segments, or the idle intervals that they are part of."""
 
 
 BY_CAUSE: Final = By(("device", "step", "part", "cause"), False, "intervals")
@@ -80,20 +61,13 @@ BY_OWNER: Final = By(("device", "cause", "part", "step", "thread", "node"), True
 
 
 class Sums(NamedTuple):
-    """Idle time by row.
-
-    Attributes
-    ----------
-    keys : dict of str to ndarray of int
-        What the segments of each row have in common.
-    idle_ns : ndarray of int64
-    counts : ndarray of int64
-        Number of segments or of idle intervals, as `By.counts` says.
-    """
+    """Idle time by row."""
 
     keys: dict[str, NDArray[Any]]
+    """What the segments of each row have in common."""
     idle_ns: Times
     counts: Int64Array
+    """Number of segments or of idle intervals, as `By.counts` says."""
 
 
 class _RowNumbers(NamedTuple):

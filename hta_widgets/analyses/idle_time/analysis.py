@@ -170,7 +170,6 @@ def idle_time(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     streams : iterable of int, optional
@@ -184,10 +183,6 @@ def idle_time(
         the part inside as well. See `TimeSelection`.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    IdleTime
 
     Raises
     ------

@@ -21,34 +21,26 @@ NO_STREAM = -1
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Intervals by group (a stream or a device), then late launches first, then by length.
-
-    Attributes
-    ----------
-    device, stream : ndarray of int64
-        Of each group; `NO_STREAM` if groups are devices.
-    span_ns : ndarray of int64
-        First start to last end of each group.
-    edges : ndarray of int64
-        Group `g` has its late launches in ``edges[2 * g]:edges[2 * g + 1]`` and its other
-        intervals from there to ``edges[2 * g + 2]``.
-    length_ns : ndarray of int64
-        Length of each interval.
-    total_ns : ndarray of int64
-        Time before each interval; one longer than `length_ns`.
-    unknown_edges, unknown_ns : ndarray of int64
-        Lengths of the intervals of each group whose launch is not in the trace, ascending:
-        ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch.
-    """
+    """Intervals by group (a stream or a device), then late launches first, then by length."""
 
     device: Int64Array
+    """Of each group."""
     stream: Int64Array
+    """Of each group; `NO_STREAM` if groups are devices."""
     span_ns: Times
+    """First start to last end of each group."""
     edges: Int64Array
+    """Group `g` has its late launches in ``edges[2 * g]:edges[2 * g + 1]`` and its other intervals
+    from there to ``edges[2 * g + 2]``."""
     length_ns: Times
+    """Length of each interval."""
     total_ns: Times
+    """Time before each interval; one longer than `length_ns`."""
     unknown_edges: Int64Array
+    """See `unknown_ns`."""
     unknown_ns: Times
+    """Lengths of the intervals of each group whose launch is not in the trace, ascending:
+    ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch."""
 
     def category_edges(self, delay_ns: int) -> Int64Array:
         """Bounds of late, shorter and other intervals of each group, one run after the other."""
@@ -79,22 +71,16 @@ def device_gaps(rank: Rank, selection: TimeSelection | None = None) -> Gaps:
 
 
 class Order(NamedTuple):
-    """Streams or devices in the order of the result.
-
-    Attributes
-    ----------
-    groups : Groups
-        Of the GPU work.
-    by_place : ndarray of int64
-        The groups in the order of the result.
-    device, stream : ndarray of int64
-        In the order of the result; `NO_STREAM` if groups are devices.
-    """
+    """Streams or devices in the order of the result."""
 
     groups: Groups
+    """Of the GPU work."""
     by_place: Int64Array
+    """The groups in the order of the result."""
     device: Int64Array
+    """In the order of the result."""
     stream: Int64Array
+    """`NO_STREAM` if groups are devices."""
 
     @property
     def parts(self) -> list[Int64Array]:
@@ -187,24 +173,20 @@ def time_inside(counted: Intervals | None, start_ns: Times, end_ns: Times) -> Ti
 
 
 class Between(NamedTuple):
-    """What lies between the operations of a stream or device; negative where they overlap.
-
-    Attributes
-    ----------
-    start_ns, length_ns : ndarray of int64
-        From the end of all earlier operations to the start of the next one.
-    before, after : ndarray of int64
-        Position of the earlier operation that ends last, and of the next one.
-    first_ns, last_ns : int
-        First start and last end.
-    """
+    """What lies between the operations of a stream or device; negative where they overlap."""
 
     start_ns: Times
+    """End of all earlier operations."""
     length_ns: Times
+    """From there to the start of the next one."""
     before: Int64Array
+    """Position of the earlier operation that ends last."""
     after: Int64Array
+    """Position of the next one."""
     first_ns: int
+    """First start."""
     last_ns: int
+    """Last end."""
 
     def span_inside(self, counted: Intervals | None) -> int:
         """First start to last end, or how much of it is counted."""
@@ -224,7 +206,6 @@ def operations_between(work: GpuWork, launch_ns: Times, positions: Int64Array) -
 
     Parameters
     ----------
-    work : GpuWork
     launch_ns : ndarray of int64
         Start of the launch call of each piece of work.
     positions : ndarray of int64

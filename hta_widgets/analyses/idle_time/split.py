@@ -37,35 +37,26 @@ _BETWEEN, _DEPENDENCY = IDLE_SPLIT.index("between_kernels"), IDLE_SPLIT.index("d
 
 @dataclass(frozen=True, eq=False)
 class SplitGaps:
-    """Idle time of streams or devices by part; what a delay decides is kept sorted by length.
-
-    Attributes
-    ----------
-    device, stream : ndarray of int64
-    span_ns : ndarray of int64
-        First start to last end of each stream or device.
-    fixed_ns, fixed_count : ndarray of int64
-        For each stream or device in turn, time of each part and number of intervals with such time,
-        without the intervals whose launch call began in time.
-    in_time_edges : ndarray of int64
-        Group ``g`` has the intervals ``in_time_edges[g]:in_time_edges[g + 1]`` whose launch call
-        began in time, shortest first.
-    length_ns : ndarray of int64
-        Length of each of these.
-    rest_ns, rest_count : ndarray of int64
-        Before each of them: time after the launch call had returned, and number of intervals with
-        such time; one longer than `length_ns`.
-    """
+    """Idle time of streams or devices by part; what a delay decides is kept sorted by length."""
 
     device: Int64Array
     stream: Int64Array
     span_ns: Times
+    """First start to last end of each stream or device."""
     fixed_ns: Times
+    """For each stream or device in turn, time of each part, without the intervals whose launch call
+    began in time."""
     fixed_count: Int64Array
+    """Number of intervals with such time, likewise."""
     in_time_edges: Int64Array
+    """Group ``g`` has the intervals ``in_time_edges[g]:in_time_edges[g + 1]`` whose launch call
+    began in time, shortest first."""
     length_ns: Times
+    """Length of each of these."""
     rest_ns: Times
+    """Before each of them: time after the launch call had returned; one longer than `length_ns`."""
     rest_count: Int64Array
+    """Number of intervals with such time, likewise."""
 
     def by_part(self, delay_ns: int) -> tuple[Times, Int64Array]:
         """Time, and intervals with such time, by part: one row per stream or device.

@@ -40,15 +40,7 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """Different sequences, most frequent first, then by pattern: see `KernelSequences.patterns`.
-
-    Attributes
-    ----------
-    pattern, operator : list of str
-    kernels, count, gpu_time_ns, cpu_time_ns : ndarray of int64
-    sequences : list of tuple of str
-        Names of the GPU operations of each.
-    """
+    """Different sequences, most frequent first, then by pattern: see `KernelSequences.patterns`."""
 
     pattern: list[str]
     operator: list[str]
@@ -57,6 +49,7 @@ class Patterns:
     gpu_time_ns: Times
     cpu_time_ns: Times
     sequences: list[tuple[str, ...]]
+    """Names of the GPU operations of each."""
 
     def take(self, positions: Int64Array) -> Patterns:
         """Keep some of them."""
@@ -78,25 +71,18 @@ class Patterns:
 
 
 class Occurrences(NamedTuple):
-    """Calls of an operator that are not inside another one, in any order.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Row in the events table of the call at each place.
-    places : ndarray of int64
-        Place of each.
-    pattern : ndarray of int64
-        Position in `Patterns`.
-    gpu_time_ns, cpu_time_ns : ndarray of int64
-        Duration of the GPU work launched inside, and of the call.
-    """
+    """Calls of an operator that are not inside another one, in any order."""
 
     rows: Int64Array
+    """Row in the events table of the call at each place."""
     places: Int64Array
+    """Place of each."""
     pattern: Int64Array
+    """Position in `Patterns`."""
     gpu_time_ns: Times
+    """Duration of the GPU work launched inside."""
     cpu_time_ns: Times
+    """Duration of the call."""
 
     def table(self, patterns: Mask) -> pd.DataFrame:
         """Occurrences of the wanted patterns, which are numbered without the others."""
@@ -230,7 +216,6 @@ def kernel_sequences(
 
     Parameters
     ----------
-    job : Job
     rank : int, optional
         The first rank when not given.
     operator_name : str
@@ -239,10 +224,6 @@ def kernel_sequences(
         Occurrences with fewer GPU operations are left out.
     whole_name : bool
         Match the whole name: ``aten::add`` does not match ``aten::addmm``.
-
-    Returns
-    -------
-    KernelSequences
 
     Raises
     ------

@@ -27,36 +27,24 @@ MODULE = "nn.Module: "
 
 @dataclass(frozen=True, eq=False)
 class LaunchingCalls:
-    """Calls of one rank, by their place in a `CallTree`.
-
-    Attributes
-    ----------
-    tree : CallTree
-    names : ndarray of int32
-        Name code of the call at each place.
-    analysed : ndarray of bool
-        Whether each call takes part in the analyses (the step filter).
-    work : GpuWork
-        GPU work whose launch is in the trace, in order of the place of its launch.
-    gpu_order : ndarray of int64
-        Position of each piece of `work` in the order in which the GPU starts.
-    first_operation : ndarray of int64
-        Position in `work` of the first piece launched at each place or after; one item more than
-        there are places.
-    time_before_ns : ndarray of int64
-        Total duration of the pieces of `work` before each; one item more than there are pieces.
-    cpu_time_ns : ndarray of int64
-        Duration of the call at each place.
-    """
+    """Calls of one rank, by their place in a `CallTree`."""
 
     tree: CallTree
     names: Int32Array
+    """Name code of the call at each place."""
     analysed: Mask
+    """Whether each call takes part in the analyses (the step filter)."""
     work: GpuWork
+    """GPU work whose launch is in the trace, in order of the place of its launch."""
     gpu_order: Int64Array
+    """Position of each piece of `work` in the order in which the GPU starts."""
     first_operation: Int64Array
+    """Position in `work` of the first piece launched at each place or after; one item more than
+    there are places."""
     time_before_ns: Times
+    """Total duration of the pieces of `work` before each; one item more than there are pieces."""
     cpu_time_ns: Times
+    """Duration of the call at each place."""
 
     @classmethod
     def of(cls, rank: Rank) -> LaunchingCalls:
@@ -153,7 +141,6 @@ def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    job : Job
     rank : int, optional
         The first rank when not given.
 

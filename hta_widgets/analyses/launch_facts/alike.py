@@ -52,37 +52,29 @@ def operator_names(rank: Rank) -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Kernels that are launched alike, by the same operator in the same module, as one row each.
-
-    Attributes
-    ----------
-    device, name, operator, module : ndarray of int64
-        Codes of names and of the paths of modules, -1 for none.
-    type : ndarray of int8
-        Values of `KernelType`.
-    values : dict of str to ndarray of int64
-        Sizes of grid and block, registers and shared memory, -1 where not recorded.
-    facts : dict of str to ndarray
-        What `LaunchFacts.kernels` has statistics of.
-    is_recorded : ndarray of bool
-        Whether the profiler says how much of a multiprocessor is occupied.
-    sms : ndarray of int64
-        Multiprocessors of the GPU, 0 where not recorded.
-    count, gpu_ns : ndarray of int64
-        Kernels, and the sum of their durations.
-    """
+    """Kernels that are launched alike, by the same operator in the same module, as one row each."""
 
     device: Int64Array
     name: Int64Array
+    """Code, -1 for none."""
     operator: Int64Array
+    """Code, -1 for none."""
     module: Int64Array
+    """Code of the path of the module, -1 for none."""
     type: Int8Array
+    """Values of `KernelType`."""
     values: dict[str, Int64Array]
+    """Sizes of grid and block, registers and shared memory, -1 where not recorded."""
     facts: dict[str, NDArray[Any]]
+    """What `LaunchFacts.kernels` has statistics of."""
     is_recorded: Mask
+    """Whether the profiler says how much of a multiprocessor is occupied."""
     sms: Int64Array
+    """Multiprocessors of the GPU, 0 where not recorded."""
     count: Int64Array
+    """Kernels."""
     gpu_ns: Int64Array
+    """Sum of their durations."""
 
     @property
     def has_launches(self) -> bool:

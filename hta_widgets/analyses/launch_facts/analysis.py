@@ -106,7 +106,6 @@ def launch_facts(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     by : {"name", "configuration"}
@@ -117,10 +116,6 @@ def launch_facts(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    LaunchFacts
 
     Raises
     ------

@@ -36,27 +36,19 @@ _SIZES: Final = {
 
 
 class Multiprocessors(NamedTuple):
-    """The multiprocessors (SMs, compute units) of a GPU; 0 where something is not recorded.
-
-    Attributes
-    ----------
-    sms : int
-        How many the GPU has.
-    warp_threads : int
-        Threads of a warp (wavefront).
-    threads, registers, shared_bytes, blocks : int
-        What each of them holds at a time.
-    reserved_bytes : int
-        Shared memory that each block takes besides what it asks for.
-    """
+    """The multiprocessors (SMs, compute units) of a GPU; 0 where something is not recorded."""
 
     sms: int = 0
+    """How many the GPU has."""
     warp_threads: int = 0
+    """Threads of a warp (wavefront)."""
     threads: int = 0
     registers: int = 0
     shared_bytes: int = 0
     blocks: int = _MOST_BLOCKS
+    """This and the three above: what each of them holds at a time."""
     reserved_bytes: int = 0
+    """Shared memory that each block takes besides what it asks for."""
 
     @property
     def are_known(self) -> bool:

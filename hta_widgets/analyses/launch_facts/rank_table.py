@@ -50,19 +50,12 @@ _SAID: Final = {TensorCores.YES: "yes", TensorCores.NO: "no", TensorCores.UNKNOW
 
 
 class RankLaunches(NamedTuple):
-    """Rows of `LaunchFacts` of one rank, and what is missing.
-
-    Attributes
-    ----------
-    kernels : DataFrame
-    few : DataFrame
-        Kernels that compute with fewer blocks than their GPU has multiprocessors: ``name``,
-        ``blocks``, ``sms``, ``gpu_ns``.
-    notices : tuple of Notice
-    """
+    """Rows of `LaunchFacts` of one rank, and what is missing."""
 
     kernels: pd.DataFrame
     few: pd.DataFrame
+    """Kernels that compute with fewer blocks than their GPU has multiprocessors: ``name``,
+    ``blocks``, ``sms``, ``gpu_ns``."""
     notices: tuple[Notice, ...]
 
 

@@ -266,7 +266,6 @@ def launch_stats(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     runtime_cutoff : float
@@ -279,10 +278,6 @@ def launch_stats(
         How `worst` is ranked.
     num_worst : int
         Number of calls in `worst`.
-
-    Returns
-    -------
-    LaunchStats
 
     Raises
     ------

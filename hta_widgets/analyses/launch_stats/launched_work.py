@@ -33,26 +33,18 @@ _CALLS = ("first", "operations", "first_delay_ns", "on_free_stream_ns")
 
 
 class Calls(NamedTuple):
-    """Launch calls of one rank, in the order of the file.
-
-    Attributes
-    ----------
-    first : ndarray of int64
-        Position (in `LaunchedWork`) of the operation that starts first.
-    operations : ndarray of int64
-        Operations that the call launches; several for a graph.
-    first_delay_ns : ndarray of int64
-        From the end of the call to the start of its first operation, whatever that is; negative if
-        it starts before.
-    on_free_stream_ns : ndarray of int64
-        How long the stream of that operation had been free when it started, counted from the end
-        of the call at the earliest; 0 if it started before.
-    """
+    """Launch calls of one rank, in the order of the file."""
 
     first: Int64Array
+    """Position (in `LaunchedWork`) of the operation that starts first."""
     operations: Int64Array
+    """Operations that the call launches; several for a graph."""
     first_delay_ns: Times
+    """From the end of the call to the start of its first operation, whatever that is; negative if
+    it starts before."""
     on_free_stream_ns: Times
+    """How long the stream of that operation had been free when it started, counted from the end of
+    the call at the earliest; 0 if it started before."""
 
     @property
     def delay_ns(self) -> Times:
@@ -74,37 +66,27 @@ class Calls(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LaunchedWork:
-    """Operations of one rank whose launch is in the trace, in the order of the calls in the file.
-
-    Attributes
-    ----------
-    events : Events
-    parents : ndarray of int32
-        `Rank.parents`.
-    operation, call : ndarray of int64
-        Rows of the events table.
-    kernel_type : ndarray of int8
-    cpu_duration_ns, gpu_duration_ns : ndarray of int64
-        Durations of the call and of the operation.
-    signed_delay_ns : ndarray of int64
-        From the end of the call to the start of the operation. Within a graph, it includes the
-        operations before it.
-    calls : Calls
-        The calls, each once.
-    without_launch : int
-        Operations left out because their launch is not in the trace.
-    """
+    """Operations of one rank whose launch is in the trace, in the order of the calls there."""
 
     events: Events
     parents: Int32Array
+    """`Rank.parents`."""
     operation: Int64Array
+    """Row of the events table."""
     call: Int64Array
+    """Row of the events table."""
     kernel_type: Int8Array
     cpu_duration_ns: Times
+    """Of the call."""
     gpu_duration_ns: Times
+    """Of the operation."""
     signed_delay_ns: Times
+    """From the end of the call to the start of the operation. Within a graph, it includes the
+    operations before it."""
     calls: Calls
+    """The calls, each once."""
     without_launch: int
+    """Operations left out because their launch is not in the trace."""
 
     def without_memory_events(self, operations: int) -> LaunchedWork:
         """Leave out copies and memsets, given the number of other operations in the trace."""

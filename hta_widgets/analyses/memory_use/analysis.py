@@ -145,15 +145,10 @@ def memory_use(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     device : int, optional
         Only the device with this number, -1 for the CPU; all when not given.
-
-    Returns
-    -------
-    MemoryUse
 
     Raises
     ------

@@ -13,22 +13,14 @@ NEVER: Final = -1
 
 
 class Blocks(NamedTuple):
-    """Blocks of one device in the order of their allocation.
-
-    Attributes
-    ----------
-    opened : ndarray of int64
-        Position of the allocation among the events of the device.
-    freed : ndarray of int64
-        Position of the free, `NEVER` if it is not recorded.
-    gone : ndarray of int64
-        Position from which the block does not count: that of the free, or of the next segment.
-    bytes : ndarray of int64
-    """
+    """Blocks of one device in the order of their allocation."""
 
     opened: Int64Array
+    """Position of the allocation among the events of the device."""
     freed: Int64Array
+    """Position of the free, `NEVER` if it is not recorded."""
     gone: Int64Array
+    """Position from which the block does not count: that of the free, or of the next segment."""
     bytes: Int64Array
 
     def alive_at(self, position: int) -> Int64Array:

@@ -47,21 +47,14 @@ _LATE: Final = np.iinfo(np.int64).max
 
 
 class Owners(NamedTuple):
-    """Calls that own blocks, by place; -1 for none.
-
-    Attributes
-    ----------
-    call : ndarray of int64
-        Innermost call of the thread.
-    operator : ndarray of int64
-        Innermost operator.
-    caller : ndarray of int64
-        Innermost operator that does more than allocate; the outermost operator if none does.
-    """
+    """Calls that own blocks, by place; -1 for none."""
 
     call: Int64Array
+    """Innermost call of the thread."""
     operator: Int64Array
+    """Innermost operator."""
     caller: Int64Array
+    """Innermost operator that does more than allocate; the outermost operator if none does."""
 
 
 def owners_of(rank: Rank, memory: DeviceMemory, positions: Int64Array) -> Owners:
@@ -114,21 +107,14 @@ def calls_around(calls: Calls, memory: DeviceMemory, positions: Int64Array) -> I
 
 
 class _Passes(NamedTuple):
-    """Times that bound the passes of training.
-
-    Attributes
-    ----------
-    backward_ns : ndarray of int64
-        Starts of calls of the autograd threads.
-    others_ns : ndarray of int64
-        Starts of operators outside the backward pass.
-    optimizer_ns : ndarray of int64
-        Starts of calls of optimizers.
-    """
+    """Times that bound the passes of training."""
 
     backward_ns: Times
+    """Starts of calls of the autograd threads."""
     others_ns: Times
+    """Starts of operators outside the backward pass."""
     optimizer_ns: Times
+    """Starts of calls of optimizers."""
 
 
 def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners) -> Int64Array:
@@ -136,9 +122,6 @@ def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners)
 
     Parameters
     ----------
-    rank : Rank
-    memory : DeviceMemory
-    blocks : Blocks
     owners : Owners
         Of the allocations of the blocks.
     """

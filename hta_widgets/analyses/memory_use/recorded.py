@@ -25,40 +25,27 @@ _TYPES: Final = {0: "CPU", 1: "CUDA", 6: "HIP"}
 
 
 class DeviceMemory(NamedTuple):
-    """Allocations and frees of one device by time.
-
-    Attributes
-    ----------
-    device_type, device : int
-        As the profiler numbers them.
-    time_ns : ndarray of int64
-        Since the trace's origin.
-    pid, tid : ndarray of int64
-    bytes : ndarray of int64
-        Less than 0 for a free.
-    address : ndarray of int64
-        `NOT_RECORDED` in traces of 2021.
-    allocated : ndarray of int64
-        Allocated from then on. Without totals: since the lowest point of the recording.
-    reserved : ndarray of int64
-        Reserved by the allocator from then on, `NOT_RECORDED` without totals.
-    segment : ndarray of int64
-        Grows where an event does not continue the total before it.
-    has_totals : bool
-        Whether totals are recorded.
-    """
+    """Allocations and frees of one device by time."""
 
     device_type: int
     device: int
+    """As the profiler numbers it, and its type."""
     time_ns: Times
+    """Since the trace's origin."""
     pid: Int64Array
     tid: Int64Array
     bytes: Int64Array
+    """Less than 0 for a free."""
     address: Int64Array
+    """`NOT_RECORDED` in traces of 2021."""
     allocated: Int64Array
+    """Allocated from then on. Without totals: since the lowest point of the recording."""
     reserved: Int64Array
+    """Reserved by the allocator from then on, `NOT_RECORDED` without totals."""
     segment: Int64Array
+    """Grows where an event does not continue the total before it."""
     has_totals: bool
+    """Whether totals are recorded."""
 
     @property
     def type_name(self) -> str:

@@ -175,7 +175,6 @@ def modules(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     source : {"auto", "modules", "regions"}
@@ -188,10 +187,6 @@ def modules(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Returns
-    -------
-    ModuleTree
 
     Raises
     ------

@@ -35,30 +35,20 @@ _NUMBER: Final = re.compile(r"(?<=.)_\d+$")
 
 @dataclass(frozen=True, eq=False)
 class ModuleNodes:
-    """Modules (or regions) of a rank by their path of names; a node stands after its parent.
-
-    Attributes
-    ----------
-    parent : ndarray of int64
-        Node around each, -1 for none.
-    depth : ndarray of int64
-        Number of nodes around each.
-    names : list of str
-        Of each node, without ``nn.Module: ``.
-    frames : ndarray of int64
-        Place of each call that is a module.
-    node : ndarray of int64
-        Node of each call by place, -1 outside modules.
-    phase : ndarray of int8, optional
-        Position in `PHASES` of the phase of each call, where it is not that of `phases`.
-    """
+    """Modules (or regions) of a rank by their path of names; a node stands after its parent."""
 
     parent: Int64Array
+    """Node around each, -1 for none."""
     depth: Int64Array
+    """Number of nodes around each."""
     names: list[str]
+    """Of each node, without ``nn.Module: ``."""
     frames: Int64Array
+    """Place of each call that is a module."""
     node: Int64Array
+    """Node of each call by place, -1 outside modules."""
     phase: Int8Array | None = None
+    """Position in `PHASES` of the phase of each call, where it is not that of `phases`."""
 
     def paths(self) -> list[str]:
         """Names from the outermost to each node, as one text."""

@@ -35,31 +35,22 @@ OUTSIDE_COLUMNS: Final = (
 
 
 class RankModules(NamedTuple):
-    """Tables of `ModuleTree` of one rank.
-
-    Attributes
-    ----------
-    source : str
-        ``modules`` or ``regions``.
-    modules, outside : DataFrame
-    in_graphs_ns : int
-        Durations of GPU work that CUDA graphs run.
-    frames_expected : bool
-        Whether the trace says that it has Python frames or modules.
-    is_compiled : bool
-        Whether torch.compile has put modules together.
-    has_shapes, has_memory : bool
-        Whether shapes of operators and allocations on a GPU are recorded.
-    """
+    """Tables of `ModuleTree` of one rank."""
 
     source: str
+    """``modules`` or ``regions``."""
     modules: pd.DataFrame
     outside: pd.DataFrame
     in_graphs_ns: int
+    """Durations of GPU work that CUDA graphs run."""
     frames_expected: bool
+    """Whether the trace says that it has Python frames or modules."""
     is_compiled: bool
+    """Whether torch.compile has put modules together."""
     has_shapes: bool
+    """Whether shapes of operators are recorded."""
     has_memory: bool
+    """Whether allocations on a GPU are recorded."""
 
 
 def module_sums(

@@ -151,18 +151,12 @@ class NodeSums:
 
 
 class Sums(NamedTuple):
-    """What belongs to the modules of a rank.
-
-    Attributes
-    ----------
-    by_node : dict of str to ndarray of int64
-        By column, a table of the nodes (the last row is for what is outside of all) and phases.
-    in_graphs_ns : int
-        Durations of GPU work that CUDA graphs run.
-    """
+    """What belongs to the modules of a rank."""
 
     by_node: dict[str, Int64Array]
+    """By column, a table of the nodes (the last row is for what is outside of all) and phases."""
     in_graphs_ns: int
+    """Durations of GPU work that CUDA graphs run."""
 
 
 def sums_by_node(rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge) -> Sums:

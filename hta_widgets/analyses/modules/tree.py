@@ -33,7 +33,6 @@ def time_by_phase(table: pd.DataFrame, totals: pd.DataFrame, weight: str) -> pd.
         `ModuleTree.modules`.
     totals : DataFrame
         What `module_totals` makes of it.
-    weight : {"gpu", "cpu", "idle", "exposed"}
 
     Returns
     -------

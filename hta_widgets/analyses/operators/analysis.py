@@ -74,24 +74,17 @@ NO_STACKS: Final = "no Python frames were recorded (with_stack=True records them
 
 
 class OperatorRows(NamedTuple):
-    """Rows of one rank.
-
-    Attributes
-    ----------
-    table : DataFrame
-        As `OperatorTable.operators`.
-    are_operators : bool
-        Whether the rows are operators, or else calls that launch GPU work.
-    totals : RankTotals
-    has_shapes, has_frames : bool
-        Whether these were recorded.
-    """
+    """Rows of one rank."""
 
     table: pd.DataFrame
+    """As `OperatorTable.operators`."""
     are_operators: bool
+    """Whether the rows are operators, or else calls that launch GPU work."""
     totals: RankTotals
     has_shapes: bool
+    """Whether shapes were recorded."""
     has_frames: bool
+    """Whether Python frames were recorded."""
 
 
 def operator_rows(
@@ -276,7 +269,6 @@ def operators(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     by : {"name", "shape", "stack"}
@@ -294,10 +286,6 @@ def operators(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks. Calls count where
         they start, times with their part inside.
-
-    Returns
-    -------
-    OperatorTable
 
     Raises
     ------

@@ -34,16 +34,10 @@ OPERATION: Final = "operation"
 
 
 class CallGroups(NamedTuple):
-    """Sums over the calls of each group.
-
-    Attributes
-    ----------
-    keys : dict of str to ndarray
-        Codes that tell the groups apart: ``name``, ``phase``, and others.
-    sums : CallTimes
-    """
+    """Sums over the calls of each group."""
 
     keys: dict[str, NDArray[Any]]
+    """Codes that tell the groups apart: ``name``, ``phase``, and others."""
     sums: CallTimes
 
     def by(self, *names: str) -> CallGroups:
@@ -60,18 +54,12 @@ class CallGroups(NamedTuple):
 
 
 class _EveryGroup(NamedTuple):
-    """The groups that the calls of a rank form.
-
-    Attributes
-    ----------
-    keys : dict of str to ndarray
-        As of `CallGroups`.
-    group : ndarray of int32
-        Group of each call by place, -1 for calls that are not listed.
-    """
+    """The groups that the calls of a rank form."""
 
     keys: dict[str, NDArray[Any]]
+    """As of `CallGroups`."""
     group: Int32Array
+    """Group of each call by place, -1 for calls that are not listed."""
 
 
 def grouped_calls(

@@ -20,49 +20,35 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class Listed(NamedTuple):
-    """The calls that are listed.
-
-    Attributes
-    ----------
-    are_operators : bool
-        Whether they are operators; where none were recorded, they are the calls that launch GPU
-        work.
-    tree : SubForest
-    forward : ndarray of int64
-        Position of the forward operator that the innermost backward operator at or around each
-        differentiates, -1 for none.
-    """
+    """The calls that are listed."""
 
     are_operators: bool
+    """Whether they are operators; where none were recorded, they are the calls that launch GPU
+    work."""
     tree: SubForest
     forward: Int64Array
+    """Position of the forward operator that the innermost backward operator at or around each
+    differentiates, -1 for none."""
 
 
 class CallTimes(NamedTuple):
-    """What each listed call takes; int64 ns, or counts.
-
-    Attributes
-    ----------
-    calls : ndarray of int64
-        1 for a call that starts in the counted time.
-    cpu_self_ns, cpu_total_ns, gpu_self_ns, gpu_total_ns : ndarray of int64
-        Totals are without what lies in another call of the same name inside it.
-    gpu_work, kernels : ndarray of int64
-        Pieces of GPU work that count for ``gpu_self_ns``, and how many of them are kernels.
-    tensor_core_ns, no_tensor_core_ns : ndarray of int64
-        Parts of ``gpu_self_ns`` in kernels with and without tensor cores; of others it is unknown.
-    backward_gpu_ns, idle_ns : ndarray of int64
-    """
+    """What each listed call takes; int64 ns, or counts."""
 
     calls: Int64Array
+    """1 for a call that starts in the counted time."""
     cpu_self_ns: Times
     cpu_total_ns: Times
     gpu_self_ns: Times
     gpu_total_ns: Times
+    """Totals are without what lies in another call of the same name inside it."""
     gpu_work: Int64Array
+    """Pieces of GPU work that count for ``gpu_self_ns``."""
     kernels: Int64Array
+    """How many of them are kernels."""
     tensor_core_ns: Times
+    """Part of ``gpu_self_ns`` in kernels with tensor cores."""
     no_tensor_core_ns: Times
+    """Part in kernels without; of others it is unknown."""
     backward_gpu_ns: Times
     idle_ns: Times
 

@@ -17,18 +17,12 @@ SHAPES: Final = ("input_dims", "input_types")
 
 
 class Shapes(NamedTuple):
-    """Shapes or types of the inputs of operators.
-
-    Attributes
-    ----------
-    code : ndarray of int64
-        By place, into `texts`.
-    texts : tuple of str
-        JSON on one line, empty at first.
-    """
+    """Shapes or types of the inputs of operators."""
 
     code: Int64Array
+    """By place, into `texts`."""
     texts: tuple[str, ...]
+    """JSON on one line, empty at first."""
 
 
 def shapes_of(rank: Rank) -> dict[str, Shapes]:

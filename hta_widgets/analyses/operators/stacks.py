@@ -25,18 +25,12 @@ SEPARATOR: Final = " › "
 
 
 class Stacks(NamedTuple):
-    """The stacks of a rank.
-
-    Attributes
-    ----------
-    code : ndarray of int64
-        Position in `texts` of the stack around each call, by place.
-    texts : list of str
-        Names of the frames from the outermost to the innermost; empty for none.
-    """
+    """The stacks of a rank."""
 
     code: Int64Array
+    """Position in `texts` of the stack around each call, by place."""
     texts: list[str]
+    """Names of the frames from the outermost to the innermost; empty for none."""
 
 
 def stacks_of(rank: Rank) -> Stacks:

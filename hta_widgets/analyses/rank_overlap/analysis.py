@@ -108,7 +108,6 @@ def rank_overlap(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     by : str
@@ -121,10 +120,6 @@ def rank_overlap(
     window_ns : pair of int, optional
         Cut only the time between these two into slices, in ns since the first event of all ranks;
         all of it if no kernel runs between them. The other tables count all of the time.
-
-    Returns
-    -------
-    RankOverlap
 
     Raises
     ------

@@ -58,17 +58,11 @@ class Lane(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """The lanes of some ranks on the aligned clock of the job (`clocks`).
-
-    Attributes
-    ----------
-    lanes : list of Lane
-    offset_ns : ndarray of int64
-        Offset that turns each lane's own times into times since the first event of all ranks.
-    """
+    """The lanes of some ranks on the aligned clock of the job (`clocks`)."""
 
     lanes: list[Lane]
     offset_ns: Times
+    """Offset that turns each lane's own times into times since the first event of all ranks."""
 
     @classmethod
     def of(cls, job: Job, ranks: Iterable[int], by: str) -> Lanes:

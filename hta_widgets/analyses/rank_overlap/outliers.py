@@ -65,7 +65,6 @@ def outliers_among(lanes: pd.DataFrame, groups: Sequence[Int64Array]) -> pd.Data
 
     Parameters
     ----------
-    lanes : DataFrame
     groups : sequence of ndarray of int64
         Positions of the lanes that are compared with each other; at least one in each.
     """

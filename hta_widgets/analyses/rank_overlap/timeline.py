@@ -26,16 +26,12 @@ graph runs, it may compute and communicate: only `overlap` is certain."""
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Start and end of each activity, with running sums so that it can be cut anywhere.
-
-    Attributes
-    ----------
-    changes : ndarray of int64, shape (6, changes)
-        Times of the changes (ns, ascending); what happens from then on (0: nothing, 1 + place in
-        `ACTIVITIES`); and the time (ns) of compute, communicate, overlap and graph before.
-    """
+    """Start and end of each activity, with running sums so that it can be cut anywhere."""
 
     changes: Times
+    """Times of the changes (ns, ascending); what happens from then on (0: nothing, 1 + place in
+    `ACTIVITIES`); and the time (ns) of compute, communicate, overlap and graph before. Shape (6,
+    changes)."""
 
     @classmethod
     def of(cls, running: Sequence[Intervals], start_ns: int, end_ns: int) -> Timeline:
@@ -87,7 +83,6 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
 
     Parameters
     ----------
-    timelines : sequence of Timeline
     edges : ndarray of int64, shape (slices + 1,)
         Edges (ns) on the clock of the timelines, ascending.
 

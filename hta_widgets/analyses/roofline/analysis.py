@@ -365,13 +365,8 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Returns
-    -------
-    Roofline
 
     Raises
     ------

@@ -60,44 +60,29 @@ _TF32: Final = re.compile(r"tf32|s1688", re.IGNORECASE)
 
 
 class CountedKernels(NamedTuple):
-    """Kernels of one rank.
-
-    Attributes
-    ----------
-    device : ndarray of int64
-    duration_ns : ndarray of int64
-    kernel : ndarray of int64
-        Int64Array of their names.
-    place : ndarray of int64
-        Of the operator that each belongs to, -1 for none.
-    name, dims, types : ndarray of int64
-        Int64Array of the operator's name and inputs, -1 for none.
-    path : ndarray of int64
-        Code of the operator's module, -1 for none.
-    cost : ndarray of int64
-        Position in `costs` of what one call costs, or one of `REASONS`.
-    counted : ndarray of int64
-        Positions in `HOW`.
-    costs : list of Cost
-    texts : tuple of sequence of str
-        Names of the events, shapes, types and modules by code.
-    has_shapes : bool
-        Whether any operator has shapes.
-    """
+    """Kernels of one rank."""
 
     device: Int64Array
     duration_ns: Times
     kernel: Int64Array
+    """Codes of their names."""
     place: Int64Array
+    """Of the operator that each belongs to, -1 for none."""
     name: Int64Array
     dims: Int64Array
     types: Int64Array
+    """This and the two above: codes of the operator's name and inputs, -1 for none."""
     path: Int64Array
+    """Code of the operator's module, -1 for none."""
     cost: Int64Array
+    """Position in `costs` of what one call costs, or one of `REASONS`."""
     counted: Int64Array
+    """Positions in `HOW`."""
     costs: list[Cost]
     texts: tuple[Sequence[str], ...]
+    """Names of the events, shapes, types and modules by code."""
     has_shapes: bool = True
+    """Whether any operator has shapes."""
 
     def take(self, chosen: Int64Array) -> CountedKernels:
         """Some of the kernels."""

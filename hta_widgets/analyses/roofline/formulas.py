@@ -19,19 +19,12 @@ REFUSED: Final = (ValueError, KeyError, IndexError, TypeError, RecursionError)
 
 
 class Cost(NamedTuple):
-    """What one call of an operator costs.
-
-    Attributes
-    ----------
-    flop : int
-    bytes : int
-    dtype : str
-        Short name of the type that it computes in.
-    """
+    """What one call of an operator costs."""
 
     flop: int
     bytes: int
     dtype: str
+    """Short name of the type that it computes in."""
 
 
 Formula = Callable[[Inputs], Cost]

@@ -17,25 +17,17 @@ _GIB: Final = 2**30
 
 @dataclass(frozen=True, eq=False)
 class Peak:
-    """The most that one device can do, as its vendor states it, without sparsity.
-
-    Attributes
-    ----------
-    name : re.Pattern
-        Is found in the names of such devices.
-    tflops : mapping of str to float
-        TFLOP/s by type (``bf16``, ``fp16``, ``tf32``, ``fp32``, ``fp8``); of the tensor cores or
-        matrix cores where they have the type.
-    gb_per_s : float
-        Bandwidth of the device's memory.
-    above_gib : int
-        Only devices with more memory than this.
-    """
+    """The most that one device can do, as its vendor states it, without sparsity."""
 
     name: re.Pattern[str]
+    """Is found in the names of such devices."""
     tflops: Mapping[str, float]
+    """TFLOP/s by type (``bf16``, ``fp16``, ``tf32``, ``fp32``, ``fp8``); of the tensor cores or
+    matrix cores where they have the type."""
     gb_per_s: float
+    """Bandwidth of the device's memory."""
     above_gib: int = 0
+    """Only devices with more memory than this."""
 
 
 def _peak(name: str, *rates: float, above_gib: int = 0) -> Peak:
@@ -67,18 +59,12 @@ PEAKS: Final = (
 
 
 class Device(NamedTuple):
-    """A device of a trace.
-
-    Attributes
-    ----------
-    name : str
-        Empty if it is not recorded.
-    memory_bytes : int
-        0 if not recorded.
-    """
+    """A device of a trace."""
 
     name: str = ""
+    """Empty if it is not recorded."""
     memory_bytes: int = 0
+    """0 if not recorded."""
 
     @property
     def peak(self) -> Peak | None:

@@ -70,21 +70,14 @@ class Tensor(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Inputs of one operator.
-
-    Attributes
-    ----------
-    tensors : tuple of Tensor or None
-        None for an input that is no Tensor, or one of an unknown type.
-    values : tuple of str
-        As written, empty for Tensors; no values at all if they are not recorded.
-    has_unknown_types : bool
-        Whether an input has a shape, and a type of unknown size.
-    """
+    """Inputs of one operator."""
 
     tensors: tuple[Tensor | None, ...]
+    """None for an input that is no Tensor, or one of an unknown type."""
     values: tuple[str, ...] = ()
+    """As written, empty for Tensors; no values at all if they are not recorded."""
     has_unknown_types: bool = False
+    """Whether an input has a shape, and a type of unknown size."""
 
     def tensor(self, place: int, dimensions: int | None = None) -> Tensor:
         """The Tensor at a place, with this many dimensions if a number is given.

@@ -27,18 +27,12 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class LaunchedWork(NamedTuple):
-    """GPU work of all devices, with the call that launched each piece.
-
-    Attributes
-    ----------
-    work : GpuWork
-        As it is counted; device by device.
-    place : ndarray of int64
-        Place of the launch call, `NO_PARENT` if it is not in the trace.
-    """
+    """GPU work of all devices, with the call that launched each piece."""
 
     work: GpuWork
+    """As it is counted; device by device."""
     place: Int64Array
+    """Place of the launch call, `NO_PARENT` if it is not in the trace."""
 
 
 def launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
@@ -139,16 +133,10 @@ def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> In
 
 
 class OwnCpuTime(NamedTuple):
-    """CPU time of some calls without that of the calls inside them.
-
-    Attributes
-    ----------
-    place : ndarray of int64
-        Of each call, ascending; all others have none.
-    ns : ndarray of int64
-    """
+    """CPU time of some calls without that of the calls inside them."""
 
     place: Int64Array
+    """Of each call, ascending; all others have none."""
     ns: Int64Array
 
 
@@ -199,42 +187,28 @@ def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> 
 
 
 class SubForest(NamedTuple):
-    """Some calls, and how they lie in each other; a position counts them in order of place.
-
-    Attributes
-    ----------
-    place : ndarray of int64
-        Ascending.
-    name : ndarray of int32
-    innermost : ndarray of int64
-        Position of the innermost of them at or around each call, by place; -1 for none. The last
-        value is -1 as well, for place -1.
-    parent : ndarray of int64
-        Position of the next of them around each, -1 for none.
-    same_name : ndarray of int64
-        The same for those with the same name.
-    last : ndarray of int64
-        Position after the last of them inside each.
-    start_ns, end_ns : ndarray of int64
-    threads : ndarray of int64
-        Position of the first of each thread.
-    whole : ndarray of int64, optional
-        Where these are some of other calls: position there of each. `innermost` is of those.
-    number : ndarray of int64, optional
-        And the position here of each of those, -1 for others. The last value is -1 as well.
-    """
+    """Some calls, and how they lie in each other; a position counts them in order of place."""
 
     place: Int64Array
+    """Ascending."""
     name: Int32Array
     innermost: Int64Array
+    """Position of the innermost of them at or around each call, by place; -1 for none. The last
+    value is -1 as well, for place -1."""
     parent: Int64Array
+    """Position of the next of them around each, -1 for none."""
     same_name: Int64Array
+    """The same for those with the same name."""
     last: Int64Array
+    """Position after the last of them inside each."""
     start_ns: Times
     end_ns: Times
     threads: Int64Array
+    """Position of the first of each thread."""
     whole: Int64Array | None = None
+    """Where these are some of other calls: position there of each. `innermost` is of those."""
     number: Int64Array | None = None
+    """And the position here of each of those, -1 for others. The last value is -1 as well."""
 
     @classmethod
     def of(cls, calls: Calls, chosen: Mask) -> SubForest:
@@ -318,18 +292,12 @@ class SubForest(NamedTuple):
 
 
 class CpuTimes(NamedTuple):
-    """CPU time of some calls.
-
-    Attributes
-    ----------
-    calls : ndarray of int64
-        1 for a call that starts in the counted time.
-    inside_ns : ndarray of int64
-        Part of each call in the counted time, with what is inside it.
-    """
+    """CPU time of some calls."""
 
     calls: Int64Array
+    """1 for a call that starts in the counted time."""
     inside_ns: Times
+    """Part of each call in the counted time, with what is inside it."""
 
 
 def cpu_times(rank: Rank, tree: SubForest, selection: TimeSelection | None) -> CpuTimes:

@@ -19,25 +19,16 @@ from hta_widgets.trace.ranks.rank import Rank
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The CPU calls of one rank, by their place in its `CutForest`.
-
-    Attributes
-    ----------
-    events : Events
-    forest : CutForest
-    kind : ndarray of int8
-        Values of `Kind`.
-    name : ndarray of int32
-        Int32Array into the names of the events.
-    threads : list of Thread
-        Ascending by process and thread.
-    """
+    """The CPU calls of one rank, by their place in its `CutForest`."""
 
     events: Events
     forest: CutForest
     kind: Int8Array
+    """Values of `Kind`."""
     name: Int32Array
+    """Codes among the names of the events."""
     threads: list[Thread]
+    """Ascending by process and thread."""
 
     @classmethod
     def of(cls, rank: Rank) -> Calls:
@@ -114,7 +105,6 @@ def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
 
     Parameters
     ----------
-    forest : CutForest
     chosen : ndarray of bool
         Which calls, by place.
 

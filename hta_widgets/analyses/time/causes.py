@@ -38,29 +38,19 @@ class Share(Enum):
 
 
 class IdleCause(NamedTuple):
-    """One cause of idle time.
-
-    Attributes
-    ----------
-    name : str
-        As in tables.
-    label : str
-        As on screen.
-    phrase : str
-        End of a sentence on how much of the idle time it takes, with a place for the percentage.
-    share : Share
-    budget : str
-        Class of a step's time that it belongs to.
-    gap : str
-        Name in a diagnosis; empty if other rules than the cause decide.
-    """
+    """One cause of idle time."""
 
     name: str
+    """As in tables."""
     label: str
+    """As on screen."""
     phrase: str
+    """End of a sentence on how much of the idle time it takes, with a place for the percentage."""
     share: Share
     budget: str
+    """Class of a step's time that it belongs to."""
     gap: str = ""
+    """Name in a diagnosis; empty if other rules than the cause decide."""
 
 
 IDLE_CAUSES: Final = (
@@ -204,20 +194,14 @@ class LaunchSplit(NamedTuple):
                      |==host==|=call=|=======GPU========|
                               host_until_ns
                                      call_until_ns
-
-    Attributes
-    ----------
-    late : ndarray of bool
-        Whether the launch call began after the GPU had run dry.
-    host_until_ns : ndarray of int64
-        Until then the host is late, in whatever it does.
-    call_until_ns : ndarray of int64
-        Until then it is the launch call's time; the rest is not the host's.
     """
 
     late: Mask
+    """Whether the launch call began after the GPU had run dry."""
     host_until_ns: Times
+    """Until then the host is late, in whatever it does."""
     call_until_ns: Times
+    """Until then it is the launch call's time; the rest is not the host's."""
 
 
 def split_by_launch(
@@ -231,7 +215,6 @@ def split_by_launch(
         Of the intervals.
     launch : ndarray of int64
         Row of the call that launches what follows; where it is `NO_CALL`, nothing is the host's.
-    events : Events
     """
     known = launch != NO_CALL
     begin = np.where(known, events.start_ns[launch], start_ns)

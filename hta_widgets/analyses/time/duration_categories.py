@@ -32,21 +32,14 @@ CATEGORY_NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class SortedDurations:
-    """Distinct durations, longest first, with the number of events that last at least as long.
-
-    Attributes
-    ----------
-    duration_ns : ndarray of int64
-        Distinct, descending.
-    events : ndarray of int64
-        Number of events of each duration and all longer ones.
-    time_ns : ndarray of int64
-        Total duration of these events.
-    """
+    """Distinct durations, longest first, with the number of events that last at least as long."""
 
     duration_ns: Times
+    """Distinct, descending."""
     events: Int64Array
+    """Number of events of each duration and all longer ones."""
     time_ns: Times
+    """Total duration of these events."""
 
     @classmethod
     def of(cls, duration_ns: Times, counts: Int64Array | None = None) -> SortedDurations:
@@ -110,20 +103,13 @@ class SortedDurations:
 
 @dataclass(frozen=True, eq=False)
 class DurationCategory:
-    """Events of one category.
-
-    Attributes
-    ----------
-    durations : SortedDurations
-    nested : int
-        How many of them run inside another API call of their thread; 0 on the device.
-    nested_ns : int
-        Total duration of these.
-    """
+    """Events of one category."""
 
     durations: SortedDurations
     nested: int = 0
+    """How many of them run inside another API call of their thread; 0 on the device."""
     nested_ns: int = 0
+    """Total duration of these."""
 
 
 Categories = dict[str, DurationCategory]

@@ -28,25 +28,19 @@ class GpuTime(NamedTuple):
     The analysed steps begin where the CPU does, before the first GPU operation, and end where the
     CPU or their last GPU operation does. Work of the step that is left out counts as busy time in
     them.
-
-    Attributes
-    ----------
-    span_ns : int
-        From the first start to the last end of GPU work.
-    busy_ns : int
-        Of it, with any work running.
-    steps_ns : int
-        From the start to the end of the steps, without a lead-in (`begin_on`); 0 without
-        ProfilerSteps.
-    steps_busy_ns, steps_compute_ns : int
-        Of it, with any work running, and with a COMPUTATION kernel running.
     """
 
     span_ns: int
+    """From the first start to the last end of GPU work."""
     busy_ns: int
+    """Of it, with any work running."""
     steps_ns: int
+    """From the start to the end of the steps, without a lead-in (`begin_on`); 0 without
+    ProfilerSteps."""
     steps_busy_ns: int
+    """Of the steps, with any work running."""
     steps_compute_ns: int
+    """Of the steps, with a COMPUTATION kernel running."""
 
 
 def gpu_times(rank: Rank) -> dict[int, GpuTime]:

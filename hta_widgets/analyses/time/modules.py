@@ -55,24 +55,15 @@ def forward_places(rank: Rank) -> Int32Array:
 
 
 class _Operators(NamedTuple):
-    """Operators that have a sequence number.
-
-    Attributes
-    ----------
-    place : ndarray of int64
-    number : ndarray of int64
-        The same for those of one process with one sequence number.
-    order : ndarray of int64
-        Position of the start among all starts; equal starts have the same.
-    forward_thread : ndarray of int64
-        The same for those of one process with one forward thread.
-    tid : ndarray of int64
-    """
+    """Operators that have a sequence number."""
 
     place: Int64Array
     number: Int64Array
+    """The same for those of one process with one sequence number."""
     order: Int64Array
+    """Position of the start among all starts; equal starts have the same."""
     forward_thread: Int64Array
+    """The same for those of one process with one forward thread."""
     tid: Int64Array
 
     def take(self, chosen: Mask | Int64Array) -> _Operators:
@@ -244,18 +235,12 @@ def _phases(rank: Rank) -> Int8Array:
 
 
 class ModulePaths(NamedTuple):
-    """Paths of modules by code.
-
-    Attributes
-    ----------
-    codes : ndarray of int32
-        Of each call by place, `NO_MODULE` outside any module.
-    paths : tuple of str
-        By code; different calls of a module have one path.
-    """
+    """Paths of modules by code."""
 
     codes: Int32Array
+    """Of each call by place, `NO_MODULE` outside any module."""
     paths: tuple[str, ...]
+    """By code; different calls of a module have one path."""
 
     def at(self, places: Int64Array) -> Int64Array:
         """Code of the path at some places, `NO_MODULE` at place -1."""
@@ -277,7 +262,6 @@ def in_modules(rank: Rank, wanted: Iterable[str]) -> Mask:
 
     Parameters
     ----------
-    rank : Rank
     wanted : iterable of str
         Paths as in `ModulePaths`, or of classes: names without the number of the instance.
     """

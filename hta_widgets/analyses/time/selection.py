@@ -35,17 +35,12 @@ class TimeSelection(NamedTuple):
     and the tail after the last one, too: all of the analysed time (`Window`).
     All recorded work is cut at the edges of the counted time, as if the trace were cut there: what
     crosses an edge counts with its part inside.
-
-    Attributes
-    ----------
-    steps : tuple of int
-        Numbers of ProfilerSteps; all that are analysed if empty.
-    windows_ns : tuple of (rank, (start, end))
-        Window of each rank of the job on its own clock; empty for all of the time.
     """
 
     steps: tuple[int, ...]
+    """Numbers of ProfilerSteps; all that are analysed if empty."""
     windows_ns: tuple[tuple[int, WindowNs], ...]
+    """Window of each rank of the job on its own clock; empty for all of the time."""
 
     @classmethod
     def of(
@@ -60,7 +55,6 @@ class TimeSelection(NamedTuple):
 
         Parameters
         ----------
-        job : Job
         ranks : iterable of int
             One of them must have each step.
         steps : iterable of int, optional
@@ -114,7 +108,6 @@ class TimeSelection(NamedTuple):
 
         Parameters
         ----------
-        rank : Rank
         asked_ns : ndarray of int64
             Starts of calls, on the rank's own clock.
         """

@@ -31,7 +31,6 @@ def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, floa
 
     Parameters
     ----------
-    values : ndarray
     held_ns : ndarray of int64
         How long each value holds.
 

@@ -27,23 +27,17 @@ class Window:
 
     It ends with the analysed GPU work if that is later. Without ProfilerSteps: from the first start
     to the last end of calls and GPU work.
-
-    Attributes
-    ----------
-    start_ns, end_ns : int
-    steps : ndarray of int64
-        Numbers of the analysed ProfilerSteps, in order of their start; `NO_STEP` alone without any.
-    step_start_ns : ndarray of int64
-        Start of the mark of each step on the CPU.
-    step_length_ns : ndarray of int64
-        Length of each mark; of several with one number, together. Without steps, of the window.
     """
 
     start_ns: int
     end_ns: int
     steps: Int64Array
+    """Numbers of the analysed ProfilerSteps, in order of their start; `NO_STEP` alone without
+    any."""
     step_start_ns: Times
+    """Start of the mark of each step on the CPU."""
     step_length_ns: Times
+    """Length of each mark; of several with one number, together. Without steps, of the window."""
 
     @classmethod
     def of(cls, rank: Rank) -> Window:

@@ -58,15 +58,10 @@ def timeline(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int, optional
         All ranks when not given.
     kinds : tuple of JobLaneKind, optional
         More kinds of lanes that can be added.
-
-    Returns
-    -------
-    Timeline
 
     Raises
     ------

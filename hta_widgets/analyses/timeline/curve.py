@@ -15,21 +15,14 @@ LOW, HIGH = range(2)
 
 
 class Curve(NamedTuple):
-    """A quantity over time.
-
-    Attributes
-    ----------
-    time_ns : ndarray of int64
-        When it changes, ascending; of several changes at one time, the last one holds.
-    value : ndarray of numbers
-        From then on.
-    end_ns : int
-        Until when the last value is known.
-    """
+    """A quantity over time."""
 
     time_ns: Times
+    """When it changes, ascending; of several changes at one time, the last one holds."""
     value: NDArray[Any]
+    """From then on."""
     end_ns: int
+    """Until when the last value is known."""
 
     @property
     def most(self) -> float:

@@ -49,8 +49,6 @@ def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
 
     Parameters
     ----------
-    lanes : RankLanes
-    row : int
     offset_ns : int
         Time to add to the rank's own.
     """

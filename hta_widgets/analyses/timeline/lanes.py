@@ -35,33 +35,21 @@ PHASE_LANE: Final = "phases"
 
 
 class StepEdges(NamedTuple):
-    """The analysed steps of a rank.
-
-    Attributes
-    ----------
-    number : ndarray of int64
-        -1 for the GPU span, without steps.
-    edges : ndarray of int64
-        Where each begins on the device, and where the last ends (ns).
-    """
+    """The analysed steps of a rank."""
 
     number: Times
+    """-1 for the GPU span, without steps."""
     edges: Times
+    """Where each begins on the device, and where the last ends (ns)."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankLanes:
-    """Everything that is drawn of one rank, on its own clock.
-
-    Attributes
-    ----------
-    rank : Rank
-    split : RankSplit
-        Until when its communication kernels wait.
-    """
+    """Everything that is drawn of one rank, on its own clock."""
 
     rank: Rank
     split: RankSplit
+    """Until when its communication kernels wait."""
 
     def check_row(self, row: int) -> None:
         """Check that the rank has an event.

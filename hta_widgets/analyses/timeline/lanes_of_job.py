@@ -44,20 +44,14 @@ from hta_widgets.trace.job import Job
 
 
 class LaneAsked(NamedTuple):
-    """A lane that is asked for.
-
-    Attributes
-    ----------
-    rank : int
-    key : str
-        See `RankLanes.names`.
-    shift_ns : int
-        How much later than the window the time is that is meant; times are told as if it were not.
-    """
+    """A lane that is asked for."""
 
     rank: int
     key: str
+    """See `RankLanes.names`."""
     shift_ns: int = 0
+    """How much later than the window the time is that is meant; times are told as if it were
+    not."""
 
 
 class JobLanes:
@@ -173,7 +167,6 @@ class JobLanes:
 
         Parameters
         ----------
-        lanes : iterable of LaneAsked
         start_ns, end_ns : int
             Since the first event of all ranks.
         pixels : int

@@ -32,36 +32,24 @@ class Span(NamedTuple):
 
 
 class RankSpans(NamedTuple):
-    """How long a rank was recorded, on its own clock.
-
-    Attributes
-    ----------
-    whole : Span
-        From the first to the last event.
-    analysed : Span
-        From the first analysed step to the end of the last, or of its GPU work; on the device, if
-        that is less than `LEAST_SEEN` of it.
-    """
+    """How long a rank was recorded, on its own clock."""
 
     whole: Span
+    """From the first to the last event."""
     analysed: Span
+    """From the first analysed step to the end of the last, or of its GPU work; on the device, if
+    that is less than `LEAST_SEEN` of it."""
 
 
 class RankOverview(NamedTuple):
-    """A rank's own lane in the time that is analysed.
-
-    Attributes
-    ----------
-    covered_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, bins)
-        In equal bins.
-    by_step_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, steps)
-    steps : StepEdges
-        On the rank's own clock.
-    """
+    """A rank's own lane in the time that is analysed."""
 
     covered_ns: Int64Array
+    """In equal bins. Shape (classes of `OVERVIEW_CLASSES`, bins)."""
     by_step_ns: Int64Array
+    """Shape (classes of `OVERVIEW_CLASSES`, steps)."""
     steps: StepEdges
+    """On the rank's own clock."""
 
 
 def rank_overview(rank: Rank, split: RankSplit, span: Span, bins: int) -> RankOverview:

@@ -12,19 +12,14 @@ from hta_widgets.intervals import Times
 
 
 class Runs(NamedTuple):
-    """Neighbours with one property, in order of start.
-
-    Attributes
-    ----------
-    first : ndarray of int64
-        Position of the first of each.
-    start_ns, end_ns : ndarray of int64
-        From the start of the first to the end of the last, at most to where the next run starts.
-    """
+    """Neighbours with one property, in order of start."""
 
     first: Int64Array
+    """Position of the first of each."""
     start_ns: Times
+    """Start of the first."""
     end_ns: Times
+    """End of the last, at most where the next run starts."""
 
 
 def runs_of(start_ns: Times, end_ns: Times, *properties: NDArray[Any]) -> Runs:

@@ -14,17 +14,11 @@ from hta_widgets.trace.model.events import Events
 
 
 class Search(NamedTuple):
-    """What names are looked for.
-
-    Attributes
-    ----------
-    text : str
-    is_whole : bool
-        Whether the text is the whole name; else it is a part, in upper or lower case.
-    """
+    """What names are looked for."""
 
     text: str
     is_whole: bool = False
+    """Whether the text is the whole name; else it is a part, in upper or lower case."""
 
     def fits(self, name: str) -> bool:
         """Whether a name is looked for."""

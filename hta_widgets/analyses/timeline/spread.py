@@ -24,17 +24,12 @@ class ClassRow(NamedTuple):
         rank 0                          rank 1
         |---|       |----|              |       |--|      |--|
         0                               length_ns
-
-    Attributes
-    ----------
-    place_ns : ndarray of int64
-        Where each segment starts, ascending; before all of them -1.
-    sums_ns : ndarray of int64
-        Length of all that lie before each, and of all.
     """
 
     place_ns: Times
+    """Where each segment starts, ascending; before all of them -1."""
     sums_ns: Times
+    """Length of all that lie before each, and of all."""
 
     @classmethod
     def of(cls, tracks: Iterable[tuple[Track, int]]) -> ClassRow:
@@ -55,21 +50,14 @@ class ClassRow(NamedTuple):
 
 
 class RankRows(NamedTuple):
-    """The own lanes of several ranks, for questions about all of them.
-
-    Attributes
-    ----------
-    ranks : int
-        Number of them.
-    span : Span
-        The time that each rank has on each row, on the common clock.
-    rows : tuple of ClassRow
-        In the order of `OVERVIEW_CLASSES`.
-    """
+    """The own lanes of several ranks, for questions about all of them."""
 
     ranks: int
+    """Number of them."""
     span: Span
+    """The time that each rank has on each row, on the common clock."""
     rows: tuple[ClassRow, ...]
+    """In the order of `OVERVIEW_CLASSES`."""
 
     def spread(self, edges: Times) -> Float64Array:
         """Least, median and largest time (ns) that a rank spends in each class between edges.

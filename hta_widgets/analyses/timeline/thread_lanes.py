@@ -21,18 +21,12 @@ MOST_LEVELS: Final = 32
 
 
 class ThreadLevel(NamedTuple):
-    """A level of nesting of a thread.
-
-    Attributes
-    ----------
-    thread : int
-        Position in ``Calls.threads``.
-    level : int
-        Number of shown calls around those of the lane.
-    """
+    """A level of nesting of a thread."""
 
     thread: int
+    """Position in ``Calls.threads``."""
     level: int
+    """Number of shown calls around those of the lane."""
 
 
 def levels_of(tracks: Tracks) -> list[ThreadLevel]:

@@ -30,24 +30,16 @@ BLOCK: Final = 256
 
 
 class Segments(NamedTuple):
-    """Stretches of time, each of one lane and class; those of one lane and class do not overlap.
-
-    Attributes
-    ----------
-    lane : ndarray of int64
-        Number of the lane.
-    code : ndarray of int8
-        Position in `CLASSES`.
-    start_ns, end_ns : ndarray of int64
-    row : ndarray of int64
-        Row in the rank's events of what each is a part of, `NO_ROW` for none.
-    """
+    """Stretches of time, each of one lane and class; those of one lane and class do not overlap."""
 
     lane: Int64Array
+    """Number of the lane."""
     code: Int8Array
+    """Position in `CLASSES`."""
     start_ns: Times
     end_ns: Times
     row: Int64Array
+    """Row in the rank's events of what each is a part of, `NO_ROW` for none."""
 
     @classmethod
     def of(
@@ -77,25 +69,16 @@ class Segments(NamedTuple):
 
 
 class Track(NamedTuple):
-    """The segments of one lane and class, ascending.
-
-    Attributes
-    ----------
-    code : int
-        Position in `CLASSES`.
-    start_ns : ndarray of int64
-    sums_ns : ndarray of int64
-        Time covered before each, and by all: one more than there are segments.
-    row : ndarray of int32
-    longest_ns : ndarray of int64
-        Of each `BLOCK` of segments.
-    """
+    """The segments of one lane and class, ascending."""
 
     code: int
+    """Position in `CLASSES`."""
     start_ns: Times
     sums_ns: Times
+    """Time covered before each, and by all: one more than there are segments."""
     row: Int32Array
     longest_ns: Times
+    """Of each `BLOCK` of segments."""
 
     def covered_between(self, edges: Times) -> Times:
         """Covered time (ns) between consecutive edges, which ascend."""
@@ -145,27 +128,17 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tracks:
-    """Packed tracks of several lanes.
-
-    Attributes
-    ----------
-    lane : ndarray of int64
-        Lane of each track, ascending.
-    code : ndarray of int64
-        Class of each track, ascending within a lane.
-    first : ndarray of int64
-        Where each track begins in `start_ns` and `row`, and where the last ends.
-    start_ns : ndarray of int64
-    sums_ns : ndarray of int64
-        One more than `start_ns` for each track.
-    row : ndarray of int32
-    """
+    """Packed tracks of several lanes."""
 
     lane: Int64Array
+    """Lane of each track, ascending."""
     code: Int64Array
+    """Class of each track, ascending within a lane."""
     first: Int64Array
+    """Where each track begins in `start_ns` and `row`, and where the last ends."""
     start_ns: Times
     sums_ns: Times
+    """One more than `start_ns` for each track."""
     row: Int32Array
 
     @classmethod

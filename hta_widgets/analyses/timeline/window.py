@@ -17,37 +17,26 @@ MOST_EVENTS: Final = 1_500
 
 
 class LaneWindow(NamedTuple):
-    """A lane in a window.
-
-    Attributes
-    ----------
-    codes : tuple of int
-        Classes that the lane has there, as positions in `CLASSES`.
-    covered_ns : ndarray of int64, shape (classes, pixels)
-        Time of each class in each pixel, exact.
-    start_ns, duration_ns : ndarray of int64
-        Segments that overlap the window, ascending: all of them if they are few, else those that
-        are at least a pixel long, the longest if these are too many.
-    code : ndarray of int64
-    row : ndarray of int64
-        Row in the rank's events, -1 for none.
-    is_complete : bool
-        Whether these are all.
-    found_ns : ndarray of int64, optional
-        Time of each pixel that events which are looked for cover.
-    extremes : ndarray of float64, shape (curves, 2, pixels), optional
-        Smallest and largest value of curves in each pixel, NaN where they are not known.
-    """
+    """A lane in a window."""
 
     codes: tuple[int, ...]
+    """Classes that the lane has there, as positions in `CLASSES`."""
     covered_ns: Int64Array
+    """Time of each class in each pixel, exact. Shape (classes, pixels)."""
     start_ns: Times
     duration_ns: Times
+    """Segments that overlap the window, ascending: all of them if they are few, else those that are
+    at least a pixel long, the longest if these are too many."""
     code: Int64Array
     row: Int64Array
+    """Row in the rank's events, -1 for none."""
     is_complete: bool
+    """Whether these are all."""
     found_ns: Times | None = None
+    """Time of each pixel that events which are looked for cover."""
     extremes: Float64Array | None = None
+    """Smallest and largest value of curves in each pixel, NaN where they are not known. Shape
+    (curves, 2, pixels)."""
 
 
 def pixel_edges(start_ns: int, end_ns: int, pixels: int) -> Times:

@@ -32,7 +32,6 @@ def window_budget(
 
     Parameters
     ----------
-    job : Job
     ranks : iterable of int or None
         All ranks when None.
     window_ns : pair of int

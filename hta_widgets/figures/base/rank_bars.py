@@ -151,10 +151,8 @@ def bars_of_ranks(
     ----------
     table : DataFrame
         Has ``rank`` and ``device``.
-    heights : ndarray of float
     hover : list of str
         What is said of each bar.
-    color : str
     yaxis : dict
         Settings of the vertical axis.
     selected : collection of int

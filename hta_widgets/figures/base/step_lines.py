@@ -32,16 +32,7 @@ _TICKS = 6
 
 @dataclass(frozen=True, eq=False)
 class StepLine:
-    """A value that holds from one change to the next.
-
-    Attributes
-    ----------
-    name, unit, color : str
-    time_ns : ndarray of int64
-    values : ndarray
-    beside : bool
-        Whether it stands in the strip of the line before it, in front of that line.
-    """
+    """A value that holds from one change to the next."""
 
     name: str
     unit: str
@@ -49,6 +40,7 @@ class StepLine:
     time_ns: Times
     values: NDArray[Any]
     beside: bool = False
+    """Whether it stands in the strip of the line before it, in front of that line."""
 
 
 class StepLines(NamedTuple):
@@ -114,7 +106,6 @@ def step_lines(
 
     Parameters
     ----------
-    lines : StepLines
     window_us : sequence of float
         Start and end (µs since the job's origin) of what is shown; all when empty.
     points : int

@@ -50,7 +50,6 @@ class Axis:
 
         Parameters
         ----------
-        settings : dict
         shown : iterable of array
             What is drawn along it.
         padded : bool

@@ -35,7 +35,6 @@ def element(tag: str, content: str = "", **attributes: str | float) -> str:
 
     Parameters
     ----------
-    tag : str
     content : str
         SVG.
     **attributes : str or float

@@ -48,7 +48,6 @@ def svg(drawn: Drawing, *, points: int = 2_000) -> str:
 
     Parameters
     ----------
-    drawn : Drawing
     points : int
         Maximum number of points of all step lines together.
 

@@ -14,59 +14,38 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class AddedLane(NamedTuple):
-    """A lane and what is drawn in it.
-
-    Attributes
-    ----------
-    name : LaneName
-        Of kind ``curve``, ``range`` or ``path``; its key begins with the name of the kind and a
-        space.
-    content : Curves or tuple of Track
-    """
+    """A lane and what is drawn in it."""
 
     name: LaneName
+    """Of kind ``curve``, ``range`` or ``path``; its key begins with the name of the kind and a
+    space."""
     content: Curves | tuple[Track, ...]
 
 
 @dataclass(frozen=True)
 class LaneKind:
-    """A kind of lane.
-
-    Attributes
-    ----------
-    name : str
-        One word, for parameters and keys.
-    label : str
-        In the menu.
-    lanes : callable
-        The lanes of a rank, on its own clock; none where nothing was recorded.
-    why_none : callable
-        Why a rank has none, as a clause, as far as that is known without reading more than is
-        loaded; empty if it may have some.
-    nothing : str
-        What to say where it turned out to have none.
-    """
+    """A kind of lane."""
 
     name: str
+    """One word, for parameters and keys."""
     label: str
+    """In the menu."""
     lanes: Callable[[Rank], Sequence[AddedLane]]
+    """The lanes of a rank, on its own clock; none where nothing was recorded."""
     why_none: Callable[[Rank], str]
+    """Why a rank has none, as a clause, as far as that is known without reading more than is
+    loaded; empty if it may have some."""
     nothing: str
+    """What to say where it turned out to have none."""
 
 
 class LanesOfRanks(NamedTuple):
-    """The lanes of a kind that is made from a whole job.
-
-    Attributes
-    ----------
-    by_rank : mapping of int to sequence of AddedLane
-        On the own clock of each rank; of some ranks.
-    nothing : str
-        Why the others have none, as a clause.
-    """
+    """The lanes of a kind that is made from a whole job."""
 
     by_rank: Mapping[int, Sequence[AddedLane]]
+    """On the own clock of each rank; of some ranks."""
     nothing: str
+    """Why the others have none, as a clause."""
 
 
 @dataclass(frozen=True)
@@ -74,24 +53,17 @@ class JobLaneKind:
     """A kind of lane that no rank has by itself, such as that of a path through all ranks.
 
     What a layer above the analyses finds out is drawn by giving such a kind to `JobLanes`.
-
-    Attributes
-    ----------
-    name : str
-        One word, for parameters and keys.
-    label : str
-        In the menu.
-    lanes : callable
-        The lanes of all ranks, made once for a job.
-    why_none : callable
-        Why no rank has any, as a clause, as far as that is known at once; empty if there may be
-        some.
     """
 
     name: str
+    """One word, for parameters and keys."""
     label: str
+    """In the menu."""
     lanes: Callable[[Job], LanesOfRanks]
+    """The lanes of all ranks, made once for a job."""
     why_none: Callable[[Job], str]
+    """Why no rank has any, as a clause, as far as that is known at once; empty if there may be
+    some."""
 
 
 def curve_lane(key: str, label: str, unit: str, curve: Curve) -> AddedLane:

@@ -37,21 +37,14 @@ _NO_WORK: Final = "no kernel was launched from within a module"
 
 
 class _Marks(NamedTuple):
-    """Calls of modules, or of annotations that stand in for them.
-
-    Attributes
-    ----------
-    is_mark : ndarray of bool
-        By place.
-    around : ndarray of int32
-        Place of the one that each call belongs to, -1 for none.
-    name : str
-        In `CODE`.
-    """
+    """Calls of modules, or of annotations that stand in for them."""
 
     is_mark: Mask
+    """By place."""
     around: IntArray
+    """Place of the one that each call belongs to, -1 for none."""
     name: str
+    """In `CODE`."""
 
 
 def _marks(rank: Rank) -> _Marks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 
 import pytest
 
@@ -31,6 +32,10 @@ def cost(name, dims, types=None, values=()):
         ("aten::copy_", [[4, 6], [6]], 0, 24 + 6),
         ("aten::fill_", [[4, 6], []], 0, 24),
         ("aten::native_layer_norm", [[4, 6], [], [6], [6], []], 0, 24 + 6 + 6 + 24),
+        ("aten::native_batch_norm", [[4, 6], [6], [6], [6], [6]], 0, 24 + 4 * 6 + 24),
+        ("aten::miopen_batch_norm_backward", [[4, 6], [4, 6], [6]], 0, 24 + 24 + 6 + 24),
+        ("_C::rms_norm", [[4, 6], [4, 6], [6], []], 0, 24 + 24 + 6),
+        ("_C::fused_add_rms_norm", [[4, 6], [4, 6], [6], []], 0, 2 * 24 + 6 + 2 * 24),
         ("triton_poi_fused_add_0", [[4, 6], [24], []], 0, 48),
     ],
 )
@@ -41,6 +46,31 @@ def test_formulas_that_need_shapes_only(name, dims, flop, elements):
 def test_products_of_8_bits_are_written_with_16():
     types = ["c10::Float8_e4m3fn"] * 2
     assert cost("aten::_scaled_mm", [[2, 3], [3, 5]], types) == Cost(60, 6 + 15 + 20, "fp8")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "written"),
+    [((10, 3), (4, 3, 5), (10, 5)), ((4, 7, 3), (3, 10), (7, 10)), ((5, 10), (10, 3), (4, 5, 3))],
+)
+def test_grouped_products_agree_with_their_loops(left, right, written):
+    """Multiplications of ten tokens of four experts, one by one; the third is of the weights."""
+    ends = [2, 5, 5, 10]
+    tokens = [(e, token) for e, end in enumerate(ends) for token in range([0, *ends][e], end)]
+    kept = {(10, 3): 3 * 5, (4, 7, 3): 7 * 3, (5, 10): 5 * 3}[left]
+    types = [HALF, HALF, "int"]
+    found = cost("aten::_grouped_mm", [left, right, [4]], types)
+    assert found.flop == 2 * kept * len(tokens)
+    assert found.bytes == 2 * (prod(left) + prod(right) + prod(written))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((10, 3), (4, 2, 5)), ((4, 7, 3), (4, 3, 5)), ((5, 10), (10, 3)), ((3,), (3,))],
+)
+def test_no_grouped_products(left, right):
+    """Other sizes, three dimensions on both sides, no offsets, and no matrices."""
+    with pytest.raises(ValueError, match=r"groups|unpack"):
+        cost("aten::_grouped_mm", [left, right])
 
 
 def test_copies_to_another_type():

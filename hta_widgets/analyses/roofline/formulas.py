@@ -51,6 +51,32 @@ _LEAST_OUTPUT_BYTES: Final = 2
 """Bytes of an element of a product: those of 8-bit numbers are written with more bits."""
 
 
+def _grouped_product(inputs: Inputs) -> Cost:
+    """Product of the tokens of each expert with a matrix of its own, all in one kernel.
+
+    One side has a dimension for the experts, and the other is divided between them by offsets,
+    which stand on the GPU: all of it counts. Where neither has, it is the gradient of the weights.
+    """
+    left, right = inputs.tensor(0), inputs.tensor(1)
+    (*_, rows, inner), (*_, as_many, columns) = left.shape, right.shape
+    axes = len(left.shape), len(right.shape)
+    if axes not in {(2, 3), (3, 2), (2, 2)} or inner != as_many:
+        msg = f"{left.shape} and {right.shape} are no product by groups"
+        raise ValueError(msg)
+    experts = _offsets(inputs).elements if axes == (2, 2) else 1
+    written = experts * rows * columns * max(left.element_bytes, _LEAST_OUTPUT_BYTES)
+    return Cost(2 * rows * inner * columns, left.bytes + right.bytes + written, left.dtype)
+
+
+def _offsets(inputs: Inputs) -> Tensor:
+    given = (each for each in inputs.tensors[2:] if each is not None and each.type == "int")
+    found = next(given, None)
+    if found is None:
+        msg = "no offsets of the groups"
+        raise ValueError(msg)
+    return found
+
+
 def _convolution(inputs: Inputs) -> Cost:
     data, weight = inputs.tensor(0), inputs.tensor(1)
     axes = len(data.shape) - 2
@@ -141,6 +167,8 @@ COMPUTING: Final[Mapping[str, Formula]] = {
     "aten::bmm": _product(0, 3),
     "aten::baddbmm": _product(1, 3),
     "aten::_scaled_mm": _product(0, 2),
+    "aten::_grouped_mm": _grouped_product,
+    "aten::_scaled_grouped_mm": _grouped_product,
     "aten::convolution": _convolution,
     "aten::_convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
@@ -156,7 +184,7 @@ COMPUTING: Final[Mapping[str, Formula]] = {
 }
 """Operators whose FLOP are counted. What runs below one of them is its GPU time."""
 
-PRODUCTS: Final = tuple(COMPUTING)[:5]
+PRODUCTS: Final = tuple(COMPUTING)[:7]
 
 NEEDS_VALUES: Final = frozenset(COMPUTING) - {*PRODUCTS}
 """Operators whose FLOP also depend on inputs that are no Tensors."""
@@ -171,7 +199,7 @@ def _elementwise(inputs: Inputs) -> Cost:
 
 
 def _normalisation(inputs: Inputs) -> Cost:
-    """Every input once, and an output like the first."""
+    """Every input once, and an output like the first; so is the gradient that a backward writes."""
     tensors = _all_tensors(inputs)
     return Cost(0, sum(each.bytes for each in tensors) + tensors[0].bytes, tensors[0].dtype)
 
@@ -190,6 +218,12 @@ def _fill(inputs: Inputs) -> Cost:
 def _inputs_only(inputs: Inputs) -> Cost:
     tensors = _all_tensors(inputs)
     return Cost(0, sum(each.bytes for each in tensors), tensors[0].dtype)
+
+
+def _added_and_normalised(inputs: Inputs) -> Cost:
+    """Every input once, and the first two, which are written in place."""
+    read = _inputs_only(inputs)
+    return read._replace(bytes=read.bytes + inputs.tensor(0).bytes + inputs.tensor(1).bytes)
 
 
 def _all_tensors(inputs: Inputs) -> list[Tensor]:
@@ -222,15 +256,28 @@ _ELEMENTWISE: Final = (
     "clamp clamp_min clamp_max where maximum minimum eq ne lt le gt ge threshold_backward "
     "gelu_backward silu_backward sigmoid_backward tanh_backward"
 )
+_NORMALISING: Final = (
+    "_softmax _log_softmax native_layer_norm native_group_norm _fused_rms_norm "
+    "native_batch_norm cudnn_batch_norm miopen_batch_norm"
+)
+_NORMALISING_BACKWARD: Final = (
+    "_softmax_backward_data _log_softmax_backward_data native_layer_norm_backward "
+    "native_group_norm_backward _fused_rms_norm_backward native_batch_norm_backward "
+    "cudnn_batch_norm_backward miopen_batch_norm_backward"
+)
 MOVING: Final[Mapping[str, Formula]] = {
     **{
         f"aten::{name}{suffix}": _elementwise
         for name in _ELEMENTWISE.split()
         for suffix in ("", "_")
     },
-    "aten::_softmax": _normalisation,
-    "aten::_log_softmax": _normalisation,
-    "aten::native_layer_norm": _normalisation,
+    **{
+        f"aten::{name}": _normalisation
+        for name in (*_NORMALISING.split(), *_NORMALISING_BACKWARD.split())
+    },
+    "_C::rms_norm": _inputs_only,
+    "_C::silu_and_mul": _inputs_only,
+    "_C::fused_add_rms_norm": _added_and_normalised,
     "aten::copy_": _copy,
     "aten::fill_": _fill,
     "aten::zero_": _fill,

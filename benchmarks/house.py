@@ -99,7 +99,8 @@ class Tree:
                     self._inner(part),
                 )
 
-    def _inner(self, part: str) -> str:
+    def inner(self, part: str) -> Mapping[str, set[str]]:
+        """What each module and folder of a part imports of the others."""
         prefix = f"{PACKAGE}.{part}."
         inner: dict[str, set[str]] = defaultdict(set)
         for name, used in self.imports.items():
@@ -111,6 +112,10 @@ class Tree:
                     if each.startswith(prefix)
                 }
                 inner[own] |= others - {own}
+        return inner
+
+    def _inner(self, part: str) -> str:
+        inner = self.inner(part)
         edges = sum(map(len, inner.values()))
         try:
             order = [*TopologicalSorter(inner).static_order()]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import hta_widgets
+from benchmarks.house import PARTS, Tree
 from hta_widgets import analyses
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.diagnosis import CAUSES
@@ -132,3 +134,12 @@ def test_every_package_is_on_the_map():
     for folder in (ROOT / "hta_widgets", ROOT / "hta_widgets" / "trace"):
         for package in folder.glob("*/__init__.py"):
             assert f"── {package.parent.name}/" in tree, package
+
+
+def test_nothing_imports_in_a_circle():
+    """Also where it is imported for its type only, or in a function."""
+    tree = Tree(ROOT)
+    TopologicalSorter(tree.imports).prepare()
+    for part in PARTS:
+        if f"hta_widgets.{part}" in tree.texts:
+            TopologicalSorter(tree.inner(part)).prepare()

@@ -1,7 +1,7 @@
 """Why a job is slow: the causes, who, when, what they cost, what to do."""
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.diagnosis.analysis import Diagnosis, diagnose, diagnosis
+from hta_widgets.diagnosis.analysis import diagnose, diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.cpu_work import CpuOwner, CpuWork
@@ -9,7 +9,7 @@ from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.diagnosis.finding import Finding, Link
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.proof import Proof
-from hta_widgets.diagnosis.replayed import Together
+from hta_widgets.diagnosis.report import Diagnosis, Together
 
 CAUSES = tuple(each.name for each in ALL_CAUSES)
 """Names of the causes that a diagnosis can name; it names no others."""

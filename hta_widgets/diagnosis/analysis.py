@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Final, Literal, overload
 
 import pandas as pd
 
-from hta_widgets.analyses.clocks import Clocks, clocks
-from hta_widgets.analyses.collectives import Collectives, collectives
-from hta_widgets.analyses.plain_text import bounded
-from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices, step_source
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.cpu_work import CpuWork, cpu_work
+from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.decode_weights import decode_weights
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS, Columns
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.foreign_ranks import foreign_ranks, job_of
-from hta_widgets.diagnosis.job.health import JobHealth, job_health
+from hta_widgets.diagnosis.job.health import job_health
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
-from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import answers_of_all, replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
-from hta_widgets.diagnosis.replayed import NOT_REPLAYED, Replayed, Together
-from hta_widgets.diagnosis.report import report
+from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.diagnosis.slow_steps import slow_step_notices
@@ -43,162 +35,7 @@ from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.recorded_kind import by_rank
 
-_NEXT: Final = (
-    "Next: to_frame() has the findings as a table, proof(finding).windows where one is seen (ns), "
-    "together(findings) what a step would take without some."
-)
-
-Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"]
-"""What a diagnosis comes to."""
-
 _CAUSE = {each.name: each for each in ALL_CAUSES}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Diagnosis(Result, Sequence[Finding]):
-    """Findings, the most expensive first; empty if nothing costs more than its limit.
-
-    Attributes
-    ----------
-    findings : tuple of Finding
-    steps : DataFrame
-        One row per rank and analysed step that all ranks have in common: ``rank``, ``step`` (-1
-        without steps), ``own_ns`` (what the rank needs itself), ``host_ns`` (what its host needs
-        outside blocking calls, data loading and the profiler), ``kernels`` (launched), and in ns
-        what the GPU did and why it did nothing. `budget` makes the classes of it that add up to
-        ``period_ns``.
-    job : Job
-    counted : Job or None
-        The same without ranks that do not belong to the others; None where all do.
-    ranks : tuple of int
-        Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
-        or all if none has GPU work. `not_recorded` says why a rank is not among them.
-    period_ns : float
-        Length of the mean step of all diagnosed ranks (without steps: of their GPU spans), which
-        the classes of the budget add up to.
-    step_ns : float
-        Length of the mean step of the job: from the first start of a rank to the last end, which
-        prices are of. It is longer than the mean step of its ranks where these begin apart.
-    bound_by : str
-        What sets the time of a step, as ``bound by the host (89 % of the critical path)``; empty
-        where the replay is not sound.
-    shares : mapping of str to float
-        Percent of the critical path by what sets its time, the largest first.
-    joint_ms : float
-        By how much (ms) this would be shorter without all findings together, see `together`.
-    replayed : Replayed or None
-        What answers `together`; None where nothing is replayed.
-    explained_percent : float
-        Part of the steps of all ranks in which it is known what operations wait for.
-    unmatched_percent : float
-        Part of them in communication whose partners are not recorded.
-    not_recorded : tuple of NotRecorded
-        What the traces lack that a diagnosis needs; also among the notices.
-    phase : str
-        Of an inference server, whose steps were diagnosed; empty where these are all steps.
-    cpu_work : CpuWork or None
-        What the CPUs did, where none of the chosen ranks has GPU work; else None.
-    left_out_steps : tuple of int
-        Analysed steps that only the finding on them counts (of warm-up or autotuning), or a notice
-        (of a slow first step whose cause is not known, or of one that lacks GPU work): the prices
-        of all other findings are found in the other steps.
-    health : JobHealth
-        What the recorders got wrong, and what that does to the findings.
-    status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
-        ``healthy`` if nothing on these ranks costs more than its limit, ``cannot_tell`` if that
-        cannot be known: no kernels are recorded, or the GPUs wait for what the traces do not show;
-        ``not_applicable`` where only captures of graphs or compilation are recorded, of which
-        nothing is priced.
-    """
-
-    findings: tuple[Finding, ...]
-    steps: pd.DataFrame
-    job: Job
-    ranks: tuple[int, ...]
-    period_ns: float
-    step_ns: float
-    bound_by: str
-    shares: Mapping[str, float]
-    joint_ms: float
-    explained_percent: float
-    unmatched_percent: float
-    not_recorded: tuple[NotRecorded, ...]
-    left_out_steps: tuple[int, ...]
-    status: Status
-    health: JobHealth = field(default_factory=JobHealth)
-    replayed: Replayed | None = None
-    counted: Job | None = None
-    cpu_work: CpuWork | None = None
-    phase: str = ""
-
-    def __len__(self) -> int:
-        """Number of findings."""
-        return len(self.findings)
-
-    @overload
-    def __getitem__(self, place: int) -> Finding: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Finding]: ...
-    def __getitem__(self, place: int | slice) -> Finding | Sequence[Finding]:
-        """Finding at a place, the most expensive one at 0."""
-        return self.findings[place]
-
-    def __iter__(self) -> Iterator[Finding]:
-        """All findings."""
-        return iter(self.findings)
-
-    @property
-    def collectives(self) -> Collectives:
-        """The collectives of the diagnosed ranks."""
-        return collectives(self.counted or self.job, self.ranks)
-
-    def proof(self, finding: Finding) -> Proof:
-        """Where one of the findings is seen: all intervals of its cause, and the densest windows.
-
-        Found when it is asked for, and remembered.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import hta_widgets
-        >>> with TemporaryDirectory() as folder:
-        ...     job = hta_widgets.open_trace(hta_widgets.sample.write_sample(folder))
-        ...     found = hta_widgets.diagnose(job)
-        ...     proof = found.proof(found[0])
-        >>> proof.windows.columns.tolist()
-        ['start_ns', 'end_ns', 'ranks', 'intervals', 'ms', 'percent']
-        """
-        if finding.seen is None:
-            return put_together({}, 0)
-        asked = tuple(each.seen for each in self if each.seen)
-        return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
-
-    def together(self, findings: Iterable[Finding]) -> Together:
-        """What a step would take without some of the findings together, by replay.
-
-        Those on warm-up, autotuning and missing ranks may be differences of steps that are not
-        replayed: nothing changes without them.
-        """
-        causes = [each.cause for each in findings]
-        return self.replayed.without(causes) if self.replayed else NOT_REPLAYED
-
-    @property
-    def clocks(self) -> Clocks:
-        """The clocks of all ranks."""
-        return clocks(self.counted or self.job)
-
-    def _repr_llm_(self) -> str:
-        """The report of ``hta-widgets diagnose``, and what is asked next."""
-        return bounded(report(self), _NEXT)
-
-    def to_frame(self) -> pd.DataFrame:
-        """The findings as a table: ``cause``, ``ranks``, ``steps``, ``recoverable_ms``, …."""
-        costs = ("recoverable_ms", "lower_ms", "bound", "percent")
-        names = ("cause", "ranks", "steps", *costs, "sentence", "action")
-        rows: list[dict[str, Any]] = [
-            {name: getattr(each, name) for name in (*names, "confidence")} for each in self
-        ]
-        return pd.DataFrame(rows, columns=[*names, "confidence"])
 
 
 def diagnose(

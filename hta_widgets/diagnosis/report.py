@@ -1,24 +1,253 @@
-"""A diagnosis as text that fits a terminal, and a pull request.
+"""What a diagnosis found, and the same as text that fits a terminal, and a pull request.
 
-All that may hold names of a trace is indented by four spaces: Markdown shows it as it is.
+In the text, all that may hold names of a trace is indented by four spaces: Markdown shows it as it
+is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, overload
 
+import pandas as pd
+
+from hta_widgets.analyses.clocks import Clocks, clocks
+from hta_widgets.analyses.collectives import Collectives, collectives
+from hta_widgets.analyses.plain_text import bounded
+from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis.context import NS_PER_MS
-from hta_widgets.diagnosis.finding import MOST_SHOWN
+from hta_widgets.diagnosis.cpu_work import CpuWork
+from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
+from hta_widgets.diagnosis.finding import MOST_SHOWN, Finding
+from hta_widgets.diagnosis.job.health import JobHealth
+from hta_widgets.diagnosis.limits import TrialLimits
+from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks
+from hta_widgets.diagnosis.replay.binding import Solution
+from hta_widgets.diagnosis.replay.critical_path import CriticalPath
+from hta_widgets.diagnosis.replay.edits import Edit, applied
+from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
+from hta_widgets.trace.job import Job
 
-if TYPE_CHECKING:
-    from hta_widgets.diagnosis.analysis import Diagnosis
-    from hta_widgets.diagnosis.cpu_work import CpuWork
-    from hta_widgets.diagnosis.finding import Finding
+_NEXT: Final = (
+    "Next: to_frame() has the findings as a table, proof(finding).windows where one is seen (ns), "
+    "together(findings) what a step would take without some."
+)
+
+Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"]
+"""What a diagnosis comes to."""
+
+
+class Together(NamedTuple):
+    """What a mean step is without some causes.
+
+    Attributes
+    ----------
+    gain_ms : float
+        By how much it is shorter (ms).
+    bound_by : str
+        What sets its time then; empty where nothing is replayed.
+    """
+
+    gain_ms: float
+    bound_by: str
+
+
+NOT_REPLAYED: Final = Together(0.0, "")
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """A replay, and what is different in it without each cause.
+
+    The job remembers the replay until it is told to forget it: of 1.5 M events it has 100 MB, and
+    is put together again in 65 ms.
+
+    Attributes
+    ----------
+    job : Job
+    asked : tuple
+        What `replay_of_ranks` is asked.
+    edits : mapping of str to tuple of Edit
+        By the cause of each finding; none where it is not replayed.
+    """
+
+    job: Job
+    asked: tuple[TrialLimits, tuple[int, ...], tuple[int, ...]]
+    edits: Mapping[str, tuple[Edit, ...]]
+
+    @property
+    def replay(self) -> Replay:
+        """The replay."""
+        return self.job.remember(replay_of_ranks, *self.asked)
+
+    def gain_ms(self, causes: Collection[str]) -> float:
+        """By how much the mean step is shorter without some causes together (ms)."""
+        edits = self._of(causes)
+        return self.replay.gain_ns(edits) / NS_PER_MS if edits else 0.0
+
+    def without(self, causes: Collection[str]) -> Together:
+        """The mean step without some causes together."""
+        edits = self._of(causes)
+        replay = self.replay
+        solution = Solution(replay.network, applied(replay.job, edits))
+        path = CriticalPath.of(solution, replay.steps) if edits else replay.path
+        return Together(self.gain_ms(causes), path.bound_by)
+
+    def _of(self, causes: Collection[str]) -> Sequence[Edit]:
+        return [edit for each in causes for edit in self.edits.get(each, ())]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosis(Result, Sequence[Finding]):
+    """Findings, the most expensive first; empty if nothing costs more than its limit.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+    steps : DataFrame
+        One row per rank and analysed step that all ranks have in common: ``rank``, ``step`` (-1
+        without steps), ``own_ns`` (what the rank needs itself), ``host_ns`` (what its host needs
+        outside blocking calls, data loading and the profiler), ``kernels`` (launched), and in ns
+        what the GPU did and why it did nothing. `budget` makes the classes of it that add up to
+        ``period_ns``.
+    job : Job
+    counted : Job or None
+        The same without ranks that do not belong to the others; None where all do.
+    ranks : tuple of int
+        Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
+        or all if none has GPU work. `not_recorded` says why a rank is not among them.
+    period_ns : float
+        Length of the mean step of all diagnosed ranks (without steps: of their GPU spans), which
+        the classes of the budget add up to.
+    step_ns : float
+        Length of the mean step of the job: from the first start of a rank to the last end, which
+        prices are of. It is longer than the mean step of its ranks where these begin apart.
+    bound_by : str
+        What sets the time of a step, as ``bound by the host (89 % of the critical path)``; empty
+        where the replay is not sound.
+    shares : mapping of str to float
+        Percent of the critical path by what sets its time, the largest first.
+    joint_ms : float
+        By how much (ms) this would be shorter without all findings together, see `together`.
+    replayed : Replayed or None
+        What answers `together`; None where nothing is replayed.
+    explained_percent : float
+        Part of the steps of all ranks in which it is known what operations wait for.
+    unmatched_percent : float
+        Part of them in communication whose partners are not recorded.
+    not_recorded : tuple of NotRecorded
+        What the traces lack that a diagnosis needs; also among the notices.
+    phase : str
+        Of an inference server, whose steps were diagnosed; empty where these are all steps.
+    cpu_work : CpuWork or None
+        What the CPUs did, where none of the chosen ranks has GPU work; else None.
+    left_out_steps : tuple of int
+        Analysed steps that only the finding on them counts (of warm-up or autotuning), or a notice
+        (of a slow first step whose cause is not known, or of one that lacks GPU work): the prices
+        of all other findings are found in the other steps.
+    health : JobHealth
+        What the recorders got wrong, and what that does to the findings.
+    status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
+        ``healthy`` if nothing on these ranks costs more than its limit, ``cannot_tell`` if that
+        cannot be known: no kernels are recorded, or the GPUs wait for what the traces do not show;
+        ``not_applicable`` where only captures of graphs or compilation are recorded, of which
+        nothing is priced.
+    """
+
+    findings: tuple[Finding, ...]
+    steps: pd.DataFrame
+    job: Job
+    ranks: tuple[int, ...]
+    period_ns: float
+    step_ns: float
+    bound_by: str
+    shares: Mapping[str, float]
+    joint_ms: float
+    explained_percent: float
+    unmatched_percent: float
+    not_recorded: tuple[NotRecorded, ...]
+    left_out_steps: tuple[int, ...]
+    status: Status
+    health: JobHealth = field(default_factory=JobHealth)
+    replayed: Replayed | None = None
+    counted: Job | None = None
+    cpu_work: CpuWork | None = None
+    phase: str = ""
+
+    def __len__(self) -> int:
+        """Number of findings."""
+        return len(self.findings)
+
+    @overload
+    def __getitem__(self, place: int) -> Finding: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Finding]: ...
+    def __getitem__(self, place: int | slice) -> Finding | Sequence[Finding]:
+        """Finding at a place, the most expensive one at 0."""
+        return self.findings[place]
+
+    def __iter__(self) -> Iterator[Finding]:
+        """All findings."""
+        return iter(self.findings)
+
+    @property
+    def collectives(self) -> Collectives:
+        """The collectives of the diagnosed ranks."""
+        return collectives(self.counted or self.job, self.ranks)
+
+    def proof(self, finding: Finding) -> Proof:
+        """Where one of the findings is seen: all intervals of its cause, and the densest windows.
+
+        Found when it is asked for, and remembered.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import hta_widgets
+        >>> with TemporaryDirectory() as folder:
+        ...     job = hta_widgets.open_trace(hta_widgets.sample.write_sample(folder))
+        ...     found = hta_widgets.diagnose(job)
+        ...     proof = found.proof(found[0])
+        >>> proof.windows.columns.tolist()
+        ['start_ns', 'end_ns', 'ranks', 'intervals', 'ms', 'percent']
+        """
+        if finding.seen is None:
+            return put_together({}, 0)
+        asked = tuple(each.seen for each in self if each.seen)
+        return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
+
+    def together(self, findings: Iterable[Finding]) -> Together:
+        """What a step would take without some of the findings together, by replay.
+
+        Those on warm-up, autotuning and missing ranks may be differences of steps that are not
+        replayed: nothing changes without them.
+        """
+        causes = [each.cause for each in findings]
+        return self.replayed.without(causes) if self.replayed else NOT_REPLAYED
+
+    @property
+    def clocks(self) -> Clocks:
+        """The clocks of all ranks."""
+        return clocks(self.counted or self.job)
+
+    def _repr_llm_(self) -> str:
+        """The report of ``hta-widgets diagnose``, and what is asked next."""
+        return bounded(report(self), _NEXT)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The findings as a table: ``cause``, ``ranks``, ``steps``, ``recoverable_ms``, …."""
+        costs = ("recoverable_ms", "lower_ms", "bound", "percent")
+        names = ("cause", "ranks", "steps", *costs, "sentence", "action")
+        rows: list[dict[str, Any]] = [
+            {name: getattr(each, name) for name in (*names, "confidence")} for each in self
+        ]
+        return pd.DataFrame(rows, columns=[*names, "confidence"])
 
 
 def report(diagnosis: Diagnosis) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hta_widgets.diagnosis.analysis import Diagnosis, diagnose
+from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
 from hta_widgets.errors import number_ranges
 from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped

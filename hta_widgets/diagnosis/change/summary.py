@@ -17,9 +17,10 @@ from hta_widgets.analyses.collectives.rank_splits import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.memory_use import memory_use
 from hta_widgets.analyses.memory_use.analysis import may_record_memory
-from hta_widgets.diagnosis.analysis import Diagnosis, diagnosis
+from hta_widgets.diagnosis.analysis import diagnosis
 from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, time_spent
 from hta_widgets.diagnosis.facts.not_recorded import RankRecords, rank_records
+from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of

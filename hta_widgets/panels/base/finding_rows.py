@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.analysis import Diagnosis
 from hta_widgets.diagnosis.context import NEARLY
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, Link
 from hta_widgets.diagnosis.proof.proof import Proof
+from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
 from hta_widgets.panels.base.selection import Selection

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from functools import cache, cached_property, partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
-from hta_widgets.export.time_series import TimeSeriesTypes
-from hta_widgets.hta_methods.base import show
-from hta_widgets.hta_methods.critical_path import CriticalPathMethods
-from hta_widgets.hta_methods.kernels import KernelMethods
-from hta_widgets.hta_methods.launches import LaunchMethods
-from hta_widgets.hta_methods.operators import OperatorMethods
-from hta_widgets.hta_methods.ownership import OwnershipMethods
-from hta_widgets.hta_methods.queues import QueueMethods
-from hta_widgets.hta_methods.series import SeriesMethods
-from hta_widgets.hta_methods.steps import StepMethods
-from hta_widgets.hta_methods.stragglers import StragglerMethods
-from hta_widgets.hta_trace.files import DEFAULT_TRACE_DIR, TraceFiles, traces_of
+from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS
+from hta_widgets.errors import ParameterError
+from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
+from hta_widgets.hta_trace.trace import DEFAULT_TRACE_DIR, Trace, TraceFiles, traces_of
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
+from hta_widgets.trace.model.steps import analysed_steps
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.opening.rank_sample import RankSample
+from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.remote.urls import PathLike
-
-__all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
+
+    from hta_widgets.analyses.clocks import Clocks
+    from hta_widgets.analyses.collectives import Collectives
+    from hta_widgets.analyses.idle_owners import IdleOwners
+    from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
+    from hta_widgets.analyses.launch_facts import LaunchFacts
+    from hta_widgets.analyses.launch_facts.rank_table import By
+    from hta_widgets.analyses.memory_use import MemoryUse
+    from hta_widgets.analyses.modules import ModuleTree
+    from hta_widgets.analyses.modules.nodes import Merge, Source
+    from hta_widgets.analyses.operators import OperatorTable, RowsBy
+    from hta_widgets.analyses.roofline import Roofline
+    from hta_widgets.analyses.step_table import StepTable
+    from hta_widgets.figures.base.drawing import Drawing
+    from hta_widgets.hta_trace.critical_path import CPGraph
+
+    Identify = Callable[[pd.DataFrame, Sequence[str], int, bool], pd.Series]
+
+_PICTURES: Final = frozenset({"png", "jpeg", "jpg", "svg", "pdf"})
+_INTERACTIVE: Final = "plotly_mimetype"
+"""What JupyterLab, VS Code and other hosts draw; a notebook without it shows the text."""
+_log = logging.getLogger(__name__)
+
+__all__ = ["TimeSeriesTypes", "TraceAnalysis"]
 
 
-class TraceAnalysis(
-    CriticalPathMethods,
-    KernelMethods,
-    LaunchMethods,
-    OperatorMethods,
-    OwnershipMethods,
-    QueueMethods,
-    SeriesMethods,
-    StepMethods,
-    StragglerMethods,
-):
+class TraceAnalysis:
     """Drop-in for ``hta.trace_analysis.TraceAnalysis``.
 
     All times are microseconds, exact to the nanosecond (floats with three decimals), except where a
@@ -98,6 +108,16 @@ class TraceAnalysis(
         """Name and ranks of the job."""
         return f"TraceAnalysis({self.job!r})"
 
+    @cached_property
+    def t(self) -> Trace:
+        """HTA's frame of events for each rank, and its table of symbols."""
+        return Trace(self.job)
+
+    def get_profiler_steps(self) -> list[int]:
+        """Numbers of the ProfilerSteps that are analysed, of all ranks together."""
+        steps = self.job.reduce(_steps_of, self.job.ranks).values()
+        return sorted(set[int]().union(*steps))
+
     def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:  # noqa: FBT001, FBT002
         """Idle, compute and non-compute time of each rank.
 
@@ -117,12 +137,12 @@ class TraceAnalysis(
         """
         from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
         from hta_widgets.figures.temporal_breakdown import temporal_breakdown as figure
-        from hta_widgets.hta_tables.temporal_breakdown import temporal_breakdown as table
+        from hta_widgets.hta_tables import results as tables
 
         result = temporal_breakdown(self.job)
         if visualize:
             show(figure(result), "Temporal breakdown")
-        return table(result)
+        return tables.temporal_breakdown(result)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:  # noqa: FBT001, FBT002
         """Share of each rank's communication time that computation overlaps.
@@ -141,12 +161,12 @@ class TraceAnalysis(
         """
         from hta_widgets.analyses.overlap import overlap
         from hta_widgets.figures.overlap import overlap as figure
-        from hta_widgets.hta_tables.overlap import overlap as table
+        from hta_widgets.hta_tables import results as tables
 
         result = overlap(self.job)
         if visualize:
             show(figure(result), "Communication–computation overlap")
-        return table(result)
+        return tables.overlap(result)
 
     def get_idle_time_breakdown(  # noqa: PLR0917
         self,
@@ -191,7 +211,7 @@ class TraceAnalysis(
         """
         from hta_widgets.analyses.idle_time import idle_time, stream_idle_time
         from hta_widgets.figures.idle_time import idle_time_of_streams
-        from hta_widgets.hta_tables import idle_time as tables
+        from hta_widgets.hta_tables import results as tables
 
         chosen = self._ranks_or_first(ranks)
         wanted = streams if streams is None else tuple(streams)
@@ -203,3 +223,896 @@ class TraceAnalysis(
             show(figure, f"Idle time of the streams of rank {rank}")
         statistics = tables.idle_interval_statistics(table) if show_idle_interval_stats else None
         return tables.idle_time(table), statistics
+
+    def get_gpu_kernel_breakdown(
+        self,
+        visualize: bool = True,  # noqa: FBT001, FBT002
+        duration_ratio: float = DURATION_RATIO,
+        num_kernels: int = NUM_KERNELS,
+        include_memory_kernels: bool = True,  # noqa: FBT001, FBT002
+        image_renderer: str = "",
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Time by kernel type, and launch statistics of the top kernels.
+
+        Parameters
+        ----------
+        visualize : bool
+            Show the figures.
+        duration_ratio : float
+            Share (0 to 1) of the time of each type, on each rank, that the named kernels cover, if
+            `num_kernels` is not given.
+        num_kernels : int
+            Number of kernels of each type, on each rank, to name; takes precedence over
+            `duration_ratio`.
+        include_memory_kernels : bool
+            Include copies and memsets.
+        image_renderer : str
+            Name of a plotly renderer; the default one if empty.
+
+        Returns
+        -------
+        types : DataFrame
+            ``kernel_type``, ``sum`` (µs over all ranks), ``percentage`` (one decimal), longest
+            first.
+        kernels : DataFrame
+            ``name``, ``sum (us)``, ``max (us)``, ``min (us)``, ``stddev``, ``mean (us)`` (µs over
+            the launches), ``kernel_type``, ``rank``, ``count`` (launches), ordered by type, name,
+            rank. What is named on one rank is named on all; the rest of each type is one row
+            ``others`` per rank. CUDA graphs recorded as a
+            whole are of the type ``CUDA_GRAPH``.
+        """
+        from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
+        from hta_widgets.hta_tables import results as tables
+
+        result = kernel_breakdown(
+            self.job,
+            duration_ratio=duration_ratio,
+            num_kernels=num_kernels,
+            include_memory_kernels=include_memory_kernels,
+        )
+        if visualize:
+            for title, figure in _kernel_figures(result):
+                show(figure, title, image_renderer)
+        return tables.kernel_breakdown(result)
+
+    def get_frequent_cuda_kernel_sequences(  # noqa: PLR0917
+        self,
+        operator_name: str,
+        output_dir: PathLike,
+        min_pattern_len: int = 3,
+        rank: int = 0,
+        top_k: int = 5,
+        visualize: bool = False,  # noqa: FBT001, FBT002
+        compress_other_kernels: bool = True,  # noqa: FBT001, FBT002
+        *,
+        whole_name: bool = False,
+    ) -> pd.DataFrame:
+        """Sequences of kernels that an operator launches, which are also marked in a trace copy.
+
+        Parameters
+        ----------
+        operator_name : str
+            Part of the operator's name.
+        output_dir : path
+            An existing folder; the copy is ``overlaid_<name of the trace>``, with the same
+            compression. It is not written if there are no sequences.
+        min_pattern_len : int
+            Occurrences that launch fewer GPU operations are left out.
+        rank : int
+            0, the default, means the first rank if the job has no rank 0.
+        top_k : int
+            Number of sequences shown and marked, the most frequent first.
+        visualize : bool
+            Show the figure.
+        compress_other_kernels : bool
+            Keep the copy small: events outside the sequences lose their arguments, and their names
+            are replaced by numbers.
+        whole_name : bool
+            `operator_name` is the whole name: ``aten::add`` does not match ``aten::addmm``.
+
+        Returns
+        -------
+        DataFrame
+            All sequences, most frequent first, then by pattern: ``pattern`` (names of the operator
+            and of the kernels, joined by ``|``), ``count``, ``GPU kernel duration (us)`` and
+            ``CPU op duration (us)`` (µs, summed over the occurrences).
+
+        Raises
+        ------
+        ParameterError
+            If `operator_name` is empty or `output_dir` is not a writable folder.
+        UnknownRankError
+            If the job lacks the rank.
+        """
+        from hta_widgets.analyses.kernel_sequences import kernel_sequences
+        from hta_widgets.export.extended_trace import existing_folder
+        from hta_widgets.export.overlaid_trace import write_overlaid_trace
+        from hta_widgets.figures.base.text import plot_name
+        from hta_widgets.figures.kernel_sequences import kernel_sequences as figure
+        from hta_widgets.hta_tables import results as tables
+
+        folder = existing_folder(output_dir)
+        result = kernel_sequences(
+            self.job,
+            None if rank == 0 and 0 not in self.job.ranks else rank,
+            operator_name=operator_name,
+            min_pattern_len=min_pattern_len,
+            whole_name=whole_name,
+        )
+        if not result.patterns.empty:
+            write_overlaid_trace(
+                self.job,
+                result,
+                folder,
+                top_k=top_k,
+                compress_other_kernels=compress_other_kernels,
+            )
+        if visualize:
+            title = f"Most frequent kernel sequences of {plot_name(operator_name)}"
+            show(figure(result, top_k=top_k), title)
+        return tables.kernel_sequences(result)
+
+    def get_cupti_counter_data_with_operators(
+        self, ranks: Iterable[int] | None = None
+    ) -> list[pd.DataFrame]:
+        """Performance counters of kernels, with the operators that launched them.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+
+        Returns
+        -------
+        list of DataFrame
+            One per rank that has counters, one row per measured kernel: ``index`` (position in the
+            file), ``cat``, ``name``, ``pid``, ``tid``, ``ts``, ``dur`` (µs, as the profiler spread
+            the measurements, not as the kernels ran), a column per counter, ``index_runtime``
+            (position in the file of the launch, -1 if unknown), ``op_stack`` (list of the operators
+            around it, outermost first), ``top_level_op``, ``bottom_level_op`` (None if there is
+            none).
+        """
+        from hta_widgets.analyses.cupti_counters import cupti_counters
+        from hta_widgets.hta_tables import results as tables
+
+        return tables.cupti_counters(cupti_counters(self.job, self._ranks_or_first(ranks)))
+
+    def get_cuda_kernel_launch_stats(
+        self,
+        ranks: Iterable[int] | None = None,
+        runtime_cutoff: float = 50,
+        launch_delay_cutoff: float = 100,
+        include_memory_events: bool = True,  # noqa: FBT001, FBT002
+        visualize: bool = True,  # noqa: FBT001, FBT002
+    ) -> dict[int, pd.DataFrame]:
+        """Duration of each launch call and its operation, and the delay between them.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+        runtime_cutoff : float
+            Calls longer than this (µs) are drawn as outliers.
+        launch_delay_cutoff : float
+            Delays longer than this (µs) are drawn as outliers.
+        include_memory_events : bool
+            Include copies and memsets.
+        visualize : bool
+            Show three histograms per rank: launch calls longer than what they launch, long launch
+            calls, long launch delays, each call counted once.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank, in the order of the calls in the file: ``correlation``, ``cpu_duration`` (of
+            the launch call), ``gpu_duration`` (of the operation), ``launch_delay`` (end of the call
+            to start of the operation, 0 if it starts earlier), in µs. A call that launches a graph
+            has a row for each of its operations, whose delays include the operations before it;
+            `analyses.launch_stats` measures the delay of a graph once.
+        """
+        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
+        from hta_widgets.analyses.launch_stats.launched_work import launched_work
+        from hta_widgets.figures.launch_stats import launch_histogram
+        from hta_widgets.hta_tables import results as tables
+
+        chosen = self._ranks_or_first(ranks)
+        analyse = partial(
+            launch_stats,
+            self.job,
+            runtime_cutoff=runtime_cutoff,
+            launch_delay_cutoff=launch_delay_cutoff,
+            include_memory_events=include_memory_events,
+        )
+        if visualize:
+            for rank in chosen:
+                of_rank = analyse([rank])
+                for distribution in DISTRIBUTIONS:
+                    title = f"{distribution.replace('_', ' ').capitalize()} of rank {rank}"
+                    show(launch_histogram(of_rank, distribution), title)
+        return tables.launch_stats(
+            {
+                rank: launched_work(
+                    self.job.rank(rank), include_memory_events=include_memory_events
+                )
+                for rank in chosen
+            }
+        )
+
+    def get_gpu_kernels_with_user_annotations(
+        self,
+        rank: int,
+        expand_names: bool = True,  # noqa: FBT001, FBT002
+        shorten_names: bool = True,  # noqa: FBT001, FBT002
+    ) -> pd.DataFrame:
+        """The GPU work of a rank with the user annotation that each piece was launched in.
+
+        Parameters
+        ----------
+        rank : int
+        expand_names : bool
+            Add the columns of texts.
+        shorten_names : bool
+            Leave template arguments and signatures out of kernel names; annotations stay whole.
+
+        Returns
+        -------
+        DataFrame
+            One row per piece of analysed work, by start. HTA's columns, as of ``t.get_trace``:
+            ``index`` (position in the file), ``cat``, ``name`` (numbers in ``t.symbol_table``),
+            ``ts``, ``dur``, ``end`` (µs), …, ``index_correlation`` (position of the launch call; 0
+            if it is not in the trace), ``iteration`` (ProfilerStep of the launch, -1 for none);
+            ``user_annotation`` (number, -1 for none); with `expand_names` ``s_name``, ``s_cat``,
+            ``s_user_annotation`` (empty for none); ``device``; ``annotation_source``: ``launch``
+            (annotation around the launch call on its thread), ``handover`` (on the thread of the
+            ProfilerSteps, where the launching thread has none), ``gpu`` (recorded on the stream, of
+            work without a launch) or empty. Annotations include ProfilerSteps.
+        """
+        from hta_widgets.hta_tables.gpu_annotations import kernels_with_user_annotations
+
+        (chosen,) = self.job.select_ranks([rank])
+        return kernels_with_user_annotations(
+            self.job.rank(chosen),
+            self.t.codes_of(self.job.rank(chosen)),
+            self.job.offset_ns(chosen),
+            expand_names=expand_names,
+            shorten_names=shorten_names,
+        )
+
+    def get_gpu_user_annotation_breakdown(  # noqa: PLR0917
+        self,
+        use_gpu_annotation: bool = True,  # noqa: FBT001, FBT002
+        visualize: bool = True,  # noqa: FBT001, FBT002
+        duration_ratio: float = 0.8,
+        num_kernels: int = 1000,
+        allowlist_patterns: Iterable[str] | None = None,
+        image_renderer: str | None = None,
+    ) -> pd.DataFrame | None:
+        """Statistics of the user annotations of each rank.
+
+        Parameters
+        ----------
+        use_gpu_annotation : bool
+            Count the ranges that the profiler wrote on the GPU; else those on the CPU.
+        visualize : bool
+            Show the figure.
+        duration_ratio : float
+            Share (0 to 1) of the time on each rank that the named annotations cover, where there
+            are more than `num_kernels`.
+        num_kernels : int
+            Maximum number of annotations to name; the rest is one row ``others`` per rank.
+        allowlist_patterns : iterable of str, optional
+            Regular expressions of names that are never folded.
+        image_renderer : str, optional
+            Name of a plotly renderer.
+
+        Returns
+        -------
+        DataFrame or None
+            ``name``, ``sum (us)``, ``max (us)``, ``min (us)``, ``stddev``, ``mean (us)`` (µs over
+            the ranges), ``rank``, ``count`` (ranges), ``busy (us)`` (time in which work launched in
+            them runs), ``self (us)`` (durations of work of which each is the innermost annotation),
+            by rank and name. None if no rank has such annotations.
+        """
+        import pandas as pd
+
+        from hta_widgets.analyses.gpu_annotations import gpu_annotations
+        from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
+        from hta_widgets.hta_tables.gpu_annotations import user_annotation_breakdown
+
+        of_ranks = self.job.reduce(
+            user_annotation_breakdown,
+            self.job.ranks,
+            on_gpu=bool(use_gpu_annotation),
+            duration_ratio=duration_ratio,
+            num_kernels=num_kernels,
+            allowlist=tuple(allowlist_patterns or ()),
+        )
+        tables = [table for table in of_ranks.values() if table is not None]
+        if visualize and tables:
+            drawn = figure(gpu_annotations(self.job).annotations)
+            show(drawn, "User annotations", image_renderer or "")
+        return pd.concat(tables, ignore_index=True) if tables else None
+
+    def get_aten_op_kernels_and_delay(
+        self,
+        ranks: Iterable[int] | None = None,
+        sort_by: Sequence[str] | None = None,
+        *,
+        include_memory_events: bool = True,
+        visualize: bool = False,
+    ) -> dict[int, pd.DataFrame]:
+        """The sequences of kernels that ATen operators launch, and how long they take to start.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+        sort_by : list of str, optional
+            Columns to sort by, numbers descending; ``occurrence_count`` by default.
+        include_memory_events : bool
+            Include copies and memsets.
+        visualize : bool
+            Show the operators with most GPU time.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank, a row for each operator and sequence: ``aten_op_name``, ``kernel_sequence``
+            (kernels in order of launch, joined by `` -> ``; a CUDA graph is one item),
+            ``occurrence_count``, ``avg_aten_op_launch_delay`` (start of the operator to start of
+            its first launch call), ``avg_runtime_delay`` (to the start of the first kernel; both µs
+            with three decimals), ``kernels`` (pieces of work of the sequence), ``gpu time (us)``
+            (of all occurrences). Work belongs to the innermost ``aten::`` operator around its
+            launch call.
+        """
+        from hta_widgets.analyses.operators import operators
+        from hta_widgets.figures.operators import operators as figure
+        from hta_widgets.hta_tables.aten_operators import aten_operators
+
+        chosen = self._ranks_or_first(ranks)
+        tables = {
+            rank: aten_operators(
+                self.job.rank(rank),
+                sort_by=["occurrence_count"] if sort_by is None else list(sort_by),
+                include_memory_events=include_memory_events,
+            )
+            for rank in chosen
+        }
+        for rank in chosen if visualize else ():
+            result = operators(self.job, [rank])
+            drawn = figure(result.rows, int(result.ranks["gpu_ns"].sum()))
+            show(drawn, f"Operators with most GPU time of rank {rank}")
+        return tables
+
+    @staticmethod
+    def get_queue_length_summary_from_time_series(
+        queue_length_dict: Mapping[int, pd.DataFrame],
+    ) -> pd.DataFrame | None:
+        """Statistics of the queue length of each stream, over the changes of a series.
+
+        Parameters
+        ----------
+        queue_length_dict : mapping of int to DataFrame
+            What `get_queue_length_time_series` returns, or rows of it; it stays as it is.
+
+        Returns
+        -------
+        DataFrame or None
+            As `get_queue_length_summary`; None without series.
+        """
+        from hta_widgets.hta_tables import results as tables
+
+        return tables.summary_of_series(queue_length_dict)
+
+    def get_time_spent_blocked_on_full_queue(
+        self, queue_length_dict: Mapping[int, pd.DataFrame], max_queue_length: float = 1024
+    ) -> pd.DataFrame:
+        """How long the queue of each stream is full, and what that costs the CPU.
+
+        Parameters
+        ----------
+        queue_length_dict : mapping of int to DataFrame
+            What `get_queue_length_time_series` returns, or rows of it; it stays as it is.
+        max_queue_length : float
+            Launches that wait in a full queue.
+
+        Returns
+        -------
+        DataFrame
+            One row per rank and stream whose queue reaches that length, or holds up launch calls:
+            ``rank``, ``stream``, ``duration_at_max_queue_length`` (µs), and as a share (0 to 1) of
+            the recording ``relative_duration_at_max_queue_length``; ``blocked_calls`` (launch calls
+            that wait for a place in the queue, whatever `max_queue_length`) and ``blocked (us)``
+            (how much longer these take than the median one). If a rank has several devices: a
+            column ``device``.
+        """
+        from hta_widgets.analyses.queue_length import queue_length
+        from hta_widgets.hta_tables import results as tables
+        from hta_widgets.quantities import NS_PER_US
+
+        ranks = self.job.select_ranks(queue_length_dict) if queue_length_dict else ()
+        spans = self.job.reduce(tables.recorded_us, ranks) if ranks else {}
+
+        def held_up(rank: int) -> dict[tuple[int, int | None], tuple[int, float]]:
+            streams = queue_length(self.job, [rank]).streams
+            has_devices = "device" in queue_length_dict[rank]
+            return {
+                (row["stream"], row["device"] if has_devices else None): (
+                    row["blocked_calls"],
+                    row["blocked_ns"] / NS_PER_US,
+                )
+                for row in streams.to_dict("records")
+            }
+
+        return tables.time_at_full_queue(
+            queue_length_dict, max_queue_length, spans.__getitem__, held_up
+        )
+
+    def get_queue_length_time_series(
+        self, ranks: Iterable[int] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Operations launched but not yet started, over time.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank with launches, one row per change, by stream and time: ``ts`` (µs), ``pid`` and
+            ``tid`` (of the GPU operation), ``stream``, ``queue_length`` (from then on), indexed by
+            the position in the file of the launch or of the operation that starts. If a rank has
+            several devices: by device first, with a column ``device``.
+        """
+        from hta_widgets.analyses.queue_length import queue_changes
+        from hta_widgets.hta_tables import results as tables
+
+        chosen = self._ranks_or_first(ranks)
+        return tables.queue_length_time_series(
+            {rank: queue_changes(self.job, rank) for rank in chosen}
+        )
+
+    def get_queue_length_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
+        """Statistics of the queue length of each stream, over its changes.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+
+        Returns
+        -------
+        DataFrame or None
+            Indexed by ``rank`` and ``stream`` (and ``device``, where a rank has several); columns
+            ``("queue_length", s)`` with s ``count`` (changes), ``mean``, ``std``, ``min``,
+            ``25%``, ``50%``, ``75%``, ``max``. None without launches.
+        """
+        from hta_widgets.analyses.queue_length import queue_length
+        from hta_widgets.hta_tables import results as tables
+
+        return tables.queue_length_summary(queue_length(self.job, self._ranks_or_first(ranks)))
+
+    def get_memory_bw_time_series(
+        self, ranks: Iterable[int] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Bandwidth of copies and memsets over time.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+
+        Returns
+        -------
+        dict of int to DataFrame
+            Per rank with copies or memsets, one row per start and per end, by name and time: ``ts``
+            (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
+            then on, over all streams and devices).
+        """
+        from hta_widgets.analyses.memory_bandwidth import bandwidth_changes
+        from hta_widgets.hta_tables import results as tables
+
+        chosen = self._ranks_or_first(ranks)
+        return tables.memory_bw_time_series(
+            {rank: bandwidth_changes(self.job, rank) for rank in chosen}
+        )
+
+    def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
+        """Statistics of the bandwidth of copies and memsets, over its changes to more than 0.
+
+        Parameters
+        ----------
+        ranks : iterable of int, optional
+            The first rank by default.
+
+        Returns
+        -------
+        DataFrame or None
+            Indexed by ``rank`` and ``name``; columns ``("memory_bw_gbps", s)`` in GB/s with s
+            ``count`` (changes), ``mean``, ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max``.
+            Without rows if no bandwidth is known; None without copies and memsets.
+        """
+        from hta_widgets.analyses.memory_bandwidth import transfer_statistics
+        from hta_widgets.hta_tables import results as tables
+
+        return tables.memory_bw_summary(transfer_statistics(self.job, self._ranks_or_first(ranks)))
+
+    def generate_trace_with_counters(
+        self,
+        time_series: TimeSeriesTypes | None = None,
+        ranks: Iterable[int] | None = None,
+        output_suffix: str = DEFAULT_SUFFIX,
+        *,
+        output_dir: PathLike | None = None,
+    ) -> None:
+        """Write copies of traces with queue length and memory bandwidth as counter tracks.
+
+        Each copy is written next to its trace with the same compression; traces are never
+        overwritten. For a rank without counters, a message is logged and no file is written.
+
+        Parameters
+        ----------
+        time_series : TimeSeriesTypes, optional
+            Both by default.
+        ranks : iterable of int, optional
+            The first rank by default.
+        output_suffix : str
+            Added to the file name, before ``.json`` or ``.json.gz``.
+        output_dir : path, optional
+            An existing folder to write to, where the folder of the traces is read-only.
+
+        Raises
+        ------
+        WriteError
+            If the system refuses to write a copy.
+        ParameterError
+            If `output_suffix` cannot be part of a file name, or a file of that name exists that is
+            not such a copy.
+        """
+        from hta_widgets.export.trace_with_counters import write_traces_with_counters
+
+        chosen = self._ranks_or_first(ranks)
+        write_traces_with_counters(self.job, time_series, chosen, output_suffix, output_dir)
+
+    def get_potential_stragglers(
+        self,
+        profiler_steps: Iterable[int] | None = None,
+        num_candidates: int = 2,
+        visualize: bool = False,  # noqa: FBT001, FBT002
+        straggler_identification_impl: Identify | None = None,
+    ) -> list[int]:
+        """Ranks that need longer than the others, which wait for them.
+
+        A rank is one if its own time (what a step takes it without waiting for others, see the
+        diagnosis) exceeds that of the median rank by 5 % of a step, in at least half of the steps.
+
+        Parameters
+        ----------
+        profiler_steps : iterable of int, optional
+            All analysed steps by default.
+        num_candidates : int
+            Maximum number of ranks; fewer than 1 counts as 1.
+        visualize : bool
+            Show the own time of each rank and step.
+        straggler_identification_impl : callable, optional
+            Your own rule: from a table of the GPU work of all ranks (``rank``, ``name`` (code),
+            ``s_name``, ``stream``, ``device``, ``iteration``, ``ts``, ``dur`` in µs on the common
+            clock), the names by code, `num_candidates` and `visualize` to a Series by rank, larger
+            for likelier ones; ranks with 0 or less are left out.
+
+        Returns
+        -------
+        list of int
+            Most time first; empty for a healthy job, and where it cannot be told (a warning is
+            logged).
+
+        Raises
+        ------
+        ParameterError
+            If none of the steps is analysed.
+        """
+        from hta_widgets.hta_tables import results as tables
+
+        count = max(1, int(num_candidates))
+        steps = self._steps_among(profiler_steps)
+        if straggler_identification_impl is not None:
+            frame, names = tables.candidate_frame(self.job, self.job.ranks)
+            if steps:
+                frame = frame[frame["iteration"].isin(steps)]
+            scores = straggler_identification_impl(frame, names, count, visualize)
+            best = scores[scores > 0].sort_values(ascending=False, kind="stable")
+            return [int(rank) for rank in best.index[:count]]
+        found, limit = tables.stragglers(self.job, steps, count)
+        if limit:
+            _log.warning("Stragglers: %s", limit)
+        if visualize:
+            self._show_own_time(steps)
+        return found
+
+    def critical_path_analysis(
+        self,
+        rank: int,
+        annotation: str,
+        instance_id: int | tuple[int, int] | None,
+        data_load_events: Sequence[str] | None = None,
+    ) -> tuple[CPGraph, bool]:
+        """What sets the time that an annotation takes on one rank, without the other ranks.
+
+        The path leads from the start of the annotation to its end on the host, or to the end of the
+        GPU work launched in it, whichever is later.
+
+        Parameters
+        ----------
+        rank : int
+        annotation : str
+            Part of the name of annotations, such as ``ProfilerStep``; if none has it, of operators,
+            frames and calls of the runtime, then of annotations and work on the GPU. Empty for the
+            whole recording.
+        instance_id : int, (first, last) or None
+            Which of them, in order of time from 0, or the first and the last of several; 0 when
+            None.
+        data_load_events : sequence of str, optional
+            Regular expressions of names: time in events with such a name is ``data_loading``, as is
+            what PyTorch's loaders need.
+
+        Returns
+        -------
+        graph : CPGraph
+            ``summary()`` and ``get_critical_path_breakdown()`` are its tables.
+        success : bool
+            Whether there is a path; none if nothing is recorded, or clocks contradict each other so
+            that the recorded times cannot be replayed.
+
+        Raises
+        ------
+        UnknownRankError
+            If the job lacks the rank.
+        ParameterError
+            If the annotation or the instance is not recorded, or `data_load_events` has what is no
+            regular expression.
+        """
+        from hta_widgets.hta_trace.critical_path_analysis import CriticalPathAnalysis
+
+        return CriticalPathAnalysis.critical_path_analysis(
+            self.t, rank, annotation, instance_id, data_load_events
+        )
+
+    def overlay_critical_path_analysis(
+        self,
+        rank: int,
+        critical_path_graph: CPGraph,
+        output_dir: PathLike,
+        only_show_critical_events: bool = True,  # noqa: FBT001, FBT002
+        show_all_edges: bool = False,  # noqa: FBT001, FBT002
+    ) -> str:
+        """Mark the critical path in a copy of the trace, for trace viewers.
+
+        Events of the path get the argument ``critical: 1``, and arrows named ``critical_path`` show
+        where the path goes to another thread or stream, with the arguments ``weight`` (µs),
+        ``critical`` and ``type``.
+
+        Parameters
+        ----------
+        rank : int
+        critical_path_graph : CPGraph
+            Of this rank.
+        output_dir : path
+            Made, if it does not exist; the copy is ``overlaid_critical_path_<name of the trace>``,
+            with the same compression.
+        only_show_critical_events : bool
+            Leave out events that are not on the path, but for annotations and Python frames.
+        show_all_edges : bool
+            Show all edges of the graph as arrows; not with `only_show_critical_events`.
+
+        Returns
+        -------
+        str
+            The file written.
+
+        Raises
+        ------
+        ParameterError
+            If the graph is of another rank, or `output_dir` is not a writable folder.
+        TraceFormatError
+            If the trace of the rank is not a Kineto trace.
+        """
+        from hta_widgets.hta_trace.critical_path_analysis import CriticalPathAnalysis
+
+        return CriticalPathAnalysis.overlay_critical_path_analysis(
+            self.t,
+            rank,
+            critical_path_graph,
+            output_dir,
+            only_show_critical_events,
+            show_all_edges,
+        )
+
+    def get_step_table(self, ranks: Iterable[int] | None = None) -> StepTable:
+        """Where the time of each ProfilerStep goes.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.step_table`.
+        """
+        from hta_widgets.analyses.step_table import step_table
+
+        return step_table(self.job, ranks)
+
+    def get_operator_table(
+        self,
+        ranks: Iterable[int] | None = None,
+        *,
+        by: RowsBy = "name",
+        phase: str | None = None,
+        steps: Iterable[int] | None = None,
+        window_ns: Sequence[int] | None = None,
+    ) -> OperatorTable:
+        """CPU and GPU time of each operator.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.operators`.
+        """
+        from hta_widgets.analyses.operators import operators
+
+        return operators(self.job, ranks, by=by, phase=phase, steps=steps, window_ns=window_ns)
+
+    def get_module_tree(
+        self,
+        ranks: Iterable[int] | None = None,
+        *,
+        source: Source = "auto",
+        merge: Merge = "instance",
+        steps: Iterable[int] | None = None,
+        window_ns: Sequence[int] | None = None,
+    ) -> ModuleTree:
+        """GPU, CPU, communication and idle time of each module.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.modules`.
+        """
+        from hta_widgets.analyses.modules import modules
+
+        return modules(
+            self.job, ranks, source=source, merge=merge, steps=steps, window_ns=window_ns
+        )
+
+    def get_idle_owners(
+        self,
+        ranks: Iterable[int] | None = None,
+        *,
+        steps: Iterable[int] | None = None,
+        window_ns: Sequence[int] | None = None,
+    ) -> IdleOwners:
+        """Why each GPU is idle, and which CPU call the time belongs to.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.idle_owners`.
+        """
+        from hta_widgets.analyses.idle_owners import idle_owners
+
+        return idle_owners(self.job, ranks, steps=steps, window_ns=window_ns)
+
+    def get_launch_facts(
+        self, ranks: Iterable[int] | None = None, *, by: By = "name"
+    ) -> LaunchFacts:
+        """How kernels are launched, and how much of the GPU they fill.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.launch_facts`.
+        """
+        from hta_widgets.analyses.launch_facts import launch_facts
+
+        return launch_facts(self.job, ranks, by=by)
+
+    def get_roofline(self, ranks: Iterable[int] | None = None) -> Roofline:
+        """How close operators come to what their GPU can do.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.roofline`.
+        """
+        from hta_widgets.analyses.roofline import roofline
+
+        return roofline(self.job, ranks)
+
+    def get_memory_use(
+        self, ranks: Iterable[int] | None = None, *, device: int | None = None
+    ) -> MemoryUse:
+        """What is allocated on each device, and what fills it at its peak.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.memory_use`.
+        """
+        from hta_widgets.analyses.memory_use import memory_use
+
+        return memory_use(self.job, ranks, device=device)
+
+    def get_collectives(self, ranks: Iterable[int] | None = None) -> Collectives:
+        """Waiting, transfer and bandwidth of collectives, matched over all ranks.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.collectives`.
+        """
+        from hta_widgets.analyses.collectives import collectives
+
+        return collectives(self.job, ranks)
+
+    def get_clocks(self, ranks: Iterable[int] | None = None) -> Clocks:
+        """Offset and drift of the clock of each rank, with their uncertainty.
+
+        Not in HTA; parameters and result are those of `hta_widgets.analyses.clocks`.
+        """
+        from hta_widgets.analyses.clocks import clocks
+
+        return clocks(self.job, ranks)
+
+    def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
+        """No rank given means rank 0 in HTA, and the first available rank here."""
+        chosen = tuple(ranks or ())
+        return self.job.select_ranks(chosen or self.job.ranks[:1])
+
+    def _steps_among(self, asked: Iterable[int] | None) -> list[int]:
+        """Analysed steps that are asked for."""
+        known = self.get_profiler_steps()
+        if asked is None:
+            return known
+        numbers = sorted({int(step) for step in asked})
+        chosen = [step for step in numbers if step in known]
+        if not chosen:
+            msg = f"profiler_steps must be among the analysed steps {known}, got {numbers}"
+            raise ParameterError(msg)
+        return chosen
+
+    def _show_own_time(self, steps: Sequence[int]) -> None:
+        from hta_widgets.diagnosis import diagnosis
+        from hta_widgets.diagnosis.own_time import own_time
+        from hta_widgets.figures.diagnosis import own_time_cells
+
+        own = own_time(diagnosis(self.job, steps=steps or None).steps)
+        show(own_time_cells(own), "Own time of the ranks")
+
+
+def _steps_of(rank: Rank) -> tuple[int, ...]:
+    include_last = rank.settings.include_last_profiler_step
+    return analysed_steps(rank.profiler_steps, include_last_profiler_step=include_last)
+
+
+def show(drawn: Drawing, title: str, renderer: str = "") -> None:
+    """Show a figure as plotly does."""
+    from hta_widgets.figures.base.style import titled
+
+    show_figure(titled(drawn, title).figure(), renderer)
+
+
+def show_figure(figure: go.Figure, renderer: str = "") -> None:
+    """Show a figure with a renderer of plotly, or interactive where it needs what is missing.
+
+    HTA's notebooks ask for pictures (``png``, ``svg``), for which plotly needs the package kaleido:
+    without it, a table would be lost with the figure.
+    """
+    import plotly.io as pio
+
+    wanted = renderer or str(pio.renderers.default)
+    if not _PICTURES.isdisjoint(wanted.split("+")) and find_spec("kaleido") is None:
+        _warn_of_pictures(wanted)
+        renderer = _INTERACTIVE
+    figure.show(renderer=renderer or None)
+
+
+@cache  # a breakdown of eight ranks has 25 figures
+def _warn_of_pictures(renderer: str) -> None:
+    _log.warning(
+        "the renderer %r of plotly needs kaleido (pip install kaleido); figures are shown as "
+        "interactive ones",
+        renderer,
+    )
+
+
+def _kernel_figures(result: KernelBreakdown) -> Iterable[tuple[str, Drawing]]:
+    from hta_widgets.figures import kernel_breakdown as kernel_figures
+    from hta_widgets.figures.base.text import plot_names
+
+    yield "Kernel types", kernel_figures.kernel_types(result, as_pie=True)
+    ranks = result.kernels["rank"].unique().tolist()
+    for kernel_type in result.kernels["kernel_type"].unique().tolist():
+        kernels = f"{kernel_type} kernels"
+        yield f"Top {kernels}", kernel_figures.top_kernels(result, kernel_type=kernel_type)
+        for rank in ranks if len(ranks) <= kernel_figures.PIES_AT_MOST else []:
+            pie = kernel_figures.top_kernels_of_rank(result, rank, kernel_type=kernel_type)
+            yield f"Top {kernels} of rank {rank}", pie
+    named = result.kernels[result.kernels["folded"] == 0]
+    names = named["name"].unique().tolist() if len(ranks) > 1 else []
+    for name, label in zip(names, plot_names(names), strict=True):
+        yield f"Duration of {label}", kernel_figures.kernel_durations(result, name)

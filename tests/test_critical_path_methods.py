@@ -26,7 +26,7 @@ from hta_widgets.hta.analyzers.critical_path_analysis import (
     CriticalPathAnalysis,
     restore_cpgraph,
 )
-from hta_widgets.hta_tables.critical_path_marks import mark_of
+from hta_widgets.hta_trace.critical_path_analysis import mark_of
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.model.events import GPU_WORK, KindSet
 from tests.kineto_text import call, host, kernel, step, write

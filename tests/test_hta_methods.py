@@ -15,7 +15,7 @@ from hta_widgets import TraceAnalysis
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.hta_tables.aten_operators import COLUMNS as ATEN
 from hta_widgets.hta_tables.gpu_annotations import BREAKDOWN
-from hta_widgets.hta_tables.queue_summaries import BLOCKED
+from hta_widgets.hta_tables.results import BLOCKED
 from tests.analyses.test_gpu_annotations import annotated
 from tests.analyses.test_idle_owners import annotation
 from tests.kineto_text import call, host, kernel, step, write

@@ -10,8 +10,7 @@ import pytest
 
 from hta_widgets import TraceAnalysis
 from hta_widgets.errors import HtaWidgetsError, TraceNotFoundError, UnknownRankError
-from hta_widgets.hta_methods.base import _warn_of_pictures
-from hta_widgets.trace_analysis import TimeSeriesTypes
+from hta_widgets.trace_analysis import TimeSeriesTypes, _warn_of_pictures
 from tests.kineto_text import call, host, kernel, step, write
 
 NCCL = "ncclDevKernel_AllReduce"
@@ -136,7 +135,7 @@ def test_figures_are_shown(folder, shown):
 
 @pytest.mark.parametrize("renderer", ["png", "svg+pdf"])
 def test_pictures_need_no_kaleido(folder, shown, monkeypatch, caplog, renderer):
-    monkeypatch.setattr("hta_widgets.hta_methods.base.find_spec", lambda _: None)
+    monkeypatch.setattr("hta_widgets.trace_analysis.find_spec", lambda _: None)
     _warn_of_pictures.cache_clear()
     analysis = TraceAnalysis(trace_dir=folder)
     types, _ = analysis.get_gpu_kernel_breakdown(image_renderer=renderer)
@@ -144,14 +143,14 @@ def test_pictures_need_no_kaleido(folder, shown, monkeypatch, caplog, renderer):
     assert set(shown) == {"plotly_mimetype"}
     warning = f"{renderer!r} of plotly needs kaleido (pip install kaleido)"
     assert caplog.text.count(warning) == 1
-    monkeypatch.setattr("hta_widgets.hta_methods.base.find_spec", lambda _: object())
+    monkeypatch.setattr("hta_widgets.trace_analysis.find_spec", lambda _: object())
     shown.clear()
     analysis.get_gpu_kernel_breakdown(image_renderer=renderer)
     assert set(shown) == {renderer}
 
 
 def test_the_default_renderer_may_be_pictures(folder, shown, monkeypatch):
-    monkeypatch.setattr("hta_widgets.hta_methods.base.find_spec", lambda _: None)
+    monkeypatch.setattr("hta_widgets.trace_analysis.find_spec", lambda _: None)
     monkeypatch.setattr("plotly.io.renderers.default", "svg")
     TraceAnalysis(trace_dir=folder).get_temporal_breakdown()
     assert shown == ["plotly_mimetype"]

@@ -19,13 +19,12 @@ from hta_widgets.hta_tables.event_columns import (
     event_frame,
 )
 from hta_widgets.intervals import Intervals
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.shorten import plain_name
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 OTHERS: Final = "others"
-_TEMPLATE: Final = re.compile(r"(?<!operator)<[^<>]*>")
 BREAKDOWN: Final = (
     *("name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"),
     *("count", "busy (us)", "self (us)"),
@@ -65,14 +64,6 @@ def kernels_with_user_annotations(
     columns["device"] = work.device
     columns["annotation_source"] = decoded(annotated.source, SOURCES)
     return event_frame(columns)
-
-
-def plain_name(name: str) -> str:
-    """A name without the template arguments and the signature of C++."""
-    short = short_name(name, len(name))
-    while (inner := _TEMPLATE.sub("", short)) != short:
-        short = inner
-    return short
 
 
 def user_annotation_breakdown(

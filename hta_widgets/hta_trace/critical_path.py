@@ -18,10 +18,10 @@ from hta_widgets.errors import PackageError, ParameterError
 from hta_widgets.export.extended_trace import write_errors
 from hta_widgets.hta_tables.critical_path import Graph, GraphEdge
 from hta_widgets.hta_tables.critical_path_stretches import CPEdgeType
-from hta_widgets.hta_tables.gpu_annotations import plain_name
 from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
 from hta_widgets.hta_trace.trace import Trace
 from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.names.shorten import plain_name
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.remote.urls import PathLike
 

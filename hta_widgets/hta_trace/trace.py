@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import UnknownRankError
-from hta_widgets.hta_trace.files import DEFAULT_TRACE_DIR, TraceFiles, traces_of
 from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
 from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.names.shorten import plain_name
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import decode_fields
@@ -21,17 +23,19 @@ from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.model.steps import rows_to_analyse
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.remote.urls import PathLike
+from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, join_url
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hta_widgets.hta_tables import event_columns as tables
-    from hta_widgets.hta_tables import gpu_annotations
 else:
     pd = LazyModule("pandas")
     tables = LazyModule("hta_widgets.hta_tables.event_columns")
-    gpu_annotations = LazyModule("hta_widgets.hta_tables.gpu_annotations")
+
+DEFAULT_TRACE_DIR: Final = "/tmp/trace"  # noqa: S108 - HTA's default
+
+TraceFiles: TypeAlias = Mapping[int, PathLike] | Sequence[PathLike] | PathLike
 
 _LASTING: Final = KindSet(set(Kind) - {Kind.COUNTER, Kind.INSTANT})
 """What has no duration is in no frame of HTA."""
@@ -262,7 +266,7 @@ class Trace:
 
     def _decode(self, frame: pd.DataFrame) -> None:
         symbols = self._symbols.sym_table
-        shown = map(gpu_annotations.plain_name, symbols) if self._shorten_names else symbols
+        shown = map(plain_name, symbols) if self._shorten_names else symbols
         frame["s_name"] = tables.decoded(frame["name"].to_numpy(), [*shown])
         frame["s_cat"] = tables.decoded(frame["cat"].to_numpy(), symbols)
 
@@ -300,3 +304,27 @@ def _metadata(rank: Rank) -> Mapping[str, object]:
 def _origin_in_file_ns(rank: Rank) -> int:
     """Place of the rank's first event on the clock of its file."""
     return rank.trace.origin_ns - (rank.trace.base_ns or 0)
+
+
+def traces_of(trace_files: TraceFiles | None, trace_dir: PathLike) -> TraceSource:
+    """All traces of the folder, or the given ones.
+
+    Relative paths are looked up in the folder, then in the current directory.
+    """
+    folder = trace_dir if is_url(trace_dir) else Path(trace_dir).expanduser()
+
+    def locate(path: PathLike) -> PathLike:
+        if is_url(path):
+            return path
+        if is_url(folder):
+            return join_url(os.fspath(folder), os.fspath(path))
+        inside = Path(folder) / Path(path).expanduser()
+        return inside if inside.exists() else Path(path).expanduser()
+
+    if trace_files is None:
+        return folder
+    if isinstance(trace_files, Mapping):
+        return {rank: locate(path) for rank, path in trace_files.items()}
+    if isinstance(trace_files, str | os.PathLike):
+        return locate(trace_files)
+    return [locate(path) for path in trace_files]

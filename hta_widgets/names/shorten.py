@@ -68,6 +68,17 @@ def short_name(name: str, width: int = 48) -> str:
     return cut_in_the_middle(without_folders(plain, width), width)
 
 
+def plain_name(name: str) -> str:
+    """Return a name without the template arguments and the signature of C++.
+
+    Examples
+    --------
+    >>> plain_name("void at::native::add<std::array<char*, 2> >(int)")
+    'at::native::add'
+    """
+    return _without_templates(short_name(name, len(name)))
+
+
 @remembered
 def kernel_word(name: str) -> str:
     """Return a kernel's name in one word: no namespaces, template arguments or signature.
@@ -86,9 +97,7 @@ def kernel_word(name: str) -> str:
     if name.startswith("Mem"):
         return name.partition(" (")[0]
     short = short_name(name, _WORD_WIDTH)
-    plain = _without_arguments(name.replace("(anonymous namespace)::", ""))
-    while (inner := _TEMPLATE_ARGUMENTS.sub("", plain)) != plain:
-        plain = inner
+    plain = _without_templates(_without_arguments(name.replace("(anonymous namespace)::", "")))
     word = plain.rpartition("::")[2].rpartition(" ")[2]
     return word if _SHORTEST_WORD <= len(word) <= len(short) else short
 
@@ -161,6 +170,12 @@ def _without_arguments(name: str) -> str:
         depth += (name[position] == ")") - (name[position] == "(")
         if depth == 0:
             return name if name[position - 1] == " " else name[:position]
+    return name
+
+
+def _without_templates(name: str) -> str:
+    while (inner := _TEMPLATE_ARGUMENTS.sub("", name)) != name:
+        name = inner
     return name
 
 

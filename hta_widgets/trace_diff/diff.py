@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.hta_methods.base import show_figure
+from hta_widgets.names.shorten import plain_name
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.remote.urls import PathLike
-from hta_widgets.trace_analysis import TraceAnalysis
-from hta_widgets.trace_diff.labeled_trace import DeviceType, LabeledTrace, short_operation_name
+from hta_widgets.trace_analysis import TraceAnalysis, show_figure
+from hta_widgets.trace_diff.labeled_trace import DeviceType, LabeledTrace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ def _sums(
 ) -> pd.DataFrame:
     ops = trace.extract_ops(rank, iteration, device_type)
     if key == "short_name":
-        ops = ops.assign(short_name=[short_operation_name(name) for name in ops["name"]])
+        ops = ops.assign(short_name=[plain_name(name) for name in ops["name"]])
     return ops.groupby(key)[["counts", "total_duration", "self_duration"]].sum()
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hta_widgets.errors import ParameterError, UnknownStepError
+from hta_widgets.names.shorten import plain_name
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
 from hta_widgets.trace.remote.urls import PathLike
@@ -122,7 +123,7 @@ class LabeledTrace:
         sums = ops.groupby(["cat", "name"], as_index=False)[
             ["counts", "total_duration", "self_duration"]
         ].sum()
-        sums.insert(2, "short_name", [short_operation_name(name) for name in sums["name"]])
+        sums.insert(2, "short_name", [plain_name(name) for name in sums["name"]])
         for place, column in ((5, "cat"), (6, "name")):
             sums.insert(place, f"{column}_id", sums[column].astype("category").cat.codes)
         return sums
@@ -147,10 +148,3 @@ def _numbers(numbers: int | Iterable[int] | None) -> list[int]:
     if numbers is None:
         return []
     return [int(each) for each in numbers] if isinstance(numbers, Iterable) else [int(numbers)]
-
-
-def short_operation_name(name: str) -> str:
-    """Name without template arguments and signature."""
-    from hta_widgets.hta_tables.gpu_annotations import plain_name
-
-    return plain_name(name)

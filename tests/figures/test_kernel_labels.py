@@ -11,9 +11,9 @@ from hta_widgets.analyses import compare, kernel_breakdown, kernel_sequences
 from hta_widgets.figures import compare as compare_figures
 from hta_widgets.figures import kernel_breakdown as kernel_figures
 from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequences
-from hta_widgets.hta_methods.kernels import _kernel_figures
 from hta_widgets.panels import TimelinePanel
 from hta_widgets.trace.model.events import GPU_WORK
+from hta_widgets.trace_analysis import _kernel_figures
 from tests.analyses.diagnosis.test_largest_kernels import said
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, host, kernel

@@ -1,22 +1,22 @@
-"""Names of ``hta.common.trace_filter``."""
+"""``hta.common.trace_filter``: each filter takes a frame of `Trace`, and returns some of its rows.
 
-from hta_widgets.hta_trace.filters import (
-    CompositeFilter,
-    CPUOperatorFilter,
-    Filter,
-    FirstIterationFilter,
-    GPUKernelFilter,
-    IterationFilter,
-    IterationIndexFilter,
-    MemCopyEventFilter,
-    NameFilter,
-    NameIdColumnFilter,
-    NameStringColumnFilter,
-    QueryFilter,
-    RankFilter,
-    TimeRangeFilter,
-    ZeroDurationFilter,
-)
+All of them leave the frame as it is, and a result without rows keeps the columns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Final
+
+from hta_widgets.errors import ParameterError
+from hta_widgets.hta_tables.event_columns import CATEGORIES
+from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
+from hta_widgets.trace.model.events import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "CPUOperatorFilter",
@@ -35,3 +35,253 @@ __all__ = [
     "TimeRangeFilter",
     "ZeroDurationFilter",
 ]
+
+_WAITS: Final = ("Event Sync", "Context Sync")
+"""Names of synchronisations of the GPU that have no stream."""
+
+
+class Filter(ABC):
+    """From a frame to some of its rows."""
+
+    @abstractmethod
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return some rows of a frame.
+
+        Parameters
+        ----------
+        df : DataFrame
+        symbol_table : TraceSymbolTable, optional
+            Of the trace, for frames that have no column ``s_name``.
+        """
+
+
+class _ValuesFilter(Filter):
+    """Rows with one of some numbers in a column."""
+
+    column = ""
+
+    def __init__(self, numbers: int | Iterable[int]) -> None:
+        self.numbers = _numbers(numbers)
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows; all where the frame has no such column."""
+        del symbol_table
+        return df[df[self.column].isin(self.numbers)] if self.column in df.columns else df
+
+
+class IterationFilter(_ValuesFilter):
+    """Rows in ProfilerSteps with these numbers."""
+
+    column = "iteration"
+
+
+class RankFilter(_ValuesFilter):
+    """Rows of these ranks, in a frame with a column ``rank``."""
+
+    column = "rank"
+
+
+class IterationIndexFilter(Filter):
+    """Rows in the first, second, … ProfilerStep of the frame, counted from 0."""
+
+    def __init__(self, iteration_index: int | Iterable[int]) -> None:
+        self.iteration_index = _numbers(iteration_index)
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows; all where the frame has no steps."""
+        del symbol_table
+        if "iteration" not in df.columns:
+            return df
+        steps = sorted(step for step in df["iteration"].unique().tolist() if step >= 0)
+        chosen = [steps[place] for place in self.iteration_index if 0 <= place < len(steps)]
+        return df[df["iteration"].isin(chosen)] if steps else df
+
+
+class FirstIterationFilter(IterationIndexFilter):
+    """Rows in the first ProfilerStep of the frame."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class TimeRangeFilter(Filter):
+    """Events that begin and end between two times (µs), both included.
+
+    Raises
+    ------
+    ParameterError
+        If it is no pair of numbers, the smaller one first.
+    """
+
+    def __init__(self, time_range: tuple[float, float]) -> None:
+        if len(time_range) != 2 or not all(isinstance(time, Real) for time in time_range):  # noqa: PLR2004
+            msg = f"time_range must be a pair of numbers (µs), got {time_range!r}"
+            raise ParameterError(msg)
+        self.time_start, self.time_end = time_range
+        if self.time_start > self.time_end:
+            msg = f"time_range must begin before it ends, got {time_range!r}"
+            raise ParameterError(msg)
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        del symbol_table
+        return df[(df["ts"] >= self.time_start) & (df["ts"] + df["dur"] <= self.time_end)]
+
+
+class NameFilter(Filter):
+    """Rows of which the name matches a regular expression from its beginning.
+
+    Parameters
+    ----------
+    name_pattern : str
+    symbol_table : TraceSymbolTable, optional
+        For frames in which ``name`` is a number; the column ``s_name`` is used without one.
+    name_column : str, optional
+        Column with the names as text, ``s_name`` or ``name`` by default.
+    """
+
+    def __init__(
+        self,
+        name_pattern: str,
+        symbol_table: TraceSymbolTable | None = None,
+        name_column: str | None = None,
+    ) -> None:
+        self.name_pattern = name_pattern
+        self.symbol_table = symbol_table
+        self.name_column = name_column
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        symbols = symbol_table or self.symbol_table
+        if symbols is not None and self.name_column is None and df["name"].dtype.kind == "i":
+            index = symbols.get_sym_index_series()
+            return df[df["name"].isin(index[index.index.str.match(self.name_pattern)])]
+        column = self.name_column or ("s_name" if "s_name" in df.columns else "name")
+        if df[column].dtype.kind == "i":
+            msg = f"{column} holds numbers; give the symbol_table of the trace"
+            raise ParameterError(msg)
+        return df[df[column].str.match(self.name_pattern).astype(bool)]
+
+
+class NameIdColumnFilter(NameFilter):
+    """`NameFilter` by the numbers in ``name``."""
+
+
+class NameStringColumnFilter(NameFilter):
+    """`NameFilter` by the texts in ``s_name``."""
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        del symbol_table
+        return NameFilter(self.name_pattern, name_column=self.name_column)(df)
+
+
+class QueryFilter(Filter):
+    """Rows that a query of pandas holds for, such as ``"dur > 5"``."""
+
+    def __init__(self, query_str: str) -> None:
+        self.filter_query = query_str
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        del symbol_table
+        return df.query(self.filter_query)
+
+
+ZeroDurationFilter: Final = QueryFilter("dur > 0")
+"""HTA's name for the filter that leaves out what has no duration."""
+
+
+class GPUKernelFilter(Filter):
+    """What runs on the GPU: kernels, copies, memsets and synchronisations."""
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        return df[_on_gpu(df, symbol_table)]
+
+
+class CPUOperatorFilter(Filter):
+    """Everything that `GPUKernelFilter` leaves out."""
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        return df[~_on_gpu(df, symbol_table)]
+
+
+class CompositeFilter(Filter):
+    """Several filters, one after the other.
+
+    Raises
+    ------
+    ParameterError
+        If one of them is no filter.
+    """
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        wrong = [each for each in filters if not isinstance(each, Filter)]
+        if wrong:
+            msg = f"CompositeFilter takes filters, got {wrong[0]!r}"
+            raise ParameterError(msg)
+        self.filters = list(filters)
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows that all filters let through."""
+        for each in self.filters:
+            df = each(df, symbol_table)
+        return df
+
+
+class MemCopyEventFilter(Filter):
+    """Copies with a name, such as ``"Memcpy DtoH (Device -> Pinned)"``."""
+
+    def __init__(self, memory_copy_type: str, symbol_table: TraceSymbolTable | None = None) -> None:
+        self.memory_copy_type = memory_copy_type
+        self.symbol_table = symbol_table
+
+    def __call__(
+        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
+    ) -> pd.DataFrame:
+        """Return the rows."""
+        symbols = symbol_table or self.symbol_table
+        wanted = {"name": self.memory_copy_type, "cat": CATEGORIES[Kind.MEMCPY]}
+        for column, text in wanted.items():
+            df = df[_equal(df, column, (text,), symbols)]
+        return df
+
+
+def _on_gpu(df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.Series:
+    return (df["stream"] >= 0) | _equal(df, "name", _WAITS, symbols)
+
+
+def _equal(
+    df: pd.DataFrame, column: str, texts: Sequence[str], symbols: TraceSymbolTable | None
+) -> pd.Series:
+    """Whether a name or category is one of some texts."""
+    if symbols is not None and df[column].dtype.kind == "i":
+        return df[column].isin([symbols.sym_index.get(text) for text in texts])
+    decoded = f"s_{column}"
+    return df[decoded if decoded in df.columns else column].isin(texts)
+
+
+def _numbers(numbers: int | Iterable[int]) -> list[int]:
+    return [int(each) for each in numbers] if isinstance(numbers, Iterable) else [int(numbers)]

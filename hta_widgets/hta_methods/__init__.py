@@ -1,1 +1,0 @@
-"""Methods of `TraceAnalysis`, a file for each family."""

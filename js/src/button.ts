@@ -1,6 +1,6 @@
 // A button that runs a method of the panel in Python, one at a time, and where it writes.
 import type { ControlContext } from "./context";
-import { keepKeys, make } from "./dom";
+import { keepKeys, make, pushButton } from "./dom";
 import { listen } from "./models";
 import { float } from "./popover";
 import { isSaved } from "./saved";
@@ -12,7 +12,7 @@ const TIMEOUT = 600_000; // a large file takes long to write
 export function actionButton(spec: ButtonSpec, context: ControlContext): HTMLElement[] {
   const { name, label } = spec;
   const { model, send, signal } = context;
-  const button = keepKeys(make("button", { type: "button" }, label));
+  const button = pushButton(label);
   const running = () => model.get("_action").number !== model.get("_answer").number;
   const update = () => {
     button.setAttribute("aria-disabled", String(running()));
@@ -33,10 +33,10 @@ export function actionButton(spec: ButtonSpec, context: ControlContext): HTMLEle
 /** What a user types stays in the page: a notebook is saved with what its models know. */
 function folderField({ name, label }: ButtonSpec, { signal, prefix }: ControlContext, run: (folder: string) => void) {
   const id = `${prefix}-${name}-folder`;
-  const open = keepKeys(make("button", { type: "button", className: "hta-open", title: `${label} to a folder` }, ""));
+  const open = pushButton("", { className: "hta-open", title: `${label} to a folder` });
   open.setAttribute("aria-label", `${label} to a folder`);
   const input = keepKeys(make("input", { type: "text", id, placeholder: "the usual place" }));
-  const write = keepKeys(make("button", { type: "button" }, "Write"));
+  const write = pushButton("Write");
   const popover = make("div", { className: "hta-popover" }, make("label", { htmlFor: id }, "Folder"), input, write);
   popover.popover = "auto";
   popover.setAttribute("role", "dialog");

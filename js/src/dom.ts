@@ -20,6 +20,11 @@ export function keepKeys<T extends HTMLElement>(element: T): T {
   return element;
 }
 
+/** A button; without a type of its own it would submit a form around it. */
+export function pushButton(text: string, properties: Properties<"button"> = {}): HTMLButtonElement {
+  return keepKeys(make("button", { type: "button", ...properties }, text));
+}
+
 /** A prefix for ids: each panel runs its own copy of this module, so a counter would collide. */
 export function uniquePrefix(): string {
   return `hta-${Math.random().toString(36).slice(2, 10)}`;

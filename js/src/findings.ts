@@ -1,28 +1,15 @@
 // Causes of lost time as rows: the price, a sentence, what to try first, why and what else behind it, and a button that
 // selects where it is seen. While it is shown, two more step through all windows in which it is seen.
-import { keepKeys, make } from "./dom";
+import { keepKeys, make, pushButton } from "./dom";
 import { swatch } from "./legend";
 import { listen, type Model } from "./models";
+import { EVERYTHING } from "./picks";
 import { copyText } from "./share";
 import { TableView } from "./tableview";
 import type { AdviceRow, FindingRow, Numbers, Occurrence, SelectionState } from "./types";
 
 type Fields = Record<string, unknown>;
 type Send = (values: Fields, target: Model) => void;
-
-/** Fields of a selection in which nothing is selected. */
-const NOTHING: Fields = {
-  ranks: [],
-  streams: [],
-  kernel: "",
-  operators: [],
-  shapes: [],
-  modules: [],
-  phase: "",
-  steps: [],
-  window_ns: null,
-  finding: null,
-};
 
 const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
@@ -61,7 +48,7 @@ function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
 }
 
 function copier(code: string): HTMLButtonElement {
-  const button = keepKeys(make("button", { type: "button", title: "Copy this code" }, "Copy"));
+  const button = pushButton("Copy", { title: "Copy this code" });
   button.addEventListener("click", () => void copyText(code, button));
   return button;
 }
@@ -174,7 +161,7 @@ export class Findings {
   }
 
   #button(panel: string, places: readonly Fields[], describedBy: string): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button", className: "hta-show" }, "Show"));
+    const button = pushButton("Show", { className: "hta-show" });
     button.setAttribute("aria-describedby", describedBy);
     const press = async () => {
       if (await this.#press(places)) this.#compact?.shown(panel);
@@ -188,7 +175,7 @@ export class Findings {
     const said = make("span", {});
     said.setAttribute("role", "status");
     const turn = (title: string, text: string, by: number) => {
-      const button = keepKeys(make("button", { type: "button", title }, text));
+      const button = pushButton(text, { title });
       button.setAttribute("aria-label", title);
       button.hidden = places.length < 2;
       button.addEventListener("click", () => void this.#turn(places, by), { signal: this.#signal });
@@ -219,7 +206,7 @@ export class Findings {
   async #press(places: readonly Fields[]): Promise<boolean> {
     const selection = await this.#selection;
     const [first = {}] = places;
-    const none = Object.fromEntries(Object.keys(first).map((name) => [name, NOTHING[name]]));
+    const none = Object.fromEntries(Object.keys(first).map((name) => [name, EVERYTHING[name]]));
     const shows = shownPlace(selection, places) < 0;
     this.#send(shows ? first : none, selection);
     return shows;

@@ -11,10 +11,10 @@ import { isOneBar } from "./onebar";
 import { type Pick, selected } from "./picks";
 import type { Plotly } from "./plotly";
 import { isSaved } from "./saved";
-import { adoptStyles } from "./styles";
+import { followPage } from "./styles";
 import { Requests } from "./sync";
 import { DataTable } from "./table";
-import { followTheme, isDark, template } from "./theme";
+import { template } from "./theme";
 import type { AssetsState, PanelState, SelectionState } from "./types";
 import { Words } from "./words";
 import { writtenFiles } from "./written";
@@ -45,17 +45,14 @@ export function followVisibility(root: HTMLElement, model: Model<PanelState>, si
   signal.addEventListener("abort", leave, { once: true });
 }
 
-function followPage(root: HTMLElement, charts: Charts, signal: AbortSignal): void {
+/** Draw charts again when the page gets other fonts or colours. */
+function redrawing(root: HTMLElement, charts: Charts): () => void {
   let before = "";
-  const apply = () => {
-    adoptStyles(root);
-    root.style.colorScheme = isDark(root) ? "dark" : "light";
+  return () => {
     const now = JSON.stringify(template(root));
     if (now !== before && before !== "") charts.redraw();
     before = now;
   };
-  followTheme(() => requestAnimationFrame(apply), signal);
-  requestAnimationFrame(apply);
 }
 
 function disable(row: HTMLElement): void {
@@ -133,7 +130,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
   const tell = () => words.tell(model.get("_answer"), writtenFiles(model, model.get("_answer").files));
   listen(model, "change:_answer", tell, signal);
   update();
-  followPage(root, charts, signal);
+  followPage(root, signal, redrawing(root, charts));
   followVisibility(root, model, signal);
 }
 

@@ -1,5 +1,5 @@
 // Picks integers, such as ranks: a button that shows the choice, and a popover with check boxes.
-import { keepKeys, make } from "./dom";
+import { keepKeys, make, pushButton } from "./dom";
 import { describe, filter } from "./integers";
 import { float } from "./popover";
 
@@ -24,7 +24,7 @@ function tick(value: number): Tick {
 }
 
 function button(text: string, signal: AbortSignal, act: () => void): HTMLButtonElement {
-  const element = keepKeys(make("button", { type: "button" }, text));
+  const element = pushButton(text);
   element.addEventListener("click", act, { signal });
   return element;
 }
@@ -62,7 +62,7 @@ export function integerPicker(all: readonly number[], noun: string, id: string, 
   const ticks = all.map(tick);
   const list = make("div", { className: "hta-ticks" }, ...ticks.map(({ label }) => label));
   const hint = make("span", { className: "hta-hint" });
-  const open = keepKeys(make("button", { type: "button", className: "hta-open", id }));
+  const open = pushButton("", { className: "hta-open", id });
   const popover = make("div", { className: "hta-popover", id: `${id}-popover` });
 
   const check = (chosen: readonly number[]) => {

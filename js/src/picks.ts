@@ -6,6 +6,20 @@ import { afterClick } from "./integers";
 import type { Model } from "./models";
 import type { Figure, SelectionState } from "./types";
 
+/** Values of all fields in a selection of everything. */
+export const EVERYTHING: Record<string, unknown> = {
+  ranks: [],
+  steps: [],
+  window_ns: null,
+  streams: [],
+  kernel: "",
+  operators: [],
+  shapes: [],
+  modules: [],
+  phase: "",
+  finding: null,
+};
+
 export interface Point {
   curveNumber: number;
   pointNumber: number | [row: number, column: number];

@@ -1,11 +1,10 @@
 // What a job is compared with: what lies beside it, a path, or a baseline that is dropped. Nothing is opened without a
 // click. Python sends what there is when it is asked, so that no notebook is saved with names of folders.
 import type { RenderProps } from "@anywidget/types";
-import { keepKeys, make, uniquePrefix } from "./dom";
+import { keepKeys, make, pushButton, uniquePrefix } from "./dom";
 import { listen, type Model } from "./models";
 import { isSaved } from "./saved";
-import { adoptStyles } from "./styles";
-import { followTheme, isDark } from "./theme";
+import { followPage } from "./styles";
 import type { PanelState } from "./types";
 
 export interface SecondState extends PanelState {
@@ -75,7 +74,7 @@ class Picker {
   }
 
   #button(text: string, act: () => void): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button" }, text));
+    const button = pushButton(text);
     button.addEventListener("click", act, { signal: this.#signal });
     return button;
   }
@@ -163,12 +162,7 @@ class Picker {
 function render({ model, el, signal }: RenderProps<SecondState>): void {
   const { root } = new Picker(model, signal);
   el.append(root);
-  const apply = () => {
-    adoptStyles(root);
-    root.style.colorScheme = isDark(root) ? "dark" : "light";
-  };
-  followTheme(() => requestAnimationFrame(apply), signal);
-  requestAnimationFrame(apply);
+  followPage(root, signal);
 }
 
 export default { render };

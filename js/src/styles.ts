@@ -3,6 +3,7 @@ import dashboard from "./dashboard/dashboard.css";
 import flame from "./flame/flame.css";
 import panel from "./panel.css";
 import table from "./table.css";
+import { followTheme, isDark } from "./theme";
 import timeline from "./timeline/timeline.css";
 
 const SHEET = Symbol.for("hta_widgets.styles");
@@ -22,6 +23,17 @@ export function adoptStyles(element: Element): void {
   if (!element.isConnected) return;
   const root = element.getRootNode() as Document | ShadowRoot;
   if (!root.adoptedStyleSheets.includes(sheet)) root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet];
+}
+
+/** Give a widget the styles and the colour scheme of its page, at once and with each change of its theme. */
+export function followPage(root: HTMLElement, signal: AbortSignal, changed: () => void = () => undefined): void {
+  const apply = () => {
+    adoptStyles(root);
+    root.style.colorScheme = isDark(root) ? "dark" : "light";
+    changed();
+  };
+  followTheme(() => requestAnimationFrame(apply), signal);
+  requestAnimationFrame(apply);
 }
 
 adoptStyles(document.documentElement);

@@ -1,5 +1,5 @@
 // Shades the sides of a table that scrolls sideways, where there are more columns, and says how many.
-import { keepKeys, make } from "./dom";
+import { make, pushButton } from "./dom";
 
 const LEAST = 1; // px; widths are rounded
 
@@ -12,7 +12,7 @@ interface Edges {
 /** Put a frame that scrolls into an element that shades its sides. */
 export function withEdges(frame: HTMLElement, content: HTMLElement, signal: AbortSignal): Edges {
   const element = make("div", { className: "hta-table-edges" }, frame);
-  const more = keepKeys(make("button", { type: "button", className: "hta-columns", hidden: true }));
+  const more = pushButton("", { className: "hta-columns", hidden: true });
   more.addEventListener("click", () => frame.scrollBy({ left: frame.clientWidth / 2 }), { signal });
   const shade = () => {
     const { scrollLeft, scrollWidth, clientWidth, clientHeight } = frame;

@@ -2,19 +2,8 @@
 import type { Row } from "./cells";
 import { afterClick } from "./integers";
 import { listen, type Model } from "./models";
+import { EVERYTHING } from "./picks";
 import type { Cell, SelectionState, Table } from "./types";
-
-/** Values of the fields in which nothing is selected. */
-const NOTHING: Record<string, unknown> = {
-  ranks: [],
-  streams: [],
-  kernel: "",
-  operators: [],
-  shapes: [],
-  modules: [],
-  phase: "",
-  steps: [],
-};
 
 const NUMBERED = new Set(["ranks", "streams", "steps"]);
 
@@ -30,7 +19,7 @@ export class TablePicks {
   /** Follow a selection; `changed` is called at once, and with each change of it. */
   follow(selection: Model<SelectionState>, changed: () => void, signal: AbortSignal): void {
     this.#selection = selection;
-    for (const name of Object.keys(NOTHING)) listen(selection, `change:${name}`, changed, signal);
+    for (const name of Object.keys(EVERYTHING)) listen(selection, `change:${name}`, changed, signal);
     changed();
   }
 
@@ -63,7 +52,7 @@ export class TablePicks {
 
   #after(field: string, value: Cell, marked: boolean, add: boolean): unknown {
     const current = this.#selection?.get(field);
-    if (!Array.isArray(current)) return marked ? NOTHING[field] : value;
+    if (!Array.isArray(current)) return marked ? EVERYTHING[field] : value;
     if (add) return marked || !current.includes(value) ? afterClick(current, value, true) : current;
     return marked && current.length === 1 ? [] : [value];
   }

@@ -1,7 +1,7 @@
 // A table that is sorted, filtered, copied, downloaded, and selects by its rows. Only rows in sight are drawn. The grid
 // is one tab stop: arrow keys walk its rows, and from the first one up into its headings.
 import { cellText, heading, type Order, shownAs } from "./cells";
-import { keepKeys, make } from "./dom";
+import { keepKeys, make, pushButton } from "./dom";
 import * as hover from "./hover";
 import type { Model } from "./models";
 import { withEdges } from "./tableedges";
@@ -94,7 +94,7 @@ export class TableView {
   }
 
   #button(label: string, title: string, press: () => Promise<void>): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button", title }, label));
+    const button = pushButton(label, { title });
     button.addEventListener("click", () => void press(), { signal: this.#signal });
     return button;
   }

@@ -1,5 +1,5 @@
 // All text of a panel: title, status, finding, error, empty state, notices.
-import { keepKeys, make } from "./dom";
+import { keepKeys, make, pushButton } from "./dom";
 import type { Progress } from "./sync";
 import type { Answer, View } from "./types";
 
@@ -19,8 +19,8 @@ function notices(texts: readonly string[]): (Node | string)[] {
 export class Words {
   readonly title: HTMLElement;
   readonly status = make("span", { className: "hta-status" });
-  readonly timeButton = keepKeys(make("button", { type: "button", className: "hta-time", hidden: true }));
-  readonly again = keepKeys(make("button", { type: "button", hidden: true }, "Compute"));
+  readonly timeButton = pushButton("", { className: "hta-time", hidden: true });
+  readonly again = pushButton("Compute", { hidden: true });
   readonly finding = make("p", { className: "hta-finding" });
   readonly error = make("p", { className: "hta-error" });
   readonly empty = make("p", { className: "hta-empty" });

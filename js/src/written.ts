@@ -1,5 +1,5 @@
 // Files that a button wrote where the kernel runs: how to get them, and what opens them.
-import { keepKeys, make } from "./dom";
+import { make, pushButton } from "./dom";
 import type { Model } from "./models";
 import { isSaved } from "./saved";
 import { save } from "./share";
@@ -19,7 +19,7 @@ interface Part {
 export function writtenFiles(model: Model, names: readonly string[] = []): Node[] {
   if (names.length === 0 || isSaved(model)) return [];
   const label = names.length === 1 ? "Download" : `Download ${names.length} files`;
-  const button = keepKeys(make("button", { type: "button" }, label));
+  const button = pushButton(label);
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {

@@ -1,6 +1,6 @@
 // Level of detail: a figure whose `layout.meta.zoom` names a parameter shows the stretch of x that the parameter
 // holds; an empty list means all of it. Python redraws each stretch, so that a zoom shows more detail.
-import { keepKeys, make } from "./dom";
+import { make, pushButton } from "./dom";
 import type { Plotly, PlotlyNode } from "./plotly";
 import { ticksIn } from "./ticks";
 import type { Figure, Layout } from "./types";
@@ -56,7 +56,7 @@ export function afterKey(key: string, [start, end]: Stretch): Stretch | [] | nul
 
 export class Zoom {
   readonly element: HTMLElement;
-  #whole = keepKeys(make("button", { type: "button" }, "Show all"));
+  #whole = pushButton("Show all");
   #zooming: Zooming;
   #plotly: Plotly;
   #node: PlotlyNode;

@@ -1,5 +1,5 @@
 // Where a step goes: one bar that is its own legend, and behind it that of everything.
-import { keepKeys, make } from "../dom";
+import { make, pushButton } from "../dom";
 import { Band } from "./band";
 import type { Board } from "./context";
 import type { BudgetBand, BudgetPart } from "./types";
@@ -61,7 +61,7 @@ export class Budget {
   }
 
   #button(part: BudgetPart): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button", title: part.said }));
+    const button = pushButton("", { title: part.said });
     button.className = `hta-area hta-${part.fill}`;
     button.style.setProperty("--hta-class", part.color);
     button.style.setProperty("--hta-ink", part.ink);

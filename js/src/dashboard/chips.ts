@@ -1,8 +1,9 @@
 // What is selected: a chip for each field, and the way back to everything.
-import { keepKeys, make } from "../dom";
+import { make, pushButton } from "../dom";
 import { listen } from "../models";
+import { EVERYTHING } from "../picks";
 import type { Board } from "./context";
-import { describeField, EVERYTHING, FIELDS, isSet } from "./fields";
+import { describeField, FIELDS, isSet } from "./fields";
 
 /** Fields that are selected, in the order in which they were. */
 export class Chips {
@@ -49,7 +50,7 @@ export class Chips {
   }
 
   #button(text: string, said: string, fields: Record<string, unknown>, className: string): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button", className, title: said }, text));
+    const button = pushButton(text, { className, title: said });
     button.setAttribute("aria-label", said);
     button.addEventListener("click", () => this.#board.select(fields), { signal: this.#board.signal });
     return button;

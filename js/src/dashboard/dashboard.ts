@@ -2,8 +2,7 @@
 import type { RenderProps } from "@anywidget/types";
 import { make, uniquePrefix } from "../dom";
 import { listen, resolve } from "../models";
-import { adoptStyles } from "../styles";
-import { followTheme, isDark } from "../theme";
+import { followPage } from "../styles";
 import type { PanelState, SelectionState } from "../types";
 import { Band } from "./band";
 import { Budget } from "./budget";
@@ -24,11 +23,8 @@ type Props = RenderProps<DashboardState>;
 function render(props: Props): void {
   const root = make("section", { className: "hta-panel hta-dashboard" });
   props.el.append(root);
-  requestAnimationFrame(() => {
-    adoptStyles(root);
-    uncut(root);
-  });
   followPage(root, props.signal);
+  requestAnimationFrame(() => uncut(root));
   followVisibility(props.model, props.signal);
   let stop = new AbortController();
   props.signal.addEventListener("abort", () => stop.abort(), { once: true });
@@ -111,15 +107,6 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   if (chosen) header.cycles.focus(chosen);
   const job = await resolve<PanelState>(model, host, model.get("_panels")[0] ?? "");
   header.follow(job, signal);
-}
-
-function followPage(root: HTMLElement, signal: AbortSignal): void {
-  const apply = () => {
-    adoptStyles(root);
-    root.style.colorScheme = isDark(root) ? "dark" : "light";
-  };
-  followTheme(() => requestAnimationFrame(apply), signal);
-  requestAnimationFrame(apply);
 }
 
 /** Tell Python that a page shows the dashboard: only then are its bands computed. */

@@ -1,5 +1,5 @@
 // What is known of the one kernel or operator that is selected, and its events in turn.
-import { keepKeys, make } from "../dom";
+import { make, pushButton } from "../dom";
 import { isSaved } from "../saved";
 import { copyText, download } from "../share";
 import { TableRows } from "../tablerows";
@@ -48,7 +48,7 @@ export class Drawer {
   }
 
   #button(title: string, text: string, act: () => void): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button", title }, text));
+    const button = pushButton(text, { title });
     button.setAttribute("aria-label", title);
     button.dataset.act = title;
     button.addEventListener("click", act, { signal: this.#board.signal });

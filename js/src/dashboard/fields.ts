@@ -1,18 +1,6 @@
-// The fields of a selection: their names, what selects everything, and their words.
+// The fields of a selection in words.
 
-/** Values of all fields in a selection of everything. */
-export const EVERYTHING: Record<string, unknown> = {
-  ranks: [],
-  steps: [],
-  window_ns: null,
-  streams: [],
-  kernel: "",
-  operators: [],
-  shapes: [],
-  modules: [],
-  phase: "",
-  finding: null,
-};
+import { EVERYTHING } from "../picks";
 
 export const FIELDS: readonly string[] = Object.keys(EVERYTHING);
 

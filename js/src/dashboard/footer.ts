@@ -1,5 +1,5 @@
 // What of the page is there in Python.
-import { keepKeys, make } from "../dom";
+import { make, pushButton } from "../dom";
 import { isSaved } from "../saved";
 import type { Board } from "./context";
 import type { Bands } from "./types";
@@ -13,7 +13,7 @@ export class Footer {
 
   constructor(board: Board) {
     this.#isSaved = isSaved(board.model); // no Python is there
-    const undo = keepKeys(make("button", { type: "button", title: "Go back by one change (Ctrl-Z)" }, "undo"));
+    const undo = pushButton("undo", { title: "Go back by one change (Ctrl-Z)" });
     undo.addEventListener("click", () => board.act("undo"), { signal: board.signal });
     const names = make(
       "span",

@@ -1,5 +1,5 @@
 // What is looked at: the job, its devices and steps, and what was left out of it.
-import { keepKeys, make } from "../dom";
+import { make, pushButton } from "../dom";
 import { listen, type Model, viewOf } from "../models";
 import { float } from "../popover";
 import type { PanelState } from "../types";
@@ -21,7 +21,7 @@ export class Header {
     this.title = make("h3", { className: "hta-title", id: `${prefix}-title` });
     this.#popover = make("div", { className: "hta-popover hta-notices-list", id: `${prefix}-notices` }, this.#list);
     this.#popover.setAttribute("popover", "auto");
-    this.#notices = keepKeys(make("button", { type: "button", className: "hta-notices-button", hidden: true }));
+    this.#notices = pushButton("", { className: "hta-notices-button", hidden: true });
     this.#notices.popoverTargetElement = this.#popover;
     float(this.#popover, this.#notices, signal);
     this.element = make(

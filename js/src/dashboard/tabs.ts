@@ -1,6 +1,6 @@
 // Tabs with one open, which shows one of its panels; the others are behind named segments, and not there until asked for.
 import type { RenderProps } from "@anywidget/types";
-import { keepKeys, make } from "../dom";
+import { keepKeys, make, pushButton } from "../dom";
 import { listen, resolve } from "../models";
 import { isSaved } from "../saved";
 import type { PanelState } from "../types";
@@ -93,7 +93,7 @@ export class Tabs {
   }
 
   #button({ name, label }: Tab): HTMLButtonElement {
-    const button = keepKeys(make("button", { type: "button", id: `${this.#board.prefix}-tab-${name}` }, label));
+    const button = pushButton(label, { id: `${this.#board.prefix}-tab-${name}` });
     button.setAttribute("role", "tab");
     button.setAttribute("aria-controls", `${this.#board.prefix}-page`);
     button.addEventListener("click", () => this.#board.open(name), { signal: this.#board.signal });

@@ -1,5 +1,5 @@
 // The row above the lanes: what is shown, and a search.
-import { keepKeys, make } from "../dom";
+import { keepKeys, make, pushButton } from "../dom";
 import { float } from "../popover";
 import type { Stage } from "./stage";
 import { swatch } from "./tip";
@@ -20,7 +20,7 @@ export function legend({ classes, ranks }: TimelineLayout): HTMLElement {
 
 /** A menu of the kinds of lanes that can be added; those that there are none of say why. */
 function adding(stage: Stage, prefix: string, choose: (kinds: string[]) => void, signal: AbortSignal): HTMLElement {
-  const button = keepKeys(make("button", { type: "button" }, "+ lanes"));
+  const button = pushButton("+ lanes");
   const menu = make("div", { className: "hta-popover hta-kinds", id: `${prefix}-kinds`, popover: "auto" });
   menu.setAttribute("role", "group");
   menu.setAttribute("aria-label", "Lanes to add to each rank");

@@ -1,5 +1,5 @@
 // What keys and pointer do in the timeline, as a list over the page.
-import { keepKeys, make } from "../dom";
+import { make, pushButton } from "../dom";
 import { float } from "../popover";
 
 const USES: readonly (readonly [keys: string, use: string])[] = [
@@ -19,7 +19,7 @@ const USES: readonly (readonly [keys: string, use: string])[] = [
 ];
 
 export class Help {
-  readonly button = keepKeys(make("button", { type: "button" }, "?"));
+  readonly button = pushButton("?");
   readonly list = make("dl", { className: "hta-popover hta-help", popover: "auto" });
 
   constructor(signal: AbortSignal) {

@@ -5,9 +5,8 @@ import { keepKeys, make, uniquePrefix } from "../dom";
 import { listen, resolve, viewOf } from "../models";
 import { followVisibility } from "../panel";
 import { isSaved } from "../saved";
-import { adoptStyles } from "../styles";
+import { followPage } from "../styles";
 import { Requests } from "../sync";
-import { followTheme, isDark } from "../theme";
 import type { SelectionState } from "../types";
 import { Words } from "../words";
 import { writtenFiles } from "../written";
@@ -62,13 +61,7 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   const tell = () => words.tell(model.get("_answer"), writtenFiles(model, model.get("_answer").files));
   listen(model, "change:_answer", tell, signal);
   update();
-  const look = () => {
-    adoptStyles(root);
-    root.style.colorScheme = isDark(root) ? "dark" : "light";
-    stage.restyle();
-  };
-  followTheme(() => requestAnimationFrame(look), signal);
-  requestAnimationFrame(look);
+  followPage(root, signal, () => stage.restyle());
   followPointer(stage, signal);
   followKeys(stage, signal);
   keepKeys(stage.canvas);

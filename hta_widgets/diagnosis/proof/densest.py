@@ -38,12 +38,19 @@ class Edges(NamedTuple):
         """Of intervals in any order."""
         return cls(np.sort(starts), np.sort(ends))
 
-    def until(self, times: Times) -> Times:
-        """Time of all intervals (ns) before each of some times; overlapping ones are added."""
-        if not self.starts.size:
-            return np.zeros_like(times)
-        first = self.starts[0]
-        return _since(self.starts - first, times - first) - _since(self.ends - first, times - first)
+    def until(self) -> tuple[Times, Times, Int64Array]:
+        """Time of all intervals (ns) before each start and each end, and ends up to each start.
+
+        Of intervals that overlap, the time is added.
+        """
+        places = np.arange(self.starts.size)
+        starts, ends = (each - self.starts[:1] for each in self)
+        begun = np.searchsorted(starts, ends, side="right")
+        over = np.searchsorted(ends, starts, side="right")
+        of_starts, of_ends = (np.concatenate(([0], np.cumsum(each))) for each in (starts, ends))
+        before_start = starts * (places - over) - of_starts[places] + of_ends[over]
+        before_end = ends * (begun - places) - of_starts[begun] + of_ends[places]
+        return before_start, before_end, over
 
     def without(self, start: int, end: int) -> Edges:
         """What is outside of a window; what is in it and outside is cut."""
@@ -54,13 +61,6 @@ class Edges(NamedTuple):
             np.concatenate((starts[:first], np.full(last - past, end), starts[last:])),
             np.concatenate((ends[:over], np.full(first - over, start), ends[past:])),
         )
-
-
-def _since(ascending: Times, times: Times) -> Times:
-    """Sum of the time (ns) from each of some earlier times on, for each time."""
-    sums = np.concatenate(([0], np.cumsum(ascending)))
-    before = np.searchsorted(ascending, times, side="right")
-    return np.asarray(times * before - sums[before])
 
 
 class Window(NamedTuple):
@@ -93,7 +93,7 @@ def windows_of(edges: Edges, longest_ns: int) -> list[Window]:
     """
     if not edges.starts.size:
         return []
-    whole_ns = int(edges.until(edges.ends[-1:])[0])
+    whole_ns = int((edges.ends - edges.starts).sum())
     first = densest(edges, LEAST_SHARE * whole_ns)
     if first.end_ns - first.start_ns > longest_ns:
         first = fullest(edges, longest_ns)
@@ -115,7 +115,7 @@ def densest(edges: Edges, least_ns: float) -> Window:
     there is no better one (Dinkelbach).
     """
     starts, ends = edges.starts, edges.ends
-    before, until = edges.until(starts), edges.until(ends)
+    before, until, _ = edges.until()
     count = np.searchsorted(before, until - least_ns, side="right")
     chosen = np.flatnonzero(count)
     start_ns, end_ns = (each - starts[0] for each in (starts, ends[chosen]))
@@ -153,8 +153,8 @@ def fullest(edges: Edges, longest_ns: int, taken: Times = _NONE) -> Window:
     starts, ends = edges.starts, edges.ends
     barrier = np.append(taken, ends[-1])[np.searchsorted(taken, starts)]
     at = np.searchsorted(ends, np.minimum(starts + longest_ns, barrier), side="right") - 1
-    own = np.searchsorted(ends, starts, side="right")  # the first that ends behind a start
-    end_ns = ends[np.maximum(at, own)]
-    held_ns = edges.until(end_ns) - edges.until(starts)
+    before, until, own = edges.until()  # `own` is the first that ends behind a start
+    last = np.maximum(at, own)
+    held_ns = until[last] - before
     place = int(np.argmax(held_ns))
-    return Window(int(starts[place]), int(end_ns[place]), int(held_ns[place]))
+    return Window(int(starts[place]), int(ends[last[place]]), int(held_ns[place]))

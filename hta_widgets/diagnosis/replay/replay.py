@@ -77,6 +77,7 @@ class Replay:
         self.network = Network(job)
         self.steps = tuple(steps) or job.steps
         self._counts = np.isin(job.steps, self.steps)
+        self._lengths: dict[tuple[Edit, ...], Float64Array] = {}
 
     @cached_property
     def solution(self) -> Solution:
@@ -90,7 +91,7 @@ class Replay:
 
     @cached_property
     def _recorded(self) -> Float64Array:
-        return self.lengths_ns(self.job.weights)
+        return self._lengths_ns(self.solution.nodes)
 
     @cached_property
     def step_ms(self) -> float:
@@ -160,6 +161,12 @@ class Replay:
             found.append("the replay does not give the recorded times back, as clocks contradict")
         return tuple(found)
 
+    def _changed_ns(self, edits: tuple[Edit, ...]) -> Float64Array:
+        """Length of each step (ns) with some edits; rules ask again what all before them leave."""
+        if edits not in self._lengths:
+            self._lengths[edits] = self.lengths_ns(applied(self.job, edits))
+        return self._lengths[edits]
+
     def lengths_ns(self, weights: Weights) -> Float64Array:
         """Length of each step (ns) with these weights."""
         nodes, _ = self.network.forward(weights)
@@ -186,8 +193,8 @@ class Replay:
         peers_fixed : bool
             Whether communication without a recorded partner ends no earlier than it did.
         """
-        every = [*edits, PeersFixed()] if peers_fixed else edits
-        less = self._recorded - self.lengths_ns(applied(self.job, every))
+        every = (*edits, PeersFixed()) if peers_fixed else tuple(edits)
+        less = self._recorded - self._changed_ns(every)
         if steps is not None:
             wanted = {*steps}
             less = less[[number in wanted for number in self.steps]]

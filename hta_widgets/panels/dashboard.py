@@ -17,18 +17,19 @@ from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.change.baseline import SUFFIX
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
-from hta_widgets.diagnosis.report import report
 from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
+from hta_widgets.panels.bands.first_screen import first_screen
 from hta_widgets.panels.bands.job_panel import JobPanel
+from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BoardSpec, Tab
 from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
 from hta_widgets.panels.bands.search import options
 from hta_widgets.panels.bands.second_job import SecondJobPanel, opened
 from hta_widgets.panels.bands.summary import dashboard_summary
-from hta_widgets.panels.bands.tabs import answering_panel, tabs_of
+from hta_widgets.panels.bands.tabs import tabs_of
 from hta_widgets.panels.bands.together import together
 from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
 from hta_widgets.panels.base.lock import locked
@@ -399,20 +400,23 @@ class Dashboard(DrawnWidget):
         if wanted == before:
             return
         try:
+            first = self.job.remember(first_screen)
             if before.get("unticked") != self.unticked:
-                self._together = together(self.findings, self.unticked)
+                rest = together(self.findings, self.unticked) if self.unticked else ""
+                self._together = rest or first["together"]
             if before != {**wanted, "unticked": before.get("unticked")}:
-                self._bands = bands_of(self.findings, self.selection)
+                is_all = self.selection.values() == self.selection.nothing()
+                self._bands = first["bands"] if is_all else bands_of(self.findings, self.selection)
                 self.job.forget(replay_of_ranks)  # of 1.5 M events 100 MB
             self._tell(self._verdict(), plain_selection(self.selection))
-            self._open_answer()
+            self._open_answer(first["answer"])
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
         self._shown_for = wanted
 
     def _verdict(self) -> str:
         """The report of the diagnosis, which holds no folders of this machine."""
-        return self.header._shortening()(report(self.findings))  # noqa: SLF001
+        return self.header._shortening()(self.job.remember(first_screen)["verdict"])  # noqa: SLF001
 
     def _repr_llm_(self) -> str:
         """What the diagnosis found, what is selected, and what can be asked next."""
@@ -421,9 +425,8 @@ class Dashboard(DrawnWidget):
         then = f"panel.table, panel.verdict of one of panels: {', '.join(self.panels)}"
         return bounded("\n".join(said), f"Next: findings; {then}.")
 
-    def _open_answer(self) -> None:
+    def _open_answer(self, answer: str) -> None:
         """Begin with the panel of the first finding, unless one was chosen before."""
-        answer = answering_panel(self.findings)
         if not self._is_chosen and answer in _shown(self._spec):
             self.panel = answer
         self._is_chosen = True
@@ -438,10 +441,17 @@ class Dashboard(DrawnWidget):
         return {**data, "text/html": html}, metadata
 
     def _summary(self) -> str:
-        found = None if self._bands["error"] else self.findings
+        first = None if self._bands["error"] else self.job.remember(first_screen)
         timeline = self.panels["timeline"].summary() if "timeline" in self.panels else ""
         title, header = self.header._spec["title"], self.header._view  # noqa: SLF001
-        return dashboard_summary(title, header, self._bands, found=found, timeline=timeline)
+        return dashboard_summary(
+            title,
+            header,
+            self._bands,
+            budget=first["budget"] if first else {},
+            timeline=timeline,
+            kernels=kernel_times(self.job) if first else None,
+        )
 
 
 def _as_second(source: Source | Summary | None) -> Job | Summary | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from copy import copy
 from operator import index
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
+import msgspec
+
 from hta_widgets.errors import number_ranges
+from hta_widgets.trace.cache.code_version import EVERYTHING, code_version
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.formats import Recorded
@@ -198,6 +203,33 @@ class Job(HeldRanks):
             for oldest in [*known][:-ANSWERS_KEPT]:
                 del known[oldest]
         return cast("Answer", answer)
+
+    def recall(self, function: Callable[[Job], Answer], form: type[Answer]) -> Answer:
+        """Return what a function returns of the job, in this or an earlier session.
+
+        It is kept beside the first rank where all ranks are held and cached, under all that it can
+        depend on: what was given, the state of all files, and all code of the package.
+
+        Parameters
+        ----------
+        function : callable
+            From the job to something that JSON holds.
+        form : type
+            Of what it returns: a file that holds anything else is not believed.
+        """
+        ranks = [self.rank(each) for each in self.ranks] if self.hold_at_most is None else []
+        kept = [each.kept for each in ranks if each.kept and not each.captures]
+        if not kept or self._given or len(kept) < len(ranks):
+            return function(self)
+        ranks_given = (self.ranks, self.recorded_ranks, self.unopened_ranks, self.cycle)
+        name = f"{Question(function).text}; {self.settings.described}; {ranks_given}"
+        files = [code_version(EVERYTHING), self.name, self._notices, *(each.key for each in kept)]
+        made_of = json.dumps(files)
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(kept[0].read_text(name, made_of), type=form)
+        answer = function(self)
+        kept[0].write_text(name, made_of, json.dumps(answer))
+        return answer
 
     def forget(self, function: Callable[..., object]) -> None:
         """Forget what a function returned of the job or of any rank: it is made again when asked.

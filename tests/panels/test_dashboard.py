@@ -17,7 +17,8 @@ from hta_widgets.diagnosis.budget_table import class_of
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.readable import distinct_labels
-from hta_widgets.panels import Dashboard, Panel, Selection, dashboard
+from hta_widgets.panels import Dashboard, Panel, Selection
+from hta_widgets.panels.bands import first_screen
 from hta_widgets.panels.bands.bands import verdict
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.kernels import kernel_times
@@ -391,8 +392,8 @@ def test_a_failure_is_said_in_the_bands(loaded: Job, monkeypatch):
         msg = "a mistake of ours"
         raise KeyError(msg)
 
-    monkeypatch.setattr(dashboard, "bands_of", fail)
-    board = Dashboard(loaded)
+    monkeypatch.setattr(first_screen, "bands_of", fail)
+    board = Dashboard(loaded.only(loaded.ranks))  # which nobody has asked yet
     page = board._repr_mimebundle_()[0]["text/html"]
     assert "a mistake of ours" in board._bands["error"]
     assert "a mistake of ours" in page

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.diagnosis.budget_table import budget
-from hta_widgets.figures.diagnosis import budget_title, step_budget
 from hta_widgets.names.readable import distinct_labels
-from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import Bands
 from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.summary import (
@@ -20,7 +16,7 @@ from hta_widgets.panels.base.summary import (
     SUMMARY_BYTES,
     findings_table,
     html_summary,
-    pictures,
+    image,
     table_of_texts,
 )
 from hta_widgets.quantities import duration
@@ -36,8 +32,9 @@ def dashboard_summary(
     header: View,
     bands: Bands,
     *,
-    found: Diagnosis | None,
-    timeline: str = "",
+    budget: Mapping[str, str],
+    timeline: str,
+    kernels: pd.DataFrame | None,
     limit: int = SUMMARY_BYTES,
 ) -> str:
     """Job, findings, budget, timeline and the kernels with the most time, as escaped HTML.
@@ -49,10 +46,12 @@ def dashboard_summary(
     header : View
         That of the panel of the job.
     bands : Bands
-    found : Diagnosis, optional
-        None where it failed; `bands` says why.
+    budget : mapping of str to str
+        A picture of where a step goes, as SVG, by its title; none where that failed.
     timeline : str
         Its summary; left out if it is too large.
+    kernels : DataFrame, optional
+        All kernels of the job; None where the diagnosis failed, and `bands` says why.
     limit : int
         Maximum number of bytes.
     """
@@ -60,12 +59,10 @@ def dashboard_summary(
     parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, limit)]
     parts += [_paragraph(bands["error"] or ""), _paragraph(bands["said"])]
     parts.append(findings_table(bands["findings"]))
-    if found is not None and not found.steps.empty:
-        table = budget(found.steps)
-        parts += pictures({budget_title(table): step_budget(table)}, limit)
+    parts += [image(picture, title) for title, picture in budget.items()]
     parts.append(timeline)
-    if found is not None:
-        parts.append(_kernels(kernel_times(found.job)))
+    if kernels is not None:
+        parts.append(_kernels(kernels))
     return "".join(_fitting(parts, limit))
 
 

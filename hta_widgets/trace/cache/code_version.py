@@ -17,6 +17,9 @@ LOADING: Final = ("trace", "names", "grouping.py", "intervals.py", "quantities.p
 DERIVING: Final = (*LOADING, "analyses", "defaults.py")
 """Modules and packages whose code decides the columns derived from it."""
 
+EVERYTHING: Final = ("",)
+"""All of the package, whose code decides what is said of a job."""
+
 
 @lru_cache
 def code_version(parts: tuple[str, ...]) -> str:

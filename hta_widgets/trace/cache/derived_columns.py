@@ -16,6 +16,7 @@ from hta_widgets.atomic_write import atomic_write
 from hta_widgets.trace.cache.code_version import DERIVING, code_version
 from hta_widgets.trace.cache.column_file import (
     array_of,
+    array_of_texts,
     numbers_of,
     read_columns,
     unreadable,
@@ -70,6 +71,20 @@ class DerivedColumnCache(NamedTuple):
         arrays = {name: array_of(column) for name, column in columns.items()}
         with suppress(OSError), atomic_write(self._file(name), private=True) as partial:
             write_columns(arrays, {"key": self._key(name), "columns": _shape(columns)}, partial)
+
+    def read_text(self, name: str, made_of: str) -> bytes:
+        """What `write_text` kept; empty where there is nothing usable."""
+        with suppress(*unreadable()):
+            header, arrays = read_columns(self._file(name))
+            if header["key"] == self._key(f"{name}; {made_of}"):
+                return bytes(arrays["text"][0].as_py())
+        return b""
+
+    def write_text(self, name: str, made_of: str, text: str) -> None:
+        """Keep a text under a name, to be read while what it is made of is the same."""
+        header = {"key": self._key(f"{name}; {made_of}")}
+        with suppress(OSError), atomic_write(self._file(name), private=True) as partial:
+            write_columns({"text": array_of_texts([text.encode()])}, header, partial)
 
     def _key(self, name: str) -> str:
         """Everything that the columns depend on."""

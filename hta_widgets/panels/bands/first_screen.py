@@ -1,0 +1,53 @@
+"""What a dashboard says before anything is selected; it is kept where the traces are cached."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TypedDict
+
+from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.report import report
+from hta_widgets.figures.diagnosis import budget_title, step_budget
+from hta_widgets.figures.svg.picture import svg
+from hta_widgets.panels.bands.bands import bands_of
+from hta_widgets.panels.bands.messages import Bands
+from hta_widgets.panels.bands.tabs import answering_panel
+from hta_widgets.panels.bands.together import together
+from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.summary import SUMMARY_BYTES
+from hta_widgets.trace.job import Job
+
+
+class FirstScreen(TypedDict):
+    """All that is made of the diagnosis of a job before anything is selected.
+
+    `verdict` is its report, `answer` the name of the panel that shows the most expensive finding,
+    and `budget` a picture of where a step goes, as SVG, by its title.
+    """
+
+    bands: Bands
+    together: str
+    verdict: str
+    answer: str
+    budget: dict[str, str]
+
+
+def first_screen(job: Job) -> FirstScreen:
+    """Diagnose a job, or take what was made of its diagnosis in an earlier session."""
+    return job.recall(_first_screen, FirstScreen)
+
+
+def _first_screen(job: Job) -> FirstScreen:
+    found = job.remember(diagnosis)
+    table, pictures = budget(found.steps), {}
+    if not table.empty:
+        pictures[budget_title(table)] = svg(step_budget(table), points=SUMMARY_BYTES)
+    with closing(Selection()) as nothing:
+        return FirstScreen(
+            bands=bands_of(found, nothing),
+            together=together(found, ()),
+            verdict=report(found),
+            answer=answering_panel(found),
+            budget=pictures,
+        )

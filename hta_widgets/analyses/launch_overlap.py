@@ -45,7 +45,7 @@ class KernelLaunches:
     launched : GpuWork
         Those whose launch is in the trace.
     calls : ndarray of int64
-        Codes of the launches, ascending by start.
+        Rows of the launches, ascending by start.
     first_start_ns : ndarray of int64
         Start of the first operation of each launch: of a graph, that may be a copy.
     """

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.gpu_annotations.annotated_work import SOURCES, annotated_work
+from hta_widgets.analyses.gpu_annotations import SOURCES, annotated_work
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.hta_tables.event_columns import (

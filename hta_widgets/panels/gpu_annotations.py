@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.gpu_annotations import GpuAnnotations, gpu_annotations
-from hta_widgets.analyses.gpu_annotations.analysis import TIMES, On
+from hta_widgets.analyses.gpu_annotations import TIMES, GpuAnnotations, On, gpu_annotations
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
 from hta_widgets.panels.base.controls import Choice, Slider

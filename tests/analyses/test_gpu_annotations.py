@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses import flame, gpu_annotations, idle_owners, operators
-from hta_widgets.analyses.gpu_annotations.analysis import NO_ANNOTATIONS
+from hta_widgets.analyses.gpu_annotations import NO_ANNOTATIONS
 from hta_widgets.errors import ParameterError
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_idle_owners import annotation

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hta_widgets.analyses.idle_owners import IdleOwners
     from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
     from hta_widgets.analyses.launch_facts import LaunchFacts
-    from hta_widgets.analyses.launch_facts.rank_table import By
+    from hta_widgets.analyses.launch_facts.analysis import By
     from hta_widgets.analyses.memory_use import MemoryUse
     from hta_widgets.analyses.modules import ModuleTree
     from hta_widgets.analyses.modules.nodes import Merge, Source

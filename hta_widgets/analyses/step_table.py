@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit, communication_parts
 from hta_widgets.analyses.idle_owners.gaps import gaps_of, recorded_work
 from hta_widgets.analyses.idle_owners.owned_time import owned_time

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.roofline import roofline
+from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
-from hta_widgets.analyses.roofline.shapes import inputs_of
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.quantities import data_size, duration, number, percent
 from hta_widgets.trace.job import Job

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hta_widgets.analyses.budget.device_steps import device_steps
-from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts

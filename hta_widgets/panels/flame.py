@@ -10,8 +10,7 @@ import pandas as pd
 from traitlets import Bunch, Int, Unicode, default, observe
 
 from hta_widgets.analyses.flame import Flame, collapsed_stacks, flame
-from hta_widgets.analyses.flame.call_tree import Order
-from hta_widgets.analyses.flame.weights import Weight
+from hta_widgets.analyses.flame.trees import Order, Weight
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import write_errors

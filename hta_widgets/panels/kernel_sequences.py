@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 from traitlets import Bool, Int, Unicode, default
 
-from hta_widgets.analyses.kernel_sequences import KernelSequences, kernel_sequences
-from hta_widgets.analyses.kernel_sequences.launching_calls import (
+from hta_widgets.analyses.kernel_sequences import (
+    KernelSequences,
+    kernel_sequences,
     operators_to_offer,
     suggested_operator,
 )

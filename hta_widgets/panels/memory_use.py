@@ -9,7 +9,7 @@ import pandas as pd
 from traitlets import Int, default
 
 from hta_widgets.analyses.memory_use import CPU, MemoryUse, may_record_memory, memory_use
-from hta_widgets.analyses.memory_use.finding import device_name
+from hta_widgets.analyses.memory_use.analysis import device_name
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.memory_use import OwnerColumn, alive_at_peak, memory_curve, memory_lines

@@ -9,10 +9,10 @@ import pandas as pd
 from traitlets import Int, default
 
 from hta_widgets.analyses.modules import ModuleTree, module_totals, modules, time_by_phase
+from hta_widgets.analyses.modules.analysis import WEIGHTS
 from hta_widgets.analyses.modules.nodes import Merge
 from hta_widgets.analyses.modules.nodes import Source as ModuleSource
 from hta_widgets.analyses.modules.rank_sums import COSTS
-from hta_widgets.analyses.modules.tree import WEIGHTS
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.modules import modules as figure
 from hta_widgets.panels.base.controls import Choice, Slider

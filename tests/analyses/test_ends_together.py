@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.clocks.ends_together import Lanes, ending_together
+from hta_widgets.analyses.clocks.aligned import Lanes, ending_together
 from hta_widgets.analyses.collectives import Collectives, collectives
 from tests.analyses.collective_jobs import (
     Clock,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.kernel_sequences import kernel_sequences, pattern_of_events
-from hta_widgets.analyses.kernel_sequences.launching_calls import (
+from hta_widgets.analyses.kernel_sequences import (
+    kernel_sequences,
     operators_by_gpu_time,
+    pattern_of_events,
     suggested_operator,
 )
 from hta_widgets.errors import ParameterError, UnknownRankError

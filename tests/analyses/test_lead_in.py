@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.analyses.time.lead_in import lead_in_end
-from hta_widgets.analyses.time.window import window_of
+from hta_widgets.analyses.time.window import lead_in_end, window_of
 from hta_widgets.analyses.timeline.classes import CLASSES
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
 from hta_widgets.diagnosis import diagnosis

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.analyses import operators
-from hta_widgets.analyses.communication.operations import operation_of
+from hta_widgets.analyses.communication.recorded import operation_of
 from hta_widgets.panels import OperatorsPanel
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.timeline import timeline
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASS_OF_COLUMN, CLASSES, CODE
-from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes
+from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes, stacked
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES
 from hta_widgets.analyses.timeline.search import first_found
-from hta_widgets.analyses.timeline.spread import stacked
 from hta_widgets.analyses.timeline.tracks import (
     NO_ROW,
     Segments,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.kernel_sequences import kernel_sequences
-from hta_widgets.analyses.kernel_sequences.launching_calls import (
+from hta_widgets.analyses.kernel_sequences import (
+    kernel_sequences,
     operators_by_gpu_time,
     operators_to_offer,
     suggested_operator,

@@ -28,8 +28,7 @@ from hta_widgets.analyses.idle_owners.gaps import (
     runs_at,
     work_after,
 )
-from hta_widgets.analyses.idle_owners.innermost import IdleSegments
-from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
+from hta_widgets.analyses.idle_owners.owned_time import IdleSegments, OwnedTime, owned_time
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL

@@ -12,25 +12,57 @@ Medians over many collectives make it immune to some that were matched wrongly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.clocks.teams import Team
+from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 
 MOST_TURNS: Final = 40
 DRIFT_EVERY: Final = 4
+
 SETTLED_NS: Final = 50
 """Corrections below this end the search."""
 
 FEWEST_FOR_DRIFT: Final = 8
+
 SHORTEST_FOR_DRIFT_NS: Final = 100_000_000
 """Fewer collectives, or a shorter time between them, do not tell drift from noise: ends differ by a
 few µs, which over 10 ms looks like 100 ppm."""
+
+ALIGNED, RECORDED, CONTRADICTORY = "aligned", "recorded", "contradictory"
+
+FEWEST: Final = 3
+"""Fewer collectives of a rank do not show whether their ends coincide."""
+
+NEGLIGIBLE_NS: Final = 10_000
+"""Ends of one collective differ by this much on real links; it is no hindrance to aligning."""
+
+NEGLIGIBLE_SHARE: Final = 0.1
+"""But not where collectives themselves take no longer than ten times as much."""
+
+SHARE_OF_WAIT: Final = 0.1
+"""Ends that differ by more of the median wait would turn noise into late ranks."""
+
+MOST_IMPOSSIBLE: Final = 0.01
+"""Share of collectives that may seem to end before all members have begun."""
+
+EXACT_NS: Final = 2_000
+"""How far starts and ends may contradict each other at least."""
+
+APART_NS: Final = 200_000
+
+APART_SHARE: Final = 0.2
+"""Ends of one collective differ by less than the time, or than the share of its length, else its
+kernels do not belong together, or do not wait for each other."""
+
+MOST_COLLECTIVES: Final = 2_000
+"""Collectives of a team that clocks are aligned by, evenly spaced: more make it no more exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,3 +270,148 @@ def _slope(times: Float64Array, values: Float64Array) -> float:
     run = np.median(times[later]) - np.median(times[earlier])
     rise = np.median(values[later]) - np.median(values[earlier])
     return float(rise / run) if run > 0 else 0.0
+
+
+class Fit(NamedTuple):
+    """How well clocks make the ends of collectives coincide."""
+
+    spread_ns: float
+    """Median distance of an end from the median end of its collective."""
+    impossible: float
+    """Share of the collectives in which a rank starts after another has ended."""
+    median_wait_ns: float
+    """Median time from the start of a member to that of the last, over all members but the last."""
+    median_length_ns: float
+    """Median duration of a kernel."""
+    collectives: int
+    """Number of collectives used."""
+    fewest: int
+    """Least number of collectives of any rank."""
+
+    @property
+    def tolerance_ns(self) -> float:
+        """How far times of different ranks may contradict each other."""
+        return max(EXACT_NS, 3 * self.spread_ns)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the clocks explain when collectives begin and end."""
+        negligible_ns = min(NEGLIGIBLE_NS, NEGLIGIBLE_SHARE * self.median_length_ns)
+        return (
+            self.fewest >= FEWEST
+            and self.impossible <= MOST_IMPOSSIBLE
+            and self.spread_ns <= max(negligible_ns, SHARE_OF_WAIT * self.median_wait_ns)
+        )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known about the clocks of the ranks of one component."""
+
+    state: str
+    """``aligned``; ``recorded`` (left as they are); ``contradictory`` (neither explains when
+    collectives begin and end)."""
+    fit: Fit
+    """Of the clocks that are used."""
+    aligned: Fit
+    """Of the aligned clocks."""
+
+
+def judge(teams: Sequence[Team], alignment: Alignment, recorded: Alignment) -> Judged:
+    """Choose between the aligned and the recorded clocks of one component."""
+    aligned = fit_of(teams, alignment)
+    if aligned.is_sound:
+        return Judged(ALIGNED, aligned, aligned)
+    as_recorded = fit_of(teams, recorded, aligned.tolerance_ns)
+    if as_recorded.impossible <= MOST_IMPOSSIBLE:
+        return Judged(RECORDED, as_recorded, aligned)
+    return Judged(CONTRADICTORY, aligned, aligned)
+
+
+def fit_of(teams: Sequence[Team], alignment: Alignment, tolerance_ns: float | None = None) -> Fit:
+    """How well clocks explain what was recorded."""
+    spread_ns = _median([np.abs(each).ravel() for each in residuals(teams, alignment)])
+    allowed_ns = max(EXACT_NS, 3 * spread_ns) if tolerance_ns is None else tolerance_ns
+    impossible, waits = 0, []
+    of_rank: Counter[int] = Counter()
+    for team in teams:
+        places = np.broadcast_to(team.places, team.end_ns.shape)
+        starts = alignment.aligned(team.start_ns, places)
+        last = starts.max(axis=1, keepdims=True)
+        first_end = alignment.aligned(team.end_ns, places).min(axis=1, keepdims=True)
+        impossible += int(np.count_nonzero(last - first_end > allowed_ns))
+        waits.append((last - starts)[starts < last])
+        of_rank.update(dict.fromkeys(team.places.tolist(), team.count))
+    collectives = sum(team.count for team in teams)
+    return Fit(
+        spread_ns=spread_ns,
+        impossible=impossible / max(collectives, 1),
+        median_wait_ns=_median(waits),
+        median_length_ns=_median([(team.end_ns - team.start_ns).ravel() for team in teams]),
+        collectives=collectives,
+        fewest=min(of_rank.values(), default=0),
+    )
+
+
+def coincides(team: Team, apart: Float64Array) -> bool:
+    """Whether most collectives of a team end together, given how far their ends are apart."""
+    length_ns = float(np.median(team.end_ns - team.start_ns))
+    return float(np.median(np.abs(apart))) <= max(APART_NS, APART_SHARE * length_ns)
+
+
+def of_component(teams: Sequence[Team], components: Int64Array, number: int) -> list[Team]:
+    """Teams of the ranks of one component."""
+    return [team for team in teams if components[team.places[0]] == number]
+
+
+def _median(values: Sequence[Times | Float64Array]) -> float:
+    every = np.concatenate([np.zeros(0), *values])
+    return float(np.median(every)) if every.size else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """Collectives of one series with the same members."""
+
+    places: Int64Array
+    """Position of each member's rank in the job."""
+    start_ns: Times
+    end_ns: Times
+    """As the start, on the clock of each rank."""
+
+    @property
+    def count(self) -> int:
+        """Number of collectives."""
+        return len(self.end_ns)
+
+
+def teams_of(matches: Matches) -> list[Team]:
+    """Teams of the collectives whose members end together."""
+    kernels = matches.kernels
+    meeting = np.flatnonzero(matches.meets)
+    teams = []
+    for collectives in _with_same_members(matches, meeting):
+        spaced = np.linspace(0, collectives.size - 1, min(collectives.size, MOST_COLLECTIVES))
+        chosen = collectives[spaced.astype(np.int64)]
+        members = int(matches.members[chosen[0]])
+        rows = matches.rows[matches.edges[chosen][:, np.newaxis] + np.arange(members)]
+        teams.append(Team(kernels.place[rows[0]], kernels.start_ns[rows], kernels.end_ns[rows]))
+    return teams
+
+
+def _with_same_members(matches: Matches, collectives: Int64Array) -> Iterator[Int64Array]:
+    """Split collectives by series and members; they are in order of their series."""
+    series = matches.series[collectives]
+    for of_series in np.split(collectives, np.flatnonzero(np.diff(series)) + 1):
+        if not of_series.size:
+            continue
+        by_members: dict[bytes, list[int]] = {}
+        for collective in of_series.tolist():
+            by_members.setdefault(_members(matches, collective), []).append(collective)
+        yield from (np.array(same, dtype=np.int64) for same in by_members.values())
+
+
+def _members(matches: Matches, collective: int) -> bytes:
+    rows = matches.rows[matches.edges[collective] : matches.edges[collective + 1]]
+    kernels = matches.kernels
+    return kernels.place[rows].tobytes() + kernels.device[rows].tobytes()

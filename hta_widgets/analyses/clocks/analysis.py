@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import JobClocks, job_clocks
-from hta_widgets.analyses.clocks.states import ALIGNED, CONTRADICTORY
+from hta_widgets.analyses.clocks.alignment import ALIGNED, CONTRADICTORY
 from hta_widgets.analyses.result import Result
 from hta_widgets.quantities import counted, duration, number
 from hta_widgets.trace.job import Job

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.communication.operations import (
+from hta_widgets.analyses.communication.recorded import (
+    NOTHING,
     POINT_TO_POINT,
     SEND,
+    Group,
+    RankCollectives,
     operation_of,
 )
-from hta_widgets.analyses.communication.recorded import NOTHING, Group, RankCollectives
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
-from hta_widgets.analyses.communication.operations import MEETING
+from hta_widgets.analyses.communication.recorded import MEETING
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped, reduce_runs

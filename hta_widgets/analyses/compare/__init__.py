@@ -1,6 +1,5 @@
 """Comparison of two jobs: kernels, times, and the longest events."""
 
-from hta_widgets.analyses.compare.analysis import Compare, compare
-from hta_widgets.analyses.compare.sides import job_names, steps_differ
+from hta_widgets.analyses.compare.analysis import Compare, compare, job_names, steps_differ
 
 __all__ = ["Compare", "compare", "job_names", "steps_differ"]

@@ -4,21 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.finding import idle_owner_finding, stacks_advice
-from hta_widgets.analyses.idle_owners.paths import MergedPaths, merge_tables
-from hta_widgets.analyses.idle_owners.rank_tables import RankTables, idle_tables, owner_table
+from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
+from hta_widgets.analyses.idle_owners.owned_time import NOBODY, owned_time
+from hta_widgets.analyses.idle_owners.paths import (
+    KINDS,
+    NO_PATH,
+    MergedPaths,
+    PathTable,
+    all_lines,
+    all_paths,
+    merge_tables,
+    node_of_place,
+)
+from hta_widgets.analyses.idle_owners.sums import (
+    BY_CAUSE,
+    BY_OWNER,
+    SelectedTime,
+    Sums,
+    idle_sums,
+    selected_time,
+)
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.lead_in import lead_in_end
+from hta_widgets.analyses.time.call_sums import sums_at
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL, Share, idle_cause
+from hta_widgets.analyses.time.rows import sums_by_text, texts_at
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
-from hta_widgets.analyses.time.window import NO_STEP, window_of
-from hta_widgets.quantities import duration
+from hta_widgets.analyses.time.window import NO_STEP, lead_in_end, window_of
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.grouping import distinct, grouped
+from hta_widgets.intervals import Times
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
+
+WORTH_SAYING: Final = 0.03
+"""Idle share of the time from which idle time is worth a sentence."""
+
+UNKNOWN_WORTH_SAYING: Final = 0.1
+"""Share of the idle time from which the one of unknown cause is in the sentence."""
+
+LINE_WORTH_SAYING: Final = 0.05
+"""Share of the idle time from which the line of Python with most of it is in the sentence."""
+
+NAME_WIDTH: Final = 60
+_UNKNOWN = "launch_not_recorded"
+
+_STACKS_ADVICE = (
+    "no Python frames were recorded; with_stack=True shows which code runs outside operators"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,3 +200,254 @@ def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     if len(tables) == 1:
         return tables[0].copy()
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+
+
+def idle_owner_finding(
+    devices: pd.DataFrame,
+    causes: pd.DataFrame,
+    owners: pd.DataFrame,
+    paths: MergedPaths,
+    whole: str,
+) -> str:
+    """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
+
+    ``whole`` names the time that is selected. A line of Python counts for what is inside it, but in
+    no other line.
+    """
+    if devices.empty:
+        return "No GPU work was recorded on the selected ranks."
+    idle_ns, window_ns = int(devices["idle_ns"].sum()), int(devices["window_ns"].sum())
+    if idle_ns < WORTH_SAYING * window_ns or not idle_ns:
+        return ""
+    gpus = f" on {len(devices)} GPUs" if len(devices) > 1 else ""
+    of = f"Of {duration(idle_ns)} idle{gpus} ({percent(100 * idle_ns / window_ns)} of {whole})"
+    known = sums_by_text(causes["cause"], causes["idle_ns"])
+    unknown_ns = known.pop(_UNKNOWN, 0)
+    if not known or unknown_ns > sum(known.values()):
+        return (
+            f"{of}, the cause of {percent(100 * unknown_ns / idle_ns)} is unknown: the launch of "
+            "the next work is not in the trace."
+        )
+    largest, largest_ns = max(known.items(), key=itemgetter(1))
+    cause = idle_cause(largest)
+    said = cause.phrase.format(percent(100 * largest_ns / idle_ns))
+    if cause.share is not Share.GPU:
+        said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
+    if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:
+        said += f"; {percent(100 * unknown_ns / idle_ns)} is of unknown cause (launch not recorded)"
+    return f"{of}, {said}{_line(owners, paths, idle_ns)}."
+
+
+def _line(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int) -> str:
+    most, most_ns = _most(owners["idle_ns"].to_numpy(), owners, paths, paths.line)
+    if not most_ns or most_ns < LINE_WORTH_SAYING * idle_ns:
+        return ""
+    return f"; the line of Python with the most is {most} ({duration(most_ns)})"
+
+
+def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
+    """The owner with most of the time of some rows."""
+    idle_ns = np.where(chosen, owners["idle_ns"].to_numpy(), 0)
+    most, most_ns = _most(idle_ns, owners, paths, paths.name)
+    return f", most in {most} ({duration(most_ns)})" if most_ns else ""
+
+
+def _most(
+    idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Int64Array
+) -> tuple[str, int]:
+    """Which of the names of paths has most of the idle time of the rows, and how much (ns)."""
+    of_path = sums_at(owners["path"].to_numpy(), idle_ns, name.size)
+    of_name = sums_at(name, of_path, len(paths.names))
+    if not of_name.any():
+        return "", 0
+    most = int(of_name.argmax())
+    return short_name(paths.names[most], NAME_WIDTH), int(of_name[most])
+
+
+def stacks_advice(causes: pd.DataFrame) -> list[str]:
+    """Notice on what to record, where Python frames would tell more of the largest cause."""
+    if causes.empty:
+        return []
+    largest, _ = max(sums_by_text(causes["cause"], causes["idle_ns"]).items(), key=itemgetter(1))
+    return [_STACKS_ADVICE] if largest in {"host_code", "operator"} else []
+
+
+class OwnerRows(NamedTuple):
+    """Rows of `IdleOwners.owners` of one rank, longest first."""
+
+    rank: int
+    device: NDArray[np.integer[Any]]
+    """In few bytes, as those that follow."""
+    step: NDArray[np.integer[Any]]
+    cause: NDArray[np.integer[Any]]
+    """Position in `CAUSE_NAMES`."""
+    part: NDArray[np.integer[Any]]
+    """Position in `PARTS`."""
+    kind: Int8Array
+    """Position in the names of kinds, -1 for no kind."""
+    thread: NDArray[np.integer[Any]]
+    """Position in `pid` and `tid`."""
+    path: Int32Array
+    """Number that the rank gives to the path, -1 for none."""
+    idle_ns: Int64Array
+    pieces: Int32Array
+    pid: NDArray[Any]
+    """Of each thread; the last of none."""
+    tid: NDArray[Any]
+    """The same."""
+
+
+class RankTables(NamedTuple):
+    """Tables of `IdleOwners` of one rank, with the rank's own numbers of paths.
+
+    Whether Python frames were recorded holds for all of its time.
+    """
+
+    devices: pd.DataFrame
+    causes: pd.DataFrame
+    owners: OwnerRows
+    drains: pd.DataFrame
+    paths: PathTable
+    has_frames: bool
+
+
+def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
+    """Idle time of a rank by cause and owner, in some of its time."""
+    selected = selected_time(rank, selection)
+    owners = idle_sums(rank, selected, BY_OWNER)
+    drains = _drains(rank, selected)
+    nodes, drain_nodes = owners.keys["node"], drains["owner_path"].to_numpy()
+    names = rank.trace.events.name.values
+    paths, number = PathTable.of(
+        all_paths(rank), all_lines(rank), distinct(np.concatenate((nodes, drain_nodes))), names
+    )
+    drains["owner_path"] = number[drain_nodes]
+    return RankTables(
+        devices=_devices(rank, selection, selected),
+        causes=_causes(rank, selected),
+        owners=_owner_rows(rank, owners, number[nodes]),
+        drains=drains,
+        paths=paths,
+        has_frames=calls_of(rank).has_frames,
+    )
+
+
+def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> pd.DataFrame:
+    rows = []
+    gap_device = rank.remember(gaps_of).device[distinct(selected.segments.gap)]
+    for device in rank.gpu_work.devices:
+        time, busy = selection.time(rank, device), busy_time(rank, device)
+        before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
+        busy_ns = int((before_ns[1] - before_ns[0]).sum())
+        gaps = np.count_nonzero(gap_device == device)
+        rows.append((device, time.length, busy_ns, time.length - busy_ns, gaps))
+    numbers = np.array(rows, dtype=np.int64).reshape(-1, 5)
+    names = ("device", "window_ns", "busy_ns", "idle_ns", "gaps")
+    columns = dict(zip(names, numbers.T, strict=True))
+    return pd.DataFrame({"rank": np.full(len(rows), rank.trace.rank), **columns})
+
+
+def _causes(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
+    keys, idle_ns, intervals = idle_sums(rank, selected, BY_CAUSE)
+    return pd.DataFrame(
+        {
+            "rank": np.full(idle_ns.size, rank.trace.rank),
+            "device": keys["device"].astype(np.int64),
+            "step": keys["step"].astype(np.int64),
+            "part": texts_at(PARTS, keys["part"]),
+            "cause": texts_at(CAUSE_NAMES, keys["cause"]),
+            "idle_ns": idle_ns,
+            "gaps": intervals,
+        }
+    )
+
+
+def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
+    """Idle time by owner with the paths of a table."""
+    calls, keys = calls_of(rank), sums.keys
+    ids = [(each.pid, each.tid) for each in calls.threads] + [(NOBODY, NOBODY)]
+    pid, tid = map(calls.events.ids_in_source, np.array(ids, dtype=np.int64).T)
+    return OwnerRows(
+        rank=rank.trace.rank,
+        device=keys["device"].astype(np.int32),
+        step=keys["step"].astype(np.int32),
+        cause=keys["cause"],
+        part=keys["part"],
+        kind=np.append(all_paths(rank).kind, np.int8(NOBODY))[keys["node"]],
+        thread=keys["thread"],
+        path=path.astype(np.int32),
+        idle_ns=sums.idle_ns,
+        pieces=sums.counts.astype(np.int32),
+        pid=pid,
+        tid=tid,
+    )
+
+
+def _drains(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
+    """Blocking calls by path with the time that passes after them."""
+    calls = calls_of(rank)
+    place, length_ns = _after_drains(rank, selected)
+    by_call = grouped(place)
+    each, after_ns = place[by_call.first], by_call.reduce(np.add, length_ns)
+    groups = grouped(node_of_place(rank)[each])
+    idle_behind_ns = groups.reduce(np.add, after_ns)
+    by_time = np.argsort(-idle_behind_ns, kind="stable")
+    nodes = node_of_place(rank)[each[groups.first]][by_time].astype(np.int64)
+    call_ns = groups.reduce(np.add, calls.events.duration_ns[calls.forest.rows[each]])
+    names, codes = rank.trace.events.name.values, all_paths(rank).name
+    return pd.DataFrame(
+        {
+            "rank": np.full(nodes.size, rank.trace.rank, dtype=np.int64),
+            "call": [names[code] for code in codes[nodes].tolist()],
+            "owner_path": nodes,
+            "count": groups.sizes[by_time],
+            "call_ns": call_ns[by_time],
+            "idle_behind_ns": idle_behind_ns[by_time],
+        }
+    )
+
+
+def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64Array]:
+    """Time that passes after blocking calls because of them: place of each call, and length."""
+    owned, segments = rank.remember(owned_time), selected.segments
+    drain = owned.drain[segments.gap]
+    after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
+    return drain[after].astype(np.int64), segments.length_ns()[after]
+
+
+def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:
+    """Rows of all ranks with the paths of all, longest first.
+
+    Parameters
+    ----------
+    ranks : sequence of OwnerRows
+        At least one.
+    merged : MergedPaths
+        Of the same ranks, in this order.
+    """
+    path = _concatenated(
+        [of_rank[rows.path] for rows, of_rank in zip(ranks, merged.of_rank, strict=True)]
+    )
+    idle_ns = _concatenated([rows.idle_ns for rows in ranks])
+    columns = {
+        "rank": np.repeat([rows.rank for rows in ranks], [rows.path.size for rows in ranks]),
+        "device": _concatenated([rows.device for rows in ranks]).astype(np.int64),
+        "cause": texts_at(CAUSE_NAMES, _concatenated([rows.cause for rows in ranks])),
+        "part": texts_at(PARTS, _concatenated([rows.part for rows in ranks])),
+        "step": _concatenated([rows.step for rows in ranks]).astype(np.int64),
+        "pid": _concatenated([rows.pid[rows.thread] for rows in ranks]),
+        "tid": _concatenated([rows.tid[rows.thread] for rows in ranks]),
+        "owner": texts_at([*merged.names, ""], np.append(merged.name, NO_PATH)[path]),
+        "kind": texts_at(KINDS, _concatenated([rows.kind for rows in ranks])),
+        "path": path,
+        "idle_ns": idle_ns,
+        "pieces": _concatenated([rows.pieces for rows in ranks]).astype(np.int64),
+    }
+    table = pd.DataFrame(columns, copy=False)  # all are new
+    if len(ranks) == 1:
+        return table
+    return table.take(np.argsort(-idle_ns, kind="stable")).reset_index(drop=True)
+
+
+def _concatenated(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)

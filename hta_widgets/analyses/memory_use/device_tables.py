@@ -1,24 +1,21 @@
-"""Memory of one device of a rank as tables."""
+"""Memory of one device of a rank as tables, and the types of their columns."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.memory_use.blocks import (
-    Blocks,
-    blocks_of,
-    bytes_before,
-    bytes_in_no_block,
-)
-from hta_widgets.analyses.memory_use.columns import ALIVE, DEVICE
 from hta_widgets.analyses.memory_use.owners import (
     BEFORE,
     CATEGORIES,
     UNKNOWN,
+    Blocks,
+    blocks_of,
+    bytes_before,
+    bytes_in_no_block,
     categories,
     module_codes,
     owners_of,
@@ -32,6 +29,30 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
+
+DEVICE: Final = {"rank": np.int64, "device_type": object, "device": np.int64}
+_OWNER: Final = {"operator": object, "caller": object, "module": object}
+CURVE: Final = DEVICE | dict.fromkeys(("time_ns", "allocated_bytes", "reserved_bytes"), np.int64)
+
+PEAK: Final = DEVICE | dict.fromkeys(
+    (
+        *("bytes", "time_ns", "step", "reserved_bytes", "fragmentation_bytes"),
+        *("largest_fragmentation_bytes", "events", "allocated_in_all_bytes", "breaks"),
+    ),
+    np.int64,
+)
+
+ALIVE: Final = DEVICE | _OWNER | {"category": object, "blocks": np.int64, "bytes": np.int64}
+
+STEPS: Final = DEVICE | dict.fromkeys(
+    (
+        *("step", "start_ns", "end_ns", "allocated_at_end_bytes", "peak_bytes"),
+        *("surviving_blocks", "surviving_bytes"),
+    ),
+    np.int64,
+)
+
+SURVIVORS: Final = DEVICE | _OWNER | {"blocks": np.int64, "bytes": np.int64}
 
 
 class _Steps(NamedTuple):

@@ -1,26 +1,46 @@
-"""What belongs to each module of one rank, and what to none."""
+"""What belongs to each module of one rank: time, FLOP and memory; and what to none."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.modules import owned_costs
-from hta_widgets.analyses.modules.nodes import Merge, ModuleNodes, Source
-from hta_widgets.analyses.modules.sums_by_node import (
-    ROW_PHASES,
-    chosen_nodes,
-    sums_by_node,
+from hta_widgets.analyses.communication.recorded import exposed_times
+from hta_widgets.analyses.idle_owners.sums import idle_by_call
+from hta_widgets.analyses.memory_use.owners import (
+    Blocks,
+    blocks_of,
+    bytes_in_no_block,
+    calls_around,
 )
-from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.modules import COMPILED_MODULE
-from hta_widgets.analyses.time.selection import TimeSelection
-from hta_widgets.arrays import Int64Array
+from hta_widgets.analyses.memory_use.recorded import DeviceMemory, recorded_memory
+from hta_widgets.analyses.modules.nodes import (
+    Merge,
+    ModuleNodes,
+    Source,
+    module_nodes,
+    region_nodes,
+)
+from hta_widgets.analyses.roofline.counted import counted_kernels
+from hta_widgets.analyses.time.call_sums import has_cpu_time, host_time, own_cpu_time, sums_at
+from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.modules import COMPILED_MODULE, PHASES, forward_places, phases
+from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.time.selection import TimeSelection, selected_work
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
+from hta_widgets.grouping import distinct, grouped
+from hta_widgets.intervals import Times
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import TextColumn
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
+from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, with_replayed_calls
 
 COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")
 """Columns of what modules compute and allocate."""
@@ -29,9 +49,22 @@ COLUMNS: Final = (
     *("rank", "path", "name", "depth", "calls", "phase", "gpu_self_ns", "gpu_total_ns"),
     *("cpu_total_ns", "exposed_communication_ns", "idle_ns", *COSTS),
 )
+
 OUTSIDE_COLUMNS: Final = (
     *("rank", "phase", "gpu_ns", "cpu_ns", "exposed_communication_ns", "idle_ns", *COSTS),
 )
+
+_CALLED: Final = re.compile(r"(?:^|\.)([^.()]+)\(([^()]*)\)::")
+_OUTERMOST: Final = "TOP"
+_SAME: Final = "SELF"
+_FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
+Path = tuple[str, ...]
+
+UNKNOWN: Final = "unknown"
+"""Phase of what belongs to no call: its launch, or what the CPU did, is not recorded."""
+
+ROW_PHASES: Final = (*PHASES, UNKNOWN)
+_UNKNOWN = len(PHASES)
 
 
 class RankModules(NamedTuple):
@@ -82,8 +115,8 @@ def module_sums(
         in_graphs_ns=in_graphs_ns,
         frames_expected=_says_frames(rank),
         is_compiled=bool(calls_of(rank).named(COMPILED_MODULE.search).any()),
-        has_shapes=owned_costs.has_shapes(rank),
-        has_memory=owned_costs.has_gpu_memory(rank),
+        has_shapes=has_shapes(rank),
+        has_memory=has_gpu_memory(rank),
     )
 
 
@@ -123,3 +156,256 @@ def _outside_table(rank: Rank, columns: dict[str, Int64Array]) -> pd.DataFrame:
 def _texts(values: Iterable[str]) -> pd.Series[str]:
     """A column of texts, also without rows."""
     return pd.Series(list(values), dtype=object)
+
+
+def hierarchy_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
+    """Modules that operators name; none unless the trace says that it has them."""
+    at_operators, paths = _recorded(rank, merge)
+    every = {path[:length] for path in paths for length in range(1, len(path) + 1)}
+    ordered = sorted(every, key=lambda path: (len(path), path))
+    number = {path: place for place, path in enumerate(ordered)} | {(): NO_PARENT}
+    of_code = np.array([*(number[path] for path in paths), NO_PARENT], dtype=np.int64)
+    own, node = _with_calls_inside(rank, of_code[at_operators])
+    return ModuleNodes(
+        parent=np.array([number[path[:-1]] for path in ordered], dtype=np.int64),
+        depth=np.array([len(path) - 1 for path in ordered], dtype=np.int64),
+        names=[path[-1] for path in ordered],
+        frames=np.zeros(0, dtype=np.int64),
+        node=node,
+        phase=_phases(rank, own, node),
+    )
+
+
+def path_of(text: str, merge: Merge) -> Path:
+    """Names of modules in a hierarchy; a method that a module calls of its own adds none.
+
+    Examples
+    --------
+    >>> path_of("TOP(Net)::forward.SELF(Net)::run.conv1(Conv2d)::forward.", "instance")
+    ('Net', 'conv1 (Conv2d)')
+    >>> path_of("TOP(Net)::forward.conv1(Conv2d)::forward.", "class")
+    ('Net', 'Conv2d')
+    """
+    found: list[str] = []
+    for instance, of_class in _CALLED.findall(text):
+        if instance == _SAME and found:
+            continue
+        is_named = merge == "instance" and instance not in (_OUTERMOST, _SAME)
+        found.append(f"{instance} ({of_class})" if is_named else of_class)
+    return tuple(found)
+
+
+def _recorded(rank: Rank, merge: Merge) -> tuple[Int64Array, list[Path]]:
+    """Code of the path of each call by place, -1 for none, and the paths."""
+    calls = calls_of(rank)
+    codes = np.full(calls.name.size, NO_PARENT, dtype=np.int64)
+    if not rank.trace.metadata.get("with_modules"):
+        return codes, []
+    table = rank.details(DetailGroup.OPERATOR_INPUTS).table
+    texts = table.columns.get("module_hierarchy")
+    if not isinstance(texts, TextColumn):
+        return codes, []
+    paths = [path_of(text, merge) for text in texts.values]
+    places = calls.places_of(table.rows)
+    known = places != NO_PARENT
+    codes[places[known]] = texts.codes[known]
+    return codes, paths
+
+
+def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Node of each call by the operators around it; also by those that it differentiates."""
+    forest, forward = calls_of(rank).forest, forward_places(rank)
+    around = nearest_at_or_above(forest, at_operators != NO_PARENT)
+    own = np.append(at_operators, NO_PARENT)[around]
+    linked = nearest_at_or_above(forest, forward != NO_PARENT)
+    of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]
+    return own, np.where(own != NO_PARENT, own, of_forward)
+
+
+def _phases(rank: Rank, own: Int64Array, node: Int64Array) -> Int8Array:
+    """Phases of calls, of which those in modules are forward or backward."""
+    found = phases(rank).copy()
+    found[(own != NO_PARENT) & (found != _BACKWARD)] = _FORWARD
+    found[(own == NO_PARENT) & (node != NO_PARENT)] = _BACKWARD
+    return found
+
+
+class NodeSums:
+    """Sums by node (the last row is for what is outside of all) and phase."""
+
+    def __init__(self, rank: Rank, nodes: ModuleNodes) -> None:
+        self._shape = (len(nodes.names) + 1, len(ROW_PHASES))
+        phase = phases(rank) if nodes.phase is None else nodes.phase
+        row = np.where(nodes.node < 0, len(nodes.names), nodes.node) * len(ROW_PHASES) + phase
+        nobody = self._shape[0] * self._shape[1] - len(ROW_PHASES) + _UNKNOWN
+        self._row = np.append(row, nobody)
+        self._frames = nodes.frames
+        self._frame_start_ns = calls_of(rank).start_ns[nodes.frames]
+
+    def of(self, places: Int64Array, values: Int64Array) -> Int64Array:
+        """Sum values of calls, given by place, -1 for none."""
+        return self.over([(places, values)])
+
+    def over(self, parts: Iterable[tuple[Int64Array, Int64Array]]) -> Int64Array:
+        """Sum such values of several devices."""
+        found = np.zeros(self._shape, dtype=np.int64)
+        for places, values in parts:
+            found += sums_at(self._row[places], values, found.size).reshape(self._shape)
+        return found
+
+    def entered(self, rank: Rank, selection: TimeSelection | None) -> Int64Array:
+        """Number of frames that begin in some time."""
+        chosen = host_time(rank, selection).covers(self._frame_start_ns)
+        frames = self._frames[chosen & has_cpu_time(rank)[self._frames]]
+        return self.of(frames, np.ones(frames.size, dtype=np.int64))
+
+
+class Sums(NamedTuple):
+    """What belongs to the modules of a rank."""
+
+    by_node: dict[str, Int64Array]
+    """By column, a table of the nodes (the last row is for what is outside of all) and phases."""
+    in_graphs_ns: int
+    """Durations of GPU work that CUDA graphs run."""
+
+
+def sums_by_node(rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge) -> Sums:
+    """Sums of a rank in some of its time."""
+    sums, calls = rank.remember(node_sums, source, merge), calls_of(rank)
+    work = [*selected_work(rank, selection).values()]
+    launches = [calls.places_of(part.launch) for part in work]
+    found = {
+        "gpu_ns": sums.over(zip(launches, (part.duration_ns for part in work), strict=True)),
+        "cpu_ns": sums.of(*own_cpu_time(rank, selection)),
+        "calls": sums.entered(rank, selection),
+        "exposed_communication_ns": sums.over(zip(launches, map(_exposed, work), strict=True)),
+        "idle_ns": sums.of(*idle_by_call(rank, selection)),
+        "flop": sums.over([flop(rank, selection)]),
+        "bytes_allocated": sums.over(bytes_allocated(rank, selection)),
+        "bytes_alive_at_peak": sums.over(bytes_alive_at_peak(rank, selection)),
+    }
+    return Sums(found, sum(_in_graphs(rank, part) for part in work))
+
+
+def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:
+    """The modules of a rank, or what stands in for them, and which of both it is."""
+    if source != "regions":
+        nodes = rank.remember(module_nodes, merge)
+        if not nodes.names:
+            nodes = rank.remember(hierarchy_nodes, merge)
+        if source == "modules" or nodes.names:
+            return nodes, "modules"
+    return rank.remember(region_nodes, merge), "regions"
+
+
+def node_sums(rank: Rank, source: Source, merge: Merge) -> NodeSums:
+    """What sums up values of calls by node and phase."""
+    return NodeSums(rank, chosen_nodes(rank, source, merge)[0])
+
+
+def _exposed(work: GpuWork) -> Int64Array:
+    """Time of each piece of work of a device that is communication and not hidden."""
+    exposed_ns = np.zeros(len(work), dtype=np.int64)
+    talking = np.flatnonzero(work.type == KernelType.COMMUNICATION)
+    talking = talking[np.argsort(work.start_ns[talking], kind="stable")]
+    busy = work.busy_by_type
+    hidden = busy[KernelType.COMPUTATION] | busy[KernelType.CUDA_GRAPH]
+    exposed_ns[talking] = exposed_times(work.start_ns[talking], work.end_ns[talking], hidden)
+    return exposed_ns
+
+
+def _in_graphs(rank: Rank, work: GpuWork) -> int:
+    launched = np.flatnonzero(work.launch >= 0)
+    codes = rank.trace.events.name.codes[work.launch[launched]]
+    used = distinct(codes).tolist()
+    graphs = [
+        code
+        for code in used
+        if GRAPH_LAUNCH.search(work.names[code]) or GRAPH_CALL.fullmatch(work.names[code])
+    ]
+    in_graph = np.isin(codes, graphs) | (work.type[launched] == KernelType.CUDA_GRAPH)
+    return int(work.duration_ns[launched[in_graph]].sum())
+
+
+class ByCall(NamedTuple):
+    """Amounts by the place of the call that they belong to, -1 for none."""
+
+    place: Int64Array
+    amount: Int64Array
+
+
+class _Memory(NamedTuple):
+    """Memory of one GPU, with the call that each event belongs to."""
+
+    events: DeviceMemory
+    blocks: Blocks
+    call: Int64Array
+
+
+def flop(rank: Rank, selection: TimeSelection | None) -> ByCall:
+    """FLOP of each operator of which the roofline counts them; it starts in the selection."""
+    place, amount, start_ns = rank.remember(_flop)
+    inside = _inside(rank, selection, start_ns)
+    return ByCall(place[inside], amount[inside])
+
+
+def has_shapes(rank: Rank) -> bool:
+    """Whether any operator that launches kernels has shapes."""
+    return counted_kernels(rank).has_shapes
+
+
+def bytes_allocated(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
+    """Size of each allocation on each GPU."""
+    found = []
+    for memory in rank.remember(_gpu_memory):
+        inside = _inside(rank, selection, memory.events.time_ns) & (memory.events.bytes > 0)
+        found.append(ByCall(memory.call[inside], memory.events.bytes[inside]))
+    return found
+
+
+def bytes_alive_at_peak(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
+    """What is allocated on each GPU when most is; what is in no block has no owner."""
+    found = []
+    for events, blocks, call in rank.remember(_gpu_memory):
+        inside = np.flatnonzero(_inside(rank, selection, events.time_ns))
+        if not inside.size:
+            continue
+        peak = int(inside[events.allocated[inside].argmax()])
+        alive = blocks.alive_at(peak)
+        found.append(
+            ByCall(
+                np.append(call[blocks.opened[alive]], NO_PARENT),
+                np.append(blocks.bytes[alive], bytes_in_no_block(events, blocks, peak)),
+            )
+        )
+    return found
+
+
+def has_gpu_memory(rank: Rank) -> bool:
+    """Whether allocations on a GPU are recorded."""
+    return bool(rank.remember(_gpu_memory))
+
+
+def _flop(rank: Rank) -> tuple[Int64Array, Int64Array, Times]:
+    """Place, FLOP and start of each operator, once for each device."""
+    kernels = counted_kernels(rank)
+    counted = np.flatnonzero(kernels.cost >= 0)
+    each = counted[grouped(kernels.device[counted], kernels.place[counted]).first]
+    of_cost = np.array([cost.flop for cost in kernels.costs], dtype=np.int64)
+    place = kernels.place[each]
+    return place, of_cost[kernels.cost[each]], calls_of(rank).start_ns[place]
+
+
+def _gpu_memory(rank: Rank) -> tuple[_Memory, ...]:
+    calls = calls_of(rank)
+    return tuple(
+        _Memory(each, blocks_of(each), calls_around(calls, each, np.arange(each.bytes.size)))
+        for each in recorded_memory(rank)
+        if not each.is_of_cpu
+    )
+
+
+def _inside(rank: Rank, selection: TimeSelection | None, time_ns: Times) -> Mask:
+    if selection is None:
+        return np.ones(time_ns.size, dtype=np.bool_)
+    return selection.holds(rank, time_ns)

@@ -1,6 +1,6 @@
 """What each operator takes, on the CPU and on the GPU."""
 
 from hta_widgets.analyses.operators.analysis import ROWS_BY, OperatorTable, operators
-from hta_widgets.analyses.operators.grouped_calls import RowsBy
+from hta_widgets.analyses.operators.operator_calls import RowsBy
 
 __all__ = ["ROWS_BY", "OperatorTable", "RowsBy", "operators"]

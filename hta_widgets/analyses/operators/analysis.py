@@ -12,17 +12,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.communication.operations import OPERATIONS
-from hta_widgets.analyses.operators.communication import UNKNOWN, collectives_in
-from hta_widgets.analyses.operators.grouped_calls import (
+from hta_widgets.analyses.communication.recorded import OPERATIONS
+from hta_widgets.analyses.operators.operator_calls import (
     OPERATION,
+    SHAPES,
+    UNKNOWN,
     CallGroups,
+    RankTotals,
     RowsBy,
+    collectives_in,
     grouped_calls,
+    listed_calls,
+    shapes_of,
+    stacks_of,
 )
-from hta_widgets.analyses.operators.operator_calls import RankTotals, listed_calls
-from hta_widgets.analyses.operators.shapes import SHAPES, shapes_of
-from hta_widgets.analyses.operators.stacks import stacks_of
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES

@@ -1,22 +1,59 @@
-"""What each operator call of a rank takes, on the CPU and on the GPU."""
+"""What each operator call of a rank takes, and sums over calls of one name, shape or stack."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from hta_widgets.analyses.communication.recorded import OPERATIONS, operation_of
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
-from hta_widgets.analyses.time.call_sums import SubForest, cpu_times, host_time, launched_work
-from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.modules import forward_places
+from hta_widgets.analyses.time.call_sums import (
+    SubForest,
+    cpu_times,
+    host_time,
+    launched_work,
+    sums_at,
+)
+from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, nearest_at_or_above
+from hta_widgets.analyses.time.json_text import one_line
+from hta_widgets.analyses.time.modules import forward_places, in_modules, phases
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
+
+RowsBy: TypeAlias = Literal["name", "shape", "stack"]
+
+OPERATION: Final = "operation"
+"""Key of what a recorded call communicates."""
+
+RECORD: Final = "record_param_comms"
+UNKNOWN: Final = -1
+_OPERATOR_AROUND: Final = re.compile(r"_?c10d(_functional)?::")
+_ANNOTATION_INSIDE: Final = re.compile(r"(\w*ccl|gloo|mpi|ucc):")
+
+_Operations = tuple[Int64Array, Int8Array]
+"""Places of records, and what they communicate."""
+
+SHAPES: Final = ("input_dims", "input_types")
+
+NOT_OF_THE_USER: Final = re.compile(r"^<built-in|(^|/)torch/")
+"""Frames that are left out of stacks: built-in functions, and those of PyTorch itself."""
+
+FRAMES: Final = 5
+"""Innermost frames that tell stacks apart, as in ``key_averages(group_by_stack_n=5)``."""
+
+SEPARATOR: Final = " › "
 
 
 class Listed(NamedTuple):
@@ -161,3 +198,263 @@ def rank_totals(rank: Rank, selection: TimeSelection | None) -> RankTotals:
         idle_ns=int(idle.ns.sum()),
         idle_outside_operators_ns=int(idle.ns[idle_outside].sum()),
     )
+
+
+class CallGroups(NamedTuple):
+    """Sums over the calls of each group."""
+
+    keys: dict[str, NDArray[Any]]
+    """Codes that tell the groups apart: ``name``, ``phase``, and others."""
+    sums: CallTimes
+
+    def by(self, *names: str) -> CallGroups:
+        """Put groups together that differ only in other keys."""
+        groups = grouped(*(self.keys[name] for name in names))
+        sums = CallTimes(*(groups.reduce(np.add, column) for column in self.sums))
+        return CallGroups({name: self.keys[name][groups.first] for name in names}, sums)
+
+    def longest_first(self) -> CallGroups:
+        """Those with most GPU time first, then those with most CPU time."""
+        order = np.lexsort((-self.sums.cpu_self_ns, -self.sums.gpu_self_ns))
+        sums = CallTimes(*(column[order] for column in self.sums))
+        return CallGroups({name: codes[order] for name, codes in self.keys.items()}, sums)
+
+
+class _EveryGroup(NamedTuple):
+    """The groups that the calls of a rank form."""
+
+    keys: dict[str, NDArray[Any]]
+    """As of `CallGroups`."""
+    group: Int32Array
+    """Group of each call by place, -1 for calls that are not listed."""
+
+
+def grouped_calls(
+    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...]
+) -> tuple[CallGroups, RankTotals]:
+    """Sums over calls of the same name, phase and shape or stack, and the whole of a rank.
+
+    By name, they are told apart by their shape, too. Of all modules if none is named.
+    """
+    if modules:
+        return _grouped(rank, selection, by, modules)
+    return remember(rank, _by_stack if by == "stack" else _by_shape, selection)
+
+
+def _by_shape(rank: Rank, selection: TimeSelection | None) -> tuple[CallGroups, RankTotals]:
+    return _grouped(rank, selection, "shape")
+
+
+def _by_stack(rank: Rank, selection: TimeSelection | None) -> tuple[CallGroups, RankTotals]:
+    return _grouped(rank, selection, "stack")
+
+
+def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
+    calls, operations = calls_of(rank), rank.remember(recorded_operations)
+    codes: dict[str, NDArray[Any]] = {"name": calls.name, "phase": phases(rank)}
+    if by_stack:
+        codes["path"] = stacks_of(rank).code
+    else:
+        codes |= {name: each.code for name, each in shapes_of(rank).items()}
+    if operations is not None:
+        codes[OPERATION] = operations
+    place = np.flatnonzero(may_be_listed(rank)[0])
+    groups = grouped(*(code[place] for code in codes.values()))
+    group = np.full(calls.kind.size, NO_PARENT, dtype=np.int32)
+    group[place] = groups.of_rows
+    first = place[groups.first]
+    return _EveryGroup({name: code[first] for name, code in codes.items()}, group)
+
+
+def _grouped(
+    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
+) -> tuple[CallGroups, RankTotals]:
+    """The groups of which anything is counted, without the calls of other modules."""
+    every = rank.remember(_every_group, by == "stack")
+    place, times = counted_calls(rank, selection).place, call_times(rank, selection)
+    if modules:
+        inside = np.flatnonzero(in_modules(rank, modules)[place])
+        place, times = place[inside], CallTimes(*(column[inside] for column in times))
+    group, size = every.group[place], next(iter(every.keys.values())).size
+    sums = [sums_at(group, column, size) for column in times]
+    row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
+    keys = {name: code[row] for name, code in every.keys.items()}
+    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, selection)
+
+
+def recorded_operations(rank: Rank) -> Int8Array | None:
+    """What the calls of a rank communicate, by place; None if none of them is a record.
+
+    PyTorch gives the operator that launches any collective one name. What it is stands in the
+    fields that are recorded with it, since 2023; before, in the annotation inside it
+    (``nccl:all_reduce``) or in the name of the operator around it (``c10d::allreduce_``).
+
+    Returns
+    -------
+    ndarray of int8, optional
+        Positions in `OPERATIONS`, `UNKNOWN` for other calls.
+    """
+    calls = calls_of(rank)
+    is_record = calls.named(RECORD.__eq__)
+    if not is_record.any():
+        return None
+    found = np.full(is_record.size, UNKNOWN, dtype=np.int8)
+    for places, operations in (
+        _around(calls, is_record),
+        _inside(calls, is_record),
+        _beside(calls, is_record),
+    ):
+        known = operations != UNKNOWN
+        found[places[known]] = operations[known]
+    return found
+
+
+def collectives_in(rows: pd.DataFrame) -> str:
+    """Name each of the collectives of some rows of `OperatorTable.operators` once."""
+    names = (name for text in rows["collectives"].unique() for name in text.split(", ") if name)
+    return ", ".join(dict.fromkeys(names))
+
+
+def _around(calls: Calls, is_record: Mask) -> _Operations:
+    """By the operator that a record lies in."""
+    around = calls.forest.parent
+    is_inside = is_record & (around >= 0) & calls.named(_OPERATOR_AROUND.match)[around]
+    names = calls.name[around[is_inside]]
+    return np.flatnonzero(is_inside), _operations(names, calls.events.name.values)
+
+
+def _inside(calls: Calls, is_record: Mask) -> _Operations:
+    """By the annotation that lies in a record."""
+    inside = np.flatnonzero(calls.named(_ANNOTATION_INSIDE.match))
+    places = calls.forest.parent[inside].astype(np.int64)
+    is_inside = (places >= 0) & is_record[places]
+    return places[is_inside], _operations(calls.name[inside[is_inside]], calls.events.name.values)
+
+
+def _beside(calls: Calls, is_record: Mask) -> _Operations:
+    """By the fields of a record."""
+    table = calls.events.side.get("collectives")
+    column = None if table is None else table.columns.get("collective")
+    if table is None or not isinstance(column, TextColumn):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8)
+    places = calls.places_of(table.rows.astype(np.int64))
+    is_beside = (places >= 0) & is_record[places] & (column.codes >= 0)
+    return places[is_beside], _operations(column.codes[is_beside], column.values)
+
+
+def _operations(codes: NDArray[Any], names: Sequence[str]) -> Int8Array:
+    """Operations that names stand for; each distinct name is looked at once."""
+    distinct, of = np.unique(codes, return_inverse=True)
+    operations = [operation_of(names[code]) for code in distinct.tolist()]
+    found = [OPERATIONS.index(each) if each else UNKNOWN for each in operations]
+    return np.array(found, dtype=np.int8)[of]
+
+
+class Shapes(NamedTuple):
+    """Shapes or types of the inputs of operators."""
+
+    code: Int64Array
+    """By place, into `texts`."""
+    texts: tuple[str, ...]
+    """JSON on one line, empty at first."""
+
+
+def shapes_of(rank: Rank) -> dict[str, Shapes]:
+    """Shapes and types of the inputs of each call, by the names in `SHAPES`."""
+    return rank.remember(_read_shapes)
+
+
+def with_shapes(rank: Rank, shapes: Collection[str]) -> Mask:
+    """Mask by place of the calls whose inputs have one of some shapes."""
+    code, texts = shapes_of(rank)[SHAPES[0]]
+    wanted = np.array([text in shapes for text in texts], dtype=np.bool_)
+    return np.asarray(wanted[code])
+
+
+def _read_shapes(rank: Rank) -> dict[str, Shapes]:
+    table = rank.trace.events.side.get("operators")
+    return {name: _one_of_the_shapes(rank, table, name) for name in SHAPES}
+
+
+def _one_of_the_shapes(rank: Rank, table: SideTable | None, name: str) -> Shapes:
+    events, rows = rank.trace.events, calls_of(rank).forest.rows
+    column = None if table is None else table.columns.get(name)
+    if table is None or not isinstance(column, TextColumn):
+        return Shapes(np.zeros(rows.size, dtype=np.int64), ("",))
+    texts = ["", *map(one_line, column.values)]
+    number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+    code = np.zeros(len(events), dtype=np.int64)
+    code[table.rows] = np.array([number[text] for text in texts])[column.codes + 1]
+    return Shapes(code[rows], tuple(number))
+
+
+class Stacks(NamedTuple):
+    """The stacks of a rank."""
+
+    code: Int64Array
+    """Position in `texts` of the stack around each call, by place."""
+    texts: list[str]
+    """Names of the frames from the outermost to the innermost; empty for none."""
+
+
+def stacks_of(rank: Rank) -> Stacks:
+    """The stack around each call.
+
+    Traces of 2021 and 2022 have no frames, but may have a text with the stack of each operator.
+    """
+    return rank.remember(_of_frames if calls_of(rank).has_frames else _of_texts)
+
+
+def _of_texts(rank: Rank) -> Stacks:
+    calls = calls_of(rank)
+    table = calls.events.side.get("operators")
+    column = None if table is None else table.columns.get("call_stack")
+    if table is None or not isinstance(column, TextColumn):
+        return Stacks(np.zeros(calls.kind.size, dtype=np.int64), [""])
+    texts = {"": 0}
+    known = [texts.setdefault(_stack(text), len(texts)) for text in column.values]
+    code_of_row = np.zeros(len(calls.events), dtype=np.int64)
+    code_of_row[table.rows] = np.array([*known, 0])[column.codes]
+    return Stacks(code_of_row[calls.forest.rows], [*texts])
+
+
+def _stack(recorded: str) -> str:
+    """The innermost frames that count, of JSON text with the innermost frame first.
+
+    Examples
+    --------
+    >>> _stack('"/torch/nn/linear.py(96): forward;model.py(7): forward;train.py(3): main"')
+    'train.py(3): main › model.py(7): forward'
+    >>> _stack(""), _stack('["not a text"]'), _stack("[" * 100_000)
+    ('', '', '')
+    """
+    try:
+        text = json.loads(recorded or "null")
+    except (ValueError, RecursionError):
+        text = None
+    frames = [frame.strip() for frame in text.split(";")] if isinstance(text, str) else []
+    counted = [frame for frame in frames if frame and not NOT_OF_THE_USER.search(frame)]
+    return SEPARATOR.join(reversed(counted[:FRAMES]))
+
+
+def _of_frames(rank: Rank) -> Stacks:
+    calls = calls_of(rank)
+    frames = calls.kind == Kind.PYTHON
+    frames &= ~calls.named(NOT_OF_THE_USER.search)
+    nearest = nearest_at_or_above(calls.forest, frames)
+    above = np.append(nearest_above(calls.forest, frames), NO_PARENT)
+    chosen = np.zeros(frames.size + 1, dtype=np.bool_)
+    chosen[nearest] = True
+    innermost = np.flatnonzero(chosen)
+    levels = [innermost]
+    for _ in range(FRAMES - 1):
+        levels.append(above[levels[-1]])
+    names = np.append(calls.name, NO_PARENT)
+    stacks = [names[level] for level in reversed(levels)]
+    alike = grouped(*stacks)
+    code = np.zeros(chosen.size, dtype=np.int64)
+    code[innermost] = alike.of_rows
+    values = calls.events.name.values
+    rows = np.stack([names[alike.first] for names in stacks], axis=1).tolist()
+    texts = [SEPARATOR.join([values[name] for name in row if name >= 0]) for row in rows]
+    return Stacks(code[nearest], texts or [""])

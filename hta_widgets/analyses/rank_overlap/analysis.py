@@ -18,6 +18,7 @@ from hta_widgets.analyses.rank_overlap.lanes import (
     Lane,
     Lanes,
     lane_slices,
+    slice_edges,
     source_label,
 )
 from hta_widgets.analyses.rank_overlap.outlier_rules import FEWEST, Z_OUTLIER, largest_z
@@ -28,7 +29,6 @@ from hta_widgets.analyses.rank_overlap.outliers import (
     nodes_among,
     outliers_among,
 )
-from hta_widgets.analyses.rank_overlap.timeline import slice_edges
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import checked_window
 from hta_widgets.arrays import Int64Array

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.rank_overlap.lanes import ACTIVITIES, GRAPH
 from hta_widgets.analyses.rank_overlap.outlier_rules import (
     FEWEST,
     FEWEST_FOR_MODIFIED,
@@ -26,7 +27,6 @@ from hta_widgets.analyses.rank_overlap.outlier_rules import (
     verdicts_by_z,
     z_scores,
 )
-from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES, GRAPH
 from hta_widgets.arrays import Float64Array, Int64Array
 
 TIMES = tuple(f"{activity}_ns" for activity in ACTIVITIES)

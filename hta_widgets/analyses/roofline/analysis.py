@@ -40,10 +40,12 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
 
 SHORT_NS: Final = 10_000
+
 LAUNCH_BOUND_PERCENT: Final = 5
 """Operators of shorter kernels that reach less of the peak are bound by launching."""
 
 _GIVEN = {"rank": np.int64, "device": np.int64}
+
 OPERATORS: Final = {
     **_GIVEN,
     **dict.fromkeys(("operator", "input_dims", "input_types"), object),
@@ -53,12 +55,14 @@ OPERATORS: Final = {
     "percent_of_peak": np.float64,
     **dict.fromkeys(("dtype", "module", "counted"), object),
 }
+
 UNCOUNTED: Final = {
     **_GIVEN,
     **dict.fromkeys(("operator", "reason"), object),
     **dict.fromkeys(("kernels", "gpu_ns"), np.int64),
     "share_percent": np.float64,
 }
+
 DEVICES: Final = {
     **_GIVEN,
     "name": object,
@@ -84,13 +88,16 @@ WORTH_SAYING_PERCENT: Final = 3
 """Share of the kernel time from which what is not counted is named."""
 
 NAME_WIDTH: Final = 60
-
 _MISSED: Final = tuple(REASONS[code] for code in (NO_SHAPES, NO_VALUES, NOT_UNDERSTOOD))
 
 _OPTIONS: Final = {
     REASONS[NO_SHAPES]: "record_shapes=True",
     REASONS[NO_VALUES]: "record_shapes=True in PyTorch 2.2 or later",
 }
+
+_KEYS: Final = ["operator", "input_dims", "input_types", "dtype", "counted"]
+_SUMS: Final = ["calls", "kernels", "flop", "bytes", "gpu_ns"]
+_OF_MOST: Final = ["bound", "module"]
 
 
 class RankRoofline(NamedTuple):
@@ -403,3 +410,26 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
             *(() if said_in_finding else merge_notices(notices, name_ranks=len(job.ranks) > 1)),
         ),
     )
+
+
+def over_ranks(operators: pd.DataFrame) -> pd.DataFrame:
+    """Sum `Roofline.operators` over ranks and devices, longest first.
+
+    Rates and shares are those of the sums; ``bound`` and ``module`` those of most of the time.
+    """
+    if operators.groupby(["rank", "device"]).ngroups <= 1:
+        return operators.drop(columns=["rank", "device"])
+    longest_first = operators.sort_values("gpu_ns", ascending=False, kind="stable")
+    known = longest_first.assign(
+        at_peak_ns=longest_first["percent_of_peak"] * longest_first["gpu_ns"]
+    )
+    groups = known.groupby(_KEYS, sort=False, dropna=False)
+    found = groups[[*_SUMS]].sum()
+    found["at_peak_ns"] = groups["at_peak_ns"].sum(min_count=1)
+    found = found.join(groups[_OF_MOST].first()).reset_index()
+    gpu_ns = found["gpu_ns"].where(found["gpu_ns"] > 0)
+    found["tflops"] = (found["flop"] / gpu_ns / 1000).where(found["flop"] > 0, np.nan)
+    found["gb_per_s"] = found["bytes"] / gpu_ns
+    found["intensity"] = found["flop"] / found["bytes"].where(found["bytes"] > 0)
+    found["percent_of_peak"] = found.pop("at_peak_ns") / gpu_ns
+    return found.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)

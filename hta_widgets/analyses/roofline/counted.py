@@ -15,8 +15,8 @@ from hta_widgets.analyses.roofline.formulas import (
     REFUSED,
     Cost,
     formula_of,
+    inputs_of,
 )
-from hta_widgets.analyses.roofline.shapes import inputs_of
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.json_text import one_line
 from hta_widgets.analyses.time.modules import module_paths

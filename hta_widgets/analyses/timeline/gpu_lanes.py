@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAPS
@@ -14,8 +15,8 @@ from hta_widgets.analyses.communication.partition import (
     waiting_until,
 )
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.lead_in import lead_in_end
 from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.analyses.timeline.classes import (
     CLASS_OF_COLUMN,
     CODE,
@@ -23,10 +24,9 @@ from hta_widgets.analyses.timeline.classes import (
     LEAD_IN,
     PHASE_CLASSES,
 )
-from hta_widgets.analyses.timeline.runs import runs_of
 from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments, owned_by_first
-from hta_widgets.arrays import Int8Array
-from hta_widgets.intervals import Intervals
+from hta_widgets.arrays import Int8Array, Int64Array
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -138,3 +138,35 @@ def phase_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
         runs.end_ns,
         np.full(runs.first.size, NO_ROW),
     )
+
+
+class Runs(NamedTuple):
+    """Neighbours with one property, in order of start."""
+
+    first: Int64Array
+    """Position of the first of each."""
+    start_ns: Times
+    """Start of the first."""
+    end_ns: Times
+    """End of the last, at most where the next run starts."""
+
+
+def runs_of(start_ns: Times, end_ns: Times, *properties: NDArray[Any]) -> Runs:
+    """Put neighbours together whose properties are equal.
+
+    Examples
+    --------
+    >>> runs_of(np.array([0, 4, 8]), np.array([3, 9, 11]), np.array([5, 5, 6])).end_ns.tolist()
+    [8, 11]
+    """
+    if not start_ns.size:
+        return Runs(start_ns, start_ns, end_ns)
+    begins = np.zeros(start_ns.size, dtype=np.bool_)
+    begins[0] = True
+    for each in properties:
+        begins[1:] |= each[1:] != each[:-1]
+    first = np.flatnonzero(begins)
+    begun_ns = start_ns[first]
+    ended_ns = np.maximum.reduceat(end_ns, first)
+    ended_ns[:-1] = np.minimum(ended_ns[:-1], begun_ns[1:])
+    return Runs(first, begun_ns, np.maximum(ended_ns, begun_ns))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.selection import WindowNs, checked_window
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES

@@ -13,7 +13,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.budget.host_gaps import GAPS
-from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.memory_use import memory_use
 from hta_widgets.analyses.memory_use.analysis import may_record_memory

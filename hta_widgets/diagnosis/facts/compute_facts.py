@@ -16,10 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.kernel_sequences.pattern_ids import pattern_ids
-from hta_widgets.analyses.roofline.formulas import COMPUTING, PRODUCTS, REFUSED, formula_of
+from hta_widgets.analyses.kernel_sequences import pattern_ids
+from hta_widgets.analyses.roofline.formulas import (
+    COMPUTING,
+    PRODUCTS,
+    REFUSED,
+    Inputs,
+    Shape,
+    formula_of,
+    inputs_of,
+)
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Peak
-from hta_widgets.analyses.roofline.shapes import Inputs, Shape, inputs_of
 from hta_widgets.analyses.time.tensor_cores import (
     ELEMENTWISE,
     FP32,

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS, HostGaps
-from hta_widgets.analyses.flame.call_tree import CallTree, Weights, call_tree
+from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
-from hta_widgets.analyses.idle_owners.innermost import NOBODY, IdleSegments
+from hta_widgets.analyses.idle_owners.owned_time import NOBODY, IdleSegments
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD

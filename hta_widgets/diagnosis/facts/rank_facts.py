@@ -9,7 +9,7 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit
-from hta_widgets.analyses.time.lead_in import lead_in_end
+from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
     CommunicationFacts,

@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.roofline.formulas import REFUSED
+from hta_widgets.analyses.roofline.formulas import REFUSED, inputs_of
 from hta_widgets.analyses.roofline.peaks import TERA, Peak
-from hta_widgets.analyses.roofline.shapes import inputs_of
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
 from hta_widgets.intervals import Times

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
-from hta_widgets.analyses.clocks.states import ALIGNED
+from hta_widgets.analyses.clocks.alignment import ALIGNED
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.clock import origin_of

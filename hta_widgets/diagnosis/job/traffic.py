@@ -20,7 +20,7 @@ from hta_widgets.analyses.collectives.analysis import job_waits
 from hta_widgets.analyses.collectives.waits import Waits
 from hta_widgets.analyses.communication.kernels import P2P, Series
 from hta_widgets.analyses.communication.matching import Matches
-from hta_widgets.analyses.communication.operations import bus_factor
+from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts

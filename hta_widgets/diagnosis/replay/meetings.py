@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import JobClocks, job_clocks
-from hta_widgets.analyses.clocks.states import CONTRADICTORY
+from hta_widgets.analyses.clocks.alignment import CONTRADICTORY
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.job import Job

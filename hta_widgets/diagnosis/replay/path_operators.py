@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.innermost import (
+from hta_widgets.analyses.idle_owners.owned_time import (
     NOBODY,
     IdleSegments,
     Timeline,

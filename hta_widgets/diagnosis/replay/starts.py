@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.lead_in import lead_in_end
+from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.host_line import HostLine
 from hta_widgets.diagnosis.replay.operations import NEVER, NONE, Operations

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.communication.kernels import P2P
-from hta_widgets.analyses.communication.operations import SEND_RECEIVE
+from hta_widgets.analyses.communication.recorded import SEND_RECEIVE
 from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context

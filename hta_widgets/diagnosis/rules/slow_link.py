@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.communication.kernels import P2P
-from hta_widgets.analyses.communication.operations import bus_factor
+from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause

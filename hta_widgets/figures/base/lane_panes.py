@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS, lane_names
-from hta_widgets.analyses.rank_overlap.timeline import ACTIVITIES, GRAPH
+from hta_widgets.analyses.rank_overlap.lanes import ACTIVITIES, GRAPH
 from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS

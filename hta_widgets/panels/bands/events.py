@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.analyses.operators.shapes import with_shapes
+from hta_widgets.analyses.operators.operator_calls import with_shapes
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import PHASES, in_modules, phases
 from hta_widgets.analyses.time.window import window_of

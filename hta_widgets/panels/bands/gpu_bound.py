@@ -10,7 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.sums import over_ranks
+from hta_widgets.analyses.roofline.analysis import over_ranks
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.largest_kernels import Product, products_of

@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
+from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, least_median_most, rank_rows
 from hta_widgets.analyses.timeline.overview import (
     OVERVIEW_CLASSES,
     RankOverview,
     Span,
     overview_edges,
 )
-from hta_widgets.analyses.timeline.spread import least_median_most, rank_rows
 from hta_widgets.analyses.timeline.window import pixel_edges
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hta_widgets import diagnose
 from hta_widgets.analyses.budget.device_steps import device_steps
 from hta_widgets.analyses.budget.host_gaps import GAPS
-from hta_widgets.analyses.collectives.rank_splits import rank_splits
+from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.facts.step_facts import step_facts

@@ -15,7 +15,7 @@ import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.clocks.aligned import job_clocks
-from hta_widgets.analyses.clocks.states import CONTRADICTORY
+from hta_widgets.analyses.clocks.alignment import CONTRADICTORY
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.details import DetailGroup

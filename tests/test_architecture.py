@@ -71,8 +71,7 @@ def lacking(name: str, panel: str, title: str, root: Path = ROOT) -> list[str]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_analysis_has_its_files_and_a_panel_with_the_title_of_its_page(name):
-    title = EVERY[name].title or "Comparison"  # a comparison is titled by its jobs
-    assert lacking(name, EVERY[name].__name__, title) == []
+    assert lacking(name, EVERY[name].__name__, EVERY[name].title) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hta_widgets.diagnosis.change.explain_change import Change
+from hta_widgets.diagnosis.change.explain_change import Change, count_words
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, LEVELS, Line, Opened, level
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
@@ -23,7 +23,7 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.budget_bars import job_budgets
-from hta_widgets.quantities import duration, number, signed, time_unit
+from hta_widgets.quantities import duration, signed, time_unit
 
 LONGER, SHORTER = "#D55E00", "#009E73"
 """What takes longer in the second job, and less time; told apart also by where they lie."""
@@ -162,8 +162,7 @@ def _edge(at: float) -> dict[str, Any]:
 def _hover(change: Change, line: Line) -> str:
     where = [hover_name(change.label(line.path[: depth + 1])) for depth in range(len(line.path))]
     name = LEVELS[len(line.path) - 1] if line.path else ""
-    counts = " → ".join(number(each) for each in (line.first_count, line.second_count))
     change_words = signed(line.delta_ns, duration)
     times = f"{duration(line.first_ns)} → {duration(line.second_ns)} ({change_words})"
     said = f"{name}: {where[-1]}" if where else plot_text(change.label(()))
-    return f"{said}<br>{times}<br>pieces per step: {counts}"
+    return f"{said}<br>{times}<br>per step {count_words(line)}"

@@ -38,6 +38,7 @@ class ComparePanel(PanelOfTwo[Compare]):
     name = "compare"
     tab = "compare"
     place = 2
+    title = "Kernels compared"
     follows = ("kernel",)
     table_selects: ClassVar = {"name_first": "kernel"}
 

@@ -165,7 +165,7 @@ class Dashboard(DrawnWidget):
         is_cycle = isinstance(compared, Job) and compared.cycles == cycles
         return BoardSpec(
             names=names,
-            titles=[panel._spec["title"] for panel in self.panels.values()],  # noqa: SLF001
+            titles=[panel.title for panel in self.panels.values()],
             follows=[
                 [each for each in TIME_FIELDS if each in panel.follows]
                 for panel in self.panels.values()

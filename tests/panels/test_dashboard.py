@@ -75,7 +75,7 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     board = Dashboard(loaded)
     shown = [board.header, *board.panels.values()]
     assert board.get_state()["_panels"] == [f"anywidget:{panel.model_id}" for panel in shown]
-    assert board._spec["titles"] == [panel._spec["title"] for panel in board.panels.values()]
+    assert board._spec["titles"] == [panel.title for panel in board.panels.values()]
     follows = dict(zip(board.panels, board._spec["follows"], strict=True))
     assert follows["idle_time"] == ["steps", "window_ns"]
     assert follows["queue_length"] == []

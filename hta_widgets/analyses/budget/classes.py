@@ -32,6 +32,11 @@ BUDGET: Final = (
 )
 """Disjoint; together they are the time of a step."""
 
+IDLE_CLASSES: Final = frozenset(
+    each.name for each in BUDGET if all(column.startswith("gap_") for column in each.columns)
+)
+"""In which the GPU does nothing."""
+
 COLUMN_LABELS: Final = {
     f"{each.name}_{unit}": each.label for each in BUDGET for unit in ("ns", "ms")
 }

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
+from hta_widgets.analyses.budget.classes import IDLE_CLASSES
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
 from hta_widgets.diagnosis.change.significance import (
@@ -168,9 +169,18 @@ class Change(Result):
         if line.outcome in ("new", "gone"):
             return f"{said}: {line.outcome}"
         times = f"{duration(line.first_ns)} → {duration(line.second_ns)}"
-        counts = [number(each) for each in (line.first_count, line.second_count)]
-        pieces = f", {counts[0]} → {counts[1]} pieces" if counts[0] != counts[1] else ""
-        return f"{said}: {line.outcome}, {times}{pieces}"
+        is_work = texts["class"] not in IDLE_CLASSES  # how many gaps there are explains nothing
+        counts = (
+            f", {count_words(line)}" if is_work and line.first_count != line.second_count else ""
+        )
+        return f"{said}: {line.outcome}, {times}{counts}"
+
+
+def count_words(line: Line) -> str:
+    """How many GPU operations, or gaps between them, a row has in the mean step of each job."""
+    counts = " → ".join(number(each) for each in (line.first_count, line.second_count))
+    what = "gaps" if line.path and line.path[0] in IDLE_CLASSES else "GPU operations"
+    return f"{counts} {what}" if line.path else f"{counts} GPU operations and gaps"
 
 
 def explain_change(first: Job | Summary, second: Job | Summary) -> Change:

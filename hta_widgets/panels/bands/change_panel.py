@@ -51,14 +51,14 @@ class ChangePanel(PanelOfTwo[Change]):
         "first_ns": "First",
         "second_ns": "Second",
         "delta_ns": "Change",
-        "first_count": "Pieces, first",
-        "second_count": "Pieces, second",
+        "first_count": "GPU operations or gaps, first",
+        "second_count": "GPU operations or gaps, second",
     }
 
     opened: tuple[str, ...] = parameter(Texts())
     """Row of the waterfall that is open: its texts, from the class down; nothing for all of it."""
 
-    reverse: bool = parameter(Bool(False), Toggle("The other one is the earlier"))
+    reverse: bool = parameter(Bool(False), Toggle("Swap before and after"))
     """Whether the change is that from the second job to the first; by default if the second is a
     baseline."""
 

@@ -8,7 +8,8 @@ import pytest
 
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change.comparable import differences
-from hta_widgets.diagnosis.change.explain_change import explain_change
+from hta_widgets.diagnosis.change.explain_change import count_words, explain_change
+from hta_widgets.diagnosis.change.waterfall import Line
 from tests.diagnosis.change.made import ENVIRONMENT, finding, job_of
 from tests.diagnosis.change.score import OTHER_NOISE, pairs
 from tests.simulator.causes import healthy_plan
@@ -163,3 +164,17 @@ def test_a_change_in_some_of_the_steps_is_not_called_noise(longer, verdict):
     times[:longer] = times[:longer] * 1.24
     after = replace(after, steps=after.steps.assign(job_ns=times))
     assert explain_change(before, after).verdict == verdict
+
+
+def test_work_is_counted_as_gpu_operations_and_idle_time_as_gaps():
+    change = explain_change(job_of(ROWS), job_of(ROWS))
+    lines = (("compute",), ("data_loading",), ())
+    counted = [count_words(Line(path, 1, 2, 918, 5.75)) for path in lines]
+    what = ("GPU operations", "gaps", "GPU operations and gaps")
+    assert counted == [f"918 → 5.75 {each}" for each in what]
+    said = [change.line_words(Line(path, 1_000, 2_000, 918, 5.75)) for path in lines[:2]]
+    times = "grew, 1 µs → 2 µs"
+    assert said == [
+        f"+1 µs compute: {times}, 918 → 5.75 GPU operations",
+        f"+1 µs data loading: {times}",
+    ]

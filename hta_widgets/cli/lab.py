@@ -8,6 +8,7 @@ opened afterwards finds the outputs in the file and the widgets in the kernel.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import signal
 import sys
@@ -59,12 +60,13 @@ def serve(notebook: Path, options: LabOptions) -> None:
     options
         How to serve it.
     """
+    address = _stdout_of_our_own()
     token = secrets.token_hex(24)
     server = LabApp.initialize_server(argv=_arguments(notebook.parent, options.port, token))
     server.web_app.settings["page_config_hook"] = _without_announcements
     # Jupyter would ask for confirmation in a terminal, but nothing can be lost here.
     signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
-    startup = _Startup(server, notebook, token, options)
+    startup = _Startup(server, notebook, token, options, address)
     server.io_loop.add_callback(startup.run)
     server.start()
     if startup.error is not None:
@@ -75,8 +77,11 @@ def serve(notebook: Path, options: LabOptions) -> None:
 class _Startup:
     """Runs the notebook and opens its page once the server listens."""
 
-    def __init__(self, server: ServerApp, notebook: Path, token: str, options: LabOptions) -> None:
+    def __init__(
+        self, server: ServerApp, notebook: Path, token: str, options: LabOptions, address: TextIO
+    ) -> None:
         self.error: Exception | None = None
+        self._address = address
         self._server = server
         self._notebook = notebook
         self._options = options
@@ -91,8 +96,8 @@ class _Startup:
             self.error = error
             self._server.stop()
             return
-        _print(self._url)
-        _print("Press Ctrl-C to stop.", file=sys.stderr)
+        _print(self._url, self._address)
+        _print("Press Ctrl-C to stop.")
         if self._options.browser:
             webbrowser.open(self._url)
 
@@ -122,7 +127,7 @@ async def _run_cells(client: NotebookClient) -> None:
         for index, cell in enumerate(client.nb.cells):
             await client.async_execute_cell(cell, index)
     except CellExecutionError as error:
-        _print(f"{error.ename}: {error.evalue}", file=sys.stderr)
+        _print(f"{error.ename}: {error.evalue}")
     finally:
         if client.kc is not None:
             client.kc.stop_channels()
@@ -156,9 +161,9 @@ async def _told(doing: str) -> AsyncIterator[None]:
     async def go_on_telling() -> None:
         while True:
             await asyncio.sleep(_TELL_AFTER_S)
-            _print(f"{doing} ... {monotonic() - started:.0f} s", file=sys.stderr)
+            _print(f"{doing} ... {monotonic() - started:.0f} s")
 
-    _print(f"{doing} ...", file=sys.stderr)
+    _print(f"{doing} ...")
     telling = asyncio.ensure_future(go_on_telling())
     try:
         yield
@@ -166,5 +171,16 @@ async def _told(doing: str) -> AsyncIterator[None]:
         telling.cancel()
 
 
-def _print(text: str, *, file: TextIO | None = None) -> None:
-    print(text, file=file, flush=True)
+def _stdout_of_our_own() -> TextIO:
+    """The standard output for the address alone, so that a program can read it.
+
+    From now on what Jupyter, its extensions and the kernels, which inherit it, write there goes to
+    the standard error: a line before the address was seen on a busy machine.
+    """
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return own
+
+
+def _print(text: str, file: TextIO | None = None) -> None:
+    print(text, file=file or sys.stderr, flush=True)

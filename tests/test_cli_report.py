@@ -115,7 +115,7 @@ def test_errors_are_one_line(
 def test_a_place_that_does_not_suit_is_refused_before_traces_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(html_report, "open_trace", lambda *_, **__: pytest.fail("was read"))
+    monkeypatch.setattr(html_report, "open_given", lambda *_, **__: pytest.fail("was read"))
     assert cli.main(["report", str(tmp_path), "-o", str(tmp_path / "a.json")]) == 2
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from hta_widgets import __version__
 from hta_widgets.cli.cache import clear_cache, describe_cache
@@ -18,16 +19,28 @@ from hta_widgets.cli.notebook import (
     trace_notebook,
     write_notebook,
 )
-from hta_widgets.cli.rank_list import rank_list as parse_ranks
-from hta_widgets.cli.traces import GivenTrace
-from hta_widgets.errors import HtaWidgetsError, UnknownCycleError, memory_errors_as_ours
+from hta_widgets.cli.traces import GivenTrace, rank_list, require_cycle
+from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
+from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.sample import write_sample
 from hta_widgets.terminal import printable
 from hta_widgets.trace.cache.files import cache_folder
-from hta_widgets.trace.remote.urls import is_url
+
+if TYPE_CHECKING:
+    from hta_widgets.cli import ask, html_report
+    from hta_widgets.cli import compare as comparing
+    from hta_widgets.cli import diagnose as diagnosing
+    from hta_widgets.cli.doctor import recordings
+else:  # they need pandas
+    ask = LazyModule("hta_widgets.cli.ask")
+    comparing = LazyModule("hta_widgets.cli.compare")
+    diagnosing = LazyModule("hta_widgets.cli.diagnose")
+    html_report = LazyModule("hta_widgets.cli.html_report")
+    recordings = LazyModule("hta_widgets.cli.doctor.recordings")
 
 USER_ERROR = 2
 _TRACE_FOLDER = "trace"
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser("demo", help="write a sample job and open its dashboard")
     demo.add_argument(
         "folder",
@@ -93,7 +106,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.set_defaults(run=partial(_open_notebook, _prepare_demo))
 
 
-def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_open(commands: _Commands) -> None:
     open_ = commands.add_parser("open", help="open the dashboard of your traces")
     open_.add_argument(
         "traces",
@@ -114,21 +127,16 @@ def _add_open(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     open_.set_defaults(run=partial(_open_notebook, _prepare_open))
 
 
-def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_diagnose(commands: _Commands) -> None:
     diagnose = commands.add_parser(
         "diagnose",
         help="print why a job is slow",
         description="Print why a job is slow: the causes, who, when, what they cost, what to do.",
     )
-    diagnose.add_argument(
-        "traces",
-        nargs="+",
-        metavar="TRACE",
-        help="a folder of traces, or trace files of one job; paths or URLs",
-    )
+    _add_traces(diagnose)
     diagnose.add_argument(
         "--ranks",
-        type=parse_ranks,
+        type=rank_list,
         metavar="RANKS",
         help="diagnose only these, such as 0-7,12; they are compared with all of the job",
     )
@@ -152,10 +160,10 @@ def _add_diagnose(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="print also what changed since this baseline: a name, or an .arrow file",
     )
     _add_baselines(diagnose)
-    diagnose.set_defaults(run=_print_diagnosis)
+    diagnose.set_defaults(run=lambda options: diagnosing.print_diagnosis(options))  # noqa: PLW0108
 
 
-def _add_comparison(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_comparison(commands: _Commands) -> None:
     compare = commands.add_parser(
         "compare",
         help="print what changed between two jobs, and fail if it is worse",
@@ -201,10 +209,10 @@ def _add_comparison(commands: argparse._SubParsersAction[argparse.ArgumentParser
             f"--{form}", action="store_const", const=form, dest="form", help=f"print {what}"
         )
     _add_baselines(compare)
-    compare.set_defaults(run=_print_change, form="text")
+    compare.set_defaults(run=lambda options: comparing.print_change(options), form="text")  # noqa: PLW0108
 
 
-def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_baseline(commands: _Commands) -> None:
     baseline = commands.add_parser(
         "baseline",
         help="keep what later jobs are compared with",
@@ -221,7 +229,7 @@ def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
             said = "a name, or an .arrow file" if name == "name" else "a folder or file of traces"
             parser.add_argument(name, metavar=name.upper(), help=said)
         _add_baselines(parser)
-        parser.set_defaults(run=_keep_baseline)
+        parser.set_defaults(run=lambda options: comparing.keep_baseline(options))  # noqa: PLW0108
 
 
 def _add_baselines(command: argparse.ArgumentParser) -> None:
@@ -234,19 +242,14 @@ def _add_baselines(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_report(commands: _Commands) -> None:
     report_ = commands.add_parser(
         "report",
         help="write the dashboard to one HTML file",
         description="Write the dashboard to one HTML file that needs neither Python nor a network.",
         epilog="example: hta-widgets report path/to/traces -o report.html --ranks 0-7",
     )
-    report_.add_argument(
-        "traces",
-        nargs="+",
-        metavar="TRACE",
-        help="a folder of traces, or trace files of one job; paths or URLs",
-    )
+    _add_traces(report_)
     report_.add_argument(
         "-o",
         "--output",
@@ -257,17 +260,17 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     report_.add_argument(
         "--ranks",
-        type=parse_ranks,
+        type=rank_list,
         metavar="RANKS",
         help="select these, such as 0-7,12 (default: all)",
     )
     _add_cycle(report_)
     _add_captures(report_)
     _add_compare(report_)
-    report_.set_defaults(run=_write_report)
+    report_.set_defaults(run=lambda options: html_report.write_dashboard(options))  # noqa: PLW0108
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run",
         help="run a PyTorch script and record some steps of it",
@@ -301,27 +304,21 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.set_defaults(run=_record_script)
 
 
-def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_mcp(commands: _Commands) -> None:
     mcp = commands.add_parser(
         "mcp",
         help="answer an assistant's questions on traces (Model Context Protocol)",
         description="Answer questions on traces over the Model Context Protocol, on the standard "
         "input and output: diagnose, table, window, compare, events. Nothing is written.",
     )
-    mcp.set_defaults(run=_serve_mcp)
+    mcp.set_defaults(run=lambda _: ask.serve())
 
 
 def _print_skill(_: argparse.Namespace) -> None:
     sys.stdout.write(Path(__file__).with_name("skill.md").read_text(encoding="utf-8"))
 
 
-def _serve_mcp(_: argparse.Namespace) -> None:
-    from hta_widgets.cli.ask import serve  # noqa: PLC0415  # needs pandas
-
-    serve()
-
-
-def _add_anonymise(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_anonymise(commands: _Commands) -> None:
     anonymise = commands.add_parser(
         "anonymise",
         help="copy traces without private names, to share them",
@@ -366,6 +363,15 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_traces(command: argparse.ArgumentParser, number: str = "+") -> None:
+    command.add_argument(
+        "traces",
+        nargs=number,
+        metavar="TRACE",
+        help="a folder of traces, or trace files of one job; paths or URLs",
+    )
+
+
 def _add_cycle(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--cycle",
@@ -384,34 +390,27 @@ def _add_captures(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_cache(commands: _Commands) -> None:
     cache = commands.add_parser("cache", help="show or clear the trace cache")
     cache.add_argument("--clear", action="store_true", help="remove all cached traces")
     cache.set_defaults(run=_print_cache)
 
 
-def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_doctor(commands: _Commands) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="find out why panels do not show, or whether traces are sound",
         description="Without traces: find out why panels do not show. With traces: print what the "
         "recorder of each rank got wrong, and what it did not record.",
     )
-    doctor.add_argument(
-        "traces",
-        nargs="*",
-        metavar="TRACE",
-        help="a folder of traces, or trace files of one job; paths or URLs",
-    )
+    _add_traces(doctor, "*")
     _add_cycle(doctor)
     doctor.set_defaults(run=_print_report)
 
 
 def _print_report(options: argparse.Namespace) -> int:
     if options.traces:
-        from hta_widgets.cli.doctor.recordings import print_recordings  # noqa: PLC0415  # needs pandas
-
-        return print_recordings(options.traces, options.cycle)
+        return recordings.print_recordings(options)
     sys.stdout.write(report())
     return 0
 
@@ -432,58 +431,6 @@ def _open_notebook(
 ) -> None:
     _require_lab()
     _serve(prepare(options), options)
-
-
-def _print_diagnosis(options: argparse.Namespace) -> int:
-    from hta_widgets.cli.diagnose import print_diagnosis  # noqa: PLC0415  # needs pandas
-
-    return print_diagnosis(
-        options.traces,
-        options.ranks,
-        cycle=options.cycle,
-        as_json=options.json,
-        phase=options.phase,
-        fail_on_findings=options.fail_on_findings,
-        baseline=None if options.baseline is None else (options.baseline, options.baselines),
-    )
-
-
-def _print_change(options: argparse.Namespace) -> int:
-    from hta_widgets.cli.compare import print_change  # noqa: PLC0415  # needs pandas
-
-    return print_change(
-        options.traces,
-        options.baseline,
-        form=options.form,
-        limits=options.fail_on,
-        file=options.limits,
-        allowed=options.allow,
-        folder=options.baselines,
-    )
-
-
-def _keep_baseline(options: argparse.Namespace) -> int:
-    from hta_widgets.cli import compare  # noqa: PLC0415  # needs pandas
-
-    if options.action == "save":
-        return compare.save_baseline(options.name, options.trace, options.baselines)
-    if options.action == "show":
-        return compare.show_baseline(options.name, options.baselines)
-    return compare.list_baselines(options.baselines)
-
-
-def _write_report(options: argparse.Namespace) -> int:
-    from hta_widgets.cli.html_report import write_dashboard  # noqa: PLC0415  # needs pandas, ipywidgets
-
-    return write_dashboard(
-        options.traces,
-        options.ranks,
-        options.output,
-        cycle=options.cycle,
-        captures=options.captures,
-        compare=options.compare,
-        compare_cycle=options.compare_cycle,
-    )
 
 
 def _record_script(options: argparse.Namespace) -> None:
@@ -535,11 +482,11 @@ def _prepare_demo(options: argparse.Namespace) -> Path:
 def _prepare_open(options: argparse.Namespace) -> Path:
     traces = [GivenTrace.from_argument(given) for given in options.traces]
     later = None if options.compare is None else GivenTrace.from_argument(options.compare)
-    _require_cycle(traces, options.cycle)
+    require_cycle(traces, options.cycle)
     if later is not None:
-        _require_cycle([later], options.compare_cycle)
+        require_cycle([later], options.compare_cycle)
     elif options.compare_cycle is not None:
-        _require_cycle(traces, options.compare_cycle)
+        require_cycle(traces, options.compare_cycle)
     captures = None if options.captures is None else GivenTrace.from_argument(options.captures)
     notebook = trace_notebook(
         traces,
@@ -549,22 +496,6 @@ def _prepare_open(options: argparse.Namespace) -> Path:
         compare_cycle=options.compare_cycle,
     )
     return write_notebook(options.folder, notebook_stem(traces), notebook)
-
-
-def _require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
-    """Raise now what a notebook would say in Python's words; other errors are shown there."""
-    from hta_widgets.trace.opening.open import find_cycle  # noqa: PLC0415  # needs numpy
-    from hta_widgets.trace.opening.run_choices import SeveralRunsError  # noqa: PLC0415
-
-    sources = [trace.source for trace in traces]
-    if any(map(is_url, sources)):
-        return
-    try:
-        find_cycle(sources[0] if len(sources) == 1 else sources, cycle)
-    except (SeveralRunsError, UnknownCycleError):
-        raise
-    except HtaWidgetsError:
-        return
 
 
 def _require_lab() -> None:

@@ -1,13 +1,28 @@
-"""The traces given on the command line: paths, and URLs without credentials."""
+"""The traces and ranks given on the command line: paths, URLs without credentials, numbers."""
 
 from __future__ import annotations
 
+import re
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hta_widgets.errors import RemoteError, TraceNotFoundError
+from hta_widgets.errors import (
+    HtaWidgetsError,
+    RemoteError,
+    TraceNotFoundError,
+    UnknownCycleError,
+)
+from hta_widgets.trace.ranks.facts import MOST_RANKS
 from hta_widgets.trace.remote.files import RemoteFiles
 from hta_widgets.trace.remote.urls import is_url, local_path, name_in, redacted
+
+if TYPE_CHECKING:
+    from hta_widgets.trace.job import Job
+
+_RUN: Final = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
 
 
 class GivenTrace(NamedTuple):
@@ -54,3 +69,56 @@ class GivenTrace(NamedTuple):
             raise RemoteError(msg)
         RemoteFiles(url).root()
         return cls(url, name_in(url))
+
+
+def open_given(traces: Sequence[str], *, cycle: int | None, captures: str | None = None) -> Job:
+    """Open the traces of one job, with a progress bar on a terminal."""
+    from hta_widgets.trace.opening.open import open_trace  # noqa: PLC0415  # needs numpy
+
+    source = traces[0] if len(traces) == 1 else traces
+    return open_trace(source, cycle=cycle, captures=captures, progress=sys.stderr.isatty())
+
+
+def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
+    """Raise now what a notebook would say in Python's words; other errors are shown there."""
+    from hta_widgets.trace.opening.open import find_cycle  # noqa: PLC0415  # needs numpy
+    from hta_widgets.trace.opening.run_choices import SeveralRunsError  # noqa: PLC0415
+
+    sources = [trace.source for trace in traces]
+    if any(map(is_url, sources)):
+        return
+    try:
+        find_cycle(sources[0] if len(sources) == 1 else sources, cycle)
+    except (SeveralRunsError, UnknownCycleError):
+        raise
+    except HtaWidgetsError:
+        return
+
+
+def rank_list(text: str) -> tuple[int, ...]:
+    """Read ranks as they are written in messages.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the text is something else.
+
+    Examples
+    --------
+    >>> rank_list("0-2, 12")
+    (0, 1, 2, 12)
+    """
+    ranks: list[int] = []
+    for part in text.split(","):
+        found = _RUN.fullmatch(part.strip())
+        if found is None or len(ranks) > MOST_RANKS:
+            raise _unclear(text)
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last < first + MOST_RANKS:
+            raise _unclear(text)
+        ranks += range(first, last + 1)
+    return tuple(ranks)
+
+
+def _unclear(text: str) -> ArgumentTypeError:
+    return ArgumentTypeError(f"ranks must be numbers such as 0-7,12, got {text[:80]!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -37,39 +38,12 @@ FORMS: Final[dict[str, Callable[[Change, Judgement | None], str]]] = {
 }
 
 
-def print_change(
-    traces: Sequence[str],
-    baseline: str | None,
-    *,
-    form: str,
-    limits: Sequence[str],
-    file: Path | None,
-    allowed: Sequence[str],
-    folder: Path,
-) -> int:
-    """Print what changed from one job to another and return the exit code of the command.
-
-    Parameters
-    ----------
-    traces : sequence of str
-        Paths or URLs: two of them, or one and a baseline; of more, each is compared with the first.
-        Several recordings of a job have commas between them.
-    baseline : str or None
-        Name or file of what the job is compared with.
-    form : str
-        Key of `FORMS`.
-    limits : sequence of str
-        What must not become worse, as `Limit.parse` takes it.
-    file : Path or None
-        File of more of them, as `read_limits` takes it.
-    allowed : sequence of str
-        Causes that may be found anew.
-    folder : Path
-        Where baselines are kept by name.
-    """
-    named, excepted = ([], []) if file is None else read_limits(file)
-    asked = [*named, *(Limit.parse(each) for each in limits)]
-    allowed = [*excepted, *allowed]
+def print_change(options: Namespace) -> int:
+    """Print what changed from one job to another and return the exit code of the command."""
+    traces, baseline, folder = options.traces, options.baseline, options.baselines
+    named, excepted = ([], []) if options.limits is None else read_limits(options.limits)
+    asked = [*named, *(Limit.parse(each) for each in options.fail_on)]
+    allowed = [*excepted, *options.allow]
     known = {each.name for each in ALL_CAUSES}
     for cause in allowed:
         if cause not in known:
@@ -85,7 +59,7 @@ def print_change(
         if asked:
             msg = "limits are for two jobs: compare each with the first by a command of its own"
             raise ParameterError(msg)
-        return _print_several(traces, baseline, form, folder)
+        return _print_several(traces, baseline, options.form, folder)
     try:
         first = _opened(traces[0]) if baseline is None else read_baseline(baseline, folder)
         change = explain_change(first, _opened(traces[-1]))
@@ -93,7 +67,7 @@ def print_change(
         sys.stderr.write("\n")
         return INTERRUPTED
     judgement = judge(change, asked, allowed) if asked else None
-    say(FORMS[form](change, judgement))
+    say(FORMS[options.form](change, judgement))
     return EXIT_CODES[judgement.outcome] if judgement else 0
 
 
@@ -116,16 +90,17 @@ def _opened(source: str) -> Summary:
     return side(source if is_one else parts, progress=sys.stderr.isatty())
 
 
-def save_baseline(name: str, trace: str, folder: Path) -> int:
-    """Write a baseline of a job."""
-    path = baseline_file(name, folder)
-    size = write_baseline(_opened(trace), path)
-    say(f"wrote {printable(str(path))} ({data_size(size)})\n")
-    return 0
-
-
-def list_baselines(folder: Path) -> int:
-    """Print the names of all baselines in a folder."""
+def keep_baseline(options: Namespace) -> None:
+    """Write a baseline of a job, print what one holds, or the names of all in a folder."""
+    folder = options.baselines
+    if options.action == "save":
+        path = baseline_file(options.name, folder)
+        size = write_baseline(_opened(options.trace), path)
+        say(f"wrote {printable(str(path))} ({data_size(size)})\n")
+        return
+    if options.action == "show":
+        say(baseline_text(read_baseline(options.name, folder)))
+        return
     names = baselines(folder)
     if not names:
         say(
@@ -134,10 +109,3 @@ def list_baselines(folder: Path) -> int:
         )
     for name in names:
         say(f"{printable(name)}\n")
-    return 0
-
-
-def show_baseline(name: str, folder: Path) -> int:
-    """Print what a baseline holds."""
-    say(baseline_text(read_baseline(name, folder)))
-    return 0

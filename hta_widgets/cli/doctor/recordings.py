@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterator
 from typing import Final
 
+from hta_widgets.cli.traces import open_given
 from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
 from hta_widgets.errors import number_ranges
-from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
+from hta_widgets.terminal import INTERRUPTED, MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
-from hta_widgets.trace.opening.open import open_trace
-
-INTERRUPTED: Final = 130
-"""Exit code of a shell's command that Ctrl-C ended."""
 
 _CUT: Final = "the file ends in the middle: what was written last is lost, most often GPU work"
 
 
-def print_recordings(traces: Sequence[str], cycle: int | None = None) -> int:
-    """Print the health of each rank of a job, and return the exit code of the command.
-
-    Parameters
-    ----------
-    traces : sequence of str
-        Paths or URLs.
-    cycle : int, optional
-        As in `open_trace`.
-    """
-    source = traces[0] if len(traces) == 1 else traces
+def print_recordings(options: Namespace) -> int:
+    """Print the health of each rank of a job, and return the exit code of the command."""
     try:
-        found = diagnose(open_trace(source, cycle=cycle, progress=sys.stderr.isatty()))
+        found = diagnose(open_given(options.traces, cycle=options.cycle))
         text = report_on(found)
     except KeyboardInterrupt:
         sys.stderr.write("\n")

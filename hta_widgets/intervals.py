@@ -29,13 +29,10 @@ class Intervals:
     ----------
     starts, ends : ndarray of int64
         Edges in ns, ``starts[i] < ends[i] < starts[i + 1]``.
-    known_sums : ndarray of int64, optional
-        `sums`, if they are known already.
     """
 
     starts: Times
     ends: Times
-    known_sums: Times | None = None
 
     @classmethod
     def union(cls, starts: ArrayLike, ends: ArrayLike) -> Intervals:
@@ -90,8 +87,6 @@ class Intervals:
     @cached_property
     def sums(self) -> Times:
         """Covered time (ns) before each interval, and in total."""
-        if self.known_sums is not None:
-            return self.known_sums
         return np.concatenate(([0], np.cumsum(self.ends - self.starts)))
 
     @property

@@ -119,12 +119,6 @@ def test_inputs_are_not_modified():
     assert ends.tolist() == [6, 2]
 
 
-def test_known_sums_are_the_sums():
-    covered = Intervals(np.array([0, 10]), np.array([5, 12]), known_sums=np.array([0, 5, 7]))
-    assert covered.length == 7
-    assert covered.covered_until(np.array([3, 11])).tolist() == [3, 6]
-
-
 def test_distinct_times_ascend_without_repetition():
     empty = np.empty(0, np.int64)
     assert distinct_times(np.array([5, 1, 5]), empty, np.array([1, 7])).tolist() == [1, 5, 7]

@@ -97,7 +97,7 @@ def aligned_changes(rank: Rank, offset_ns: int = 0) -> Columns:
 
 
 def _aligned_changes(rank: Rank, offset_ns: int) -> Columns:
-    columns = dict(rank.derive(_changes))
+    columns = dict(_changes(rank))
     if offset_ns:
         columns["time_ns"] = columns["time_ns"] + offset_ns
     return {name: columns[name] for name in _COLUMNS}

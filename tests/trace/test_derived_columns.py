@@ -5,23 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hta_widgets.analyses.idle_time import gaps as idle_gaps
-from hta_widgets.analyses.idle_time import idle_time
+from hta_widgets.analyses.idle_owners import gaps, idle_owners, owned_time
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
-from hta_widgets.analyses.launch_stats import launch_stats, launched_work
-from hta_widgets.analyses.overlap import overlap
-from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.analyses.rank_overlap import lanes as rank_lanes
-from hta_widgets.analyses.rank_overlap import rank_overlap
-from hta_widgets.analyses.rank_overlap.lanes import LEVELS
-from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.intervals import Intervals
+from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.trace.cache import derived_columns
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.model import call_tree, kernels, steps
+from hta_widgets.trace.model import call_tree, steps
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import cache, gpu_work
+from hta_widgets.trace.ranks import cache
 from tests.kineto_text import call, host, kernel, step, write
 
 EVENTS = [
@@ -35,14 +27,10 @@ EVENTS = [
 ] + [step(number, number * 200, 200) for number in range(4)]
 
 DERIVING = [
-    (idle_gaps, "grouped"),
-    (launched_work, "launch_delays_ns"),
     (call_tree, "calls_in_preorder"),
     (steps, "GPU_SIDE"),
-    (kernels, "_type_by_code"),
-    (gpu_work, "grouped"),
-    (Intervals, "union"),
-    (rank_lanes, "_build_lanes"),
+    (gaps, "_on_device"),
+    (owned_time, "_Split"),
 ]
 
 
@@ -58,18 +46,10 @@ def folder(tmp_path, monkeypatch):
 def tables(folder, **options):
     """Results of the analyses that cache derived columns, for a newly opened job."""
     job = open_trace(folder.parent / "rank.json", progress=False, **options)
-    idle, launches, queues = idle_time(job), launch_stats(job), queue_length(job)
+    idle, launches, types = idle_owners(job), launch_stats(job), kernel_breakdown(job).types
     found = kernel_sequences(job, operator_name="aten::mm", min_pattern_len=1)
-    parts = [idle.streams, idle.devices, launches.ranks, launches.launches[0], queues.streams]
-    parts += [queues.changes[0], found.patterns, *times(job)]
+    parts = [idle.owners, found.patterns, launches.ranks, types]
     return [each.to_dict("list") for each in parts]
-
-
-def times(job):
-    """Tables of the analyses that use covered time."""
-    lanes = [rank_overlap(job, by=level) for level in LEVELS]
-    parts = [part for each in lanes for part in (each.lanes, each.slices)]
-    return [temporal_breakdown(job).ranks, overlap(job).ranks, kernel_breakdown(job).types, *parts]
 
 
 def test_the_second_time_nothing_is_derived(folder, monkeypatch):
@@ -77,24 +57,6 @@ def test_the_second_time_nothing_is_derived(folder, monkeypatch):
     for module, name in DERIVING:
         monkeypatch.delattr(module, name)
     assert repr(tables(folder)) == repr(first)
-
-
-def test_each_device_is_kept_by_itself(folder, monkeypatch):
-    """One process may use two GPUs: a kernel of either starts when one of the other ends."""
-    events = [
-        kernel(20 * number, 20, name=name, device=number % 2)
-        for number, name in enumerate(["gemm", "ncclKernel"] * 3)
-    ]
-    path = write(folder.parent / "two.json", events)
-    first = times(open_trace(path, progress=False))
-    table = first[0]
-    assert table["device"].tolist() == [0, 1]
-    assert table["idle_time_ns"].tolist() == [40_000, 40_000]
-    assert table["compute_time_ns"].tolist() == [60_000, 0]
-    monkeypatch.delattr(Intervals, "union")
-    monkeypatch.delattr(rank_lanes, "_build_lanes")
-    again = times(open_trace(path, progress=False))
-    assert repr(again) == repr(first)
 
 
 def test_other_settings_are_derived_again(folder):

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 
-from hta_widgets.trace.cache.derived_columns import Derivations, DerivedColumnCache
 from hta_widgets.trace.model.questions import Question
 
 
@@ -35,18 +34,3 @@ def test_a_function_without_a_name_of_its_own_is_not_kept():
     for function in (inner, lambda subject: subject):
         with pytest.raises(TypeError, match="has no importable name"):
             _ = Question(function).text
-
-
-def test_columns_are_kept_under_the_question(tmp_path, monkeypatch):
-    monkeypatch.setattr("hta_widgets.trace.cache.derived_columns.WORTH_KEEPING", 0)
-    derivations = Derivations(DerivedColumnCache(tmp_path, "stem", "{}"), "settings")
-
-    def answer(text, *question, kept=derivations):
-        return kept.answer(Question(*question), text)["sizes"].tolist()
-
-    assert answer("abc", sizes) == [3]
-    assert answer("what is kept does not look at this", sizes) == [3]
-    assert answer("abc", others) == [-3]
-    assert answer("abc", sizes, (2,)) == [6]
-    assert answer("ab", sizes, kept=derivations.within("device 1")) == [2]
-    assert answer("ab", sizes, kept=derivations._replace(settings="other")) == [2]

@@ -14,7 +14,6 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
@@ -72,16 +71,12 @@ class Gaps:
 
 def stream_gaps(rank: Rank, selection: TimeSelection | None = None) -> Gaps:
     """Idle intervals of each stream; the streams of a device in order of occurrence in the file."""
-    if selection is not None:
-        return _gaps(rank, streams_in_order(rank), selection)
-    return Gaps(**rank.derive(_stream_gaps))
+    return _gaps(rank, streams_in_order(rank), selection)
 
 
 def device_gaps(rank: Rank, selection: TimeSelection | None = None) -> Gaps:
     """Intervals of each device in which none of its streams is busy."""
-    if selection is not None:
-        return _gaps(rank, devices_in_order(rank), selection)
-    return Gaps(**rank.derive(_device_gaps))
+    return _gaps(rank, devices_in_order(rank), selection)
 
 
 class Order(NamedTuple):
@@ -128,15 +123,7 @@ def devices_in_order(rank: Rank) -> Order:
     return Order(devices, order, device, np.full_like(device, NO_STREAM))
 
 
-def _stream_gaps(rank: Rank) -> Columns:
-    return vars(_gaps(rank, streams_in_order(rank)))
-
-
-def _device_gaps(rank: Rank) -> Columns:
-    return vars(_gaps(rank, devices_in_order(rank)))
-
-
-def _gaps(rank: Rank, order: Order, selection: TimeSelection | None = None) -> Gaps:
+def _gaps(rank: Rank, order: Order, selection: TimeSelection | None) -> Gaps:
     """Measure from the running maximum of ends, so that overlapping operations leave no gap."""
     lengths = [
         _of_group(rank.gpu_work, rank.launched_ns, *part)
@@ -325,24 +312,12 @@ class SplitGaps:
 
 def split_stream_gaps(rank: Rank, selection: TimeSelection | None = None) -> SplitGaps:
     """Idle time of each stream by part."""
-    if selection is not None:
-        return _split(rank, streams_in_order(rank), selection)
-    return SplitGaps(**rank.derive(_split_streams))
+    return _split(rank, streams_in_order(rank), selection)
 
 
 def split_device_gaps(rank: Rank, selection: TimeSelection | None = None) -> SplitGaps:
     """Idle time of each device by part."""
-    if selection is not None:
-        return _split(rank, devices_in_order(rank), selection)
-    return SplitGaps(**rank.derive(_split_devices))
-
-
-def _split_streams(rank: Rank) -> Columns:
-    return vars(_split(rank, streams_in_order(rank)))
-
-
-def _split_devices(rank: Rank) -> Columns:
-    return vars(_split(rank, devices_in_order(rank)))
+    return _split(rank, devices_in_order(rank), selection)
 
 
 class _GroupSplit(NamedTuple):
@@ -355,7 +330,7 @@ class _GroupSplit(NamedTuple):
     rest_ns: Times
 
 
-def _split(rank: Rank, order: Order, selection: TimeSelection | None = None) -> SplitGaps:
+def _split(rank: Rank, order: Order, selection: TimeSelection | None) -> SplitGaps:
     groups = [_split_group(rank, *part) for part in order.with_time(rank, selection)]
     none = np.zeros(0, dtype=np.int64)
     rest_ns = np.concatenate([none, *(group.rest_ns for group in groups)])

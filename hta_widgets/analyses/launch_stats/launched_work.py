@@ -218,7 +218,7 @@ def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # 
     if not include_memory_events:
         copies = int((rank.gpu_work.type == KernelType.MEMORY).sum())
         return launched_work(rank).without_memory_events(len(rank.gpu_work) - copies)
-    columns = rank.derive(_paired)
+    columns = _paired(rank)
     return LaunchedWork(
         events=rank.trace.events,
         parents=rank.parents,

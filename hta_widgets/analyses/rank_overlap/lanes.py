@@ -14,7 +14,6 @@ from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times, sweep
-from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import NO_DEVICE
@@ -129,48 +128,21 @@ def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: T
 
 
 def _lanes_of(rank: Rank, by: str) -> list[Lane]:
-    return [lane for lane, _ in _timed_lanes(rank, by)]
+    return [lane for lane, _ in rank.remember(_timed_lanes, by)]
 
 
 def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
     rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, offsets: RankOffsets
 ) -> Int64Array:
-    timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
+    timelines = [timeline for _, timeline in rank.remember(_timed_lanes, by)]
     offset_ns = dict(offsets)[rank.trace.rank]
     return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
 
 
 def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
-    return rank.remember(_kept_lanes, by)
-
-
-def _kept_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
-    if by == DEVICE and len(rank.gpu_work.devices) == 1:
-        return [_on_device(rank.gpu_work.devices[0], *each) for each in _timed_lanes(rank, RANK)]
-    return _from_columns(rank.derive(_lane_columns, by))
-
-
-def _lane_columns(rank: Rank, by: str) -> Columns:
-    """Lanes and their concatenated timelines, whose last columns are the lanes' busy times."""
-    lanes = _build_lanes(rank, by)
-    return {
-        "lane": np.ravel([lane[:-1] for lane, _ in lanes]),
-        "edges": np.cumsum([0, *(timeline.changes.size for _, timeline in lanes)]),
-        "changes": np.concatenate([timeline.changes.ravel() for _, timeline in lanes]),
-    }
-
-
-def _from_columns(columns: Columns) -> list[tuple[Lane, Timeline]]:
-    lanes = columns["lane"].reshape(-1, len(Lane._fields) - 1).tolist()
-    runs = np.split(columns["changes"], columns["edges"][1:-1])
-    timelines = [Timeline.of_changes(run) for run in runs]
-    return [
-        (Lane._make([*lane, tuple(timeline.busy_ns.tolist())]), timeline)
-        for lane, timeline in zip(lanes, timelines, strict=True)
-    ]
-
-
-def _build_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+    devices = rank.gpu_work.devices
+    if by == DEVICE and len(devices) == 1:
+        return [_on_device(devices[0], *each) for each in rank.remember(_timed_lanes, RANK)]
     number, kernels = rank.trace.rank, _kernels(rank)
     if by == RANK or not kernels.start_ns.size:
         return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
@@ -263,11 +235,6 @@ class Timeline:
             before[0] = 0
             np.cumsum(length * (activity == place + 1), out=before[1:])
         return cls(changes)
-
-    @classmethod
-    def of_changes(cls, flat: Times) -> Timeline:
-        """Make a timeline from its flattened `changes`."""
-        return cls(flat.reshape(_BEFORE + _BUSY, -1))
 
     @property
     def busy_ns(self) -> Times:

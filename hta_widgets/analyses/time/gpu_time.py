@@ -12,7 +12,6 @@ from hta_widgets.analyses.time.window import Window, begin_on, window_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import GPU_WORK, KindSet
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -45,9 +44,12 @@ class GpuTime(NamedTuple):
 
 def gpu_times(rank: Rank) -> dict[int, GpuTime]:
     """Time of each device of a rank, by the device."""
-    columns = rank.derive(_gpu_times)
-    times = zip(*(columns[name].tolist() for name in GpuTime._fields), strict=True)
-    return dict(zip(columns["device"].tolist(), map(GpuTime._make, times), strict=True))
+    devices, steps = rank.gpu_work.by_device(), _steps(rank)
+    left_out = _left_out(rank, steps.end_ns if steps else 0)
+    return {
+        device: _gpu_time(work, _on(rank, device, steps), left_out.take(left_out.device == device))
+        for device, work in devices.items()
+    }
 
 
 def longer_steps(times: Iterable[GpuTime]) -> GpuTime | None:
@@ -110,18 +112,6 @@ class _LeftOut(NamedTuple):
         return _LeftOut(
             self.start_ns[chosen], self.end_ns[chosen], self.device[chosen], self.type[chosen]
         )
-
-
-def _gpu_times(rank: Rank) -> Columns:
-    """The fields of `GpuTime` and the devices, as columns."""
-    devices, steps = rank.gpu_work.by_device(), _steps(rank)
-    left_out = _left_out(rank, steps.end_ns if steps else 0)
-    times = [
-        _gpu_time(work, _on(rank, device, steps), left_out.take(left_out.device == device))
-        for device, work in devices.items()
-    ]
-    columns = dict(zip(GpuTime._fields, zip(*times, strict=True), strict=True))
-    return {name: np.array(values) for name, values in {"device": [*devices], **columns}.items()}
 
 
 def _left_out(rank: Rank, end_ns: int) -> _LeftOut:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from hta_widgets.trace.cache.column_file import (
     write_columns,
 )
 from hta_widgets.trace.cache.files import SUFFIX
-from hta_widgets.trace.model.questions import Question
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -98,36 +97,3 @@ class DerivedColumnCache(NamedTuple):
 def _shape(columns: Columns) -> dict[str, list[Any]]:
     """Type and length of each column."""
     return {name: [str(column.dtype), column.size] for name, column in columns.items()}
-
-
-class Derivations(NamedTuple):
-    """Derives columns that no parameter changes, and keeps them where the rank is in the cache.
-
-    Attributes
-    ----------
-    cache : DerivedColumnCache, optional
-        Where to keep them; they are derived each time when there is none.
-    settings : str
-        What they depend on besides the rank.
-    reads : bool
-        Whether those that were kept are used, and not only written over.
-    """
-
-    cache: DerivedColumnCache | None = None
-    settings: str = ""
-    reads: bool = True
-
-    def answer(self, question: Question, subject: object) -> Columns:
-        """Return the columns that answer a question: those that were kept, or new ones."""
-        if self.cache is None:
-            return cast("Columns", question.asked_of(subject))
-        kept_as = f"{question.text}; {self.settings}"
-        columns: Columns | None = self.cache.read(kept_as) if self.reads else None
-        if columns is None:
-            columns = cast("Columns", question.asked_of(subject))
-            self.cache.write(kept_as, columns)
-        return columns
-
-    def within(self, part: str) -> Derivations:
-        """Derive from a part of the rank, and keep it under separate names."""
-        return self._replace(settings=f"{part}, {self.settings}")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.trace.cache.derived_columns import Columns, Derivations
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.model.questions import Question
 from hta_widgets.trace.model.read_only import read_only
-
-Arguments = ParamSpec("Arguments")
 
 NO_DEVICE = -1
 _COLUMNS = ("rows", "start_ns", "duration_ns", "type", "name", "device", "stream", "launch")
@@ -40,8 +36,6 @@ class GpuWork:
     launch : ndarray of int64
         Row of the launch call, -1 if it is not in the trace.
     names : tuple of str
-    derivations : Derivations
-        Derives columns that are kept beside the rank.
     """
 
     rows: Int64Array
@@ -53,7 +47,6 @@ class GpuWork:
     stream: Int64Array
     launch: Int64Array
     names: tuple[str, ...]
-    derivations: Derivations = field(default_factory=Derivations)
 
     def __post_init__(self) -> None:
         """Let nobody write into what all analyses share."""
@@ -63,15 +56,6 @@ class GpuWork:
     def __len__(self) -> int:
         """Number of pieces of work."""
         return int(self.rows.size)
-
-    def derive(
-        self,
-        function: Callable[Concatenate[GpuWork, Arguments], Columns],
-        *arguments: Arguments.args,
-        **named: Arguments.kwargs,
-    ) -> Columns:
-        """Return the columns that a function derives from the work; see `Rank.derive`."""
-        return self.derivations.answer(Question.of(function, arguments, named), self)
 
     @cached_property
     def end_ns(self) -> Times:
@@ -86,10 +70,7 @@ class GpuWork:
     @cached_property
     def streams(self) -> Groups:
         """The streams, ascending by device and id; work of each ascending by start."""
-        return Groups(**self.derive(GpuWork._streams))
-
-    def _streams(self) -> Columns:
-        return grouped(self.device, self.stream)._asdict()
+        return read_only(grouped(self.device, self.stream))
 
     def by_device(self) -> dict[int, GpuWork]:
         """Work of each device, ascending; `NO_DEVICE` if there is no work at all."""
@@ -97,11 +78,7 @@ class GpuWork:
 
     @cached_property
     def _parts(self) -> dict[int, GpuWork]:
-        return {device: self._on(device) for device in self.devices}
-
-    def _on(self, device: int) -> GpuWork:
-        work = self.take(np.flatnonzero(self.device == device))
-        return replace(work, derivations=self.derivations.within(f"device {device}"))
+        return {each: self.take(np.flatnonzero(self.device == each)) for each in self.devices}
 
     def take(self, positions: Int64Array) -> GpuWork:
         """Keep some of the work."""
@@ -119,7 +96,7 @@ class GpuWork:
 
     def timed(self, start_ns: Times, duration_ns: Times) -> GpuWork:
         """The same work at other times."""
-        return replace(self, start_ns=start_ns, duration_ns=duration_ns, derivations=Derivations())
+        return replace(self, start_ns=start_ns, duration_ns=duration_ns)
 
     def followed_by(self, other: GpuWork) -> GpuWork:
         """All work of this and of the other, of the same rank, ascending by start."""
@@ -143,18 +120,13 @@ class GpuWork:
     @cached_property
     def busy(self) -> Intervals:
         """Time in which any work ran."""
-        return self._covered(None)
+        return read_only(Intervals.union(self.start_ns, self.end_ns))
 
     @cached_property
     def busy_by_type(self) -> dict[KernelType, Intervals]:
         """Time in which work of each type ran."""
         return {each: self._covered(each) for each in KernelType}
 
-    def _covered(self, kernel_type: KernelType | None) -> Intervals:
-        starts, ends, sums = self.derive(GpuWork._cover, kernel_type).values()
-        return Intervals(starts, ends, sums)
-
-    def _cover(self, kernel_type: KernelType | None) -> Columns:
-        chosen = slice(None) if kernel_type is None else np.flatnonzero(self.type == kernel_type)
-        covered = Intervals.union(self.start_ns[chosen], self.end_ns[chosen])
-        return {"starts": covered.starts, "ends": covered.ends, "sums": covered.sums}
+    def _covered(self, kernel_type: KernelType) -> Intervals:
+        chosen = np.flatnonzero(self.type == kernel_type)
+        return read_only(Intervals.union(self.start_ns[chosen], self.end_ns[chosen]))

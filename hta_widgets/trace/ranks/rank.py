@@ -12,7 +12,7 @@ import numpy as np
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
-from hta_widgets.trace.cache.derived_columns import Columns, Derivations, DerivedColumnCache
+from hta_widgets.trace.cache.derived_columns import Columns, DerivedColumnCache
 from hta_widgets.trace.cache.soundness import is_sound
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
@@ -108,7 +108,7 @@ class Rank:
         self._source = source
         self.format = form
         self.settings = settings
-        self._derivations = Derivations(stored.derived, settings.described)
+        self._reads_kept = stored.derived is not None
         self.remembered: dict[Question, object] = {}
 
     @cached_property
@@ -136,13 +136,13 @@ class Rank:
     @property
     def kept(self) -> DerivedColumnCache | None:
         """Where derived columns are read from; None if none are."""
-        return self._derivations.cache if self._derivations.reads else None
+        return self._stored.derived if self._reads_kept else None
 
     def forget_kept(self) -> None:
         """Derive all columns again from now on: those that were kept do not fit together."""
-        if not self._derivations.reads:
+        if not self._reads_kept:
             return
-        self._derivations = self._derivations._replace(reads=False)
+        self._reads_kept = False
         self.remembered.clear()
         for name in {*vars(self)} - {"_sound", "trace"}:
             if isinstance(getattr(type(self), name, None), cached_property):
@@ -188,7 +188,14 @@ class Rank:
         *arguments, **named
             Small and hashable; they are part of the name.
         """
-        return self._derivations.answer(Question.of(function, arguments, named), self)
+        question = Question.of(function, arguments, named)
+        kept_as = f"{question.text}; {self.settings.described}"
+        columns: Columns | None = self.kept.read(kept_as) if self.kept else None
+        if columns is None:
+            columns = cast("Columns", question.asked_of(self))
+            if self._stored.derived is not None:
+                self._stored.derived.write(kept_as, columns)
+        return columns
 
     def details(self, group: DetailGroup) -> Details:
         """Bulky fields, read once from the source if loading did not, or why they are missing."""
@@ -268,7 +275,7 @@ class Rank:
 
     def _analysed_work(self) -> GpuWork:
         rows, types = self.derive(Rank._gpu_work).values()
-        return self._work(rows, types, self._derivations)
+        return self._work(rows, types)
 
     @cached_property
     def left_out_work(self) -> GpuWork:
@@ -276,7 +283,7 @@ class Rank:
         rows = self.trace.events.rows_of(*GPU_WORK)
         rows = rows[~self.analysed[rows]]
         types = self.settings.kernel_rules.types(self.trace.events, rows)
-        return self._work(rows, types, Derivations())
+        return self._work(rows, types)
 
     def all_work(self, device: int) -> GpuWork:
         """Work of a device, also of steps that are not analysed: it keeps the device busy, too."""
@@ -288,7 +295,7 @@ class Rank:
         left_out = [self.left_out_work.take(others)] if others.size else []
         return [self.gpu_work.by_device()[device], *left_out]
 
-    def _work(self, rows: Int64Array, types: Int8Array, derivations: Derivations) -> GpuWork:
+    def _work(self, rows: Int64Array, types: Int8Array) -> GpuWork:
         events = self.trace.events
         return GpuWork(
             rows=rows,
@@ -300,7 +307,6 @@ class Rank:
             stream=events.stream[rows].astype(np.int64),
             launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
-            derivations=derivations,
         )
 
     @cached_property

@@ -12,15 +12,7 @@ from hta_widgets.diagnosis.change.explain_change import Change, count_words
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, LEVELS, Line, Opened, level
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
-from hta_widgets.figures.base.style import (
-    NEUTRAL,
-    axis,
-    drawing,
-    faded,
-    height_for_rows,
-    names_axis,
-    ring,
-)
+from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, faded, ring, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.budget_bars import job_budgets
 from hta_widgets.quantities import duration, signed, time_unit
@@ -130,14 +122,13 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
         for place, line in enumerate(shown, start=rows)
         if line.path == chosen
     ]
-    return drawing(
+    return rows_drawing(
         bars,
+        labels,
+        axis(f"Change ({unit.symbol} per step)", zeroline=True, range=[low, high]),
         barmode="overlay",
-        height=height_for_rows(len(labels)),
         showlegend=False,
         meta={"wide": True},
-        xaxis=axis(f"Change ({unit.symbol} per step)", zeroline=True, range=[low, high]),
-        yaxis=names_axis(labels),
         shapes=[_edge(rows - 0.5), *rings],
     )
 

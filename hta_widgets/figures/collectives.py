@@ -23,6 +23,7 @@ from hta_widgets.figures.base.style import (
     drawing,
     height_for_rows,
     names_axis,
+    row_bars,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
@@ -59,18 +60,14 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
     rows, drawn = records(table), [each for each in _PARTS if (parts[each[0]] > 0).any()]
     hover = [_group_hover(row) for row in rows]
     bars = [
-        trace(
-            "bar",
-            x=parts[name].to_numpy(dtype=float) / unit.ns,
-            y=np.arange(len(rows)),
-            orientation="h",
-            name=label,
-            marker=class_marker(name),
-            hovertext=[
+        row_bars(
+            parts[name].to_numpy(dtype=float) / unit.ns,
+            [
                 f"{text}<br>{label}: {duration(ns)}"
                 for text, ns in zip(hover, parts[name].tolist(), strict=True)
             ],
-            hovertemplate="%{hovertext}<extra></extra>",
+            name=label,
+            marker=class_marker(name),
         )
         for name, label in drawn
     ]

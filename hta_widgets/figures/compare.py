@@ -19,6 +19,8 @@ from hta_widgets.figures.base.style import (
     drawing,
     height_for_rows,
     names_axis,
+    row_bars,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
@@ -116,13 +118,12 @@ def kernel_changes(
         if (places := [place for place, row in enumerate(rows) if row["in"] == side])
     ]
     per = f" {result.unit}" if result.unit and sort_by != "mean" else ""
-    return drawing(
+    return rows_drawing(
         bars,
+        plot_names([row["kernel"] for row in rows]),
+        axis(f"Change in {_CHANGE_OF[sort_by]}{per}{symbol}", zeroline=True),
         barmode="overlay",
-        height=height_for_rows(len(table)),
         showlegend=True,
-        xaxis=axis(f"Change in {_CHANGE_OF[sort_by]}{per}{symbol}", zeroline=True),
-        yaxis=names_axis(plot_names([row["kernel"] for row in rows])),
     )
 
 
@@ -156,15 +157,11 @@ def times(result: Compare) -> Drawing:
     unit = time_unit(float(table[["first_ns", "second_ns"]].to_numpy().max()))
     jobs = ((FIRST, result.first, FIRST_COLOR), (SECOND, result.second, SECOND_COLOR))
     bars = [
-        trace(
-            "bar",
-            x=table[f"{side}_ns"].to_numpy(dtype=float) / unit.ns,
-            y=np.arange(len(table)),
-            orientation="h",
+        row_bars(
+            table[f"{side}_ns"].to_numpy(dtype=float) / unit.ns,
+            [_time_hover(row, side, name) for row in records(table)],
             name=_legend_name(name),
             marker={"color": color},
-            hovertext=[_time_hover(row, side, name) for row in records(table)],
-            hovertemplate="%{hovertext}<extra></extra>",
         )
         for side, name, color in jobs
     ]

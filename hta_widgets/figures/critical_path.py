@@ -19,8 +19,8 @@ from hta_widgets.figures.base.style import (
     drawing,
     emphasis,
     height_for_rows,
-    names_axis,
     ring,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.figures.what_if import CLASS_OF
@@ -58,12 +58,8 @@ def path_classes(result: CriticalPathTables) -> Drawing:
         hovertext=names,
         hovertemplate="%{hovertext}: %{text}<extra></extra>",
     )
-    return drawing(
-        [bars],
-        height=height_for_rows(len(names)),
-        showlegend=False,
-        xaxis=axis(f"On the critical path ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(names),
+    return rows_drawing(
+        [bars], names, axis(f"On the critical path ({unit.symbol})", rangemode="tozero")
     )
 
 
@@ -100,12 +96,8 @@ def kernel_drags(
         hovertemplate="%{hovertext}<extra></extra>",
         **emphasis([at for at, kernel in enumerate(kernels) if kernel == selected]),
     )
-    return drawing(
-        [bars],
-        height=height_for_rows(len(names)),
-        showlegend=False,
-        xaxis=axis(f"Saved without one call ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(names),
+    return rows_drawing(
+        [bars], names, axis(f"Saved without one call ({unit.symbol})", rangemode="tozero")
     )
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hta_widgets.analyses.cupti_counters import TOP, CuptiCounters
-from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.style import NEUTRAL, axis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import plot_names, plot_text
 from hta_widgets.quantities import counted, number
 
@@ -32,25 +30,17 @@ def counter_by_operator(
     table = every[(every["counter"] == counter) & (every["level"] == level)]
     table = table.sort_values(statistic, ascending=False, kind="stable").head(BARS_AT_MOST)
     names = [WITHOUT if name is None else str(name) for name in table["operator"]]
-    bar = trace(
-        "bar",
-        x=table[statistic].to_numpy(dtype=float),
-        y=np.arange(len(table)),
-        orientation="h",
-        marker={"color": NEUTRAL},
-        hovertext=[
+    bar = row_bars(
+        table[statistic].to_numpy(dtype=float),
+        [
             f"{plot_text(name)}<br>"
             f"sum {number(total)}, mean {number(mean)} over {counted(kernels, 'kernel')}"
             for name, total, mean, kernels in zip(
                 names, table["sum"], table["mean"], table["kernels"], strict=True
             )
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        marker={"color": NEUTRAL},
     )
-    return drawing(
-        [bar],
-        height=height_for_rows(len(table)),
-        showlegend=False,
-        xaxis=axis(f"{plot_text(counter)}, {statistic}", rangemode="tozero"),
-        yaxis=names_axis(plot_names(names)),
+    return rows_drawing(
+        [bar], plot_names(names), axis(f"{plot_text(counter)}, {statistic}", rangemode="tozero")
     )

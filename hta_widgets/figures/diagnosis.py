@@ -26,9 +26,9 @@ from hta_widgets.figures.base.style import (
     class_fill,
     class_marker,
     drawing,
-    height_for_rows,
-    names_axis,
     ring,
+    row_bars,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import plot_names, plot_text
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
@@ -159,28 +159,23 @@ def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
         ("saved by fusing", table["saved_ms"].to_numpy(), bar_marker(CLASS_COLORS["compute"], "/")),
     )
     bars = [
-        trace(
-            "bar",
-            orientation="h",
-            x=values,
-            y=np.arange(len(table)),
+        row_bars(
+            values,
+            [*map(plot_text, said)],
             name=name,
             marker=marker,
             customdata=objects([[each or None] for each in table["first_kernel"]]),
             meta=SELECT_KERNEL,
-            hovertext=[*map(plot_text, said)],
-            hovertemplate="%{hovertext}<extra></extra>",
         )
         for name, values, marker in parts
     ]
-    return drawing(
+    return rows_drawing(
         bars,
+        plot_names(table["kernels"].tolist(), _CHAIN_WIDTH),
+        axis(f"Time ({unit})", rangemode="tozero"),
         barmode="stack",
-        height=height_for_rows(len(table)),
         showlegend=True,
         meta={"wide": True},
-        xaxis=axis(f"Time ({unit})", rangemode="tozero"),
-        yaxis=names_axis(plot_names(table["kernels"].tolist(), _CHAIN_WIDTH)),
     )
 
 

@@ -16,8 +16,8 @@ from hta_widgets.figures.base.style import (
     TYPE_COLORS,
     axis,
     drawing,
-    height_for_rows,
-    names_axis,
+    row_bars,
+    rows_drawing,
 )
 from hta_widgets.quantities import counted, duration, percent
 
@@ -53,23 +53,17 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
     """
     rows = _of_side(result, side)
     share = [row["share_of_side_percent" if side else "share_percent"] for row in rows]
-    bar = trace(
-        "bar",
-        x=np.array(share, dtype=float),
-        y=np.arange(len(rows)),
-        orientation="h",
+    bar = row_bars(
+        np.array(share, dtype=float),
+        [_share_hover(row) for row in rows],
         marker={"color": [_LOOKS[row["category"]][0] for row in rows]},
         text=[percent(each) for each in share],
         textposition="auto",
-        hovertext=[_share_hover(row) for row in rows],
-        hovertemplate="%{hovertext}<extra></extra>",
     )
-    return drawing(
+    return rows_drawing(
         [bar],
-        height=height_for_rows(len(rows)),
-        showlegend=False,
-        xaxis=axis(f"Share of {side or 'host and device'} time (%)", rangemode="tozero"),
-        yaxis=names_axis([_label(row, side) for row in rows]),
+        [_label(row, side) for row in rows],
+        axis(f"Share of {side or 'host and device'} time (%)", rangemode="tozero"),
     )
 
 

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
-from hta_widgets.figures.base.style import (
-    NEUTRAL,
-    OVERLAPPED,
-    axis,
-    drawing,
-    height_for_rows,
-    names_axis,
-)
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
+from hta_widgets.figures.base.style import NEUTRAL, OVERLAPPED, axis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
 
@@ -53,33 +45,28 @@ def gpu_annotations(table: pd.DataFrame, *, on: str = "gpu", num_annotations: in
     else:
         bars = [_bars(sums, sums[column], unit, "CPU time", NEUTRAL)]
     title = "GPU time" if on == "gpu" else "CPU time"
-    return drawing(
+    return rows_drawing(
         bars,
+        plot_names(sums.index.tolist()),
+        axis(f"{title} ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
-        height=height_for_rows(len(sums)),
         showlegend=on == "gpu",
-        xaxis=axis(f"{title} ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(plot_names(sums.index.tolist())),
     )
 
 
 def _bars(
     sums: pd.DataFrame, times: pd.Series[int], unit: TimeUnit, part: str, color: str
 ) -> PlotlyTrace:
-    return trace(
-        "bar",
-        x=times.to_numpy() / unit.ns,
-        y=np.arange(len(sums)),
-        orientation="h",
-        name=part,
-        marker={"color": color},
-        hovertext=[
+    return row_bars(
+        times.to_numpy() / unit.ns,
+        [
             f"{hover_name(name)}<br>{part}: {duration(ns)}<br>{_all_of(row)}"
             for name, ns, row in zip(
                 sums.index, times.tolist(), sums.to_dict("records"), strict=True
             )
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        name=part,
+        marker={"color": color},
     )
 
 

@@ -8,21 +8,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.time.causes import (
-    IDLE_CAUSES,
-    IdleCause,
-    idle_cause,
-)
+from hta_widgets.analyses.time.causes import IDLE_CAUSES, IdleCause, idle_cause
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
 from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
-from hta_widgets.figures.base.style import (
-    CLASS_COLORS,
-    axis,
-    drawing,
-    height_for_rows,
-    names_axis,
-)
+from hta_widgets.figures.base.style import CLASS_COLORS, axis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import duration, percent, time_unit
 
@@ -104,17 +94,16 @@ def idle_owners_by_name(
     scale = (whole_ns or np.nan) / 100 if as_percent else unit.ns
     title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
     names = [owner or NO_OWNER for owner in owners]
-    return drawing(
+    return rows_drawing(
         [
             _bars(idle_cause(cause), names, times[:, column], whole_ns, scale)
             for column, cause in enumerate(table.columns)
             if times[:, column].any()
         ],
+        plot_names(names),
+        axis(title, rangemode="tozero"),
         barmode="stack",
-        height=height_for_rows(len(owners)),
         showlegend=has_legend,
-        xaxis=axis(title, rangemode="tozero"),
-        yaxis=names_axis(plot_names(names)),
     )
 
 
@@ -126,17 +115,13 @@ def _part(cause: IdleCause) -> BarPart:
 def _bars(
     cause: IdleCause, names: list[str], times: Int64Array, whole_ns: int, scale: float
 ) -> PlotlyTrace:
-    return trace(
-        "bar",
-        x=times / scale,
-        y=np.arange(len(names)),
-        orientation="h",
-        name=cause.label,
-        marker=_part(cause).marker,
-        hovertext=[
+    return row_bars(
+        times / scale,
+        [
             f"{hover_name(name)}<br>{cause.label}: {duration(ns)}, "
             f"{percent(100 * ns / whole_ns)} of {duration(whole_ns)} idle time"
             for name, ns in zip(names, times.tolist(), strict=True)
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        name=cause.label,
+        marker=_part(cause).marker,
     )

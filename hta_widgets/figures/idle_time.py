@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_time import IDLE_SPLIT, IdleTime
 from hta_widgets.analyses.time.rows import Row
 from hta_widgets.arrays import Float64Array
-from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,
     BarPart,
     rank_emphasis,
     stacked_time_bars,
 )
-from hta_widgets.figures.base.style import CLASS_COLORS, axis, drawing, height_for_rows
+from hta_widgets.figures.base.style import CLASS_COLORS, axis, drawing, height_for_rows, row_bars
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
@@ -85,17 +85,13 @@ def idle_time_of_streams(
     labels = _labels(rows)
     emphasis = rank_emphasis([row["rank"] for row in rows], selected)
     bars = [
-        trace(
-            "bar",
-            x=_column(rows, each.column) / scale,
-            y=np.arange(len(rows)),
-            orientation="h",
+        row_bars(
+            _column(rows, each.column) / scale,
+            [_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
             name=each.name,
             marker=each.marker,
             customdata=[[None if row["folded"] else row["rank"]] for row in rows],
             meta=SELECT_RANKS,
-            hovertext=[_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
-            hovertemplate="%{hovertext}<extra></extra>",
             **emphasis,
         )
         for each in _SERIES

@@ -16,8 +16,8 @@ from hta_widgets.figures.base.style import (
     axis,
     drawing,
     emphasis,
-    height_for_rows,
-    names_axis,
+    row_bars,
+    rows_drawing,
     type_color,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
@@ -42,24 +42,14 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     ]
     if as_pie:
         return _pie(names, table["sum_ns"].to_numpy(dtype=float), colors, hover)
-    bar = trace(
-        "bar",
-        x=table["percentage"].to_numpy(dtype=float),
-        y=np.arange(len(table)),
-        orientation="h",
+    bar = row_bars(
+        table["percentage"].to_numpy(dtype=float),
+        hover,
         marker={"color": colors},
         text=[percent(share) for share in table["percentage"]],
         textposition="auto",
-        hovertext=hover,
-        hovertemplate="%{hovertext}<extra></extra>",
     )
-    return drawing(
-        [bar],
-        height=height_for_rows(len(table)),
-        showlegend=False,
-        xaxis=axis("Share of busy time (%)", rangemode="tozero"),
-        yaxis=names_axis(names),
-    )
+    return rows_drawing([bar], names, axis("Share of busy time (%)", rangemode="tozero"))
 
 
 def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str = "") -> Drawing:
@@ -75,24 +65,18 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
     rows = _over_ranks(result, kernel_type)
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
     unit = time_unit(time_ns.max(initial=0))
-    bar = trace(
-        "bar",
-        x=time_ns / unit.ns,
-        y=np.arange(len(rows)),
-        orientation="h",
+    bar = row_bars(
+        time_ns / unit.ns,
+        [_kernel_hover(row) for row in rows],
         marker={"color": [_color(row) for row in rows]},
         customdata=[[None if row["folded"] else row["name"]] for row in rows],
         meta=SELECT_KERNEL,
-        hovertext=[_kernel_hover(row) for row in rows],
-        hovertemplate="%{hovertext}<extra></extra>",
         **emphasis([place for place, row in enumerate(rows) if row["name"] == selected]),
     )
-    return drawing(
+    return rows_drawing(
         [bar],
-        height=height_for_rows(len(rows)),
-        showlegend=False,
-        xaxis=axis(f"Total time ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(plot_names([_label(row) for row in rows])),
+        plot_names([_label(row) for row in rows]),
+        axis(f"Total time ({unit.symbol})", rangemode="tozero"),
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences
-from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.style import NEUTRAL, axis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import plot_text
 from hta_widgets.names.shorten import cut_in_the_middle, distinct_names, sequence_words
 from hta_widgets.quantities import counted, duration, time_unit
@@ -36,26 +35,20 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
     unit = time_unit(float(table["gpu_time_ns"].max()) if len(table) else 0)
     values = table["gpu_time_ns"] / unit.ns if as_time else table["count"]
     sequences = result.sequences[:top_k]
-    bar = trace(
-        "bar",
-        x=values.to_numpy(),
-        y=np.arange(len(table)),
-        orientation="h",
-        marker={"color": NEUTRAL},
-        hovertext=[
+    bar = row_bars(
+        values.to_numpy(),
+        [
             _hover(names, count, gpu_ns, cpu_ns)
             for names, count, gpu_ns, cpu_ns in zip(
                 sequences, table["count"], table["gpu_time_ns"], table["cpu_time_ns"], strict=True
             )
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        marker={"color": NEUTRAL},
     )
-    return drawing(
+    return rows_drawing(
         [bar],
-        height=height_for_rows(len(table)),
-        showlegend=False,
-        xaxis=axis(f"GPU time ({unit.symbol})" if as_time else "Occurrences", rangemode="tozero"),
-        yaxis=names_axis(_on_axis(sequences)),
+        _on_axis(sequences),
+        axis(f"GPU time ({unit.symbol})" if as_time else "Occurrences", rangemode="tozero"),
     )
 
 

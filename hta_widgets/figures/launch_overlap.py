@@ -9,16 +9,15 @@ import numpy as np
 from hta_widgets.analyses.launch_overlap import LaunchOverlap
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.rank_bars import BarPart, bars_of_ranks, stacked_time_bars
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
     OVERLAPPED,
     axis,
-    drawing,
-    height_for_rows,
-    names_axis,
+    row_bars,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, duration, percent, time_unit
@@ -83,25 +82,15 @@ def kernel_time_by_api(result: LaunchOverlap, *, as_percent: bool = True) -> Dra
     time_ns = np.array([sums[api][-1] for api in apis], dtype=np.int64)
     unit = time_unit(float(time_ns.max(initial=0)))
     share = 100 * time_ns / (time_ns.sum() or np.nan)
-    bar = trace(
-        "bar",
-        x=share if as_percent else time_ns / unit.ns,
-        y=np.arange(len(apis)),
-        orientation="h",
-        marker={"color": NEUTRAL},
-        hovertext=[
+    bar = row_bars(
+        share if as_percent else time_ns / unit.ns,
+        [
             f"{hover_name(api)}<br>{counted(sums[api][0], 'call')}, "
             f"{counted(sums[api][1], 'kernel')}, {duration(sums[api][2])} "
             f"({percent(each)} of the kernel time)"
             for api, each in zip(apis, share.tolist(), strict=True)
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        marker={"color": NEUTRAL},
     )
     title = "Share of kernel time (%)" if as_percent else f"Kernel time ({unit.symbol})"
-    return drawing(
-        [bar],
-        height=height_for_rows(len(apis)),
-        showlegend=False,
-        xaxis=axis(title, rangemode="tozero"),
-        yaxis=names_axis(plot_names(apis)),
-    )
+    return rows_drawing([bar], plot_names(apis), axis(title, rangemode="tozero"))

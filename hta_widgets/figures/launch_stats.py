@@ -22,8 +22,7 @@ from hta_widgets.figures.base.style import (
     axis,
     count_axis,
     drawing,
-    height_for_rows,
-    names_axis,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import plot_name, plot_names
 from hta_widgets.quantities import duration, time_unit
@@ -115,17 +114,16 @@ def launches_by_api(result: LaunchStats) -> Drawing:
     for api, of_rank in zip(result.apis["launch_api"], result.apis["calls"].tolist(), strict=True):
         calls[api] += of_rank
     apis = sorted(operations, key=lambda api: (-operations[api], api))
-    return drawing(
+    return rows_drawing(
         [
             _bar_of_type(launched[kernel_type], kernel_type, apis, calls)
             for kernel_type in TYPE_COLORS
             if kernel_type in launched
         ],
+        plot_names(apis),
+        count_axis("Operations launched", max(operations.values(), default=0)),
         barmode="stack",
-        height=height_for_rows(len(apis)),
         showlegend=True,
-        xaxis=count_axis("Operations launched", max(operations.values(), default=0)),
-        yaxis=names_axis(plot_names(apis)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -34,8 +33,16 @@ def bandwidth_lines(
         Time to add to those of each rank, for a common axis.
     """
     table = result.transfers
-    rank, changes = table["rank"].to_numpy(), 2 * table["operations"].to_numpy()
-    return lines_of_ranks(rank, changes, _labels(table), shift_ns, partial(_line, result))
+    return lines_of_ranks(
+        table["rank"].to_numpy(),
+        2 * table["operations"].to_numpy(),
+        _labels(table),
+        result.changes,
+        value="bandwidth_gb_per_s",
+        unit="GB/s",
+        color=COLOR,
+        shift_ns=shift_ns,
+    )
 
 
 def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: str) -> StepLines:
@@ -59,13 +66,6 @@ def memory_bandwidth(
     """
     lines = lines_of_transfer(bandwidth_lines(result), result, name)
     return step_lines(lines, window_us=window_us)
-
-
-def _line(result: MemoryBandwidth, label: str, rank: int, rows: slice, shift_ns: int) -> StepLine:
-    changes = result.changes[rank]
-    time_ns, value = changes["time_ns"].to_numpy(), changes["bandwidth_gb_per_s"].to_numpy()
-    shown_ns = time_ns[rows] + shift_ns if shift_ns else time_ns[rows]
-    return StepLine(label, "GB/s", COLOR, shown_ns, value[rows])
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

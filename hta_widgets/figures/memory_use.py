@@ -13,13 +13,8 @@ from hta_widgets.analyses.memory_use import MemoryUse
 from hta_widgets.analyses.memory_use.analysis import device_name
 from hta_widgets.analyses.memory_use.owners import CATEGORIES, NO_BLOCKS
 from hta_widgets.analyses.time.rows import Row, records
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.step_lines import (
-    STRIPS_AT_MOST,
-    StepLine,
-    StepLines,
-    step_lines,
-)
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.step_lines import STRIPS_AT_MOST, StepLine, StepLines, step_lines
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
@@ -29,6 +24,7 @@ from hta_widgets.figures.base.style import (
     drawing,
     height_for_rows,
     names_axis,
+    row_bars,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.intervals import Times
@@ -156,22 +152,18 @@ class _Part:
 
 
 def _bars(part: _Part, owners: list[str], whole: int, unit: int) -> PlotlyTrace:
-    return trace(
-        "bar",
-        x=np.array(part.sizes) / unit,
-        y=np.arange(len(owners)),
-        orientation="h",
-        name=part.category.capitalize(),
-        marker=_MARKERS[part.category],
-        customdata=objects([[owner] for owner in owners]),
-        meta=_SELECT[part.by],
-        hovertext=[
+    return row_bars(
+        np.array(part.sizes) / unit,
+        [
             f"{hover_name(owner or UNOWNED[part.by])}<br>{part.category}: {data_size(size)}, "
             f"{percent(100 * size / whole)} of the peak"
             + (f", in {counted(count, 'block')}" if count else "")
             for owner, size, count in zip(owners, part.sizes, part.blocks, strict=True)
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        name=part.category.capitalize(),
+        marker=_MARKERS[part.category],
+        customdata=objects([[owner] for owner in owners]),
+        meta=_SELECT[part.by],
     )
 
 

@@ -10,15 +10,8 @@ import pandas as pd
 
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.style import (
-    PHASE_COLORS,
-    axis,
-    drawing,
-    emphasis,
-    height_for_rows,
-    names_axis,
-)
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.style import PHASE_COLORS, axis, emphasis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, duration, percent, time_unit
 
@@ -78,17 +71,16 @@ def modules(
     chosen = [place for place, row in enumerate(rows) if row.path in selected]
     labels = [row.label for row in rows]
     hover = [_hover(row, whole_ns) for row in rows]
-    return drawing(
+    return rows_drawing(
         [
             _bars(phase, rows, unit.ns, hover) | emphasis(chosen)
             for phase in PHASES
             if any(row.times[PHASES.index(phase)] for row in rows)
         ],
+        plot_names(labels),
+        axis(f"{TITLES[weight]} ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
-        height=height_for_rows(len(rows)),
         showlegend=True,
-        xaxis=axis(f"{TITLES[weight]} ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(plot_names(labels)),
     )
 
 
@@ -151,17 +143,13 @@ def _add_below(place: int, depth: int, rows: list[Row], tree: _Tree) -> None:
 
 
 def _bars(phase: str, rows: list[Row], scale: float, hover: list[str]) -> PlotlyTrace:
-    return trace(
-        "bar",
-        x=np.array([row.times[PHASES.index(phase)] for row in rows]) / scale,
-        y=np.arange(len(rows)),
-        orientation="h",
+    return row_bars(
+        np.array([row.times[PHASES.index(phase)] for row in rows]) / scale,
+        hover,
         name=phase.capitalize(),
         marker={"color": PHASE_COLORS[phase]},
         customdata=objects([[row.path or None] for row in rows]),
         meta={"select": "modules"},
-        hovertext=hover,
-        hovertemplate="%{hovertext}<extra></extra>",
     )
 
 

@@ -12,15 +12,8 @@ import pandas as pd
 from hta_widgets.analyses.operators.operator_calls import SEPARATOR, collectives_in
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.style import (
-    PHASE_COLORS,
-    axis,
-    drawing,
-    emphasis,
-    height_for_rows,
-    names_axis,
-)
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.style import PHASE_COLORS, axis, emphasis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.figures.selected_operators import (
     NO_OPERATORS,
@@ -95,13 +88,11 @@ def operators(
         for name, times in zip(PHASES, by_phase, strict=True)
         if times.any()
     ]
-    return drawing(
+    return rows_drawing(
         traces,
+        bars.labels(),
+        axis(f"{shown.title} ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
-        height=height_for_rows(len(sums)),
-        showlegend=len(traces) > 1,
-        xaxis=axis(f"{shown.title} ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(bars.labels()),
     )
 
 
@@ -137,17 +128,13 @@ class _Bars:
 
     def of_phase(self, phase: str, times: Int64Array) -> PlotlyTrace:
         """Bars of one phase."""
-        return trace(
-            "bar",
-            x=times / self.scale,
-            y=np.arange(times.size),
-            orientation="h",
+        return row_bars(
+            times / self.scale,
+            [self._hover(place, phase, ns) for place, ns in enumerate(times.tolist())],
             name=phase.capitalize(),
             marker={"color": PHASE_COLORS[phase]},
             customdata=objects(self.items),
             meta=self.select,
-            hovertext=[self._hover(place, phase, ns) for place, ns in enumerate(times.tolist())],
-            hovertemplate="%{hovertext}<extra></extra>",
         )
 
     def _hover(self, place: int, phase: str, ns: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -34,8 +33,16 @@ def queue_lines(
         Time to add to those of each rank, for a common axis.
     """
     table = result.streams
-    rank, count = (table[name].to_numpy() for name in ("rank", "count"))
-    return lines_of_ranks(rank, count, _labels(table), shift_ns, partial(_line, result))
+    return lines_of_ranks(
+        table["rank"].to_numpy(),
+        table["count"].to_numpy(),
+        _labels(table),
+        result.changes,
+        value="queue_length",
+        unit="operations",
+        color=COLOR,
+        shift_ns=shift_ns,
+    )
 
 
 def lines_of_streams(
@@ -64,13 +71,6 @@ def queue_length(
     """
     lines = lines_of_streams(queue_lines(result), result, streams)
     return step_lines(lines, window_us=window_us)
-
-
-def _line(result: QueueLength, label: str, rank: int, rows: slice, shift_ns: int) -> StepLine:
-    changes = result.changes[rank]
-    time_ns, length = changes["time_ns"].to_numpy(), changes["queue_length"].to_numpy()
-    shown_ns = time_ns[rows] + shift_ns if shift_ns else time_ns[rows]
-    return StepLine(label, "operations", COLOR, shown_ns, length[rows])
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

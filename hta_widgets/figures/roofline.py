@@ -18,8 +18,7 @@ from hta_widgets.figures.base.style import (
     axis,
     drawing,
     emphasis,
-    height_for_rows,
-    names_axis,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.selected_operators import NO_OPERATORS, SELECT_BY_SHAPE, SelectedOperators
@@ -119,14 +118,12 @@ def operator_times(
 
 
 def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, Any]) -> Drawing:
-    return drawing(
+    return rows_drawing(
         bars,
+        plot_names([operator_label(row) for row in records(shown)], _LABEL_WIDTH),
+        values,
         barmode="stack",
         meta={"least_width": _LEAST_WIDTH},
-        height=height_for_rows(len(shown)),
-        showlegend=len(bars) > 1,
-        xaxis=values,
-        yaxis=names_axis(plot_names([operator_label(row) for row in records(shown)], _LABEL_WIDTH)),
     )
 
 

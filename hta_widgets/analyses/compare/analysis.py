@@ -9,11 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.compare.kernels import (
-    compared_kernels,
-    kernel_totals,
-    only_in_one,
-)
+from hta_widgets.analyses.compare.kernels import compared_kernels, kernel_totals, only_in_one
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import Calls
-from hta_widgets.analyses.time.causes import (
-    NO_CALL,
-    LaunchSplit,
-    are_of_one_graph,
-    split_by_launch,
-)
+from hta_widgets.analyses.time.causes import NO_CALL, LaunchSplit, are_of_one_graph, split_by_launch
 from hta_widgets.analyses.time.patterns import BLOCKING, DEVICE_TO_HOST, HOST_TO_DEVICE
 from hta_widgets.analyses.time.window import Window, begin_on, window_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask

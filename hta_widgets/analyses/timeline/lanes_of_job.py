@@ -32,12 +32,7 @@ from hta_widgets.analyses.timeline.overview import (
 )
 from hta_widgets.analyses.timeline.search import Search, first_found, found_time, next_row
 from hta_widgets.analyses.timeline.tracks import Track
-from hta_widgets.analyses.timeline.window import (
-    LaneWindow,
-    curve_window,
-    lane_window,
-    pixel_edges,
-)
+from hta_widgets.analyses.timeline.window import LaneWindow, curve_window, lane_window, pixel_edges
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Intervals, Times

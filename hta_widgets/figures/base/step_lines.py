@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int64Array, Mask
@@ -59,34 +60,38 @@ class _Stretch(NamedTuple):
 
 def lines_of_ranks(
     rank: Int64Array,
-    changes: Int64Array,
+    count: Int64Array,
     labels: Sequence[str],
+    changes: Mapping[int, pd.DataFrame],
+    *,
+    value: str,
+    unit: str,
+    color: str,
     shift_ns: Mapping[int, int],
-    line: Callable[[str, int, slice, int], StepLine],
 ) -> list[StepLine]:
     """Make all lines of a table.
 
     Parameters
     ----------
-    rank, changes : ndarray of int64
+    rank, count : ndarray of int64
         Rank of each line, and its number of changes; the lines of a rank are contiguous.
-    labels : sequence of str
-        Of the lines.
+    changes : mapping of rank to DataFrame
+        ``time_ns`` and the column `value`, from then on; line by line.
     shift_ns : mapping of rank to int
         Time to add to those of each rank, for a common axis; 0 for ranks that it lacks.
-    line : function
-        From a label, a rank, the rows of the line among the changes of the rank and the time to add
-        to its line.
     """
-    first = _first_changes(rank, changes)
-    rows = map(slice, first.tolist(), (first + changes).tolist())
-    shifts = [shift_ns.get(each, 0) for each in rank.tolist()]
-    return [line(*each) for each in zip(labels, rank.tolist(), rows, shifts, strict=True)]
+    first = _first_changes(rank, count)
+    found = []
+    for label, each, begin, size in zip(labels, rank.tolist(), first, count, strict=True):
+        table, rows, shift = changes[each], slice(begin, begin + size), shift_ns.get(each, 0)
+        time_ns, values = table["time_ns"].to_numpy()[rows], table[value].to_numpy()[rows]
+        found.append(StepLine(label, unit, color, time_ns + shift if shift else time_ns, values))
+    return found
 
 
-def _first_changes(rank: Int64Array, changes: Int64Array) -> Int64Array:
+def _first_changes(rank: Int64Array, count: Int64Array) -> Int64Array:
     """Position of the first change of each line among the changes of its rank."""
-    before = np.cumsum(changes) - changes
+    before = np.cumsum(count) - count
     _, first, place = np.unique(rank, return_index=True, return_inverse=True)
     return np.asarray(before - before[first[place]])
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.trace.model.kernels import KernelType
 
 CLASS_COLORS: Final = {
@@ -205,3 +208,31 @@ def names_axis(names: list[str]) -> dict[str, Any]:
         ticks="",
         ticklabeloverflow="allow",  # automargin makes room; to look for it takes plotly long
     )
+
+
+def row_bars(
+    lengths: NDArray[Any],
+    said: Sequence[str],
+    **attributes: Any,  # noqa: ANN401
+) -> PlotlyTrace:
+    """Horizontal bars, the first on top, with what each says on hover."""
+    return trace(
+        "bar",
+        x=lengths,
+        y=np.arange(len(lengths)),
+        orientation="h",
+        hovertext=said,
+        hovertemplate="%{hovertext}<extra></extra>",
+        **attributes,
+    )
+
+
+def rows_drawing(
+    bars: list[PlotlyTrace],
+    names: list[str],
+    xaxis: dict[str, Any],
+    **layout: Any,  # noqa: ANN401
+) -> Drawing:
+    """Draw `row_bars`, with a row for each name; a legend tells several bars of a row apart."""
+    shape = {"height": height_for_rows(len(names)), "showlegend": len(bars) > 1}
+    return drawing(bars, **shape | layout, xaxis=xaxis, yaxis=names_axis(names))

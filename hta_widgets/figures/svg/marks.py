@@ -14,14 +14,7 @@ from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.drawing import PlotlyTrace
 from hta_widgets.figures.svg.axes import Axis
 from hta_widgets.figures.svg.bars import Boxes, Whiskers
-from hta_widgets.figures.svg.elements import (
-    decimal,
-    element,
-    ink_on,
-    label,
-    outline,
-    text_width,
-)
+from hta_widgets.figures.svg.elements import decimal, element, ink_on, label, outline, text_width
 
 _LEAST_HEIGHT = 0.5
 _LEVELS = 20

@@ -10,22 +10,9 @@ import numpy as np
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
 from hta_widgets.figures.svg.axes import Axis
 from hta_widgets.figures.svg.elements import FONT_SIZE, LINE_HEIGHT, decimal, element, label
-from hta_widgets.figures.svg.frame import (
-    EDGE,
-    SCALE_HEIGHT,
-    TICK_GAP,
-    TITLE_HEIGHT,
-    WIDTH,
-    Frame,
-)
+from hta_widgets.figures.svg.frame import EDGE, SCALE_HEIGHT, TICK_GAP, TITLE_HEIGHT, WIDTH, Frame
 from hta_widgets.figures.svg.legend import draw_rows
-from hta_widgets.figures.svg.marks import (
-    DASHES,
-    draw_boxes,
-    draw_cells,
-    draw_points,
-    draw_whiskers,
-)
+from hta_widgets.figures.svg.marks import DASHES, draw_boxes, draw_cells, draw_points, draw_whiskers
 from hta_widgets.figures.svg.pie import draw_pie, pie_height
 
 LINE_POINTS: Final = 240

@@ -28,6 +28,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_GPU_WORK: Final = (
@@ -90,6 +91,8 @@ class CpuWork:
         Part of it in which this thread loads data, or prepares it.
     of_job : bool
         Whether no rank of the job has GPU work, or only none of these.
+    launches : int
+        Calls that launched GPU work, which is not in the traces.
     memory : str
         What fills the memory at its peak, in sentences; empty if it was not recorded.
     """
@@ -103,6 +106,7 @@ class CpuWork:
     loading_ns: int
     memory: str
     of_job: bool
+    launches: int = 0
 
     @property
     def all_operators(self) -> str:
@@ -151,6 +155,11 @@ class CpuWork:
     @property
     def no_gpu_work(self) -> str:
         """Why there is no cause of lost time, in a sentence."""
+        if self.launches:
+            return (
+                f"The GPU work of {counted(self.launches, 'launch', 'launches')} was not recorded: "
+                "the recording ended before it ran, or the recorder could not see the GPU."
+            )
         return NO_GPU_WORK if self.of_job else "No GPU work was recorded on the selected ranks."
 
     @property
@@ -203,6 +212,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         of_job=not job.has_gpu_work(),
+        launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
         memory=memory_use(job, chosen).finding if may_record_memory(job) else "",
     )
 

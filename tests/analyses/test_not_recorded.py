@@ -53,8 +53,14 @@ def test_without_kernels_nothing_else_is_said():
 
 
 def test_without_gpu_work_it_is_said_what_tells_more_of_the_cpus():
-    on_cpu = ALL._replace(gpu_work=False, communication=False, collectives=False)
+    launched = ALL._replace(gpu_work=False, communication=False, collectives=False)
+    on_cpu = launched._replace(launches=False)
     assert lacking({0: on_cpu}) == ["GPU work is"]
+    assert lacking({0: launched}) == ["Launched GPU work is"]
+    assert lacking({0: on_cpu, 1: launched, 2: ALL}) == [
+        "GPU work of rank 0 is",
+        "Launched GPU work of rank 1 is",
+    ]
     bare = on_cpu._replace(frames=False, memory=False)
     assert lacking({0: bare}) == ["GPU work is", "Python frames are", "Memory events are"]
     assert lacking({0: bare, 1: on_cpu}) == ["GPU work is"]
@@ -88,6 +94,14 @@ def test_of_traces(tmp_path):
 def test_it_is_of_the_whole_job_whatever_ranks_are_chosen(tmp_path):
     job = open_job(write_job(tmp_path, ddp(2, 4)))
     assert diagnosis(job, [0]).not_recorded == diagnosis(job).not_recorded
+
+
+def test_launches_without_gpu_work_do_not_make_a_job_of_the_cpu(tmp_path):
+    calls = [host(0, 50, "aten::mm"), *(call(10 * each, 2, each + 1) for each in range(4))]
+    found = diagnosis(open_job(write(tmp_path / "rank-0.json", calls)))
+    assert found.finding.startswith("The GPU work of 4 launches was not recorded: the recording ")
+    assert "torch.cuda.synchronize()" in found.not_recorded[0].how
+    assert found.job.kind != "CPU only"
 
 
 def test_a_rank_without_gpu_work_has_no_steps(tmp_path):

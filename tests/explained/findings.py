@@ -497,6 +497,13 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
     }
 
 
+def lost_at_all(_: object, whole: Diagnosis) -> Texts | None:
+    found = on_the_cpu(_, whole) or {}
+    lost = [whole.health.ranks[rank].lost for rank in whole.ranks]
+    launches = sum(each.launches for each in lost if each.is_all)
+    return {**found, "launches": counted(launches, "launch", "launches")} if launches else None
+
+
 VERDICTS: Final[list[Form]] = [
     Form(
         "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: nothing runs "
@@ -525,6 +532,12 @@ VERDICTS: Final[list[Form]] = [
         "No cause can be told: in <part> of the critical path, nothing recorded says what work "
         "waits for that was ready.",
         no_cause_told,
+    ),
+    Form(
+        "The GPU work of <launches> was not recorded: <_how>[[ Of <whole> of CPU time in "
+        "operators[[ in <_steps>]], <name> takes the most: <time> (<part>) in <calls>."
+        "[[ <_others>]]]][[No operators were, either.]]",
+        lost_at_all,
     ),
     Form(
         "No GPU work was recorded: <_how> Of <whole> of CPU time in operators[[ in <_steps>]], "

@@ -77,8 +77,20 @@ def test_work_that_was_never_recorded_is_not_lost(tmp_path):
     assert (lost.lost, lost.at_end, lost.stretches) == (0, 2, ())
 
 
-def test_without_any_gpu_work_none_is_lost(tmp_path):
-    assert lost_in(tmp_path, without_work_of(many(), *range(40))).lost == 0
+def test_without_any_gpu_work_all_launches_have_lost_theirs(tmp_path):
+    replay = call(4000, 5, 99, name="cudaGraphLaunch")
+    health, notices = health_of_events(tmp_path, [*without_work_of(many(), *range(40)), replay])
+    lost = health.lost
+    assert (lost.is_all, lost.launches, lost.lost_kernels, lost.replays) == (True, 40, 40, 0)
+    assert str(notices[0]).startswith("none of 40 launches has GPU work in the trace: ")
+    assert not health.is_sound
+
+
+def test_launches_that_are_all_captured_lost_nothing(tmp_path):
+    begin = call(0, 1, 901, name="cudaStreamBeginCapture")
+    launches = [launched(number)[0] for number in range(1, 40)]
+    assert lost_in(tmp_path, launches).is_all
+    assert not lost_in(tmp_path, [begin, *launches]).is_all
 
 
 def test_captured_launches_have_no_work(tmp_path):

@@ -24,6 +24,8 @@ class RankRecords(NamedTuple):
     ----------
     gpu_work : bool
         Any work of a GPU.
+    launches : bool
+        Calls that launch some, whether it is there or not.
     kernels : bool
         Each kernel, not only the time in which any runs.
     host_code : bool
@@ -37,6 +39,7 @@ class RankRecords(NamedTuple):
     """
 
     gpu_work: bool
+    launches: bool
     kernels: bool
     host_code: bool
     frames: bool
@@ -84,6 +87,11 @@ _GPU_WORK: Final = NotRecorded(
     "Record activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch, "
     "nsys profile --trace=cuda,nvtx in Nsight Systems",
 )
+_LAUNCHED_WORK: Final = _GPU_WORK._replace(
+    what="Launched GPU work is",
+    how="Call torch.cuda.synchronize() before the recording ends; if kernels are still missing, "
+    "another profiler holds the GPU, or the driver does not let this one see it",
+)
 _FRAMES: Final = NotRecorded(
     "Python frames are", "which lines take the time cannot be told", "Record with_stack=True"
 )
@@ -123,6 +131,7 @@ def rank_records(rank: Rank) -> RankRecords:
     fields = events.side.get("collectives")
     return RankRecords(
         gpu_work=len(rank.gpu_work) > 0,
+        launches=rank.health.lost.launches > 0,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
         frames=bool(events.rows_of(Kind.PYTHON).size),
@@ -159,11 +168,9 @@ def not_recorded(
         Whether the steps are those of an inference server, which nobody marks.
     """
     steps = _SERVER_STEPS if serves else _STEPS
-    found = []
-    if lacking := _ranks(records, kernels=True, gpu_work=False):
-        found.append(_on(_GPU_WORK, lacking, len(records)))
-        if len(lacking) == len(records):
-            return (*found, *_of_cpus(records))
+    found = [*_gpu_work_of(records)]
+    if len(_ranks(records, kernels=True, gpu_work=False)) == len(records):
+        return (*found, *_of_cpus(records))
     if lacking := _ranks(records, kernels=False):
         found.append(_on(_KERNELS, lacking, len(records)))
         if len(lacking) == len(records):
@@ -212,6 +219,13 @@ def _other_ranks(
     if len(every) == 1 or len(every) < world_size:
         others = f"Ranks other than {number_ranges(every)} are"
         yield NotRecorded(others, _OTHER_RANKS, "Record all ranks")
+
+
+def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
+    """Ranks without GPU work, apart by whether they launched some."""
+    for what, launches in ((_GPU_WORK, False), (_LAUNCHED_WORK, True)):
+        if lacking := _ranks(records, kernels=True, gpu_work=False, launches=launches):
+            yield _on(what, lacking, len(records))
 
 
 def _of_cpus(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:

@@ -104,6 +104,11 @@ class LostWork:
         return self.lost_replays > max(IN_FLIGHT, MOST_REPLAYS_LOST * self.replays)
 
     @property
+    def is_all(self) -> bool:
+        """Whether no launch has any work."""
+        return 0 < self.lost == self.launches
+
+    @property
     def matters(self) -> bool:
         """Whether so much is lost that findings on the whole recording may rest on it."""
         return self.percent > 100 * MOST_LOST
@@ -124,6 +129,8 @@ def lost_work(
     calls, known = _kernel_launches(events, parents)
     work = events.rows_of(*GPU_WORK)
     linked = work[launches[work] >= 0]
+    if not work.size:
+        return _all_lost(events, calls[~known])
     if known.all() or not linked.size:
         return LostWork(launches=calls.size)
     lost_ns = events.start_ns[calls[~known]]
@@ -149,6 +156,19 @@ def lost_work(
         percent=100 * float(max(shares)),
         replays=int(np.count_nonzero(replays)),
         lost_replays=int(np.count_nonzero(replays & ~known)),
+    )
+
+
+def _all_lost(events: Events, calls: Int64Array) -> LostWork:
+    """A recording of launches without any work: it ended too soon, or could not see the GPU."""
+    kernels = np.count_nonzero(~events.named(calls, REPLAYS_A_GRAPH))
+    return LostWork(
+        launches=calls.size,
+        lost=calls.size,
+        lost_kernels=kernels,
+        replays=calls.size - kernels,
+        lost_replays=calls.size - kernels,
+        percent=100.0 if calls.size else 0.0,
     )
 
 

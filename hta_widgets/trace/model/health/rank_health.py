@@ -17,6 +17,10 @@ _LOST: Final = (
     "{} of {} kernel launches have no kernel in the trace, though later ones have: the recorder "
     "lost it, and what looks like idle time there may be none"
 )
+_ALL_LOST: Final = (
+    "none of {} launches has GPU work in the trace: the recording ended before it ran, or the "
+    "recorder could not see the GPU"
+)
 _REPLAYS: Final = (
     "{} of {} graph launches have no recorded GPU work: the recorder lost it, and what looks like "
     "idle time there may be none"
@@ -88,10 +92,12 @@ class RankHealth:
         return tuple(self._notices())
 
     def _notices(self) -> Iterator[Notice]:
-        if self.lost.lost_kernels:
+        if self.lost.is_all:
+            yield Notice(_ALL_LOST, (self.lost.launches,))
+        elif self.lost.lost_kernels:
             kernels = self.lost.launches - self.lost.replays
             yield Notice(_LOST, (self.lost.lost_kernels, kernels))
-        if self.lost.lacks_replays:
+        if self.lost.lacks_replays and not self.lost.is_all:
             yield Notice(_REPLAYS, (self.lost.lost_replays, self.lost.replays))
         if self.operators.outside:
             yield Notice(_OPERATORS, (self.operators.outside, self.operators.launches))

@@ -142,6 +142,13 @@ def ends_before(folder, ns):
     return asked(folder, *FIRST, ends, *launched(3, 100, 110, 10)).job.wait_kind.size > 0
 
 
+def ends_before_its_stream(folder, ns):
+    """The same beyond the rounding, where the trace says which stream it waits for."""
+    names = {"correlation": 2, "cat": "cuda_sync", "name": "Stream Sync"}
+    ends = [call(6, 13 - ns / 1000, 2, name="cudaStreamSynchronize"), kernel(6, 2, **names)]
+    return asked(folder, *FIRST, *ends, *launched(3, 100, 110, 10)).job.wait_kind.size > 0
+
+
 def lines(folder, overlap_us, overlaps, calls=8):
     """Lines of a host with two threads, whose calls overlap so often."""
     events = []
@@ -252,6 +259,7 @@ test_thresholds = cases(
     Case("waiting_calls.OWN_NS", lambda folder, _: own_ns(folder, []), {4000: 4000.0}),
     Case("waiting_calls.RETURN_NS", returns_after_ns, {3000: 3000.0}),
     Case("waiting_calls._USUAL_PERCENT", lambda f, _: own_ns(f, [2, 4, 6]), {10: 2400.0}),
+    Case("waiting_calls.CLOCKS_NS", ends_before_its_stream, {10_000: True, 10_010: False}),
     Case("operations.ROUNDING_NS", ends_before, {1000: True, 1010: False}),
     Case("host_line.OVERLAP_NS", lambda f, ns: lines(f, ns / 1000, 4), {1000: 1, 1001: 2}),
     Case("host_line.MOST_OVERLAPS", lambda f, count: lines(f, 2, count), {3: 1, 4: 2}),

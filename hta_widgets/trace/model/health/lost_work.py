@@ -161,7 +161,7 @@ def lost_work(
 
 def _all_lost(events: Events, calls: Int64Array) -> LostWork:
     """A recording of launches without any work: it ended too soon, or could not see the GPU."""
-    kernels = np.count_nonzero(~events.named(calls, REPLAYS_A_GRAPH))
+    kernels = int(np.count_nonzero(~events.named(calls, REPLAYS_A_GRAPH)))
     return LostWork(
         launches=calls.size,
         lost=calls.size,

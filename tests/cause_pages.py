@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
+from hta_widgets.diagnosis.finding import Advice
 from tests.kineto_text import write
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job

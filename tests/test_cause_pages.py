@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.diagnosis import Finding
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.causes import ALL_CAUSES
+from hta_widgets.diagnosis.finding import Advice
 from tests.cause_pages import INDEX, PAGES, index, measured, measured_on, page_of, with_advice
 from tests.generated_docs import PAGE
 from tests.test_docs import HEADING, text_of

@@ -24,7 +24,7 @@ from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.cli.diagnose.document import _mean_step_by_rank as mean_step_by_rank
 from hta_widgets.cli.diagnose.document import json_text
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, NotRecorded
-from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.finding import Advice
 from hta_widgets.diagnosis.report import report
 from hta_widgets.terminal import say
 from hta_widgets.trace.job import Job

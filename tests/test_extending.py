@@ -14,8 +14,8 @@ import hta_widgets
 from hta_widgets import Limits, diagnose
 from hta_widgets.analyses.timeline.added import LANE_KINDS, QUEUE
 from hta_widgets.diagnosis import analysis
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
+from hta_widgets.diagnosis.finding import Advice
 from hta_widgets.panels import TimelinePanel
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model import kernels

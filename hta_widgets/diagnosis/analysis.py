@@ -17,8 +17,7 @@ from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS, Columns
 from hta_widgets.diagnosis.finding import Finding
-from hta_widgets.diagnosis.job.foreign_ranks import foreign_ranks, job_of
-from hta_widgets.diagnosis.job.health import job_health
+from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.diagnosis.advice import Advice
-from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.limits import Limits
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -11,20 +11,27 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
-from hta_widgets.diagnosis.advice import asked, chosen
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
-from hta_widgets.diagnosis.finding import Confidence, Evidence, Finding, Link, Words
+from hta_widgets.diagnosis.finding import (
+    Bound,
+    Confidence,
+    Evidence,
+    Finding,
+    Link,
+    Price,
+    Words,
+    asked,
+    chosen,
+)
 from hta_widgets.diagnosis.job.hardware import Hardware, hardware
 from hta_widgets.diagnosis.job.health import JobHealth
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
-from hta_widgets.diagnosis.price import Bound, Price
-from hta_widgets.diagnosis.proof.removed import Removed
-from hta_widgets.diagnosis.proof.what import Seen, What, what_of_class
-from hta_widgets.diagnosis.rank_answers import replay_of_ranks
+from hta_widgets.diagnosis.proof.what import Removed, Seen, What, what_of_class
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks, shorter_kernels
 from hta_widgets.diagnosis.replay.edits import (
     Computing,
     ComputingLess,
@@ -33,7 +40,6 @@ from hta_widgets.diagnosis.replay.edits import (
     ShorterOperations,
 )
 from hta_widgets.diagnosis.replay.replay import Replay
-from hta_widgets.diagnosis.shorter_kernels import shorter_kernels
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 

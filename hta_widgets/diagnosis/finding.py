@@ -1,16 +1,146 @@
-"""One cause of lost time: who, when, what it costs, what to do."""
+"""One cause of lost time: who, when, what it costs, and what to do as far as is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 import pandas as pd
 
-from hta_widgets.diagnosis.advice import Advice
-from hta_widgets.diagnosis.price import Bound
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.proof.what import Seen
+from hta_widgets.diagnosis.replay.edits import Edit
+
+Bound = Literal["measured", "at most", "at least"]
+"""What a price says of the true one."""
+
+
+class Price(NamedTuple):
+    """What the mean step would be shorter by without a cause.
+
+    Attributes
+    ----------
+    ns : float
+    lower_ns : float
+        The least that it may be, where ranks are not recorded that this job communicates with: with
+        these as slow as before. Else the price.
+    bound : {"measured", "at most", "at least"}
+        Whether the cause costs this, or no more (as what replaces it costs something, too), or no
+        less.
+    edits : tuple of Edit
+        What is different without it; empty where that is not replayed.
+    after : tuple of Edit
+        What has a price of its own: this is what is left to gain after it.
+    """
+
+    ns: float
+    lower_ns: float
+    bound: Bound = "measured"
+    edits: tuple[Edit, ...] = ()
+    after: tuple[Edit, ...] = ()
+
+    @classmethod
+    def counted(cls, ns: float, bound: Bound = "measured") -> Price:
+        """A price that is no replay: a difference of steps, or a time."""
+        return cls(ns, ns, bound)
+
+
+MOST_GIVEN: Final = 3
+"""Pieces of advice that a finding gives: the first one, and two alternatives."""
+
+ON_AMD: Final = {"CUDA graph": "HIP graph"}
+"""Words for what AMD calls otherwise."""
+
+
+class Advice(NamedTuple):
+    """One thing to do.
+
+    Attributes
+    ----------
+    do : str
+        In one sentence.
+    code : str
+        What to copy: Python, or a line of a shell; empty where there is none.
+    needs : tuple of Condition
+        All of them must hold.
+    unless : tuple of Condition
+        None of them may hold.
+    """
+
+    do: str
+    code: str = ""
+    needs: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()
+
+    def holds(self, conditions: Collection[Condition]) -> bool:
+        """Whether it can be followed."""
+        return all(each in conditions for each in self.needs) and not any(
+            each in conditions for each in self.unless
+        )
+
+
+NEEDLESS_WORK: Final = (
+    Advice(
+        "Do not broadcast the buffers in each step, unless ranks must share them.",
+        "DistributedDataParallel(model, broadcast_buffers=False)",
+        needs=(Condition.BROADCASTS_BUFFERS,),
+    ),
+    Advice(
+        "Leave out Inductor's checks of sizes and strides.",
+        "TORCHINDUCTOR_SIZE_ASSERTS=0 python train.py",
+        needs=(Condition.CHECKS_SIZES,),
+    ),
+    Advice(
+        "Walk over the modules once, before the first step, and keep what you need of them.",
+        "parameters = [*model.parameters()]",
+        needs=(Condition.WALKS_MODULES,),
+    ),
+)
+"""What hosts do in each step that they need not, whatever kind of idle time it leaves."""
+
+
+def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
+    """The optimizers of PyTorch that have one kernel for many parameters."""
+    return tuple(
+        Advice(
+            "Let one kernel update many parameters: use the fused optimizer.",
+            f"torch.optim.{each.value}(model.parameters(), fused=True)",
+            needs=(*needs, each),
+            unless=(Condition.FUSED,),
+        )
+        for each in (Condition.ADAMW, Condition.ADAM, Condition.SGD)
+    )
+
+
+def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
+    """The advice that can be followed, the first one first.
+
+    Parameters
+    ----------
+    advice : sequence of Advice
+        Of a cause, the most concrete first.
+    conditions : collection of Condition
+        What holds.
+    """
+    found = [each for each in advice if each.holds(conditions)][:MOST_GIVEN]
+    return tuple(each._replace(do=_in_words_of(each.do, conditions)) for each in found)
+
+
+def asked(advice: Sequence[Advice], conditions: Collection[Condition]) -> str:
+    """Those of the conditions that the choice depends on, in words."""
+    matter = {each for one in advice for each in (*one.needs, *one.unless)}
+    held = (each.value for each in Condition if each in matter and each in conditions)
+    return _in_words_of(", ".join(held), conditions)
+
+
+def _in_words_of(text: str, conditions: Collection[Condition]) -> str:
+    """The same with the words of the GPU's vendor."""
+    if Condition.AMD in conditions:
+        for nvidia, amd in ON_AMD.items():
+            text = text.replace(nvidia, amd)
+    return text
+
 
 Confidence = Literal["measured", "inconclusive"]
 

@@ -1,9 +1,11 @@
-"""What each rank is asked for a diagnosis, once for all that is made of it."""
+"""What each rank is asked for a diagnosis, once, and the replays that are made of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import device_steps
 from hta_widgets.analyses.collectives.analysis import rank_splits
@@ -12,8 +14,9 @@ from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts, rank_facts
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
-from hta_widgets.diagnosis.replay.packed_part import PackedPart
-from hta_widgets.diagnosis.replay.rank_part import rank_part
+from hta_widgets.diagnosis.replay.edits import ShorterOperations
+from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
+from hta_widgets.diagnosis.replay.recorded_job import RecordedJob
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.trace.job import Job
@@ -118,3 +121,23 @@ def _of_phase(job: Job, steps: tuple[int, ...]) -> tuple[int, ...]:
     """Those of the phase with most time, if a server has several."""
     own = {*phases_of(job).get(main_phase(job), ())}
     return tuple(each for each in steps if each in own) or steps
+
+
+def shorter_kernels(
+    job: RecordedJob, facts: Mapping[int, RankFacts], columns: Sequence[str]
+) -> ShorterOperations:
+    """The edit in which kernels take as much less as columns of `Savings` say."""
+    less_ns = np.zeros(job.stream.size)
+    for place, (rank, part) in enumerate(zip(job.ranks, job.parts, strict=True)):
+        savings = facts[rank].compute.savings
+        own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
+        rows = part.row[job.operation[own]]
+        for column in columns:
+            less_ns[own] += savings.of_rows(column, rows)
+    return ShorterOperations(less_ns)
+
+
+def percent_left(job: RecordedJob, shorter: ShorterOperations) -> float:
+    """What is left (%) of the time of the kernels that are shorter; 100 if none is."""
+    whole_ns = float(job.weights.duration[shorter.less_ns > 0].sum())
+    return 100 - 100 * float(shorter.less_ns.sum()) / whole_ns if whole_ns else 100.0

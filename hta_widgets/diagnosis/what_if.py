@@ -13,7 +13,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.tensor_cores import ATTENTION, ELEMENTWISE, is_product
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.proof.what import Saving
-from hta_widgets.diagnosis.rank_answers import answers_of_all, replay
+from hta_widgets.diagnosis.rank_answers import answers_of_all, percent_left, replay, shorter_kernels
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.edits import (
@@ -27,7 +27,6 @@ from hta_widgets.diagnosis.replay.edits import (
     applied,
 )
 from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
-from hta_widgets.diagnosis.shorter_kernels import percent_left, shorter_kernels
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job

@@ -20,8 +20,7 @@ from hta_widgets.analyses.timeline.added.modules import MOST_LEVELS
 from hta_widgets.analyses.timeline.curve import HIGH, LOW, Curve
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked, job_lanes
 from hta_widgets.analyses.timeline.window import pixel_edges
-from hta_widgets.diagnosis.critical_path import critical_path
-from hta_widgets.diagnosis.critical_path_lanes import CRITICAL_PATH, FIRST_CODE
+from hta_widgets.diagnosis.critical_path import CRITICAL_PATH, FIRST_CODE, critical_path
 from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
 from hta_widgets.sample import Recording, write_sample
 from hta_widgets.trace.job import Job

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hta_widgets.diagnosis import diagnosis
-from hta_widgets.diagnosis.proof.densest import LEAST_SHARE
+from hta_widgets.diagnosis.proof.proof import LEAST_SHARE
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
 from tests.golden.test_verdicts import VERDICTS

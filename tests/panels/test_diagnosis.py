@@ -10,7 +10,7 @@ import pytest
 
 from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.diagnosis import Finding, Link, diagnosis
-from hta_widgets.diagnosis.advice import Advice
+from hta_widgets.diagnosis.finding import Advice
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.diagnosis.proof.what import Idle, Seen

@@ -1,4 +1,4 @@
-"""What the GPU of a rank computes: by kind of kernel, in products, and in attention.
+"""What the GPU of a rank computes: by kind of kernel, in products, in attention, and in layouts.
 
 Attention that is not fused shows by its shapes: a softmax over what one product of batches makes,
 and the next one takes.

@@ -1,7 +1,8 @@
-"""What a cause is seen in: idle time of some kinds, or GPU work, on one rank."""
+"""What a cause is seen in, on one rank: idle time, GPU work, or what its replay leaves out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -12,15 +13,117 @@ from hta_widgets.analyses.budget.device_steps import DeviceSteps
 from hta_widgets.analyses.budget.host_gaps import GAP, GAPS
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.host_facts import exposed_copies
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.limits import TrialLimits
-from hta_widgets.diagnosis.proof.removed import Removed
-from hta_widgets.diagnosis.proof.stretches import Stretches
-from hta_widgets.intervals import Intervals
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks
+from hta_widgets.diagnosis.replay.edits import Edit, applied
+from hta_widgets.diagnosis.replay.recorded_job import Weights
+from hta_widgets.diagnosis.replay.replay import Replay
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+
+
+class Stretches(NamedTuple):
+    """Intervals of one rank.
+
+    Attributes
+    ----------
+    start_ns, end_ns : ndarray of int64
+        Kernels that run at once are one each, so that they may overlap.
+    """
+
+    start_ns: Times
+    end_ns: Times
+
+    @classmethod
+    def nothing(cls) -> Stretches:
+        """None."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def covered(cls, intervals: Intervals) -> Stretches:
+        """Disjoint ones."""
+        return cls(intervals.starts, intervals.ends)
+
+    @classmethod
+    def of_work(cls, work: GpuWork) -> Stretches:
+        """Each piece of GPU work."""
+        return cls(work.start_ns, work.end_ns)
+
+    def inside(self, bounds: Intervals) -> Stretches:
+        """What is left of them inside of some bounds, in order of time."""
+        parts = [
+            (np.maximum(self.start_ns, start), np.minimum(self.end_ns, end))
+            for start, end in zip(bounds.starts.tolist(), bounds.ends.tolist(), strict=True)
+        ]
+        if not parts:
+            return self.nothing()
+        start_ns, end_ns = (np.concatenate(each) for each in zip(*parts, strict=True))
+        lasting = np.flatnonzero(end_ns > start_ns)
+        lasting = lasting[np.argsort(start_ns[lasting], kind="stable")]
+        return Stretches(start_ns[lasting], end_ns[lasting])
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Time that would not pass without a cause: what its price consists of, wherever it is.
+
+    A host that is late once makes all that follows late; which idle time that is tells only the
+    replay.
+
+    Attributes
+    ----------
+    edits : tuple of Edit
+        What is different without the cause.
+    after : tuple of Edit
+        What has a price of its own.
+    ranks, steps : tuple of int
+        Of the replay: those whose steps count.
+    """
+
+    edits: tuple[Edit, ...]
+    after: tuple[Edit, ...]
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def of(self, job: Job, limits: TrialLimits, ranks: Sequence[int]) -> dict[int, Stretches]:
+        """When it is on some ranks, on the common clock."""
+        replay = job.remember(replay_of_ranks, limits, self.ranks, self.steps)
+        with_cause = applied(replay.job, self.after)
+        without = applied(replay.job, (*self.after, *self.edits))
+        times = [_starts_and_ends(replay, each) for each in (with_cause, without)]
+        return {rank: _on_rank(replay, replay.job.ranks.index(rank), *times) for rank in ranks}
+
+
+def _starts_and_ends(replay: Replay, weights: Weights) -> Float64Array:
+    """When all operations start, then when they end."""
+    end_ns = replay.network.solve(weights).end
+    return np.concatenate((end_ns - weights.duration, end_ns))
+
+
+def _on_rank(
+    replay: Replay, place: int, with_cause: Float64Array, without: Float64Array
+) -> Stretches:
+    """By how much the time from one start or end to the next is shorter, at its end.
+
+    Before the first of them, the host launches what it waits for (0.4 of 4.4 ms on an H100).
+    Where operations change their order, a time counts from when all before it are reached.
+    """
+    job = replay.job
+    recorded_ns = np.concatenate((job.end_ns - job.weights.duration, job.end_ns))
+    own = np.flatnonzero(np.tile(job.operation_rank == place, 2))
+    own = own[np.argsort(recorded_ns[own], kind="stable")]
+    later_ns = np.subtract(*(np.maximum.accumulate(each[own]) for each in (with_cause, without)))
+    shorter_ns = np.rint(np.diff(later_ns, prepend=0.0)).astype(np.int64)
+    at_ns = np.rint(recorded_ns[own]).astype(np.int64)
+    shorter_ns[1:] = np.minimum(shorter_ns[1:], np.diff(at_ns))
+    gone = np.flatnonzero(shorter_ns > 0)
+    return Stretches(at_ns[gone] - shorter_ns[gone], at_ns[gone])
 
 
 class What(Protocol):
@@ -43,24 +146,21 @@ class Idle:
 
     kinds: tuple[str, ...]
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When it is."""
-        gaps = steps.gaps
-        chosen = np.isin(gaps.kind, [GAP[name] for name in self.kinds])
-        segments = gaps.segments.take(np.flatnonzero(chosen))
-        return Stretches.covered(Intervals.union(segments.start_ns, segments.end_ns))
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
+        return _idle(steps, np.isin(steps.gaps.kind, [GAP[name] for name in self.kinds]))
 
 
 @dataclass(frozen=True)
 class LateHost:
     """Idle time of the GPU for which the trace shows a host that is late, whatever it does."""
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When it is."""
-        gaps = steps.gaps
-        chosen = (gaps.kind != GAP["gap_depend"]) | gaps.unattributed
-        segments = gaps.segments.take(np.flatnonzero(chosen))
-        return Stretches.covered(Intervals.union(segments.start_ns, segments.end_ns))
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
+        return _idle(steps, (steps.gaps.kind != GAP["gap_depend"]) | steps.gaps.unattributed)
+
+
+def _idle(steps: DeviceSteps, chosen: Mask) -> Stretches:
+    segments = steps.gaps.segments.take(np.flatnonzero(chosen))
+    return Stretches.covered(Intervals.union(segments.start_ns, segments.end_ns))
 
 
 @dataclass(frozen=True)
@@ -75,8 +175,7 @@ class Busy:
 
     parts: tuple[str, ...]
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When it is."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         covers = steps.busy.covers
         found = Intervals.union([], [])
         for place, name in enumerate(PARTS[: len(covers)]):
@@ -89,8 +188,7 @@ class Busy:
 class ComputingKernels:
     """All kernels that compute."""
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When they run."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         return Stretches.of_work(computing_kernels(rank))
 
 
@@ -106,8 +204,7 @@ class Saving:
 
     columns: tuple[str, ...]
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When they run."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         savings, work = facts.compute.savings, computing_kernels(rank)
         saved = sum(savings.of_rows(column, work.rows) for column in self.columns)
         return Stretches.of_work(work.take(np.flatnonzero(saved)))
@@ -117,8 +214,7 @@ class Saving:
 class ExposedCopies:
     """Copies between host and device with no kernel beside them."""
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When they run alone."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         chosen, beside = exposed_copies(steps.work)
         copies = Intervals.union(steps.work.start_ns[chosen], steps.work.end_ns[chosen])
         return Stretches.covered(copies - beside)
@@ -136,8 +232,7 @@ class Work:
 
     rows: frozenset[tuple[int, int]]
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When it runs."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         number = rank.trace.rank
         own = [row for of, row in self.rows if of == number]
         return Stretches.of_work(steps.work.take(np.flatnonzero(np.isin(steps.work.rows, own))))
@@ -145,10 +240,9 @@ class Work:
 
 @dataclass(frozen=True)
 class WholeSteps:
-    """All of the steps."""
+    """All of the steps, each from its first bound to its last."""
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """From the first bound of each to its last."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         return Stretches(steps.edges[:-1], steps.edges[1:])
 
 
@@ -156,8 +250,7 @@ class WholeSteps:
 class Trials:
     """From the first to the last trial of each series of an autotuner, where no step is marked."""
 
-    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:  # noqa: ARG002
-        """When they are."""
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         spans = () if facts.host is None else facts.host.trials.spans_ns
         both = np.array(spans, dtype=np.int64).reshape(-1, 2)
         return Stretches(both[:, 0], both[:, 1])

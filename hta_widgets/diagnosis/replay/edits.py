@@ -46,7 +46,6 @@ class WithoutHostWork:
     ranks: tuple[int, ...] = ()
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         places = [HOST_WORK.index(name) for name in self.classes]
         chosen = _of_ranks(job, self.ranks)[job.point_rank]
         left = weights.host_work.copy()
@@ -71,7 +70,6 @@ class HostSpeed:
     ranks: tuple[int, ...] = ()
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         launching = np.maximum(weights.own - weights.host_work.sum(axis=0), 0)
         less = launching * (1 - 1 / self.factor) * _of_ranks(job, self.ranks)[job.point_rank]
         return weights.changed(own=np.maximum(weights.own - less, 0))
@@ -82,7 +80,6 @@ class WithoutStarts:
     """The few µs between two operations of a stream take no time, as inside a CUDA graph."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         is_start = (weights.gap >= 0) & (weights.gap <= START_NS) & ~job.is_finish
         return weights.changed(gap=np.where(is_start, 0, weights.gap))
 
@@ -106,7 +103,6 @@ class WithoutWaits:
     drains: bool = False
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         gone = np.isin(job.wait_kind, self.kinds) & ~job.is_needed
         if self.of_allocator:
             gone &= job.waits_to_allocate
@@ -128,7 +124,6 @@ class WithoutCopies:
     ranks: tuple[int, ...] = ()
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         gone = job.is_host_copy & _of_ranks(job, self.ranks)[job.operation_rank]
         waits = gone[job.awaited] & np.isin(job.wait_kind, (Wait.COPY, Wait.COPY_TO_DEVICE))
         return weights.changed(
@@ -149,8 +144,7 @@ class ShorterOperations:
 
     less_ns: Float64Array
 
-    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
-        """The weights after it."""
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(duration=np.maximum(weights.duration - self.less_ns, 0))
 
 
@@ -167,7 +161,6 @@ class Computing:
     factor: Float64Array
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         known = (job.step >= 0) & job.is_computing
         step = np.maximum(job.step, 0)
         factor = np.where(known, self.factor[job.operation_rank, step], 1)
@@ -190,7 +183,6 @@ class ComputingLess:
     less_ns: Float64Array
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         chosen = np.flatnonzero(job.is_computing & (job.step >= 0))
         duration = weights.duration[chosen]
         more = np.maximum(duration - _equal_ns(job, weights.duration, "median")[chosen], 0)
@@ -226,7 +218,6 @@ class EqualWork:
     only_slower: bool = False
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         equal = _equal_ns(job, weights.duration, self.of_ranks)
         longest = weights.duration if self.only_slower else np.inf
         return weights.changed(duration=np.minimum(equal, longest))
@@ -244,8 +235,7 @@ class CommunicationHidden:
 
     share: float = 1.0
 
-    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
-        """The weights after it."""
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         remains = np.isfinite(weights.transfer)  # of `WithoutMeetings`, there is nothing to hide
         less = np.where(remains, weights.transfer, 0) * self.share
         return weights.changed(transfer=weights.transfer - less)
@@ -263,8 +253,7 @@ class FasterLinks:
 
     factor: Float64Array
 
-    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
-        """The weights after it."""
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(transfer=weights.transfer * self.factor)
 
 
@@ -280,8 +269,7 @@ class WithoutMeetings:
 
     members: Mask
 
-    def apply(self, job: RecordedJob, weights: Weights) -> Weights:  # noqa: ARG002
-        """The weights after it."""
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(transfer=np.where(self.members, -np.inf, weights.transfer))
 
 
@@ -293,7 +281,6 @@ class PeersFixed:
     """
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         earliest = weights.earliest.copy()
         alone = np.flatnonzero(job.is_alone)
         earliest[job.meeting[alone]] = job.end_ns[job.arrival[alone]]
@@ -315,7 +302,6 @@ class KernelsFaster:
     factor: float
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
         names, code = job.names
         chosen = np.array([name in self.names for name in names] or [False])[code]
         met = chosen[job.finish]  # what a collective takes once all are there

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries

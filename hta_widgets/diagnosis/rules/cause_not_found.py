@@ -14,9 +14,8 @@ import numpy as np
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.diagnosis.finding import Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix
-from hta_widgets.diagnosis.price import Price
 from hta_widgets.diagnosis.proof.what import Busy, LateHost, What
 from hta_widgets.diagnosis.replay.edits import (
     CommunicationHidden,

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array, Mask
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.job.traffic import Traffic
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.replay.edits import EqualWork

@@ -10,13 +10,12 @@ import pandas as pd
 
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.analyses.communication.recorded import SEND_RECEIVE
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.communication_facts import Reason
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.exposed_reasons import Reason
-from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.job.missing import missing_of
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.job.health import missing_of
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import CommunicationHidden
 from hta_widgets.diagnosis.rules.slow_link import slow_link

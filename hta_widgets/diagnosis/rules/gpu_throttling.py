@@ -6,14 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.job.hardware import Hardware
 from hta_widgets.diagnosis.job.steps import Matrix
-from hta_widgets.diagnosis.price import Price
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import not_overloaded
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks

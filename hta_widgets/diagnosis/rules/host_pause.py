@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_widgets.diagnosis.advice import NEEDLESS_WORK, Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.facts.gap_owners import Stretch
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Idle

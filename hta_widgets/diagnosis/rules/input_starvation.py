@@ -6,12 +6,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Finding, Link
-from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (

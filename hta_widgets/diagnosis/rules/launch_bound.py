@@ -8,11 +8,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.diagnosis.advice import NEEDLESS_WORK, Advice, fused_optimizers
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link, fused_optimizers
 from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutStarts
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,

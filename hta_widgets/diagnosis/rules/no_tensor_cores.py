@@ -6,12 +6,11 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.wording import (
     WithinModule,

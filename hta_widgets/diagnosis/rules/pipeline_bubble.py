@@ -6,10 +6,9 @@ import numpy as np
 
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.arrays import Mask
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import Edit, WithoutMeetings
 from hta_widgets.diagnosis.rules.slow_link import slow_link

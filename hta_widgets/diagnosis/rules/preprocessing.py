@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.rules.input_starvation import LoadingTime
 from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
 

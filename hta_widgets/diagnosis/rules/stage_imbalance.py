@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.replay.edits import Computing
 from hta_widgets.diagnosis.rules.wording import the_ranks

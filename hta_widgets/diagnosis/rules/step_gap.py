@@ -7,11 +7,10 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.server_steps import like_steps, server_steps
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from hta_widgets.diagnosis.advice import Advice, fused_optimizers
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, fused_optimizers
 from hta_widgets.diagnosis.fusable import in_words
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import Saving

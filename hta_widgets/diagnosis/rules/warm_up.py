@@ -13,14 +13,12 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
-from hta_widgets.diagnosis.advice import Advice
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
-from hta_widgets.diagnosis.finding import Evidence, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
-from hta_widgets.diagnosis.price import Price
 from hta_widgets.diagnosis.proof.what import Idle, WholeSteps
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.allocator_retries import recurs

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.finding import Price
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, number, percent

@@ -15,7 +15,7 @@ from hta_widgets.analyses.timeline import Timeline, timeline
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
 from hta_widgets.diagnosis import diagnosis
-from hta_widgets.diagnosis.critical_path_lanes import CRITICAL_PATH
+from hta_widgets.diagnosis.critical_path import CRITICAL_PATH
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.excerpt import write_excerpt
 from hta_widgets.figures.base.drawing import Drawing

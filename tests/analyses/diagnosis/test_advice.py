@@ -9,7 +9,6 @@ from itertools import combinations
 import pytest
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.diagnosis.advice import MOST_GIVEN, Advice, asked, chosen
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.facts.conditions import (
     OF_OWNERS,
@@ -18,6 +17,7 @@ from hta_widgets.diagnosis.facts.conditions import (
     conditions_in,
     conditions_of,
 )
+from hta_widgets.diagnosis.finding import MOST_GIVEN, Advice, asked, chosen
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.cause_pages import SHELL
 from tests.conftest import REAL_TRACES

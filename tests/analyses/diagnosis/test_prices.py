@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Words
-from hta_widgets.diagnosis.price import Price
+from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Price, Words
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.pipelines import pipeline
 from tests.analyses.diagnosis.thresholds import Case, cases, price

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.diagnosis.proof.densest import LEAST_SHARE, Edges, densest, windows_of
-from hta_widgets.diagnosis.proof.proof import MARGIN, put_together
-from hta_widgets.diagnosis.proof.removed import Removed
-from hta_widgets.diagnosis.proof.stretches import Stretches
+from hta_widgets.diagnosis.proof.proof import (
+    LEAST_SHARE,
+    MARGIN,
+    Edges,
+    densest,
+    put_together,
+    windows_of,
+)
+from hta_widgets.diagnosis.proof.what import Removed, Stretches
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.test_host_pause import job as pausing_job
 from tests.analyses.diagnosis.thresholds import Case, cases

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets import open_trace
-from hta_widgets.diagnosis.replay.packed_part import PackedArray, PackedPart
-from hta_widgets.diagnosis.replay.rank_part import rank_part
+from hta_widgets.diagnosis.replay.rank_part import PackedArray, PackedPart, rank_part
 from hta_widgets.sample import write_sample
 
 FLOATS = (

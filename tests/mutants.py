@@ -65,16 +65,16 @@ ENGINE = {
     f"{ANALYSES}/roofline": ["analyses/test_roofline.py"],
 }
 OF_SHARED_MODULES = {
-    "compute_facts": ["unfused_elementwise", "no_tensor_cores", "largest_kernels"],
-    "exposed_reasons": ["exposed_communication"],
+    "communication_facts": ["exposed_communication"],
+    "compute_facts": [
+        *("unfused_elementwise", "no_tensor_cores", "largest_kernels", "layout_transposes")
+    ],
     "gpus": ["no_tensor_cores"],
     "hardware": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
+    "health": ["health", "foreign_ranks", "missing_rank"],
     "host_facts": ["allocator_retries", "launch_bound", "profiler_overhead", "slow_host_copies"],
     "kernel_facts": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
-    "layout_facts": ["layout_transposes"],
     "like_kernels": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
-    "like_sizes": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
-    "missing": ["missing_rank"],
     "shape_facts": ["slow_shape"],
     "step_facts": ["host_gaps", "input_starvation", "launch_bound"],
     "trials": ["autotuning", "warm_up"],

@@ -184,7 +184,7 @@ test_thresholds = cases(
         {7.9: None, 8.1: 8.1},
     ),
     Case(
-        "exposed_reasons.SHORT_NS",
+        "communication_facts.SHORT_NS",
         lambda folder, ns: reason_of(folder, transfer=ns / 1000, times=20),
         {49_000: "LATENCY", 51_000: "HELD"},
     ),

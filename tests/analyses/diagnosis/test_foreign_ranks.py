@@ -173,4 +173,4 @@ def later(folder: Path, late_ns: float) -> bool:
     return bool(notices(diagnosed(folder)))
 
 
-test_thresholds = cases(Case("foreign_ranks.APART_NS", later, {59.9e9: False, 60.1e9: True}))
+test_thresholds = cases(Case("health.APART_NS", later, {59.9e9: False, 60.1e9: True}))

@@ -169,4 +169,4 @@ test_what_a_missing_rank_must_cost = least_price(
     lambda folder: diagnosed(write_training(folder, 4, one_late(3, every=2), only=[0, 1, 2])),
 )
 
-test_thresholds = cases(Case("missing.HALF", recorded, {3 / 7: False, 0.5: True}))
+test_thresholds = cases(Case("health.HALF", recorded, {3 / 7: False, 0.5: True}))

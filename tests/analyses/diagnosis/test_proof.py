@@ -50,7 +50,7 @@ def is_first(_folder, part):
     return windows_of(edges_of([(0, length), *others]), 10_000)[0].start_ns == 0
 
 
-test_thresholds = cases(Case("densest.LEAST_SHARE", is_first, {0.19: False, 0.21: True}))
+test_thresholds = cases(Case("proof.LEAST_SHARE", is_first, {0.19: False, 0.21: True}))
 
 
 def two_pauses(rank, number):

@@ -384,8 +384,8 @@ test_thresholds = cases(
     Case("like_kernels.HALF", own_kernels, {0.49: False, 0.51: True}),
     Case("like_kernels.LEAST_ALIKE", dense_part, {0.19: False, 0.21: True}),
     Case("like_kernels._USUAL_QUANTILE", paces, {0.25: [0.5, 1.0, 1.5, 2.0, 2.5]}),
-    Case("like_sizes.LIKE_SIZE", larger, {1.049: True, 1.051: False}),
-    Case("like_sizes.MOST_UNLIKE", other_grids, {0.049: True, 0.051: False}),
-    Case("like_sizes.PAIR", lambda folder, _: pair(folder, 1.3), {2: 1.5}),
+    Case("like_kernels.LIKE_SIZE", larger, {1.049: True, 1.051: False}),
+    Case("like_kernels.MOST_UNLIKE", other_grids, {0.049: True, 0.051: False}),
+    Case("like_kernels.PAIR", lambda folder, _: pair(folder, 1.3), {2: 1.5}),
     Case("hardware._PAIR", lambda folder, _: pair(folder, 1.058), {2: 0.29}),
 )

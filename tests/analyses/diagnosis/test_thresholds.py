@@ -37,7 +37,7 @@ NO_THRESHOLDS = {
     "of two values there is no median": {"edits._PAIR"},
     "what holds a pause of 1 ms is longer than this already": {"host_work.STRETCH_NS"},
     "how much is shown, not whether": {
-        "advice.MOST_GIVEN",
+        "finding.MOST_GIVEN",
         "finding.MOST_SHOWN",
         "explain_change._WIDTH",
         "compute_facts.MOST_CHAINS",
@@ -45,7 +45,7 @@ NO_THRESHOLDS = {
         "compute_facts.MOST_NAMED",
         "cpu_work.MOST_LISTED",
         "cpu_work.NAME_WIDTH",
-        "densest.MOST_WINDOWS",
+        "proof.MOST_WINDOWS",
         "finding.LONGEST_SENTENCE",
         "fusable._WORDS",
         "gap_owners.MOST_LISTED",
@@ -64,7 +64,7 @@ NO_THRESHOLDS = {
         "wording.NAME_WIDTH",
     },
     "between the drifts of clocks (1e-4) and those that are found of other runs (1e-2)": {
-        "foreign_ranks.MOST_DRIFT"
+        "health.MOST_DRIFT"
     },
     "what the inputs of an operator are": {
         "compute_facts._FEWEST_DIMENSIONS",
@@ -73,7 +73,7 @@ NO_THRESHOLDS = {
     "bounds of what is absurd or would take too much memory": {
         "cpu_work._MOST_OF_A_RANK",
         "gpus._MOST",
-        "like_sizes._LARGEST",
+        "like_kernels._LARGEST",
     },
     "of a comparison of two jobs (tests/diagnosis/change)": {
         "explain_change.LEAST_PERCENT",
@@ -105,7 +105,7 @@ NO_THRESHOLDS = {
         "time_spent.LONGEST_NAME",
     },
     "of a picture, which no rule looks at (tests/analyses/test_diagnosis.py)": {"own_time._A_PAIR"},
-    "how columns are packed, not what they hold": {"packed_part._SPARSE"},
+    "how columns are packed, not what they hold": {"rank_part._SPARSE"},
 }
 
 for file in sorted(Path(__file__).parent.glob("test_*.py")):

@@ -132,13 +132,20 @@ class Context:
         found = self.hardware
         return self.steps["compute"] - found.excess_of((*found.slow, *found.throttled))
 
-    def computing(self, column: str) -> Matrix:
-        """Time (ns) in a kind of computing kernels, a column of `ComputeFacts`."""
+    def computing(self, column: str, *, saved: bool = False) -> Matrix:
+        """Time (ns) in a kind of computing kernels, or what could be saved of it.
+
+        Parameters
+        ----------
+        column : str
+            Of `ComputeFacts.taken`, or of ``saved``.
+        """
         numbers = self.steps.numbers
         rows = []
         for rank in self.ranks:
             facts = self.facts[rank].compute
-            values = dict(zip(facts.step.tolist(), getattr(facts, column).tolist(), strict=True))
+            of_steps = (facts.saved if saved else facts.taken)[column].tolist()
+            values = dict(zip(facts.step.tolist(), of_steps, strict=True))
             whole = [sum(values.values())]
             rows.append([values[each] for each in numbers] if self.steps.are_recorded else whole)
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(numbers))
@@ -229,27 +236,42 @@ class Context:
         count = len(self.all_steps.numbers)
         return 1 - len(self.health.left_out_steps) / count
 
-    def behind_host_ns(self, *edits: Edit) -> float:
-        """What the mean step would be shorter by without a cause, if the host always kept up."""
-        if not self.replay.is_sound:
-            return 0.0
-        every = self.replay.gain_ns((HostSpeed(np.inf), *edits), self.steps.numbers)
-        return max(every - self._without_host_ns, 0.0)
+    def faster_kernels(
+        self, cause: Cause, what: str, saved: Matrix, *columns: str, bound: Bound = "measured"
+    ) -> tuple[Price, float] | None:
+        """The price of kernels that could take less, and what it were if the host kept up (ns).
+
+        None where it is not worth a finding. Where most of it is hidden behind the host, that is
+        noted.
+
+        Parameters
+        ----------
+        what : str
+            What would shorten them, in words.
+        saved : ndarray, shape (ranks, steps)
+            What they could take less (ns).
+        columns : str
+            Of `Savings`.
+        """
+        shorter = self.shorter_kernels(*columns)
+        price, hidden_ns = self.price(saved, shorter, bound=bound), 0.0
+        if saved.any() and self.replay.is_sound:
+            every = self.replay.gain_ns((HostSpeed(np.inf), shorter), self.steps.numbers)
+            hidden_ns = max(every - self._without_host_ns, 0.0)
+        if self.is_worth_it(cause, price.ns):
+            return price, hidden_ns
+        if self.is_worth_it(cause, hidden_ns):
+            whole = f"{'each' if self.steps.are_recorded else 'the'} {self.steps.noun}"
+            left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
+            self.hidden.append(
+                f"{what} would save {duration(hidden_ns)} of GPU work in {whole}, but "
+                f"{left}: then the host sets the pace"
+            )
+        return None
 
     @cached_property
     def _without_host_ns(self) -> float:
         return self.replay.gain_ns((HostSpeed(np.inf),), self.steps.numbers)
-
-    def note_hidden(self, cause: Cause, what: str, ns: float, price: Price) -> None:
-        """Note what a cause costs the GPU (ns), where that is worth it and most of it is hidden."""
-        if not self.is_worth_it(cause, ns):
-            return
-        whole = f"{'each' if self.steps.are_recorded else 'the'} {self.steps.noun}"
-        left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
-        self.hidden.append(
-            f"{what} would save {duration(ns)} of GPU work in {whole}, but "
-            f"{left}: then the host sets the pace"
-        )
 
     def edits_of(self, causes: Iterable[Cause]) -> list[Edit]:
         """What is different without those of some causes that were found."""

@@ -38,10 +38,14 @@ from hta_widgets.analyses.time.tensor_cores import (
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
-from hta_widgets.diagnosis.facts.kernel_facts import UNKNOWN, computing_kernels, shape_codes
-from hta_widgets.diagnosis.facts.layout_facts import LayoutFacts, layout_facts
+from hta_widgets.diagnosis.facts.kernel_facts import (
+    UNKNOWN,
+    computing_kernels,
+    named,
+    shape_codes,
+)
 from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
-from hta_widgets.diagnosis.facts.shape_facts import ShapeFacts, shape_facts
+from hta_widgets.diagnosis.facts.shape_facts import ShapeRow, shape_facts
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -92,7 +96,13 @@ MOST_CHAINS: Final = 10
 MOST_NAMED: Final = 12
 """Kernels of a chain that are named; an optimizer makes chains of hundreds."""
 
-NOTHING: Final = np.zeros(0, dtype=np.int64)
+_LAYOUT: Final = re.compile(
+    r"\bnc(d?)hwTo(?:Folded)?n\1hwc|\bn(d?)hwcToNc\2hw|\bbatched_transpose_\d+x\d+_", re.IGNORECASE
+)
+"""Of cuDNN, which says what it converts, and of MIOpen, which transposes the last two of three
+dimensions with these around its convolutions."""
+
+_CHANNELS_LAST: Final = re.compile(r"nd?hwc", re.IGNORECASE)
 
 
 class ProductRow(NamedTuple):
@@ -105,41 +115,40 @@ class ProductRow(NamedTuple):
     total_ns: int
 
 
+class OfKernels(NamedTuple):
+    """Time (ns) of each computing kernel by what it does, and what could be saved of it.
+
+    Attributes
+    ----------
+    taken : dict of str to ndarray of int64
+        Columns of `ComputeFacts.taken`; 0 for kernels that do something else.
+    saved : dict of str to ndarray of int64
+        Columns of `Savings`.
+    """
+
+    taken: dict[str, Times]
+    saved: dict[str, Times]
+
+
 class ProductFacts(NamedTuple):
     """Kernels without tensor cores that multiply matrices or convolve.
 
     Attributes
     ----------
-    is_product : ndarray of bool
-        Which of the computing kernels do so, with or without tensor cores.
-    plain_ns, half_ns, saved_ns : ndarray of int64
-        Of each computing kernel: its time if it does so without tensor cores, if it does so with
-        types of 16 bits, and what tensor cores would save of it.
     uneven_ns : int
-        Part of ``half_ns`` in which a dimension is no multiple of `MULTIPLE`.
+        Part of those with types of 16 bits in which a dimension is no multiple of `MULTIPLE`.
     uneven : str
         The most frequent such dimension, as text; empty if there is none.
     rows : tuple of ProductRow
         Those with most time.
     modules : dict of str to int
-        ``plain_ns`` by module, see `time_by_module`.
+        Their time by module, see `time_by_module`.
     """
 
-    is_product: Mask
-    plain_ns: Times
-    half_ns: Times
-    saved_ns: Times
-    uneven_ns: int
-    uneven: str
-    rows: tuple[ProductRow, ...]
-    modules: dict[str, int]
-
-    def without_columns(self) -> ProductFacts:
-        """The same without the columns of each kernel."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return self._replace(
-            is_product=nothing > 0, plain_ns=nothing, half_ns=nothing, saved_ns=nothing
-        )
+    uneven_ns: int = 0
+    uneven: str = ""
+    rows: tuple[ProductRow, ...] = ()
+    modules: dict[str, int] = {}  # noqa: RUF012  # never changed
 
 
 class Kind(NamedTuple):
@@ -151,41 +160,41 @@ class Kind(NamedTuple):
     uneven: str = ""
 
 
-def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> ProductFacts:
-    """Find the products of a rank that do not use tensor cores.
+def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, ProductFacts]:
+    """Find the products among computing kernels that do not use tensor cores, by their names.
 
-    Parameters
-    ----------
-    rank : Rank
-    kernels : GpuWork
-        Those that compute.
-    gpu : Gpu
+    Examples
+    --------
+    ``ampere_sgemm_32x32_sliced1x4_tn`` uses none, and
+    ``cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4`` does.
     """
-    products, plain = _named(kernels)
-    chosen = np.flatnonzero(plain)
-    if not chosen.size:
-        nothing = np.zeros(len(kernels), dtype=np.int64)
-        return ProductFacts(products, nothing, nothing, nothing, 0, "", (), {})
-    work = kernels.take(chosen)
-    operators = operators_of(rank, work, COMPUTING.get)
-    kinds = [kind_of_operator(*each) for each in operators.kinds]
-    is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
-    is_half |= _matches(work, _HALF)
-    others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in kinds]
-    counts = ~np.array(others)[operators.kind]
-    plain_ns = work.duration_ns * counts
-    uneven_ns, uneven = _uneven(plain_ns * is_half, operators, kinds)
+    products = named(kernels, is_product)
+    chosen = np.flatnonzero(products & named(kernels, _is_plain))
 
-    def in_all(values: Times) -> Times:
+    def of_all(values: Times) -> Times:
         every = np.zeros(len(kernels), dtype=np.int64)
         every[chosen] = values
         return every
 
-    return ProductFacts(
-        products,
-        plain_ns=in_all(plain_ns),
-        half_ns=in_all(plain_ns * is_half),
-        saved_ns=in_all(_saved_ns(work, operators, kinds, gpu) * counts),
+    product_ns = kernels.duration_ns * products
+    if not chosen.size:
+        nothing = of_all(chosen)
+        taken = {"product": product_ns, "plain": nothing, "half": nothing}
+        return OfKernels(taken, {"plain": nothing}), ProductFacts()
+    work = kernels.take(chosen)
+    operators = operators_of(rank, work, COMPUTING.get)
+    kinds = [kind_of_operator(*each) for each in operators.kinds]
+    is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
+    is_half |= named(work, _HALF.search)
+    others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in kinds]
+    counts = ~np.array(others)[operators.kind]
+    plain_ns = work.duration_ns * counts
+    half_ns = plain_ns * is_half
+    uneven_ns, uneven = _uneven(half_ns, operators, kinds)
+    return OfKernels(
+        {"product": product_ns, "plain": of_all(plain_ns), "half": of_all(half_ns)},
+        {"plain": of_all(_saved_ns(work, operators, kinds, gpu) * counts)},
+    ), ProductFacts(
         uneven_ns=uneven_ns,
         uneven=uneven,
         rows=_product_rows(rank, work, np.where(is_half, "16 bits", "float32"), counts),
@@ -193,29 +202,9 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> ProductFacts:
     )
 
 
-def _named(work: GpuWork) -> tuple[Mask, Mask]:
-    """Which kernels are products, and which of them use no tensor cores, by their names.
-
-    Examples
-    --------
-    ``ampere_sgemm_32x32_sliced1x4_tn`` uses none, and
-    ``cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4`` does.
-    """
-    used, place = np.unique(work.name, return_inverse=True)
-    names = [work.names[code] for code in used.tolist()]
-    products = np.array([is_product(name) for name in names], dtype=bool)
-    plain = np.array([_is_plain(name) for name in names], dtype=bool)
-    return products[place], (products & plain)[place]
-
-
 @lru_cache(maxsize=4096)  # ranks of a job share most names
 def _is_plain(name: str) -> bool:
     return bool(FP32.search(name) or _HALF.search(name)) and not TENSOR_CORES.search(name)
-
-
-def _matches(work: GpuWork, pattern: re.Pattern[str]) -> Mask:
-    used, place = np.unique(work.name, return_inverse=True)
-    return np.array([bool(pattern.search(work.names[code])) for code in used.tolist()])[place]
 
 
 def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
@@ -330,19 +319,14 @@ class AttentionFacts(NamedTuple):
 
     Attributes
     ----------
-    total_ns, others_ns : ndarray of int64
-        Time of each computing kernel if it is one of these, and if it is no product: a fused kernel
-        does at most what the products do.
     is_math : bool
         Whether they run in `MATH`.
     rows : tuple of AttentionRow
         Longest first.
     modules : dict of str to int
-        ``total_ns`` by module, see `time_by_module`.
+        Their time by module, see `time_by_module`.
     """
 
-    total_ns: Times
-    others_ns: Times
     is_math: bool = False
     rows: tuple[AttentionRow, ...] = ()
     modules: dict[str, int] = {}  # noqa: RUF012  # never changed
@@ -369,27 +353,23 @@ class _Kind(NamedTuple):
     touches: frozenset[Scores]
 
 
-def attention_facts(rank: Rank, kernels: GpuWork) -> AttentionFacts:
-    """Find the unfused attention of a rank by the shapes of its operators.
+def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionFacts]:
+    """Find the unfused attention among computing kernels by the shapes of their operators.
 
     Attention is proved where a product of batches of matrices is followed by a softmax over its
     output, and this by a product with the outcome, and where there are more keys than a head is
-    wide: else the scores are no larger than what a fused kernel reads.
-
-    Parameters
-    ----------
-    rank : Rank
-    kernels : GpuWork
-        Those that compute.
+    wide: else the scores are no larger than what a fused kernel reads. Of what is saved, a fused
+    kernel does at most what the products do.
     """
     nothing = np.zeros(len(kernels), dtype=np.int64)
+    none = OfKernels({"attention": nothing}, {"attention": nothing}), AttentionFacts()
     if SOFTMAX not in rank.trace.events.name.values:
-        return AttentionFacts(nothing, nothing)
+        return none
     operators = operators_of(rank, kernels, bool)
     kinds = [_kind(*each) for each in operators.kinds]
     proved = _proved(operators, kinds)
     if not proved.times:
-        return AttentionFacts(nothing, nothing)
+        return none
     scores = np.array([_touched(each, proved.times) for each in kinds])[operators.kind]
     is_product = np.array([each.name in _PRODUCTS for each in kinds])[operators.kind]
     scores[~(is_product | proved.holds(operators.place))] = -1
@@ -399,9 +379,7 @@ def attention_facts(rank: Rank, kernels: GpuWork) -> AttentionFacts:
     softmax = kernels.take(np.flatnonzero(is_softmax & (scores >= 0)))
     in_math = operators_of(rank, softmax, MATH.__eq__).place
     chosen = np.flatnonzero(scores >= 0)
-    return AttentionFacts(
-        total_ns=total_ns,
-        others_ns=others_ns,
+    return OfKernels({"attention": total_ns}, {"attention": others_ns}), AttentionFacts(
         is_math=bool((in_math >= 0).all()),
         rows=_attention_rows(proved.times, scores, total_ns, others_ns),
         modules=time_by_module(rank, operators.place[chosen], total_ns[chosen]),
@@ -496,6 +474,51 @@ def _attention_rows(
     return tuple(sorted(rows, key=lambda row: -(row.products_ns + row.others_ns)))
 
 
+class LayoutRow(NamedTuple):
+    """Kernels of one name, how often they run, and for how long."""
+
+    name: str
+    times: int
+    total_ns: int
+
+
+class LayoutFacts(NamedTuple):
+    """Kernels that convert between NCHW and NHWC.
+
+    Attributes
+    ----------
+    channels_last_ns : int
+        Time of the convolutions whose kernels are named after NHWC: what they are converted for.
+    rows : tuple of LayoutRow
+        Longest first.
+    """
+
+    channels_last_ns: int
+    rows: tuple[LayoutRow, ...]
+
+
+def layout_facts(kernels: GpuWork) -> tuple[OfKernels, LayoutFacts]:
+    """Find the conversions of layouts among computing kernels, by their names.
+
+    Examples
+    --------
+    ``void cudnn::ops::nchwToNhwcKernel<float, …>(…)`` and ``batched_transpose_64x16_pack_4x1_half``
+    are some; ``sm80_xmma_fprop_implicit_gemm_…_nhwckrsc_nhwc_…`` is a convolution.
+    """
+    converts = named(kernels, _LAYOUT.search)
+    is_last = named(kernels, lambda name: _CHANNELS_LAST.search(name) and is_product(name))
+    total_ns = np.where(converts, kernels.duration_ns, 0)
+    chosen = np.flatnonzero(converts)
+    alike = grouped(kernels.name[chosen])
+    sums = alike.reduce(np.add, kernels.duration_ns[chosen]).tolist()
+    codes = kernels.name[chosen[alike.first]].tolist()
+    rows = map(LayoutRow, map(kernels.names.__getitem__, codes), alike.sizes.tolist(), sums)
+    return OfKernels({"layout": total_ns}, {"layout": total_ns}), LayoutFacts(
+        channels_last_ns=int(kernels.duration_ns[~converts & is_last].sum()),
+        rows=tuple(sorted(rows, key=lambda row: -row.total_ns)),
+    )
+
+
 class ChainRow(NamedTuple):
     """Chains of the same kernels in the same order.
 
@@ -525,77 +548,66 @@ class Savings(NamedTuple):
     ----------
     row : ndarray of int64
         In the events of the rank, ascending.
-    plain, chains, attention, layout, shape : ndarray of int64
-        With tensor cores; fused with its neighbours; in fused attention; in one layout of images;
-        and in products whose sizes fit.
+    columns : dict of str to ndarray of int64
+        With tensor cores (``plain``); fused with its neighbours (``chains``); in fused attention
+        (``attention``); in one layout of images (``layout``); and in products whose sizes fit
+        (``shape``).
     """
 
     row: Int64Array
-    plain: Times
-    chains: Times
-    attention: Times
-    layout: Times
-    shape: Times
+    columns: dict[str, Times]
+
+    @classmethod
+    def of(cls, kernels: GpuWork, columns: dict[str, Times]) -> Savings:
+        """Of each kernel."""
+        chosen = np.flatnonzero(np.bitwise_or.reduce([*columns.values()]))
+        chosen = chosen[np.argsort(kernels.rows[chosen], kind="stable")]
+        return cls(kernels.rows[chosen], {name: each[chosen] for name, each in columns.items()})
 
     def of_rows(self, column: str, rows: Int64Array) -> Times:
         """A column for each of some rows, 0 where nothing is saved."""
         if not self.row.size:
             return np.zeros(rows.size, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.row, rows), self.row.size - 1)
-        return np.where(self.row[at] == rows, getattr(self, column)[at], 0)
+        return np.where(self.row[at] == rows, self.columns[column][at], 0)
 
 
 class ComputeFacts(NamedTuple):
-    """Computing kernels of one rank, by step.
+    """Computing kernels of one rank.
 
     Attributes
     ----------
     step : ndarray of int64
         Numbers of the analysed ProfilerSteps, ascending.
-    product_ns, plain_ns, half_ns, plain_saved_ns : ndarray of int64
-        Time in products of matrices and convolutions, of these without tensor cores, of these in
-        types of 16 bits; and what tensor cores would save.
-    elementwise_ns, fusible_ns : ndarray of int64
-        Time in elementwise kernels, and how much less fused ones would take; those of unfused
-        attention save nothing here.
-    attention_ns, attention_saved_ns : ndarray of int64
-        Time in unfused attention, and of this in kernels that are no products.
-    layout_ns : ndarray of int64
-        Time in kernels that convert images between NCHW and NHWC.
-    shape_ns, shape_saved_ns : ndarray of int64
-        Time in products that are slow for sizes that do not fit, and what others would save.
+    taken : dict of str to ndarray of int64
+        Time (ns) of each step in products of matrices and convolutions (``product``), of these
+        without tensor cores (``plain``), and of these in types of 16 bits (``half``); in
+        elementwise kernels (``elementwise``), unfused attention (``attention``), kernels that
+        convert images between NCHW and NHWC (``layout``), and products that are slow for sizes that
+        do not fit (``shape``).
+    saved : dict of str to ndarray of int64
+        Sums over the kernels of each step of the columns of `Savings`. Elementwise kernels of
+        unfused attention save nothing as ``chains``.
     savings : Savings
     gpu : Gpu
     products : ProductFacts
-        Without the columns of each kernel.
     attention : AttentionFacts
-        Without the columns of each kernel.
     layout : LayoutFacts
-        Without the column of each kernel.
-    shapes : ShapeFacts
-        Without the columns of each kernel.
+    shapes : tuple of ShapeRow
+        Products that are slow for their sizes, those with most time.
     chains : tuple of ChainRow
         Those with most time.
     """
 
     step: Int64Array
-    product_ns: Times
-    plain_ns: Times
-    half_ns: Times
-    plain_saved_ns: Times
-    elementwise_ns: Times
-    fusible_ns: Times
-    attention_ns: Times
-    attention_saved_ns: Times
-    layout_ns: Times
-    shape_ns: Times
-    shape_saved_ns: Times
+    taken: dict[str, Times]
+    saved: dict[str, Times]
     savings: Savings
     gpu: Gpu
     products: ProductFacts
     attention: AttentionFacts
     layout: LayoutFacts
-    shapes: ShapeFacts
+    shapes: tuple[ShapeRow, ...]
     chains: tuple[ChainRow, ...]
 
 
@@ -605,62 +617,39 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     numbers, place = np.unique(window.steps, return_inverse=True)
     step = place[window.step_of(rank, kernels)]
     gpu = gpu_of(rank.trace.metadata, main_device(rank))
-    products = product_facts(rank, kernels, gpu)
-    elementwise = _is_elementwise(kernels)
-    attention = attention_facts(rank, kernels)
-    layout = layout_facts(kernels)
-    shapes = shape_facts(rank, kernels, products.plain_ns > 0, gpu.peak)
+    elementwise = named(kernels, ELEMENTWISE.search)
     chains = _chains(kernels, step, elementwise)
-    saved_ns = np.zeros(len(kernels), dtype=np.int64)
+    of_products, products = product_facts(rank, kernels, gpu)
+    of_attention, attention = attention_facts(rank, kernels)
+    of_layout, layout = layout_facts(kernels)
+    shapes = shape_facts(rank, kernels, of_products.taken["plain"] > 0, gpu.peak)
     fused = np.repeat(np.minimum(chains.different, MOST_FUSED), chains.runs.sizes)
     rows = chains.runs.order
-    saved_ns[rows] = kernels.duration_ns[rows] * (1 - FUSED_COST / fused)
-    saved_ns[attention.total_ns > 0] = 0
+    chains_ns = np.zeros(len(kernels), dtype=np.int64)
+    chains_ns[rows] = kernels.duration_ns[rows] * (1 - FUSED_COST / fused)
+    chains_ns[of_attention.taken["attention"] > 0] = 0
+    taken = {"elementwise": kernels.duration_ns * elementwise, "shape": shapes.total_ns}
+    saved = {"chains": chains_ns, "shape": shapes.saved_ns}
+    for each in (of_products, of_attention, of_layout):
+        taken |= each.taken
+        saved |= each.saved
 
-    def in_steps(values: Times) -> Times:
-        return np.bincount(step, values, minlength=numbers.size).astype(np.int64)
+    def in_steps(columns: dict[str, Times]) -> dict[str, Times]:
+        sums = {name: np.bincount(step, ns, numbers.size) for name, ns in columns.items()}
+        return {name: ns.astype(np.int64) for name, ns in sums.items()}
 
     return ComputeFacts(
         step=numbers.astype(np.int64),
-        product_ns=in_steps(kernels.duration_ns * products.is_product),
-        plain_ns=in_steps(products.plain_ns),
-        half_ns=in_steps(products.half_ns),
-        plain_saved_ns=in_steps(products.saved_ns),
-        elementwise_ns=in_steps(kernels.duration_ns * elementwise),
-        fusible_ns=in_steps(saved_ns),
-        attention_ns=in_steps(attention.total_ns),
-        attention_saved_ns=in_steps(attention.others_ns),
-        layout_ns=in_steps(layout.total_ns),
-        shape_ns=in_steps(shapes.total_ns),
-        shape_saved_ns=in_steps(shapes.saved_ns),
-        savings=_savings(
-            kernels,
-            products.saved_ns,
-            saved_ns,
-            attention.others_ns,
-            layout.total_ns,
-            shapes.saved_ns,
-        ),
+        taken=in_steps(taken),
+        saved=in_steps(saved),
+        savings=Savings.of(kernels, saved),
         gpu=gpu,
-        products=products.without_columns(),
-        attention=attention._replace(total_ns=NOTHING, others_ns=NOTHING),
-        layout=layout._replace(total_ns=NOTHING),
-        shapes=shapes._replace(total_ns=NOTHING, saved_ns=NOTHING),
-        chains=_largest_chains(kernels, chains, saved_ns),
+        products=products,
+        attention=attention,
+        layout=layout,
+        shapes=shapes.rows,
+        chains=_largest_chains(kernels, chains, chains_ns),
     )
-
-
-def _savings(kernels: GpuWork, *columns: Times) -> Savings:
-    """What is saved of each kernel, in the order of the columns of `Savings`."""
-    chosen = np.flatnonzero(np.bitwise_or.reduce(columns))
-    chosen = chosen[np.argsort(kernels.rows[chosen], kind="stable")]
-    return Savings(kernels.rows[chosen], *(each[chosen] for each in columns))
-
-
-def _is_elementwise(work: GpuWork) -> Mask:
-    used, place = np.unique(work.name, return_inverse=True)
-    names = [work.names[code] for code in used.tolist()]
-    return np.array([bool(ELEMENTWISE.search(name)) for name in names], dtype=bool)[place]
 
 
 class _Chains(NamedTuple):

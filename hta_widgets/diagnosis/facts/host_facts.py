@@ -18,8 +18,10 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
-from hta_widgets.diagnosis.facts.gap_owners import GapOwners, Inside, gap_owners
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.gap_owners import OF_COPIES, GapOwners, Inside, gap_owners
 from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
+from hta_widgets.diagnosis.facts.kernel_facts import named
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
@@ -44,9 +46,6 @@ WORTH_NAMING: Final = 0.01
 BACKWARD: Final = "the backward pass"
 
 _OPTIMIZER: Final = re.compile(r"^Optimizer\.step#(\w+)\.step$")
-
-_PAGEABLE: Final = re.compile("Pageable")
-_PINNED: Final = re.compile("Pinned")
 
 QUARTERS: Final = 4
 
@@ -80,23 +79,10 @@ class HostCopies(NamedTuple):
     by_name: tuple[CopiesOfName, ...]
     inside: Inside
 
-    @property
-    def are_pageable(self) -> bool:
-        """Whether most of the time goes to or from pageable memory of the host."""
-        return self._are_most(_PAGEABLE)
-
-    @property
-    def are_pinned(self) -> bool:
-        """Whether most of the time goes to or from pinned memory of the host."""
-        return self._are_most(_PINNED)
-
-    @property
-    def are_to_host(self) -> bool:
-        """Whether most of the time copies from the GPU to the host."""
-        return self._are_most(patterns.DEVICE_TO_HOST)
-
-    def _are_most(self, pattern: re.Pattern[str]) -> bool:
-        chosen = sum(each.exposed_ns for each in self.by_name if pattern.search(each.name))
+    def are_most(self, condition: Condition) -> bool:
+        """Whether most of the time is in copies of which one of `OF_COPIES` holds."""
+        says = OF_COPIES[condition].search
+        chosen = sum(each.exposed_ns for each in self.by_name if says(each.name))
         return 2 * chosen > sum(each.exposed_ns for each in self.by_name)
 
 
@@ -108,18 +94,19 @@ def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
     work : GpuWork
         All recorded work of a device.
     """
+    is_copy = work.type == KernelType.MEMORY
     to_device, to_host = (
-        _named(work, pattern) for pattern in (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
+        is_copy & named(work, pattern.search)
+        for pattern in (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
     )
-    computes = (work.type != KernelType.MEMORY) & (work.type != KernelType.COMMUNICATION)
-    computing = np.flatnonzero(computes)
+    computing = np.flatnonzero(~is_copy & (work.type != KernelType.COMMUNICATION))
     beside = np.isin(work.stream, np.unique(work.stream[computing]))
     starts = work.start_ns[computing]
     after = np.searchsorted(starts, work.end_ns)
     next_ns = np.append(starts, np.iinfo(np.int64).max)[after]
     holds_up = to_device & (beside | (next_ns - work.end_ns <= FOLLOWED_NS))
     holds_up |= to_host & beside & (work.duration_ns > LONG_NS)
-    kernels = np.flatnonzero(work.type != KernelType.MEMORY)
+    kernels = np.flatnonzero(~is_copy)
     busy = Intervals.union(work.start_ns[kernels], work.end_ns[kernels])
     return np.flatnonzero(holds_up), busy
 
@@ -177,11 +164,6 @@ def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
     at = table.places_of(rows)
     sizes = np.asarray(table.columns["bytes"])[at]
     return np.where(at >= 0, np.maximum(sizes, 0), 0).astype(np.int64)
-
-
-def _named(work: GpuWork, pattern: re.Pattern[str]) -> Mask:
-    codes = [code for code in distinct(work.name).tolist() if pattern.search(work.names[code])]
-    return np.asarray(np.isin(work.name, codes) & (work.type == KernelType.MEMORY))
 
 
 class Region(NamedTuple):

@@ -7,7 +7,7 @@ them are.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from math import log
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.time.launch_configuration import launch_configuration
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
-from hta_widgets.grouping import Groups, grouped, reduce_runs
+from hta_widgets.grouping import Groups, distinct, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import SideTable, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
@@ -106,7 +106,8 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
     lower = duration_ns[edges[:-1] + (groups.sizes - 1) // 2]
     upper = duration_ns[edges[:-1] + groups.sizes // 2]
     first = groups.first
-    names = {code: work.names[name] for code, name in _distinct(key[first], work.name[first])}
+    kinds = dict(zip(key[first].tolist(), work.name[first].tolist(), strict=True))
+    names = {code: work.names[name] for code, name in kinds.items()}
     return LikeKernelFacts(
         key=key[first],
         step=step[first],
@@ -158,6 +159,14 @@ def computing_kernels(rank: Rank) -> GpuWork:
         return work
     first_ns = work.start_ns[is_launched].min()
     return work.take(np.flatnonzero(is_launched | (work.start_ns >= first_ns)))
+
+
+def named(work: GpuWork, is_meant: Callable[[str], object]) -> Mask:
+    """Which pieces of work have a name that is meant; each name is asked once."""
+    fits = np.zeros(len(work.names), dtype=np.bool_)
+    for code in distinct(work.name).tolist():
+        fits[code] = bool(is_meant(work.names[code]))
+    return fits[work.name]
 
 
 def _kernels(rank: Rank) -> _Kernels:
@@ -260,8 +269,3 @@ def _runs(order: Int64Array, *columns: NDArray[np.generic]) -> Groups:
         in_order = column[order]
         opens[1:] |= in_order[1:] != in_order[:-1]
     return Groups(order, np.append(np.flatnonzero(opens), order.size))
-
-
-def _distinct(keys: Keys, names: Int32Array) -> list[tuple[int, int]]:
-    distinct, first = np.unique(keys, return_index=True)
-    return list(zip(distinct.tolist(), names[first].tolist(), strict=True))

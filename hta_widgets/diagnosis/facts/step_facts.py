@@ -14,6 +14,7 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window
 from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.diagnosis.facts.kernel_facts import named
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
@@ -133,13 +134,9 @@ def _held_up(calls: Calls) -> Mask:
 
 def _copies_to_pageable_memory(rank: Rank, calls: Calls) -> Mask:
     """Calls that return when the copy is done, though they are asynchronous by name."""
-    work, names = rank.gpu_work, rank.gpu_work.names
-    codes = [
-        code
-        for code in distinct(work.name).tolist()
-        if "Pageable" in names[code] and patterns.DEVICE_TO_HOST.search(names[code])
-    ]
-    launch = work.launch[np.isin(work.name, codes)]
+    work = rank.gpu_work
+    to_host = named(work, lambda name: "Pageable" in name and patterns.DEVICE_TO_HOST.search(name))
+    launch = work.launch[to_host]
     found = np.zeros(calls.kind.size, dtype=np.bool_)
     found[calls.places_of(launch[launch >= 0])] = True
     return found

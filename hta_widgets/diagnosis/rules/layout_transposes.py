@@ -44,18 +44,18 @@ from hta_widgets.quantities import percent
 )
 def layout_transposes(context: Context) -> Finding | None:
     """Report the kernels that do nothing but change the layout of images."""
-    converting = context.computing("layout_ns")
-    shorter = context.shorter_kernels("layout")
-    price = context.price(converting, shorter, bound="at most")
-    hidden_ns = context.behind_host_ns(shorter) if converting.any() else 0.0
-    if not context.is_worth_it(layout_transposes, price.ns):
-        context.note_hidden(layout_transposes, "one layout of images", hidden_ns, price)
+    converting = context.computing("layout")
+    found = context.faster_kernels(
+        layout_transposes, "one layout of images", converting, "layout", bound="at most"
+    )
+    if found is None:
         return None
+    price, hidden_ns = found
     ranks = context.blamed(converting.mean(axis=1))
     places = [context.ranks.index(rank) for rank in ranks]
     share = 100 * converting[places].sum() / context.steps["compute"][places].sum()
     blamed = [context.facts[rank].compute for rank in ranks]
-    most = max(blamed, key=lambda each: int(each.layout_ns.sum()))
+    most = max(blamed, key=lambda each: int(each.taken["layout"].sum()))
     rows = most.layout.rows
     count = sum(row.times for row in rows) / most.step.size
     last_ns = sum(each.layout.channels_last_ns for each in blamed)

@@ -75,20 +75,19 @@ def no_tensor_cores(context: Context) -> Finding | None:
     facts = {rank: context.facts[rank].compute for rank in context.ranks}
     if not facts or not all(each.gpu.has_tensor_cores for each in facts.values()):
         return None
-    product, plain = context.computing("product_ns"), context.computing("plain_ns")
+    product, plain = context.computing("product"), context.computing("plain")
     ranks = context.blamed(plain.mean(axis=1))
     rows = [context.ranks.index(rank) for rank in ranks]
     share = 100 * plain[rows].sum() / max(product[rows].sum(), 1)
     if share <= context.limits.float32_percent:
         return None
-    saved = context.computing("plain_saved_ns")
-    shorter = context.shorter_kernels("plain")
-    price, hidden_ns = context.price(saved, shorter), context.behind_host_ns(shorter)
-    if not context.is_worth_it(no_tensor_cores, price.ns):
-        context.note_hidden(no_tensor_cores, "tensor cores", hidden_ns, price)
+    saved = context.computing("plain", saved=True)
+    found = context.faster_kernels(no_tensor_cores, "tensor cores", saved, "plain")
+    if found is None:
         return None
+    price, hidden_ns = found
     blamed = [facts[rank] for rank in ranks]
-    is_half = bool(context.computing("half_ns").sum() > HALF * plain.sum())
+    is_half = bool(context.computing("half").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
     within = WithinModule() if is_half else _within(context, blamed)
     return context.finding(
@@ -126,13 +125,13 @@ def _uneven(blamed: list[ComputeFacts]) -> str:
 
 
 def _is_uneven(blamed: list[ComputeFacts]) -> bool:
-    half_ns = sum(int(each.half_ns.sum()) for each in blamed)
+    half_ns = sum(int(each.taken["half"].sum()) for each in blamed)
     return sum(each.products.uneven_ns for each in blamed) > HALF * half_ns
 
 
 def _within(context: Context, blamed: list[ComputeFacts]) -> WithinModule:
     """The module that most of them are in."""
-    whole_ns = sum(int(each.plain_ns.sum()) for each in blamed)
+    whole_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
     return within_module(context, [each.products.modules for each in blamed], whole_ns)
 
 

@@ -100,12 +100,8 @@ def slow_host_copies(context: Context) -> Finding | None:
 def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
     """What holds of the copies."""
     every = [host.copies for host in host_of(context, ranks).values()]
-    held = {
-        Condition.PAGEABLE: any(each.are_pageable for each in every),
-        Condition.PINNED: all(each.are_pinned for each in every),
-        Condition.TO_HOST: any(each.are_to_host for each in every),
-    }
-    return [condition for condition, holds in held.items() if holds]
+    held = {Condition.PAGEABLE: any, Condition.PINNED: all, Condition.TO_HOST: any}
+    return [each for each, of in held.items() if of(copies.are_most(each) for copies in every)]
 
 
 def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:

@@ -52,18 +52,18 @@ from hta_widgets.quantities import number, percent
 )
 def slow_shape(context: Context) -> Finding | None:
     """Report products that others of the same rank outrun."""
-    taken, saved = context.computing("shape_ns"), context.computing("shape_saved_ns")
-    shorter = context.shorter_kernels("shape")
-    price = context.price(saved, shorter, bound="at most")
-    hidden_ns = context.behind_host_ns(shorter) if saved.any() else 0.0
-    if not context.is_worth_it(slow_shape, price.ns):
-        context.note_hidden(slow_shape, "faster matrix products", hidden_ns, price)
+    taken, saved = context.computing("shape"), context.computing("shape", saved=True)
+    found = context.faster_kernels(
+        slow_shape, "faster matrix products", saved, "shape", bound="at most"
+    )
+    if found is None:
         return None
+    price, hidden_ns = found
     ranks = context.blamed(taken.mean(axis=1))
     places = [context.ranks.index(rank) for rank in ranks]
     share = 100 * taken[places].sum() / context.steps["compute"][places].sum()
     blamed = [context.facts[rank].compute for rank in ranks]
-    rows = max(blamed, key=lambda each: int(each.shape_ns.sum())).shapes.rows
+    rows = max(blamed, key=lambda each: int(each.taken["shape"].sum())).shapes
     most = rows[0]
     product = most.product
     rate, others_rate = (number(each / TERA) for each in (most.rate, most.others_rate))
@@ -92,14 +92,9 @@ def slow_shape(context: Context) -> Finding | None:
             "products": pd.DataFrame(
                 [
                     (
-                        row.operator,
-                        row.product.type,
-                        *row.product.sizes,
-                        row.product.uneven,
-                        row.times,
-                        row.total_ns / NS_PER_MS,
-                        row.rate / TERA,
-                        row.others_rate / TERA,
+                        *(row.operator, row.product.type, *row.product.sizes, row.product.uneven),
+                        *(row.times, row.total_ns / NS_PER_MS),
+                        *(row.rate / TERA, row.others_rate / TERA),
                     )
                     for row in rows
                 ],

@@ -56,19 +56,17 @@ from hta_widgets.quantities import duration, percent
 )
 def unfused_elementwise(context: Context) -> Finding | None:
     """Report kernels that only read and write between others, by what fusing them would save."""
-    chains, attention = context.computing("fusible_ns"), context.computing("attention_saved_ns")
+    chains, attention = (context.computing(each, saved=True) for each in ("chains", "attention"))
     share = _share(context, context.blamed(chains.mean(axis=1)))
     has_chains = share > context.limits.elementwise_percent
     saved = attention + chains if has_chains else attention
     columns = ("attention", "chains") if has_chains else ("attention",)
-    shorter = context.shorter_kernels(*columns)
-    price, hidden_ns = (
-        context.price(saved, shorter, bound="at least"),
-        context.behind_host_ns(shorter),
+    found = context.faster_kernels(
+        unfused_elementwise, "fused kernels", saved, *columns, bound="at least"
     )
-    if not context.is_worth_it(unfused_elementwise, price.ns):
-        context.note_hidden(unfused_elementwise, "fused kernels", hidden_ns, price)
+    if found is None:
         return None
+    price, hidden_ns = found
     ranks = context.blamed(saved.mean(axis=1))
     blamed = [context.facts[rank].compute for rank in ranks]
     names_attention = _is_attention(context, attention, saved)
@@ -102,7 +100,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
 def _share(context: Context, ranks: tuple[int, ...]) -> float:
     """Part (%) of the computing time of some ranks that is in elementwise kernels."""
     rows = [context.ranks.index(rank) for rank in ranks]
-    elementwise_ns = context.computing("elementwise_ns")[rows].sum()
+    elementwise_ns = context.computing("elementwise")[rows].sum()
     return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
 
 
@@ -119,10 +117,10 @@ def _of_attention(
 ) -> tuple[str, dict[str, Evidence]]:
     """What the sentence says, and its numbers."""
     rows = [context.ranks.index(rank) for rank in ranks]
-    whole_ns = context.computing("attention_ns")[rows].mean()
+    whole_ns = context.computing("attention")[rows].mean()
     compute_ns = context.steps["compute"][rows].mean()
-    modules = [each.attention.modules for each in blamed]
-    within = within_module(context, modules, sum(int(each.attention_ns.sum()) for each in blamed))
+    attention_ns = sum(int(each.taken["attention"].sum()) for each in blamed)
+    within = within_module(context, [each.attention.modules for each in blamed], attention_ns)
     computing = f"{duration(compute_ns)} computing{context.steps.per_noun}"
     words = (
         f"Unfused attention (bmm + softmax + bmm) takes {duration(whole_ns)} of "

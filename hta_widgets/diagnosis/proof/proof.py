@@ -171,11 +171,11 @@ def fullest(edges: Edges, longest_ns: int, taken: Times = _NONE) -> Window:
     starts, ends = edges.starts, edges.ends
     barrier = np.append(taken, ends[-1])[np.searchsorted(taken, starts)]
     at = np.searchsorted(ends, np.minimum(starts + longest_ns, barrier), side="right") - 1
-    own = np.searchsorted(ends, starts, side="right")  # the first that ends behind a start
-    end_ns = ends[np.maximum(at, own)]
-    held_ns = edges.until(end_ns) - edges.until(starts)
+    before, until, own = edges.until()  # `own` is the first that ends behind a start
+    last = np.maximum(at, own)
+    held_ns = until[last] - before
     place = int(np.argmax(held_ns))
-    return Window(int(starts[place]), int(end_ns[place]), int(held_ns[place]))
+    return Window(int(starts[place]), int(ends[last[place]]), int(held_ns[place]))
 
 
 SEEN_AT_ONCE: Final = 1_000

@@ -79,18 +79,10 @@ def kernel_breakdown_finding(
     has_names: bool,
     place: str,
 ) -> str:
-    """Say which type and which kernel take the most time.
+    """Say which type and which kernel take the most time on all GPUs.
 
-    Parameters
-    ----------
-    types, every_kernel : DataFrame
-        Of a `KernelBreakdown`.
-    times : iterable of GpuTime
-        Of all GPUs.
-    has_names : bool
-        The kernels have names of their own.
-    place : str
-        Where they ran, such as ``on the selected ranks``.
+    Kernels that have no names of their own are not named; `place` says where they ran, such as ``on
+    the selected ranks``.
     """
     top = _kernel_finding(every_kernel) if has_names and not types.empty else ""
     return f"{_type_finding(types, every_kernel, place)}{top}{_over_steps(times)}"

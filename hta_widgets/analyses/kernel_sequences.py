@@ -264,11 +264,8 @@ def kernel_sequences(
 def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Int64Array:
     """Map each event of the rank to one of the `top_k` most frequent patterns.
 
-    Returns
-    -------
-    ndarray of int64, one per event
-        Row of ``result.patterns`` for the operator of each occurrence, all calls inside it, and
-        the GPU work that they launch; -1 for all other events.
+    By event, the row of ``result.patterns`` for the operator of each occurrence, all calls inside
+    it, and the GPU work that they launch; -1 for all other events.
     """
     calls = launching_calls(job, result.rank)
     table = result.occurrences[result.occurrences["pattern"] < top_k]
@@ -412,19 +409,9 @@ class LaunchingCalls:
         return places[self.tree.outermost(places)]
 
     def sorted_by_name(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Sort calls by name, without those that are inside another of the same name.
+        """Sort calls, ascending, by name, without those that are inside another of the same name.
 
-        Parameters
-        ----------
-        places : ndarray of int64
-            Their places, ascending.
-
-        Returns
-        -------
-        order : ndarray of int64
-            The places, name by name and ascending in each.
-        edges : ndarray of int64
-            Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]``.
+        Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]`` of the two arrays, ascending.
         """
         # Calls of one name by place, each up to where its inner calls end:
         #   |---------------|     outermost
@@ -468,25 +455,12 @@ def _call_tree(rank: Rank) -> Columns:
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
-    """List the operators, annotations and functions that launch GPU work.
+    """List the operators, annotations and functions of a rank that launch GPU work.
 
-    Parameters
-    ----------
-    rank : int, optional
-        The first rank when not given.
-
-    Returns
-    -------
-    DataFrame
-        ``name``; ``kind`` (``cpu_op``, ``annotation``, ``python`` or ``other``; of the first call
-        of that name); ``occurrences`` (calls of exactly that name that launch GPU work, those
-        inside another such call not counted); ``kernels`` (GPU operations launched inside them);
-        ``gpu_time_ns`` (sum of their durations, int64 ns). Longest GPU time first, then by name.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks the rank.
+    ``name``; ``kind`` (``cpu_op``, ``annotation``, ``python`` or ``other``; of the first call of
+    that name); ``occurrences`` (calls of exactly that name that launch GPU work, those inside
+    another such call not counted); ``kernels`` (GPU operations launched inside them);
+    ``gpu_time_ns`` (sum of their durations, int64 ns). Longest GPU time first, then by name.
     """
     chosen = job.select_ranks(None if rank is None else [rank])[0]
     return job.rank(chosen).remember(_by_gpu_time)

@@ -206,17 +206,12 @@ NEVER_FULL: Final = FullQueue(0, 0, 0)
 
 
 def full_queue(rank: Rank, changes: Columns) -> FullQueue:
-    """Find the launch calls that are held up by a full queue.
+    """Find the launch calls that are held up by a full queue, of the changes of one stream.
 
     A call is held up if it takes long (`LONG_MEDIANS`, `LONG_NS`) and begins while nearly as many
     launches wait on its stream as ever do (`NEARLY_FULL`), that is as many as a queue can hold
     (`LEAST_LAUNCHES`), and it is not the only one (`LEAST_HELD_UP`). Copies alone are no evidence:
     from pageable memory, they take long at any length. So may a call that loads a module.
-
-    Parameters
-    ----------
-    changes : mapping of str to ndarray
-        Columns of `QueueLength.changes` of one stream.
     """
     launches = changes["launches"]
     most = int(launches.max(initial=0))

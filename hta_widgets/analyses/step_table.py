@@ -98,15 +98,7 @@ _PHRASES: Final = {
 
 
 def steps_of_rank(rank: Rank, split: RankSplit, selection: TimeSelection = EVERYTHING) -> Columns:
-    """Rows of `StepTable.steps` of one rank, by column.
-
-    Parameters
-    ----------
-    split : RankSplit
-        What is known of the waiting of its communication kernels.
-    selection : TimeSelection
-        Its steps, and the part of each in its window.
-    """
+    """Rows of `StepTable.steps` of one rank, by column: the part of each step that is selected."""
     window = window_of(rank)
     parts = [
         _steps_of_device(rank, split, window, device, selection) for device in rank.gpu_work.devices

@@ -45,16 +45,8 @@ def rank_budgets(
     """Draw a horizontal bar for each rank, the first row at the top; a click selects the rank.
 
     Of more than 48 ranks, those are drawn that are first, in the middle, last or selected, and the
-    gaps between them say how many are left out.
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``rank``, ``period_ms``, and the classes of the budget in ms.
-    selected : collection of int
-        Ranks to put a ring around; none means all.
-    unit : str
-        What the axis counts.
+    gaps between them say how many are left out. The table has ``rank``, ``period_ms``, and the
+    classes of the budget in ms; `unit` is what the axis counts.
     """
     runs = _shown_runs(len(table), np.flatnonzero(table["rank"].isin([*selected])).tolist())
     shown = table.iloc[[place for run in runs for place in run]]
@@ -83,14 +75,8 @@ def rank_budgets(
 def job_budgets(times: pd.DataFrame, *, names: Sequence[str], units: Sequence[str] = ()) -> Drawing:
     """Draw a horizontal bar for each of some jobs on one scale, the first on top.
 
-    Parameters
-    ----------
-    times : DataFrame
-        One row per class, by its label, and one column per job (ns).
-    names : sequence of str
-        Of the jobs.
-    units : sequence of str
-        What the times of each are of, to be said behind the names.
+    The times (ns) have a row per class, by its label, and a column per job; `units` is what those
+    of each job are of, to be said behind its name.
     """
     labels = plot_names(names)
     if units:
@@ -138,15 +124,8 @@ def step_budgets(
 ) -> Drawing:
     """Draw a vertical bar for each step, in its order; a click selects the step.
 
-    Parameters
-    ----------
-    table : DataFrame
-        ``step``, ``period_ms``, and the classes of the budget in ms; in a window also
-        ``whole_step_ms``, which is drawn behind the part inside.
-    selected : collection of int
-        Steps to put a ring around; none means all.
-    unit : str
-        What the axis counts.
+    The table has ``step``, ``period_ms``, and the classes of the budget in ms; in a window also
+    ``whole_step_ms``, which is drawn behind the part inside. `unit` is what the axis counts.
     """
     gap = max(0.3, 1 - 0.1 * len(table))
     numbers = [str(step) if step >= 0 else "GPU span" for step in table["step"].tolist()]

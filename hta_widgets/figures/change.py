@@ -43,13 +43,7 @@ def budgets_of_both(change: Change) -> Drawing:
 
 
 def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:
-    """Draw how long each step of a job takes, on a scale that other jobs share.
-
-    Parameters
-    ----------
-    longest_ns : int
-        Of the steps of all jobs.
-    """
+    """Draw how long each step of a job takes, on a scale to the longest of all jobs."""
     unit = time_unit(longest_ns)
     lengths = job.steps["job_ns"].to_numpy(dtype=np.float64) / unit.ns
     mean = float(lengths.mean()) if lengths.size else 0.0
@@ -69,14 +63,8 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
     """Draw where the difference of two mean steps comes from, each bar from where the last ended.
 
     Above are the whole difference and what was opened, the last of them as a bar; a click on one of
-    these goes back to it, and one on a bar below opens that.
-
-    Parameters
-    ----------
-    opened : Opened
-        Of its waterfall.
-    chosen : tuple of str
-        Path of the row to put a ring around, if it is among those below.
+    these goes back to it, and one on a bar below opens that. The row of the chosen path has a ring
+    around it, if it is among those below.
     """
     shown, others = opened.below[:MOST_ROWS], opened.below[MOST_ROWS:]
     deltas = [line.delta_ns for line in (*opened.above, *shown)]

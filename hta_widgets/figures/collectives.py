@@ -46,11 +46,6 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
     """Draw the time of the collectives by kind, size and process group, the longest first.
 
     Each bar is split into transfer and waiting, and what cannot be told apart.
-
-    Parameters
-    ----------
-    num_groups : int
-        How many have a bar.
     """
     table = result.groups.head(num_groups)
     waiting = table["wait_ns"].fillna(0) + table["unexplained_wait_ns"].fillna(0)
@@ -148,13 +143,7 @@ def _points(table: pd.DataFrame, name: str, place: int, *, is_open: bool) -> Plo
 
 
 def late_ranks(result: Collectives, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw how long the others have waited for each rank that came last.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    """
+    """Draw how long the others have waited for each rank that came last."""
     table = lateness_by_rank(result)
     unit = time_unit(float(table["lateness_ns"].max()) if len(table) else 0)
     hover = [

@@ -62,10 +62,7 @@ _LEGEND_WIDTH = 32
 def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
     """List the kernels that changed, largest change first.
 
-    Parameters
-    ----------
-    sort_by : {"total", "mean", "count"}
-        Total time, mean duration (of kernels in both jobs) or number of launches.
+    Of total time, mean duration (of kernels in both jobs) or number of launches (``count``).
     """
     column = SORT_COLUMNS[sort_by]
     table = by_change(result.kernels, column)
@@ -77,16 +74,7 @@ def kernel_changes(
 ) -> Drawing:
     """Draw the largest changes of kernels: less in the second job to the left, more to the right.
 
-    A click selects the kernel of the first job.
-
-    Parameters
-    ----------
-    num_kernels : int
-        Maximum number of bars.
-    sort_by : {"total", "mean", "count"}
-        The change that is drawn.
-    selected : str
-        Name of the kernel of the first job to emphasise; none when empty.
+    The changes are those of `changed_kernels`. A click selects the kernel of the first job.
     """
     column = SORT_COLUMNS[sort_by]
     table = changed_kernels(result, sort_by=sort_by).head(num_kernels)

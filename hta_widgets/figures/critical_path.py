@@ -66,15 +66,7 @@ def path_classes(result: CriticalPathTables) -> Drawing:
 def kernel_drags(
     result: CriticalPathTables, *, num_kernels: int = 10, selected: str = ""
 ) -> Drawing:
-    """Draw what the steps gain without one call of each kernel; a click selects the kernel.
-
-    Parameters
-    ----------
-    num_kernels : int
-        How many to draw.
-    selected : str
-        Kernel to emphasise.
-    """
+    """Draw what the steps gain without one call of each kernel; a click selects the kernel."""
     table = result.kernels[result.kernels["drag_ns"] > 0].head(num_kernels)
     unit = time_unit(float(table["drag_ns"].max()) if len(table) else 0)
     kernels = table["kernel"].tolist()
@@ -102,13 +94,7 @@ def kernel_drags(
 
 
 def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw on which rank the path runs, and what it is there, over time.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to put a ring around; none means all.
-    """
+    """Draw on which rank the path runs, and what it is there, over time."""
     pieces = _joined(result.pieces)
     first_ns = float(pieces["start_ns"].min()) if len(pieces) else 0.0
     unit = time_unit(float(pieces["end_ns"].max()) - first_ns if len(pieces) else 0)

@@ -15,16 +15,10 @@ WITHOUT = "(no operator)"
 def counter_by_operator(
     result: CuptiCounters, counter: str, *, level: str = TOP, statistic: str = "sum"
 ) -> Drawing:
-    """Draw one counter by operator, largest first.
+    """Draw the sum or the mean of one counter by operator, largest first.
 
-    Parameters
-    ----------
-    counter : str
-        One of ``result.counters``.
-    level : {"top_level_op", "bottom_level_op"}
-        The outermost or the innermost operator around each launch.
-    statistic : {"sum", "mean"}
-        Over the kernels of an operator.
+    The operator is the outermost (``top_level_op``) or the innermost (``bottom_level_op``) one
+    around each launch.
     """
     every = result.operators
     table = every[(every["counter"] == counter) & (every["level"] == level)]

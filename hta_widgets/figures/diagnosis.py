@@ -70,14 +70,9 @@ def budget_title(table: pd.DataFrame) -> str:
 
 
 def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
-    """Draw what the mean step is spent on as one bar, which is its own legend.
+    """Draw the mean of some rows of a `budget` as one bar, which is its own legend.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `budget`; the rows whose mean is drawn.
-    whose : str
-        Whose steps they are, in words.
+    `whose` says, in words, whose steps they are.
     """
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
@@ -138,12 +133,8 @@ def _part(each: BudgetClass, ns: float, whole_ns: float, noun: str) -> PlotlyTra
 def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
     """Draw the time of kernels in a row, and how much of it fused ones would save.
 
-    Parameters
-    ----------
-    table : DataFrame
-        ``kernels``, ``first_kernel``, ``count``, ``total_ms`` and ``saved_ms``.
-    unit : str
-        Of the times, in words.
+    The table has ``kernels``, ``first_kernel``, ``count``, ``total_ms`` and ``saved_ms``; `unit` is
+    that of the times, in words.
     """
     said = [
         f"{number(row['count'])} times, {duration(row['total_ms'] * NS_PER_MS)}, of which "
@@ -182,13 +173,7 @@ def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
 def own_time_cells(
     own: OwnTime, *, selected: Collection[int] = (), steps: Collection[int] = ()
 ) -> Drawing:
-    """Draw how much longer than the median each rank needs in each step; a click selects the rank.
-
-    Parameters
-    ----------
-    selected, steps : collection of int
-        Ranks and steps to mark; none means all.
-    """
+    """Draw how much longer than the median each rank needs by step; a click selects the rank."""
     rows, columns = _rows_of(own), _Columns.of(own)
     count = len(rows)
     cells = trace(

@@ -46,10 +46,7 @@ class _Curve(NamedTuple):
 def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
     """Draw the time of each category over all the ranks, the device's above the host's.
 
-    Parameters
-    ----------
-    side : {"", "device", "host"}
-        Only the categories of one side, as shares of its time; all as shares of both when empty.
+    Of one side (``device`` or ``host``), as shares of its time; if empty, as shares of both.
     """
     rows = _of_side(result, side)
     share = [row["share_of_side_percent" if side else "share_percent"] for row in rows]
@@ -70,12 +67,7 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
 def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     """Draw how much of each category's time is in its longest events, over all the ranks.
 
-    Parameters
-    ----------
-    result : DurationTails
-        Its percentage is marked.
-    side : {"", "device", "host"}
-        Only the categories of one side; all when empty.
+    The percentage of the result is marked. Of one side (``device`` or ``host``), all when empty.
     """
     names = [row["category"] for row in _of_side(result, side)]
     curves = _curves(result)

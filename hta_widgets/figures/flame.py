@@ -13,14 +13,11 @@ from hta_widgets.analyses.flame import Flame
 def flame(result: Flame) -> dict[str, Any]:
     """Lay out the nodes of a flame graph.
 
-    Returns
-    -------
-    dict
-        Columns with a row per node, the root first, callers of the sandwich last: ``name`` and
-        ``kind`` (positions in ``names`` and ``kinds``), ``parent`` (-1 for the root), ``depth``
-        (below 0 for callers), ``start`` (where its box begins: inside that of its parent, after
-        those before it), ``total``, ``own``, ``folded``; and ``root`` (names from the outermost
-        call to the root), ``sandwich``, ``all`` (of everything), ``unit`` (``ns`` or ``bytes``).
+    Columns with a row per node, the root first, callers of the sandwich last: ``name`` and ``kind``
+    (positions in ``names`` and ``kinds``), ``parent`` (-1 for the root), ``depth`` (below 0 for
+    callers), ``start`` (where its box begins: inside that of its parent, after those before it),
+    ``total``, ``own``, ``folded``; and ``root`` (names from the outermost call to the root),
+    ``sandwich``, ``all`` (of everything), ``unit`` (``ns`` or ``bytes``).
     """
     nodes, unit = with_callers(result), result.unit
     names, name = np.unique(nodes["name"].to_numpy(dtype=object), return_inverse=True)

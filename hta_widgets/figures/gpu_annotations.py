@@ -17,19 +17,10 @@ _INSIDE_COLOR: Final = OVERLAPPED
 
 
 def gpu_annotations(table: pd.DataFrame, *, on: str = "gpu", num_annotations: int = 15) -> Drawing:
-    """Draw the annotations with most time, summed over the ranks.
+    """Draw the `GpuAnnotations` with most time on ``gpu`` or ``cpu``, over the ranks.
 
     On the GPU, a bar has two parts: work launched in the annotation itself, and in annotations
     inside it.
-
-    Parameters
-    ----------
-    table : DataFrame
-        See `GpuAnnotations.annotations`.
-    on : {"gpu", "cpu"}
-        Whose time the bars show.
-    num_annotations : int
-        How many have a bar.
     """
     column = "gpu_ns" if on == "gpu" else "cpu_sum_ns"
     sums = table.groupby("annotation", sort=False).sum(numeric_only=True)

@@ -47,14 +47,7 @@ def idle_causes(
 ) -> Drawing:
     """Draw the causes of each GPU's idle time that occur, as one stacked bar per GPU.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `causes_by_device`.
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each GPU's idle time instead of time.
+    The table is that of `causes_by_device`.
     """
     causes = [cause for cause in IDLE_CAUSES if cause.name in table.columns]
     return stacked_time_bars(
@@ -74,18 +67,10 @@ def idle_owners_by_name(
     as_percent: bool = True,
     has_legend: bool = False,
 ) -> Drawing:
-    """Draw the calls with the most idle time by cause, summed over the GPUs.
+    """Draw the calls with the most idle time by cause, summed over the GPUs: `owners_by_name`.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `owners_by_name`.
-    num_owners : int
-        How many calls have a bar; the others have none.
-    as_percent : bool
-        Share of the idle time of all GPUs instead of time.
-    has_legend : bool
-        Say what the colours are; the causes of each GPU, beside it, otherwise do.
+    A legend is needed where the causes of each GPU, which say what the colours are, are not beside
+    it.
     """
     times = table.to_numpy()
     whole_ns = int(times.sum())

@@ -42,17 +42,7 @@ _KEYS = ["rank", "device", "stream"]
 def idle_time_of_devices(
     result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True, steps: int = 0
 ) -> Drawing:
-    """Draw the parts of the time in which no stream of a GPU is busy.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each GPU's idle time instead of time.
-    steps : int
-        Number of steps by which time is divided; 0 for all of the time.
-    """
+    """Draw the parts of the time in which no stream of a GPU is busy, of steps their mean."""
     return stacked_time_bars(
         pd.DataFrame(_by_part(result.device_split, ["rank", "device"])),
         _SERIES,
@@ -70,13 +60,6 @@ def idle_time_of_streams(
     """Draw the parts of each stream's idle time, one horizontal bar per stream.
 
     If there are more than `STREAMS_AT_MOST` streams, the least idle ones share the last bar.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each stream's idle time instead of time.
     """
     rows = _most_idle(_by_part(result.stream_split, _KEYS))
     whole_ns = _column(rows, _WHOLE)

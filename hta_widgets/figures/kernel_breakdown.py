@@ -53,15 +53,7 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
 
 
 def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str = "") -> Drawing:
-    """Draw the time of the top kernels, summed over ranks, longest first.
-
-    Parameters
-    ----------
-    kernel_type : str
-        Only kernels of this type; all types when empty.
-    selected : str
-        Name of the kernel to emphasise; none when empty.
-    """
+    """Draw the time of the top kernels, of one type or of all, summed over ranks, longest first."""
     rows = _over_ranks(result, kernel_type)
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
     unit = time_unit(time_ns.max(initial=0))

@@ -22,15 +22,7 @@ _HOVER_WIDTH = 100
 
 
 def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool = False) -> Drawing:
-    """Draw the most frequent sequences.
-
-    Parameters
-    ----------
-    top_k : int
-        Maximum number of sequences.
-    as_time : bool
-        GPU time instead of the number of occurrences.
-    """
+    """Draw the most frequent sequences by their number of occurrences, or by GPU time."""
     table = result.patterns.head(top_k)
     unit = time_unit(float(table["gpu_time_ns"].max()) if len(table) else 0)
     values = table["gpu_time_ns"] / unit.ns if as_time else table["count"]
@@ -55,11 +47,8 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
 def readable_patterns(result: KernelSequences) -> pd.DataFrame:
     """Patterns as a readable table.
 
-    Returns
-    -------
-    DataFrame
-        ``sequence`` (short names of the kernels), the columns of ``result.patterns`` but the
-        pattern, and last the ``pattern``, cut in the middle when longer than 2,000 characters.
+    ``sequence`` (short names of the kernels), the columns of ``result.patterns`` but the pattern,
+    and last the ``pattern``, cut in the middle when longer than 2,000 characters.
     """
     columns = dict(result.patterns.items())
     patterns = [cut_in_the_middle(each, TABLE_WIDTH) for each in columns.pop("pattern")]

@@ -31,15 +31,7 @@ _SERIES = (
 def hidden_launch_time(
     result: LaunchOverlap, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw how much of each rank's launch time is hidden behind kernels, and how much is not.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each rank's launch time instead of time.
-    """
+    """Draw how much of each rank's launch time is hidden behind kernels, and how much is not."""
     return stacked_time_bars(
         result.ranks.assign(device=-1),
         _SERIES,

@@ -49,13 +49,9 @@ _WORDS = {
 
 
 def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
-    """Draw one of the distributions, summed over ranks.
+    """Draw one of the `DISTRIBUTIONS`, summed over ranks.
 
     Empty bins get no bar, apart from the first and the last, between which the axis runs.
-
-    Parameters
-    ----------
-    distribution : {"short_kernels", "runtime_outliers", "launch_delay_outliers"}
     """
     cutoff_ns = (
         result.launch_delay_cutoff_ns

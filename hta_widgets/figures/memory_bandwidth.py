@@ -25,13 +25,7 @@ COLOR = TYPE_COLORS["MEMORY"]
 def bandwidth_lines(
     result: MemoryBandwidth, shift_ns: Mapping[int, int] = MappingProxyType({})
 ) -> list[StepLine]:
-    """Make the line of each kind of transfer, independent of what is shown.
-
-    Parameters
-    ----------
-    shift_ns : mapping of rank to int
-        Time to add to those of each rank, for a common axis.
-    """
+    """Make the line of each kind of transfer, independent of what is shown."""
     table = result.transfers
     return lines_of_ranks(
         table["rank"].to_numpy(),
@@ -54,15 +48,9 @@ def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: 
 def memory_bandwidth(
     result: MemoryBandwidth, *, name: str = "", window_us: Sequence[float] = ()
 ) -> Drawing:
-    """Draw the bandwidth of each kind of transfer over time, in GB/s.
+    """Draw the bandwidth of each kind of transfer over time, in GB/s, or of one (``Memcpy HtoD``).
 
-    Parameters
-    ----------
-    name : str
-        Kind of transfer to draw, such as ``Memcpy HtoD``; all when empty. At most `STRIPS_AT_MOST`
-        lines are drawn, those with the most transfers.
-    window_us : sequence of float
-        Start and end (µs since the job's origin) of what is shown; all when empty.
+    At most `STRIPS_AT_MOST` lines are drawn, those with the most transfers.
     """
     lines = lines_of_transfer(bandwidth_lines(result), result, name)
     return step_lines(lines, window_us=window_us)

@@ -54,12 +54,7 @@ def memory_lines(
 ) -> StepLines:
     """Lines of what is allocated, in front of what is reserved, on each device.
 
-    Parameters
-    ----------
-    result : MemoryUse
-        Of more than `STRIPS_AT_MOST` devices, those with the highest peaks have lines.
-    shift_ns : mapping of rank to int
-        Time to add to those of each rank, for a common axis.
+    Of more than `STRIPS_AT_MOST` devices, those with the highest peaks have lines.
     """
     peaks = result.peak["bytes"].to_numpy()
     chosen = np.sort(np.argsort(-peaks, kind="stable")[:STRIPS_AT_MOST])
@@ -74,15 +69,7 @@ def memory_lines(
 
 
 def memory_curve(lines: StepLines, *, window_us: Sequence[float] = ()) -> Drawing:
-    """Draw what is allocated and reserved over time, at most `POINTS_AT_MOST` points.
-
-    Parameters
-    ----------
-    lines : StepLines
-        See `memory_lines`.
-    window_us : sequence of float
-        Start and end (µs since the job's origin) of what is shown; all when empty.
-    """
+    """Draw the `memory_lines` of all devices with at most `POINTS_AT_MOST` points."""
     return step_lines(lines, window_us=window_us, points=POINTS_AT_MOST)
 
 
@@ -91,14 +78,8 @@ def alive_at_peak(
 ) -> Drawing:
     """Draw what is alive at the peak of one device by owner and category, largest first.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `MemoryUse.alive_at_peak` of one device.
-    by : {"caller", "module"}
-        What a bar stands for; a click selects it.
-    num_owners : int
-        How many owners have a bar; the others have none.
+    The table has its rows of `MemoryUse.alive_at_peak`. A bar stands for a caller or a module, and
+    a click selects it.
     """
     whole = int(table["bytes"].sum())
     sizes = table.pivot_table(

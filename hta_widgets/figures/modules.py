@@ -53,18 +53,14 @@ def modules(
 
     Parameters
     ----------
-    totals : DataFrame
-        See `module_totals`.
-    times : DataFrame
-        See `time_by_phase`.
+    totals, times : DataFrame
+        See `module_totals` and `time_by_phase`.
     whole_ns : int
         Time of which the hover text says the share.
     weight : {"gpu", "cpu", "idle", "exposed"}
         What the times are.
     levels : int
         How many are open; modules around and inside selected ones are shown besides.
-    selected : collection of str
-        Paths to emphasise; none means all.
     """
     rows = _rows(totals, times, whole_ns, levels, selected)
     unit = time_unit(float(max((row.times.sum() for row in rows), default=0)))

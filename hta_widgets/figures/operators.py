@@ -53,20 +53,9 @@ def operators(
     num_operators: int = 15,
     selected: SelectedOperators = NO_OPERATORS,
 ) -> Drawing:
-    """Draw the operators with most of some time, summed over the ranks.
+    """Draw the operators of `OperatorTable` with most of some time, summed over the ranks.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `OperatorTable.operators`.
-    whole_ns : int
-        Time of which the hover text says the share.
-    weight : {"gpu", "cpu", "idle"}
-        Time that the bars show.
-    num_operators : int
-        How many have a bar.
-    selected : SelectedOperators
-        Operators to emphasise; none means all.
+    The time is one of `WEIGHTS`; the hover text says the share of `whole_ns`.
     """
     shown = WEIGHTS[weight]
     keys = [key for key in ("operator", "input_dims", "input_types", "path") if key in table]

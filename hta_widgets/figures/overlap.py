@@ -19,15 +19,7 @@ _SERIES = (
 
 
 def overlap(result: Overlap, *, selected: Collection[int] = (), as_percent: bool = True) -> Drawing:
-    """Draw how much of each GPU's communication is hidden, and how much is not.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each GPU's communication time instead of time.
-    """
+    """Draw how much of each GPU's communication is hidden, and how much is not."""
     return stacked_time_bars(
         result.ranks,
         _SERIES,

@@ -25,13 +25,7 @@ COLOR = TYPE_COLORS["COMPUTATION"]
 def queue_lines(
     result: QueueLength, shift_ns: Mapping[int, int] = MappingProxyType({})
 ) -> list[StepLine]:
-    """Make the line of each stream, independent of what is shown.
-
-    Parameters
-    ----------
-    shift_ns : mapping of rank to int
-        Time to add to those of each rank, for a common axis.
-    """
+    """Make the line of each stream, independent of what is shown."""
     table = result.streams
     return lines_of_ranks(
         table["rank"].to_numpy(),
@@ -59,15 +53,9 @@ def queue_length(
     streams: Collection[int] = (),
     window_us: Sequence[float] = (),
 ) -> Drawing:
-    """Draw the queue length of each stream over time.
+    """Draw the queue length of each stream over time, or of some.
 
-    Parameters
-    ----------
-    streams : collection of int
-        Ids of the streams to draw; all when empty. At most `STRIPS_AT_MOST` are drawn, those with
-        the most operations.
-    window_us : sequence of float
-        Start and end (µs since the job's origin) of what is shown; all when empty.
+    At most `STRIPS_AT_MOST` are drawn, those with the most operations.
     """
     lines = lines_of_streams(queue_lines(result), result, streams)
     return step_lines(lines, window_us=window_us)

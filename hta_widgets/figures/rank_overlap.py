@@ -34,15 +34,7 @@ _THICKNESS = 0.8
 def time_by_lane(
     result: RankOverlap, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw a column of cells for each activity, all on one scale from 0; mark the outliers.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each lane's span instead of time.
-    """
+    """Draw a column of cells for each activity, all on one scale from 0; mark the outliers."""
     drawn = DrawnLanes.of(result.lanes)
     longest_ns = float(result.lanes["span_ns"].max())
     unit = time_unit(longest_ns)
@@ -74,13 +66,7 @@ def time_by_lane(
 
 
 def images_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw an image for each activity: lanes from top to bottom, slices from left to right.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    """
+    """Draw an image for each activity: lanes from top to bottom, slices from left to right."""
     drawn, time = DrawnLanes.of(result.lanes), _SliceTimes.of(result)
     panes = panes_for(result.lanes)
     # One byte for each cell: differences in colour below 1 % are invisible.
@@ -106,11 +92,6 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
     """Draw a strip for each lane: a stacked bar of the activities in each time slice.
 
     If there are more than `STRIPS_AT_MOST` lanes, the first of the selected ranks are drawn.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise, or to draw; none means all.
     """
     rows = np.arange(len(result.lanes))
     if rows.size > STRIPS_AT_MOST:

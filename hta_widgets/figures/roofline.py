@@ -40,12 +40,7 @@ def roofline(
 ) -> Drawing:
     """Draw operators by intensity and rate, under the roof of their GPU.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `over_ranks`, of GPUs with one peak; operators without FLOP are not drawn.
-    selected : SelectedOperators
-        Operators that keep their colour; all when none is selected.
+    The table is of `over_ranks`, of GPUs with one peak; operators without FLOP are not drawn.
     """
     shown = table[(table["flop"] > 0) & (table["gpu_ns"] > 0)]
     x_range = _decades(shown["intensity"])
@@ -69,14 +64,7 @@ def operator_rates(
 ) -> Drawing:
     """Draw the rates of the operators with most of the time, where no peak is known.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `over_ranks`.
-    num_operators : int
-        How many operators with a shape have a bar.
-    selected : SelectedOperators
-        Operators that keep their colour; all when none is selected.
+    The table is of `over_ranks`.
     """
     shown = table[table["flop"] > 0].head(num_operators)
     bar = _bars(shown, shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], selected)
@@ -88,14 +76,7 @@ def operator_times(
 ) -> Drawing:
     """Draw the GPU time of operators by shape: what the peak rates would take, and the rest.
 
-    Parameters
-    ----------
-    table : DataFrame
-        See `over_ranks`.
-    num_operators : int
-        How many operators with a shape have a bar.
-    selected : SelectedOperators
-        Operators that keep their colour; all when none is selected.
+    The table is of `over_ranks`.
     """
     shown = table.head(num_operators)
     unit = time_unit(float(shown["gpu_ns"].max()))

@@ -22,15 +22,7 @@ _SERIES = (
 def temporal_breakdown(
     result: TemporalBreakdown, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw the time of each GPU by what it does, and the time in which it is idle.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    as_percent : bool
-        Share of each GPU's kernel time instead of time.
-    """
+    """Draw the time of each GPU by what it does, and the time in which it is idle."""
     return stacked_time_bars(
         result.ranks,
         _SERIES,

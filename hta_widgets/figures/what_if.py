@@ -76,13 +76,7 @@ def changed_step(result: WhatIfSteps) -> Drawing:
 
 
 def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw when each rank is done, as recorded and changed; a click selects the rank.
-
-    Parameters
-    ----------
-    selected : collection of int
-        Ranks to put a ring around; none means all.
-    """
+    """Draw when each rank is done, as recorded and changed; a click selects the rank."""
     table = result.ranks.head(_MOST_RANKS)
     unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * _NS_PER_MS)
     ranks = table["rank"].tolist()

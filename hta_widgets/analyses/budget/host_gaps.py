@@ -271,10 +271,7 @@ class _Division:
     def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> Mask:
         """Divide the time in which the host launches nothing, if it is long.
 
-        Returns
-        -------
-        ndarray of bool
-            Segments in calls that block for long, which are none of it.
+        Returned are the segments in calls that block for long, which are none of it.
         """
         gap, length_ns = self.segments.gap, self.segments.length_ns()
         inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])

@@ -100,12 +100,10 @@ class Alignment:
 
 
 def align(teams: Sequence[Team], recorded_ns: Times, components: Int64Array) -> Alignment:
-    """Find the offset and drift of each rank's clock.
+    """Find the offset and drift of each rank's clock by what ends together.
 
     Parameters
     ----------
-    teams : sequence of Team
-        What ends together.
     recorded_ns : ndarray of int64
         Offset of each rank as the traces record it, used for ranks that share nothing, and for the
         common clock: most of the ranks that share anything keep theirs.

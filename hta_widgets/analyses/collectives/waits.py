@@ -177,10 +177,7 @@ class Waits:
 def waits(clocks: JobClocks, world_size: int) -> Waits:
     """Split the time of all matched collectives, on the common clock of the job.
 
-    Parameters
-    ----------
-    world_size : int
-        Number of ranks that the traced job had; 0 if not recorded.
+    `world_size` is the number of ranks that the traced job had, 0 if not recorded.
     """
     matches = clocks.matches
     first = matches.kernels.place[matches.rows[matches.edges[:-1]]]
@@ -290,13 +287,7 @@ def _module_paths(calls: Calls, places: Int64Array) -> TextColumn:
 
 
 def owner_columns(kernels: JobCollectives, owners: Sequence[RankOwners]) -> dict[str, object]:
-    """The columns ``module`` and ``phase`` of all ranks' kernels.
-
-    Parameters
-    ----------
-    owners : sequence of RankOwners
-        One for each of ``kernels.ranks``.
-    """
+    """The columns ``module`` and ``phase`` of all ranks' kernels, from the owners of each rank."""
     known: dict[str, int] = {}
     module = np.full(len(kernels), _NONE, dtype=np.int32)
     phase = np.full(len(kernels), _NONE, dtype=np.int8)

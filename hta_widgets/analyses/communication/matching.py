@@ -57,7 +57,7 @@ def shift_of(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times) -
     """Number to add to the ordinals of a rank so that they agree with those of another rank.
 
     The differences between the ends are the same for all collectives, whatever the clocks, if the
-    right ones are compared.
+    right ones are compared. 0 unless another shift is far better.
 
     Parameters
     ----------
@@ -66,11 +66,6 @@ def shift_of(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times) -
         of the one to be shifted.
     sizes, other_sizes : ndarray of int64
         Elements of each collective; -1 if not recorded.
-
-    Returns
-    -------
-    int
-        0 unless another shift is far better.
     """
     at_zero = _spread(ends, other_ends, sizes, other_sizes, 0)
     if at_zero <= EXACT_NS:
@@ -98,12 +93,8 @@ def _spread(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times, sh
 def shifts(runs: Sequence[Int64Array], end_ns: Times, elements: Int64Array) -> list[int]:
     """Number to add to the ordinals of each run, so that all agree with those of the longest.
 
-    Parameters
-    ----------
-    runs : sequence of ndarray of int64
-        Kernels of one series on each rank, in the order of launches.
-    end_ns, elements : ndarray of int64
-        Of all kernels.
+    A run has the kernels of one series on a rank, in the order of launches, as positions in the
+    other arrays.
     """
     reference = max(runs, key=len)
     ends, sizes = end_ns[reference], elements[reference]

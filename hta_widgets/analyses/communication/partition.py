@@ -60,15 +60,7 @@ class Partition:
 
     @classmethod
     def of(cls, work: GpuWork, split: RankSplit) -> Partition:
-        """Split the time of one device.
-
-        Parameters
-        ----------
-        work : GpuWork
-            Of the device.
-        split : RankSplit
-            Of its rank.
-        """
+        """Split the time of one device."""
         covers: list[Intervals] = []
         for part in work_by_part(work, split):
             own = Intervals.union(part.start_ns, part.end_ns)
@@ -76,27 +68,16 @@ class Partition:
         return cls(tuple(covers))
 
     def in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) of each of `PARTS` between consecutive edges.
+        """Time (ns) of each of `PARTS` between consecutive edges, of shape (parts, bins).
 
-        Returns
-        -------
-        ndarray of int64, shape (parts, bins)
-            The parts of a bin add up to its length.
+        The parts of a bin add up to its length.
         """
         cumulative = [cover.length_in_bins(edges) for cover in self.covers]
         return np.diff([np.zeros_like(cumulative[0]), *cumulative, np.diff(edges)], axis=0)
 
 
 def work_by_part(work: GpuWork, split: RankSplit) -> tuple[PartOfWork, ...]:
-    """The work whose time is each of `PARTS` but the last, in the same order.
-
-    Parameters
-    ----------
-    work : GpuWork
-        Of one device.
-    split : RankSplit
-        Of its rank.
-    """
+    """The work of a device whose time is each of `PARTS` but the last, in the same order."""
     computes = np.flatnonzero(np.isin(work.type, _COMPUTING))
     copies = np.flatnonzero(work.type == KernelType.MEMORY)
     communicates = np.flatnonzero(work.type == KernelType.COMMUNICATION)
@@ -115,17 +96,7 @@ def work_by_part(work: GpuWork, split: RankSplit) -> tuple[PartOfWork, ...]:
 def communication_parts(
     rows: Int64Array, start: Times, end: Times, split: RankSplit
 ) -> list[tuple[Times, Times]]:
-    """Starts and ends of the parts of communication: those of `PARTS`, in the same order.
-
-    Parameters
-    ----------
-    rows : ndarray of int64
-        Of communication kernels, in the rank's events.
-    start, end : ndarray of int64
-        Of these kernels (ns).
-    split : RankSplit
-        Of the rank.
-    """
+    """Starts and ends of the parts of communication kernels: those of `PARTS`, in that order."""
     last, is_split, p2p = waiting_until(rows, start, split)
     one_to_one, among_many = is_split & p2p, is_split & ~p2p
     return [
@@ -140,14 +111,7 @@ def communication_parts(
 def waiting_until(rows: Int64Array, start: Times, split: RankSplit) -> tuple[Times, Mask, Mask]:
     """Until when (ns) communication kernels wait, which of them are split, and which send.
 
-    Parameters
-    ----------
-    rows : ndarray of int64
-        Of communication kernels, in the rank's events.
-    start : ndarray of int64
-        Of these kernels (ns); one that is not split ends to wait there.
-    split : RankSplit
-        Of the rank.
+    One that is not split ends to wait at its start.
     """
     at = np.minimum(np.searchsorted(split.rows, rows), max(split.rows.size - 1, 0))
     is_split = split.rows[at] == rows if split.rows.size else np.zeros(rows.size, dtype=bool)

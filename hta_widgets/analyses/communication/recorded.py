@@ -80,22 +80,11 @@ _FLOAT8 = re.compile(r"(?:float8|fp8|f8)_?e\d+m\d+\w*")
 
 
 def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
-    """Split the exposed communication time of a device among its communication kernels.
+    """Split the exposed communication time (ns) of a device among its kernels, ascending by start.
 
     Each instant belongs to the kernel that started first of those that run then. So the parts add
-    up to the time in which communication runs and is not hidden.
-
-    Parameters
-    ----------
-    start_ns, end_ns : ndarray of int64
-        Communication kernels, ascending by start.
-    hidden : Intervals
-        Time in which the device computes, or runs a graph that was recorded as a whole.
-
-    Returns
-    -------
-    ndarray of int64
-        Exposed time (ns) of each kernel.
+    up to the time in which communication runs and is not `hidden`: in which the device neither
+    computes nor runs a graph that was recorded as a whole.
     """
     # first   |-----------|              owns all of its time
     # second     |----|                  owns nothing: the first ends later

@@ -355,17 +355,9 @@ def recording(job: Job, ranks: tuple[int, ...]) -> Recording:
 def compared_times(
     first: Recording, second: Recording, shares: tuple[float, float] | None
 ) -> pd.DataFrame:
-    """Put the times of two jobs side by side.
+    """Put the times of two jobs side by side: `Compare.times`.
 
-    Parameters
-    ----------
-    shares : tuple of float, optional
-        Divisors of the times of each job; without them the times stay integers.
-
-    Returns
-    -------
-    DataFrame
-        See `Compare.times`.
+    `shares` divide the times of each job; without them the times stay integers.
     """
     have_graphs = any(job.times_ns[time] for job in (first, second) for time in GRAPH_TIMES)
     wanted = [time for time in TIMES if have_graphs or time not in GRAPH_TIMES]
@@ -383,18 +375,7 @@ def compared_times(
 def compared_tails(
     first: Job, second: Job, ranks: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> pd.DataFrame:
-    """Put the longest events of two jobs side by side.
-
-    Parameters
-    ----------
-    ranks : tuple of two tuples of int
-        Ranks of each job, whose events are combined.
-
-    Returns
-    -------
-    DataFrame
-        See `Compare.tails`.
-    """
+    """Put the longest events of some ranks of two jobs side by side: `Compare.tails`."""
     of_jobs = [
         categories_of_ranks(job, chosen) for job, chosen in zip((first, second), ranks, strict=True)
     ]

@@ -42,19 +42,9 @@ class _Named(NamedTuple):
 def compared_kernels(
     first: pd.DataFrame, second: pd.DataFrame, shares: tuple[float, float] | None
 ) -> pd.DataFrame:
-    """Put the kernels of two jobs side by side.
+    """Put the kernels of two jobs, from `kernel_totals`, side by side: `Compare.kernels`.
 
-    Parameters
-    ----------
-    first, second : DataFrame
-        From `kernel_totals`.
-    shares : tuple of float, optional
-        Divisors of the counts and totals of each job; without them these stay integers.
-
-    Returns
-    -------
-    DataFrame
-        See `Compare.kernels`.
+    `shares` divide the counts and totals of each job; without them these stay integers.
     """
     table = first.add_suffix("_first").join(second.add_suffix("_second"), how="outer")
     for place, side in enumerate((FIRST, SECOND)):
@@ -82,13 +72,7 @@ def by_change(kernels: pd.DataFrame, column: str = "delta_total_ns") -> pd.DataF
 
 
 def only_in_one(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Kernels that occur in only one of the jobs.
-
-    Returns
-    -------
-    DataFrame
-        See `Compare.only_in_one`.
-    """
+    """Kernels that occur in only one of the jobs: `Compare.only_in_one`."""
     parts = []
     for side in (FIRST, SECOND):
         own = kernels[kernels["in"] == side]
@@ -105,11 +89,8 @@ def only_in_one(kernels: pd.DataFrame) -> pd.DataFrame:
 def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     """Count and add up the work of each kernel over some ranks, once per choice of ranks.
 
-    Returns
-    -------
-    DataFrame
-        Indexed by the normalised name: ``name`` (if profilers or builds give a kernel several, the
-        one with the most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
+    Indexed by the normalised name: ``name`` (if profilers or builds give a kernel several, the one
+    with the most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
     """
     return job.remember(_totals, ranks)
 

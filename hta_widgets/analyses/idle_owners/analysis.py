@@ -416,15 +416,7 @@ def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64
 
 
 def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:
-    """Rows of all ranks with the paths of all, longest first.
-
-    Parameters
-    ----------
-    ranks : sequence of OwnerRows
-        At least one.
-    merged : MergedPaths
-        Of the same ranks, in this order.
-    """
+    """Rows of all ranks, of which there is at least one, with the paths of all, longest first."""
     path = _concatenated(
         [of_rank[rows.path] for rows, of_rank in zip(ranks, merged.of_rank, strict=True)]
     )

@@ -75,12 +75,8 @@ def launch_split(gaps: Gaps, events: Events) -> LaunchSplit:
 def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Array:
     """Place of the blocking call that let the GPU run dry at the start of each interval, or -1.
 
-    Parameters
-    ----------
-    late : ndarray of bool
-        Whether the next launch call began after the interval did; only then the GPU was drained.
-    thread : ndarray of int64
-        Position in ``calls.threads`` of the launching thread.
+    The GPU was drained only where it is `late`: where the next launch call began after the interval
+    did. `thread` is the position in ``calls.threads`` of the launching thread.
     """
     found = np.full(late.size, NO_CALL)
     blocking = np.flatnonzero(calls.named(BLOCKING.search) & calls.is_launch_call)
@@ -105,11 +101,7 @@ def runs_at(rank: Rank, rows: Int64Array, times: Times) -> Mask:
     """Whether work that was launched before each time still runs then, beside copies of the host.
 
     A call that finds none drains nothing: it may wait for the copy that it asks for, for 25 µs.
-
-    Parameters
-    ----------
-    rows : ndarray of int64
-        GPU work.
+    `rows` are all the GPU work.
     """
     events = rank.trace.events
     of_host = (HOST_TO_DEVICE, DEVICE_TO_HOST)
@@ -199,14 +191,8 @@ def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -
     launched when the GPU runs dry, so that the host is late for both. Before the first work of its
     stream that is known to be launched, work may be from before the recording.
 
-    Parameters
-    ----------
-    rows : ndarray of int64
-        All GPU work of the device.
-    work : ndarray of int64
-        Rows of work whose launch is not in the trace.
-    start : ndarray of int64
-        When the interval before each begins.
+    `rows` are all GPU work of the device, `work` is that whose launch is not in the trace, and the
+    interval before each begins at `start`.
     """
     if not work.size:
         return work

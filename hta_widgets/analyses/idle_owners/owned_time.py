@@ -72,12 +72,10 @@ class HostCauses:
         return cls(named, usual)
 
     def decide(self, owner: IntArray, *, overhead: Mask, drained: Mask) -> Int8Array:
-        """Cause of each segment of time.
+        """Cause of each segment of time, of which `owner` is the innermost call, -1 for none.
 
         Parameters
         ----------
-        owner : ndarray of int64
-            Place of the innermost call, -1 for none.
         overhead : ndarray of bool
             Whether the profiler was at work on any thread.
         drained : ndarray of bool
@@ -413,11 +411,7 @@ class Timeline(NamedTuple):
     def cut(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array]:
         """Cut segments where something else begins to hold, and let that own each part.
 
-        Returns
-        -------
-        IdleSegments
-        ndarray of int64
-            Position of the segment that each of them was cut from.
+        Also the position of the segment that each part was cut from.
         """
         if self.holds.size == 1:  # nothing ever changes
             owner = np.broadcast_to(self.holds, segments.gap.shape)

@@ -83,18 +83,9 @@ def _paths(rank: Rank) -> Columns:
 
 
 def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
-    """Paths of some calls and of all calls around them.
+    """Paths of some calls, a mask by place, and of all calls around them.
 
-    Parameters
-    ----------
-    owners : ndarray of bool
-        Which calls, by place.
-
-    Returns
-    -------
-    paths : Paths
-    node : ndarray of int64
-        Node of each call by place, -1 for calls that are not asked for.
+    Also the node of each call by place, -1 for calls that are not asked for.
     """
     found, places, node = paths_around(calls, np.flatnonzero(owners))
     node_of_place = np.full(owners.size, NO_PATH)
@@ -105,18 +96,7 @@ def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
 def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, Int64Array]:
     """Paths of some calls and of all calls around them; takes time for these only.
 
-    Parameters
-    ----------
-    owners : ndarray of int64
-        Places.
-
-    Returns
-    -------
-    paths : Paths
-    places : ndarray of int64
-        The calls and those around them, ascending.
-    node : ndarray of int64
-        Node of each of them.
+    Also the places of the calls and those around them, ascending, and the node of each.
     """
     forest = calls.forest
     places = with_calls_around(calls, owners)
@@ -137,19 +117,9 @@ def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
 def merged(
     parent: Int64Array, name: NDArray[np.signedinteger], depth: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Give nodes with the same path one number, level by level.
+    """Give nodes with the same path one number, level by level; `parent` is -1 for none.
 
-    Parameters
-    ----------
-    parent : ndarray of int64
-        Position of the node above, -1 for none.
-
-    Returns
-    -------
-    number : ndarray of int64
-        Of each node.
-    first : ndarray of int64
-        Position of the first node with each number.
+    The number of each node, and the position of the first node with each number.
     """
     number = np.full(parent.size + 1, NO_PATH)
     order = np.argsort(depth, kind="stable")
@@ -245,19 +215,11 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
 
 
 def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
-    """Find the line of Python that each owner is in.
+    """The owners of `IdleOwners` with ``line``: the line of Python that each is in, empty for none.
 
-    Parameters
-    ----------
-    owners, paths : DataFrame
-        Of `IdleOwners`.
-
-    Returns
-    -------
-    DataFrame
-        The owners with ``line``: the innermost Python frame on the path that is neither of PyTorch
-        nor of the modules of Python that only help (`contextlib`, `functools`, …), such as
-        ``train.py(12): step``, where 12 is the line in which the function begins. Empty for none.
+    It is the innermost Python frame on the path that is neither of PyTorch nor of the modules of
+    Python that only help (`contextlib`, `functools`, …), such as ``train.py(12): step``, where 12
+    is the line in which the function begins.
     """
     found = _lines(paths)[owners["path"].to_numpy()]
     return owners.assign(line=pd.Series(found, index=owners.index, dtype=object))
@@ -296,11 +258,8 @@ def _lines(paths: pd.DataFrame) -> NDArray[np.object_]:
 def owners_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     """Sum `IdleOwners.owners` by cause and line of Python, longest first.
 
-    Returns
-    -------
-    DataFrame
-        ``rank``, ``device``, ``cause``, ``line`` (see `with_lines`), ``idle_ns`` (int64),
-        ``idle_percent`` (of the idle time of the device), ``pieces``.
+    ``rank``, ``device``, ``cause``, ``line`` (see `with_lines`), ``idle_ns`` (int64),
+    ``idle_percent`` (of the idle time of the device), ``pieces``.
     """
     found = with_lines(owners, paths)
     table = found.groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()

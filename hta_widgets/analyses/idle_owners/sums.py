@@ -140,10 +140,7 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
 def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFrame:
     """Idle time of each device by cause.
 
-    Returns
-    -------
-    DataFrame
-        ``rank``, ``device``, ``idle_ns``, and a column (int64 ns) for each cause that occurs.
+    ``rank``, ``device``, ``idle_ns``, and a column (int64 ns) for each cause that occurs.
     """
     keys = ["rank", "device"]
     by_cause = _by_cause(causes, keys)
@@ -154,10 +151,7 @@ def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFram
 def owners_by_name(owners: pd.DataFrame) -> pd.DataFrame:
     """Idle time of all calls of a name, over all devices, by cause; longest first.
 
-    Returns
-    -------
-    DataFrame
-        Indexed by ``owner`` (empty for none), a column (int64 ns) for each cause that occurs.
+    Indexed by ``owner`` (empty for none), a column (int64 ns) for each cause that occurs.
     """
     by_cause = _by_cause(owners, ["owner"])
     order = (-by_cause.sum(axis=1)).argsort(kind="stable")
@@ -175,11 +169,8 @@ def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def owners_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     """Sum `IdleOwners.owners` by cause and path, longest first.
 
-    Returns
-    -------
-    DataFrame
-        ``rank``, ``device``, ``cause``, ``owner``, ``kind``, ``path`` (text: the innermost names),
-        ``idle_ns`` (int64), ``idle_percent`` (of the idle time of the device), ``pieces``.
+    ``rank``, ``device``, ``cause``, ``owner``, ``kind``, ``path`` (text: the innermost names),
+    ``idle_ns`` (int64), ``idle_percent`` (of the idle time of the device), ``pieces``.
     """
     table = owners.groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()
     table = table.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)

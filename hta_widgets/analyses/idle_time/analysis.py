@@ -81,8 +81,6 @@ def idle_finding(
         `IdleTime.stream_split` and `IdleTime.device_split`.
     wanted : collection of int
         The streams that were asked for.
-    times : sequence of GpuTime
-        Of the devices.
     is_selected : bool
         Whether only the part of the GPU spans in the selected time counts.
     """

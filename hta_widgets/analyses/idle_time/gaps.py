@@ -196,7 +196,7 @@ class Between(NamedTuple):
 
 
 def operations_between(work: GpuWork, launch_ns: Times, positions: Int64Array) -> Between:
-    """Find the intervals between some operations, of which there is at least one.
+    """Find the intervals between some operations of `work`, of which there is at least one.
 
     ::
 
@@ -204,13 +204,6 @@ def operations_between(work: GpuWork, launch_ns: Times, positions: Int64Array) -
                               |======|  <- reached
         next operation                ···gap···|====|
         its launch                        ^ after `reached`: late; before: in time
-
-    Parameters
-    ----------
-    launch_ns : ndarray of int64
-        Start of the launch call of each piece of work.
-    positions : ndarray of int64
-        Of the operations in `work`.
     """
     start_ns = work.start_ns[positions]
     positions = _first_launched_first(work, start_ns, launch_ns, positions)
@@ -286,10 +279,7 @@ class SplitGaps:
     def by_part(self, delay_ns: int) -> tuple[Times, Int64Array]:
         """Time, and intervals with such time, by part: one row per stream or device.
 
-        Parameters
-        ----------
-        delay_ns : int
-            Shorter intervals whose launch call began in time are between kernels.
+        Intervals shorter than `delay_ns` whose launch call began in time are between kernels.
         """
         shorter = np.array(
             [

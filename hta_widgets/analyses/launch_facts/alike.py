@@ -289,11 +289,8 @@ class Multiprocessors(NamedTuple):
     ) -> Int64Array:
         """Blocks that fit on one multiprocessor, 0 where that is not known.
 
-        Parameters
-        ----------
-        threads, registers, shared_bytes : ndarray of int64
-            Threads of a block, registers of a thread, shared memory of a block; -1 or 0 where it is
-            not recorded, which does not limit them.
+        Threads and shared memory of a block and registers of a thread that are not recorded (-1 or
+        0) do not limit them.
         """
         warps = self.warps(np.maximum(threads, 1))
         of_warp = -(-registers * self.warp_threads // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE

@@ -78,12 +78,7 @@ SHOWN: Final = (
 def launch_finding(kernels: pd.DataFrame, few: pd.DataFrame) -> str:
     """Sentence on kernels that compute with fewer blocks than their GPU has multiprocessors.
 
-    Parameters
-    ----------
-    kernels : DataFrame
-        `LaunchFacts.kernels`.
-    few : DataFrame
-        `RankLaunches.few` of all ranks.
+    These are `few`, of all ranks; `kernels` is `LaunchFacts.kernels`.
     """
     whole_ns = int(kernels["gpu_ns"].sum())
     times = few.groupby("name", sort=False)["gpu_ns"].sum().sort_values(ascending=False)
@@ -326,15 +321,10 @@ def with_launch_facts(kernels: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFram
     Parameters
     ----------
     kernels : DataFrame
-        With columns ``rank`` and ``name``.
+        With columns ``rank`` and ``name``. Those of `SHOWN` of which anything is known are added:
+        numbers are float, NaN where not known, texts empty.
     facts : DataFrame
         `LaunchFacts.kernels`, a row per kernel; of several devices, the first stands for all.
-
-    Returns
-    -------
-    DataFrame
-        With those of `SHOWN` of which anything is known. Numbers are float, NaN where not known,
-        texts empty.
     """
     by_kernel = facts.drop_duplicates(["rank", "name"]).set_index(["rank", "name"])
     found = by_kernel[[*SHOWN]].reindex(pd.MultiIndex.from_frame(kernels[["rank", "name"]]))

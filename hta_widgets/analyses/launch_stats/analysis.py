@@ -52,15 +52,7 @@ _Summary = dict[str, Any]
 
 
 def launch_stats_finding(ranks: Sequence[Mapping[str, Any]], runtime_ns: int, delay_ns: int) -> str:
-    """Summarise the calls of some ranks.
-
-    Parameters
-    ----------
-    ranks : sequence of mapping
-        Rows of `LaunchStats.ranks`.
-    runtime_ns, delay_ns : int
-        Cutoffs of long calls and long delays.
-    """
+    """Summarise the calls of some ranks, rows of `LaunchStats.ranks`; the cutoffs are in ns."""
     total = Counter[str]()
     for row in ranks:
         total.update({name: row[name] for name in _SUMMED})

@@ -256,12 +256,7 @@ def memory_finding(
 ) -> str:
     """The highest peak of a GPU and what fills it, and memory that grows with every step.
 
-    Parameters
-    ----------
-    peak, alive, steps, survivors : DataFrame
-        Those of `MemoryUse`.
-    without : str
-        What to say if there are no events.
+    The tables are those of `MemoryUse`; `without` is what to say if there are no events.
     """
     if peak.empty:
         return without

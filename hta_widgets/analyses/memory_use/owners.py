@@ -120,13 +120,7 @@ class _Passes(NamedTuple):
 
 
 def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners) -> Int64Array:
-    """Positions in `CATEGORIES` of what blocks are for, by how long they live.
-
-    Parameters
-    ----------
-    owners : Owners
-        Of the allocations of the blocks.
-    """
+    """Positions in `CATEGORIES` of what blocks are for, by owner and by how long they live."""
     calls = calls_of(rank)
     born_ns = memory.time_ns[blocks.opened]
     freed_ns = np.where(blocks.freed == NEVER, _LATE, memory.time_ns[blocks.freed])

@@ -247,19 +247,9 @@ def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def time_by_phase(table: pd.DataFrame, totals: pd.DataFrame, weight: str) -> pd.DataFrame:
-    """Time of each module with those inside it, by phase.
+    """Time (int64 ns) of each module with those inside it, in a column for each of `PHASES`.
 
-    Parameters
-    ----------
-    table : DataFrame
-        `ModuleTree.modules`.
-    totals : DataFrame
-        What `module_totals` makes of it.
-
-    Returns
-    -------
-    DataFrame
-        For each row of `totals` a column (int64 ns) for each of `PHASES`.
+    The rows are those of `totals`, which `module_totals` makes of the table, `ModuleTree.modules`.
     """
     column = WEIGHTS[weight]
     times = table.pivot_table(index="path", columns="phase", values=column, aggfunc="sum")
@@ -273,15 +263,12 @@ def time_by_phase(table: pd.DataFrame, totals: pd.DataFrame, weight: str) -> pd.
 def module_totals(table: pd.DataFrame) -> pd.DataFrame:
     """Sum `ModuleTree.modules` over ranks and phases.
 
-    Returns
-    -------
-    DataFrame
-        One row per path, each after the module around it, siblings by GPU time: ``path``,
-        ``parent`` (position of the row of the module around it, -1 for none), ``name``, ``depth``,
-        ``calls``, ``gpu_self_ns``, ``gpu_total_ns``, ``forward_ns``, ``backward_ns``
-        (``gpu_total_ns`` of that phase), ``cpu_total_ns``, ``exposed_communication_ns``,
-        ``idle_ns``, ``flop``, ``bytes_allocated``, ``bytes_alive_at_peak``; the last five, unlike
-        in `ModuleTree`, with the modules inside.
+    One row per path, each after the module around it, siblings by GPU time: ``path``, ``parent``
+    (position of the row of the module around it, -1 for none), ``name``, ``depth``, ``calls``,
+    ``gpu_self_ns``, ``gpu_total_ns``, ``forward_ns``, ``backward_ns`` (``gpu_total_ns`` of that
+    phase), ``cpu_total_ns``, ``exposed_communication_ns``, ``idle_ns``, ``flop``,
+    ``bytes_allocated``, ``bytes_alive_at_peak``; the last five, unlike in `ModuleTree`, with the
+    modules inside.
     """
     sums = table.groupby("path", sort=False).agg(
         {"name": "first", "depth": "first", **dict.fromkeys(_SUMMED, "sum")}

@@ -288,11 +288,7 @@ def recorded_operations(rank: Rank) -> Int8Array | None:
     PyTorch gives the operator that launches any collective one name. What it is stands in the
     fields that are recorded with it, since 2023; before, in the annotation inside it
     (``nccl:all_reduce``) or in the name of the operator around it (``c10d::allreduce_``).
-
-    Returns
-    -------
-    ndarray of int8, optional
-        Positions in `OPERATIONS`, `UNKNOWN` for other calls.
+    It is a position in `OPERATIONS`, `UNKNOWN` for other calls.
     """
     calls = calls_of(rank)
     is_record = calls.named(RECORD.__eq__)

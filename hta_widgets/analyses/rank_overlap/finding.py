@@ -34,13 +34,7 @@ _Row: TypeAlias = "pd.Series[Any]"
 
 
 def lane_names(lanes: pd.DataFrame) -> list[str]:
-    """Name of each lane: the rank, with device and stream if needed to distinguish it.
-
-    Parameters
-    ----------
-    lanes : DataFrame
-        Has ``rank``, ``device`` and ``stream``.
-    """
+    """Name of each lane: the rank, with device and stream if needed to distinguish it."""
     rows = list(zip(*(lanes[key].tolist() for key in LANE_KEYS), strict=True))
     gpus = {(rank, device) for rank, device, _ in rows if device >= 0}
     several = len(gpus) > len({rank for rank, _ in gpus})
@@ -53,15 +47,7 @@ def lane_names(lanes: pd.DataFrame) -> list[str]:
 
 
 def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame, by: str) -> str:
-    """Say which node or lane is furthest from the median, or that none is far from it.
-
-    Parameters
-    ----------
-    lanes, outliers, nodes : DataFrame
-        Tables of a `RankOverlap`.
-    by : str
-        What a lane is.
-    """
+    """Say which node or lane (what `by` says) is furthest from the median, or that none is."""
     measured = lanes[lanes["span_ns"] > 0]
     if measured.empty:
         return "No kernels on the selected ranks."

@@ -113,12 +113,9 @@ def source_label(job: Job, rank: int) -> str:
 
 
 def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: Times) -> Int64Array:
-    """Cut all lanes of some ranks, in their order, into slices.
+    """Time (ns) of each of the `ACTIVITIES` in slices of all lanes of some ranks, in their order.
 
-    Returns
-    -------
-    ndarray of int64, shape (5, lanes, slices)
-        Time (ns) of each of the `ACTIVITIES`.
+    Of shape (5, lanes, slices).
     """
     window = (int(edges[0]), int(edges[-1]), edges.size - 1)
     offsets = tuple(common_offsets_ns(job).items())
@@ -256,18 +253,10 @@ def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
 
 
 def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
-    """Look up timelines at edges.
+    """Look up timelines at edges (ns) on their clock, ascending.
 
-    Parameters
-    ----------
-    edges : ndarray of int64, shape (slices + 1,)
-        Edges (ns) on the clock of the timelines, ascending.
-
-    Returns
-    -------
-    ndarray of int64, shape (timelines, 6, slices + 1)
-        Time (ns) from the last change to the edge; what happens then; and the time (ns) of compute,
-        communicate, overlap and graph before that change.
+    Of shape (timelines, 6, edges): time (ns) from the last change to the edge; what happens then;
+    and the time (ns) of compute, communicate, overlap and graph before that change.
     """
     at = np.empty((len(timelines), _BEFORE + _BUSY, edges.size), dtype=np.int64)
     for timeline, found in zip(timelines, at, strict=True):
@@ -278,22 +267,10 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
 
 
 def time_in_slices(at: Int64Array, edges: Times, start_ns: Times, end_ns: Times) -> Int64Array:
-    """Split timelines at edges, given what `at_edges` found there.
+    """Time (ns) of each of the `ACTIVITIES` between edges, given what `at_edges` found there.
 
-    Parameters
-    ----------
-    at : ndarray of int64, shape (timelines, 6, slices + 1)
-        From `at_edges`.
-    edges : ndarray of int64, shape (slices + 1,)
-        The edges (ns) on one clock.
-    start_ns, end_ns : ndarray of int64, shape (timelines,)
-        Start and end of the timelines on that clock.
-
-    Returns
-    -------
-    ndarray of int64, shape (5, timelines, slices)
-        Time (ns) of each of the `ACTIVITIES`; before the start and after the end of a timeline
-        there is none.
+    Of shape (5, timelines, slices). Edges, starts and ends of the timelines are on one clock;
+    before and after a timeline there is none.
     """
     # Time before an edge: that before the last change, and, for what has gone on since, the time
     # since. A slice has the difference between its two edges.

@@ -61,13 +61,7 @@ def node_number(label: str) -> int:
 
 
 def outliers_among(lanes: pd.DataFrame, groups: Sequence[Int64Array]) -> pd.DataFrame:
-    """Compare lanes with each other, column by column; see `RankOverlap.outliers`.
-
-    Parameters
-    ----------
-    groups : sequence of ndarray of int64
-        Positions of the lanes that are compared with each other; at least one in each.
-    """
+    """Compare the lanes of each group, one or more, by column; see `RankOverlap.outliers`."""
     columns = _compared(lanes)
     values = lanes[columns].to_numpy(dtype=np.float64)
     if not groups:

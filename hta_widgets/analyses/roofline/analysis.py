@@ -256,12 +256,7 @@ def roofline_finding(
 ) -> str:
     """The rate of what is counted, the MFU with what it covers, and what is not counted.
 
-    Parameters
-    ----------
-    devices, uncounted : DataFrame
-        Those of `Roofline`.
-    can_have_shapes : bool
-        Whether the format of any trace has shapes.
+    Whether the format of any trace can have shapes decides what is said where there are none.
     """
     kernel_ns = int(devices["kernel_ns"].sum())
     if not kernel_ns:

@@ -152,14 +152,7 @@ class Inputs(NamedTuple):
 
 @lru_cache(maxsize=4096)  # ranks of a job and calls of an operator share them
 def inputs_of(dims: str, types: str, concrete: str = "") -> Inputs:
-    """Parse the inputs of an operator.
-
-    Parameters
-    ----------
-    dims, types : str
-        JSON lists; text that is not one gives no inputs.
-    concrete : str
-        JSON list of values, empty if they are not recorded.
+    """Parse the inputs of an operator: JSON lists; text that is not one gives no inputs.
 
     Examples
     --------

@@ -88,21 +88,9 @@ def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Ti
 def same_name_around(
     places: Int64Array, ends: NDArray[np.integer], name: NDArray[np.integer]
 ) -> Int64Array:
-    """The innermost call of the same name around each of some calls.
+    """Position of the innermost call of the same name around each of some calls, -1 for none.
 
-    Parameters
-    ----------
-    places : ndarray of int64
-        Places of the calls, ascending.
-    ends : ndarray of int
-        Place after the last call inside each.
-    name : ndarray of int
-        Code of the name of each.
-
-    Returns
-    -------
-    ndarray of int64
-        Its position among the calls, -1 for none.
+    Their places ascend; `ends` has the place after the last call inside each.
     """
     found = np.full(places.size, NO_PARENT, dtype=np.int64)
     order = np.argsort(name, kind="stable")

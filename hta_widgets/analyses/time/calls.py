@@ -101,18 +101,7 @@ def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
 
 
 def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
-    """The innermost of some calls at or around each call.
-
-    Parameters
-    ----------
-    chosen : ndarray of bool
-        Which calls, by place.
-
-    Returns
-    -------
-    ndarray of int64
-        Its place for each place, -1 where there is none.
-    """
+    """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
     places = np.flatnonzero(chosen)
     above = _above_among(forest, places)
     found = np.cumsum(chosen, dtype=np.int64) - 1
@@ -133,14 +122,9 @@ def nearest_above(forest: CutForest, chosen: Mask) -> Int64Array:
 
 
 def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mask:
-    """Mask of some nodes of a tree and of all around them.
+    """Mask of some nodes of a tree and of all around them; -1 stands for none.
 
-    Parameters
-    ----------
-    parent : ndarray of int
-        Position of the node around each, -1 for none.
-    positions : ndarray of int64
-        May be in any order and repeated; -1 stands for none.
+    Positions may be in any order and repeated.
 
     Examples
     --------

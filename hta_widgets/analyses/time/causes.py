@@ -207,14 +207,9 @@ class LaunchSplit(NamedTuple):
 def split_by_launch(
     start_ns: Times, end_ns: Times, launch: Int64Array, events: Events
 ) -> LaunchSplit:
-    """Split idle intervals by their launch calls.
+    """Split idle intervals by the calls that launch what follows, which are rows of events.
 
-    Parameters
-    ----------
-    start_ns, end_ns : ndarray of int64
-        Of the intervals.
-    launch : ndarray of int64
-        Row of the call that launches what follows; where it is `NO_CALL`, nothing is the host's.
+    Where `launch` is `NO_CALL`, nothing is the host's.
     """
     known = launch != NO_CALL
     begin = np.where(known, events.start_ns[launch], start_ns)
@@ -229,10 +224,7 @@ def split_by_launch(
 def are_of_one_graph(before: Int64Array, after: Int64Array, events: Events) -> Mask:
     """Whether the work on both sides of each interval was launched by one call, of a graph.
 
-    Parameters
-    ----------
-    before, after : ndarray of int64
-        Rows of the launch calls, `NO_CALL` for none.
+    `before` and `after` are rows of the launch calls, `NO_CALL` for none.
     """
     same = (before == after) & (after != NO_CALL)
     codes = events.name.codes[after]

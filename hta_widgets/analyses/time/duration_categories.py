@@ -74,19 +74,7 @@ class SortedDurations:
         return int(self.time_ns[-1]) if self.time_ns.size else 0
 
     def longest(self, numbers: Int64Array) -> tuple[Times, Times]:
-        """Total and shortest duration of the longest events.
-
-        Parameters
-        ----------
-        numbers : ndarray of int64
-            Numbers of longest events, each from 1 to `count`.
-
-        Returns
-        -------
-        time_ns : ndarray of int64
-            Total duration of each number of longest events.
-        shortest_ns : ndarray of int64
-            Duration of the shortest of them.
+        """Total duration of each number (1 to `count`) of longest events, and the shortest one.
 
         Examples
         --------

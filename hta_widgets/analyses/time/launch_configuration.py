@@ -23,12 +23,7 @@ def launch_configuration(
     """Some columns of `DetailGroup.LAUNCH_CONFIGURATION`, for each piece of work.
 
     Some versions of AMD's profiler write grid and block of the launch call only, and all of them
-    its shared memory.
-
-    Returns
-    -------
-    dict of str to ndarray
-        int64, -1 where not recorded; float64, NaN where not recorded.
+    its shared memory. What is not recorded is -1 in columns of int64, NaN in those of float64.
     """
     table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
     own, of_call = table.places_of(work.rows), table.places_of(work.launch)

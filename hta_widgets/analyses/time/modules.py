@@ -260,10 +260,8 @@ def has_modules(rank: Rank) -> bool:
 def in_modules(rank: Rank, wanted: Iterable[str]) -> Mask:
     """Which calls belong to one of some modules, or to a module inside it, by place.
 
-    Parameters
-    ----------
-    wanted : iterable of str
-        Paths as in `ModulePaths`, or of classes: names without the number of the instance.
+    What is wanted are paths as in `ModulePaths`, or of classes: names without the number of the
+    instance.
     """
     found = module_paths(rank)
     roots = {f"{each}{SEPARATOR}" for each in wanted}

@@ -104,13 +104,7 @@ class TimeSelection(NamedTuple):
         return counted
 
     def holds(self, rank: Rank, asked_ns: Times) -> Mask:
-        """Whether the host asks at these times, in one of the steps and in the window.
-
-        Parameters
-        ----------
-        asked_ns : ndarray of int64
-            Starts of calls, on the rank's own clock.
-        """
+        """Whether the host asks at these times of its own clock, in a step and the window."""
         return self.asked_time(rank).covers(asked_ns)
 
     def asked_time(self, rank: Rank) -> Intervals:

@@ -25,19 +25,10 @@ def statistics_per_change(values: NDArray[Any]) -> dict[str, float]:
 
 
 def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, float]:
-    """Mean, standard deviation and quartiles of values that hold for the given times.
+    """Mean, standard deviation and quartiles of values that hold for the given times: `OVER_TIME`.
 
-    A quartile is the smallest value that is not exceeded for its share of the time.
-
-    Parameters
-    ----------
-    held_ns : ndarray of int64
-        How long each value holds.
-
-    Returns
-    -------
-    dict
-        By the names in `OVER_TIME`; NaN when all times are 0.
+    A quartile is the smallest value that is not exceeded for its share of the time. NaN when all
+    times are 0.
     """
     total_ns = int(held_ns.sum())
     if not total_ns:

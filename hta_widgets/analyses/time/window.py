@@ -115,10 +115,7 @@ class Window:
         Without ProfilerSteps: from the first start to the last end of GPU work on the device, of
         that which does not wait for work from before the recording.
 
-        Returns
-        -------
-        ndarray of int64
-            One more than there are steps, ascending, inside ``start_ns`` and ``end_ns``.
+        One more than there are steps, ascending, inside ``start_ns`` and ``end_ns``.
         """
         return rank.remember(_step_edges, device)
 

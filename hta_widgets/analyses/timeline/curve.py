@@ -30,14 +30,10 @@ class Curve(NamedTuple):
         return float(self.value.max())
 
     def extremes(self, edges: Times) -> Float64Array:
-        """Smallest and largest value between consecutive edges, which ascend.
+        """Smallest and largest value (`LOW`, `HIGH`) between consecutive edges, which ascend.
 
-        A value counts where it holds, and where it is reached, if only for an instant.
-
-        Returns
-        -------
-        ndarray of float64, shape (2, bins)
-            `LOW` and `HIGH`; NaN where nothing is known.
+        A value counts where it holds, and where it is reached, if only for an instant. NaN where
+        nothing is known.
         """
         # value    ──┐     ┌──┐         first: changes at or after each edge
         #            └─────┘  └──···    held: the value of the change before

@@ -45,13 +45,7 @@ class EventFacts(TypedDict):
 
 
 def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
-    """Look up an event of a rank by its row.
-
-    Parameters
-    ----------
-    offset_ns : int
-        Time to add to the rank's own.
-    """
+    """Look up an event of a rank by its row; `offset_ns` is added to the rank's own time."""
     rank = lanes.rank
     lanes.check_row(row)
     launch = int(rank.launches[row])

@@ -234,17 +234,8 @@ class JobLanes:
     def first_event(self, rank: int, key: str, time_ns: int, *, forward: bool) -> EventFacts | None:
         """The first event of a lane that ends after a time, or the last that starts before it.
 
-        Parameters
-        ----------
-        time_ns : int
-            Since the first event of all ranks.
-        forward : bool
-            Whether the first is meant.
-
-        Returns
-        -------
-        EventFacts
-            None if there is none; of a lane of modules, the run of kernels of the module.
+        Of a lane of modules, it is the run of kernels of the module; None if there is none. Times
+        are since the first event of all ranks.
 
         Raises
         ------
@@ -360,14 +351,8 @@ class RankRows(NamedTuple):
     def spread(self, edges: Times) -> Float64Array:
         """Least, median and largest time (ns) that a rank spends in each class between edges.
 
-        Parameters
-        ----------
-        edges : ndarray of int64
-            On the common clock, ascending.
-
-        Returns
-        -------
-        ndarray of float64, shape (classes of `OVERVIEW_CLASSES`, 3, bins)
+        Of shape (classes of `OVERVIEW_CLASSES`, 3, bins); the edges are on the common clock,
+        ascending.
         """
         since = np.clip(edges, *self.span) - self.span.start_ns
         ranks = np.arange(self.ranks, dtype=np.int64)[:, None]

@@ -42,10 +42,7 @@ def found_time(tracks: Iterable[Track], events: Events, search: Search) -> Inter
 def next_row(tracks: Iterable[Track], events: Events, row: int, *, forward: bool) -> int | None:
     """Row of the next or previous event of the same name in a lane, by its start; None at the end.
 
-    Parameters
-    ----------
-    row : int
-        Of the event that is left; it need not be in the lane.
+    The event that is left, at `row`, need not be in the lane.
     """
     name = events.name.values[events.name.codes[row]]
     fits = Search(name, is_whole=True).codes(events)

@@ -177,12 +177,7 @@ class Tracks:
 
 
 def coverage(tracks: Sequence[Track], edges: Times) -> Int64Array:
-    """Time (ns) that each track covers between consecutive edges.
-
-    Returns
-    -------
-    ndarray of int64, shape (tracks, bins)
-    """
+    """Time (ns) that each track covers between consecutive edges, of shape (tracks, bins)."""
     rows = [track.covered_between(edges) for track in tracks]
     return np.array(rows, dtype=np.int64).reshape(len(rows), edges.size - 1)
 

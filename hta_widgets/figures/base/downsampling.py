@@ -17,27 +17,13 @@ _KEPT_PER_INTERVAL = 3
 def steps_to_draw(
     time_ns: Times, values: NDArray[Any], start_ns: int, end_ns: int, points: int
 ) -> Int64Array:
-    """Choose the changes of a step line that show it on a stretch of time.
+    """Choose the changes of a step line that show it on a stretch of time, ends included.
 
     If there are more changes than points, the stretch is cut into equal intervals, and the minimum,
     the maximum and the last value of each are kept: peaks stay, and between intervals the line has
-    its true height. The change that holds when the stretch begins is always kept.
+    its true height. The change that holds when the stretch begins is always kept, in addition.
 
-    Parameters
-    ----------
-    time_ns : ndarray of int64
-        Times of the changes, ascending.
-    values : ndarray
-        Value from each change on; not NaN.
-    start_ns, end_ns : int
-        The stretch, ends included.
-    points : int
-        Maximum number of changes to keep, in addition to the one at the beginning.
-
-    Returns
-    -------
-    ndarray of int64
-        Ascending positions in `time_ns`.
+    Times ascend, and no value is NaN. Returned are ascending positions in both.
     """
     first = max(int(np.searchsorted(time_ns, start_ns, side="right")) - 1, 0)
     last = int(np.searchsorted(time_ns, end_ns, side="right"))

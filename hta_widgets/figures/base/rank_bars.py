@@ -98,15 +98,9 @@ def stacked_time_bars(
     table : DataFrame
         Has ``rank``, ``device``, the columns of `parts` and `whole`, in ns.
     parts : sequence of BarPart
-        The parts, from the bottom up.
+        From the bottom up.
     whole : str
         Column that the parts add up to.
-    whole_name : str
-        Name of the whole.
-    selected : collection of int
-        Ranks that keep their colour; all when empty.
-    as_percent : bool
-        Share of the whole instead of time.
     steps : int
         Number of steps by which time is divided, also in what is said on hover; 0 for all of it.
     """
@@ -145,20 +139,9 @@ def bars_of_ranks(
     selected: Collection[int] = (),
     **attributes: Any,  # noqa: ANN401
 ) -> Drawing:
-    """Draw one bar per row; a click selects the rank.
+    """Draw one bar per row, with what it says on hover; a click selects the rank.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Has ``rank`` and ``device``.
-    hover : list of str
-        What is said of each bar.
-    yaxis : dict
-        Settings of the vertical axis.
-    selected : collection of int
-        Ranks to emphasise; none means all.
-    **attributes
-        Further ones of the bars, in plotly's words.
+    The table has ``rank`` and ``device``; further attributes are of the bars, in plotly's words.
     """
     ranks = table["rank"].tolist()
     bars = trace(

@@ -109,12 +109,7 @@ def step_lines(
 ) -> Drawing:
     """Draw each line in its own strip, over one time axis in µs.
 
-    Parameters
-    ----------
-    window_us : sequence of float
-        Start and end (µs since the job's origin) of what is shown; all when empty.
-    points : int
-        Maximum number of points of all lines together.
+    At most so many points are drawn of all lines together.
     """
     drawn, in_all = lines
     strips = np.cumsum([not line.beside for line in drawn], dtype=np.int64) - 1

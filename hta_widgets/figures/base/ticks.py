@@ -10,12 +10,7 @@ _STEPS = (1, 2, 5, 10)
 def round_ticks(start: float, end: float, count: int) -> tuple[list[float], int]:
     """Round numbers from `start` to `end`, and the decimals that they need.
 
-    Parameters
-    ----------
-    start, end : float
-        The ends, ascending.
-    count : int
-        Maximum number of intervals between ticks.
+    There are at most `count` intervals between them.
 
     Examples
     --------

@@ -46,15 +46,7 @@ class Axis:
 
     @classmethod
     def of(cls, settings: dict[str, Any], shown: Iterable[Any], *, padded: bool = True) -> Axis:
-        """Make an axis that shows some numbers or names.
-
-        Parameters
-        ----------
-        shown : iterable of array
-            What is drawn along it.
-        padded : bool
-            Leave room beyond the numbers.
-        """
+        """Make an axis that shows numbers, with room beyond them if padded, or names."""
         columns = [np.asarray(each) for each in shown]
         texts = [text for each in columns if each.dtype.kind in "OU" for text in each.tolist()]
         names = tuple(dict.fromkeys(text for text in texts if isinstance(text, str)))

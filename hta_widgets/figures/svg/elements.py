@@ -31,14 +31,9 @@ def decimal(value: float) -> str:
 
 
 def element(tag: str, content: str = "", **attributes: str | float) -> str:
-    """Write an element; in names of attributes, ``_`` stands for ``-``.
+    """Write an element around SVG; in names of attributes, ``_`` stands for ``-``.
 
-    Parameters
-    ----------
-    content : str
-        SVG.
-    **attributes : str or float
-        Text is escaped; numbers get at most one decimal.
+    Text of attributes is escaped; numbers get at most one decimal.
 
     Examples
     --------

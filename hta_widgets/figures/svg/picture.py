@@ -28,20 +28,11 @@ own background and stays readable."""
 
 
 def svg(drawn: Drawing, *, points: int = 2_000) -> str:
-    """Draw a figure of `hta_widgets.figures` as SVG.
+    """Draw a figure of `hta_widgets.figures` as one ``<svg>`` element, `WIDTH` pixels wide.
 
     Bars, heatmaps, lines, marks and pies are drawn, with the attributes of plotly that the figures
-    use. The picture has its own background, light or dark as the page around it.
-
-    Parameters
-    ----------
-    points : int
-        Maximum number of points of all step lines together.
-
-    Returns
-    -------
-    str
-        One ``<svg>`` element, `WIDTH` pixels wide.
+    use. The picture has its own background, light or dark as the page around it. All step lines
+    together have at most `points` points.
     """
     pies = [each for each in drawn.data if each["type"] == "pie"]
     if pies:

@@ -78,10 +78,7 @@ def _lanes(rank: Rank) -> list[AddedLane]:
 def _by_level(rank: Rank, marks: _Marks, innermost: Int64Array) -> Iterator[Int64Array]:
     """Place of the mark of each level around some calls, outermost first, -1 where there is none.
 
-    Parameters
-    ----------
-    innermost : ndarray of int64
-        Place of the innermost mark around each call, -1 for none.
+    `innermost` is the place of the innermost mark around each call, -1 for none.
     """
     forest = calls_of(rank).forest
     above = np.append(nearest_above(forest, marks.is_mark), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,13 @@ take as long as."""
 
 STALLED_PERCENT: Final = 20
 """Part of the time of all steps that prompts must take from running requests to be said."""
+
+LEAST_REPEATS: Final = 3
+REPEATS_WITHIN: Final = 1.5
+"""A request repeats a compiled graph if it runs so often, the longest run at most so many times as
+long as the shortest."""
+
+_COMPILED_GRAPH: Final = re.compile(r"## Call CompiledFxGraph ")
 
 _TEXTS: Final = ("label", "engine", "phase")
 _SAID: Final = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
@@ -398,8 +406,53 @@ def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
 
 
 def recording_in_words(job: Job) -> str:
-    """What was recorded, for a header: of a server how fast it is, too; empty if not known."""
-    return server_steps(job).finding or job.kind_in_words
+    """What was recorded, for a header: of a server how fast it is, too; empty if not known.
+
+    Of a request that runs the same compiled graph again and again, as one of diffusion does, also
+    how often and how long.
+    """
+    said = server_steps(job).finding or job.kind_in_words
+    return said + job.reduce(_repeats, job.ranks[:1])[job.ranks[0]] if said == "request" else said
+
+
+def _repeats(rank: Rank) -> str:
+    """Runs of the compiled graph with the most GPU time, if they are alike; empty for few.
+
+    By time: calls that PyTorch records around Python functions may end inside one of these.
+    """
+    events, work = rank.trace.events, rank.gpu_work
+    spans = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)
+    spans = spans[events.named(spans, _COMPILED_GRAPH)]
+    spans = spans[np.argsort(events.start_ns[spans], kind="stable")]
+    if spans.size < LEAST_REPEATS:
+        return ""
+    before_ns = np.maximum.accumulate(events.end_ns[spans])[:-1]
+    spans = spans[np.append(True, events.start_ns[spans][1:] >= before_ns)]  # the outermost
+    launched_ns = events.start_ns[work.launch]
+    run = np.searchsorted(events.start_ns[spans], launched_ns, side="right") - 1
+    inside = np.flatnonzero(
+        (work.launch >= 0) & (run >= 0) & (launched_ns < events.end_ns[spans[run]])
+    )
+    if not inside.size:
+        return ""
+    of_run = events.name.codes[spans[run[inside]]]
+    _, of_work = np.unique(of_run, return_inverse=True)
+    spent_ns = np.bincount(of_work, weights=work.duration_ns[inside])
+    longest = inside[of_work == int(spent_ns.argmax())]
+    length_ns = _lengths_ns(run[longest], work.start_ns[longest], work.end_ns[longest])
+    if length_ns.size < LEAST_REPEATS or length_ns.max() > REPEATS_WITHIN * length_ns.min():
+        return ""
+    return f", {length_ns.size} × {duration(float(np.median(length_ns)))} of one compiled graph"
+
+
+def _lengths_ns(run: Int64Array, start_ns: Times, end_ns: Times) -> Times:
+    """Time from the first start to the last end of the work of each run."""
+    runs, of_work = np.unique(run, return_inverse=True)
+    first_ns, last_ns = np.full(runs.size, start_ns.max()), np.full(runs.size, end_ns.min())
+    np.minimum.at(first_ns, of_work, start_ns)
+    np.maximum.at(last_ns, of_work, end_ns)
+    length_ns: Times = last_ns - first_ns
+    return length_ns
 
 
 def headline(steps: pd.DataFrame, job: Job) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.server_steps import recording_in_words, server_steps, steady_state
 from hta_widgets.diagnosis import diagnose
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import host, step, write
+from tests.kineto_text import call, host, kernel, step, write
 from tests.server_loops import (
     DECODE,
     LAUNCH_US,
@@ -312,3 +312,39 @@ REAL = {
 def test_what_is_said_of_real_servers(real_traces, recording, said):
     job = open_trace(real_traces / recording, progress=False)
     assert server_steps(job).finding == said
+
+
+def runs_of_a_graph(lengths, *, name="## Call CompiledFxGraph f00 ##"):
+    """A request that runs compiled code, each run of two kernels with a gap, and kernels around."""
+    events, now = [step(0, 0, 100_000), host(0, 50, "aten::mm")], 100.0
+    for number, length in enumerate(lengths):
+        events.append(host(now, 30, name, cat="user_annotation"))
+        events.append(host(now + 1, 20, "## Call CompiledFxGraph inner ##", cat="user_annotation"))
+        for part, (start, dur) in enumerate([(0, length / 4), (length / 2, length / 2)]):
+            correlation = 10 * number + part
+            events.append(call(now + 2 + part, 1, correlation))
+            events.append(kernel(now + 40 + start, dur, correlation=correlation, name="k"))
+        events.append(call(now + 35, 1, 10 * number + 2))  # behind the run
+        events.append(kernel(now + 40 + length, 5, correlation=10 * number + 2, name="other"))
+        now += length + 100
+    return events
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ([400, 420, 480], ", 3 × 420 µs of one compiled graph"),
+        ([400, 420, 600], ", 3 × 420 µs of one compiled graph"),
+        ([400, 420, 604], ""),
+        ([400, 420], ""),
+    ],
+)
+def test_a_request_that_repeats_a_compiled_graph(tmp_path, lengths, said):
+    job = job_of(tmp_path, runs_of_a_graph(lengths))
+    assert recording_in_words(job) == f"request{said}"
+
+
+def test_runs_of_two_graphs_are_not_counted_together(tmp_path):
+    events = runs_of_a_graph([400, 400, 400])
+    events[2]["name"] = "## Call CompiledFxGraph f11 ##"
+    assert recording_in_words(job_of(tmp_path, events)) == "request"

@@ -147,8 +147,10 @@ def test_a_healthy_job_is_told_in_one_sentence(
 ) -> None:
     text = said(capsys, healthy)
     assert text.startswith("No finding\n")
-    assert "Nothing stands out: none of " in text
-    assert "What to do" not in text
+    verdict, _, to_try = text.partition("What to try, as the GPU sets the pace:")
+    assert "Nothing stands out: none of " in verdict
+    assert "What to do" not in verdict
+    assert "is the largest kernel" in " ".join(to_try.split())
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

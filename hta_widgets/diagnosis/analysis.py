@@ -17,6 +17,7 @@ from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS, Columns
 from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
@@ -148,6 +149,7 @@ def _diagnosed(
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
     path = context.replay.path if is_known else None
+    joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
@@ -162,12 +164,13 @@ def _diagnosed(
         step_ns=context.step_ns,
         bound_by=path.bound_by if path else "",
         shares=path.shares if path else {},
-        joint_ms=replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0,
+        joint_ms=joint_ms,
         replayed=replayed,
         explained_percent=context.replay.explained_percent if together.ranks else 0.0,
         unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
         not_recorded=lacks,
         cpu_work=on_cpu,
+        gpu_bound=GpuBound.of(context, findings, joint_ms) if path else None,
         phase=phase,
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
         status=_status(context, findings, unseen) if priced else "not_applicable",

@@ -6,6 +6,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
 from hta_widgets.diagnosis.causes import ALL_CAUSES
+from hta_widgets.diagnosis.gpu_bound import BY_RATE
 from hta_widgets.errors import ParameterError
 
 
@@ -17,7 +18,7 @@ def class_of(cause: str) -> BudgetClass:
     ParameterError
         If no cause has the name.
     """
-    seen_in = {each.name: each.seen_in for each in ALL_CAUSES}
+    seen_in = {each.name: each.seen_in for each in (*ALL_CAUSES, *BY_RATE)}
     if cause not in seen_in:
         msg = f"no cause is called {cause!r}; those that a diagnosis knows are {', '.join(seen_in)}"
         raise ParameterError(msg)

@@ -113,6 +113,23 @@ def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
     )
 
 
+def other_kernels(unless: Condition) -> tuple[Advice, ...]:
+    """Other kernels for the same products, where what was chosen for their shape is slow."""
+    return (
+        Advice(
+            "Let PyTorch time all kernels of the libraries for this shape, and take the fastest.",
+            "PYTORCH_TUNABLEOP_ENABLED=1 python script.py",
+            needs=(Condition.AMD,),
+            unless=(unless,),
+        ),
+        Advice(
+            "Let the compiler time other kernels for this shape, and take the fastest.",
+            'model = torch.compile(model, mode="max-autotune")',
+            unless=(unless,),
+        ),
+    )
+
+
 def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
     """The advice that can be followed, the first one first.
 
@@ -178,6 +195,8 @@ class Words(NamedTuple):
 
 NO_WORDS: Final = Words("")
 
+
+WHAT_TO_TRY: Final = "What to try, as the GPU sets the pace"
 
 MOST_SHOWN: Final = 3
 """Findings that are shown at once; the others are folded."""

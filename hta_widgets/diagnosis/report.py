@@ -20,7 +20,8 @@ from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis.context import NS_PER_MS
 from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
-from hta_widgets.diagnosis.finding import MOST_SHOWN, Finding
+from hta_widgets.diagnosis.finding import MOST_SHOWN, WHAT_TO_TRY, Finding
+from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import JobHealth
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
@@ -143,6 +144,8 @@ class Diagnosis(Result, Sequence[Finding]):
         Part of them in communication whose partners are not recorded.
     not_recorded : tuple of NotRecorded
         What the traces lack that a diagnosis needs; also among the notices.
+    gpu_bound : GpuBound or None
+        What answers `to_try`; None where something else than the GPU sets the pace.
     phase : str
         Of an inference server, whose steps were diagnosed; empty where these are all steps.
     cpu_work : CpuWork or None
@@ -178,6 +181,7 @@ class Diagnosis(Result, Sequence[Finding]):
     replayed: Replayed | None = None
     counted: Job | None = None
     cpu_work: CpuWork | None = None
+    gpu_bound: GpuBound | None = None
     phase: str = ""
 
     def __len__(self) -> int:
@@ -232,6 +236,15 @@ class Diagnosis(Result, Sequence[Finding]):
         return self.replayed.without(causes) if self.replayed else NOT_REPLAYED
 
     @property
+    def to_try(self) -> tuple[Finding, ...]:
+        """What to try beside the findings where the GPU sets the pace and they bring little.
+
+        The best first: causes in kernels that cost less than their limits, and lines without a
+        price. Found when it is asked for, and remembered.
+        """
+        return self.gpu_bound.to_try if self.gpu_bound else ()
+
+    @property
     def clocks(self) -> Clocks:
         """The clocks of all ranks."""
         return clocks(self.counted or self.job)
@@ -266,6 +279,10 @@ def report(diagnosis: Diagnosis) -> str:
         lines += ["", f"{MARGIN}And, at less cost:"]
         for number, finding in enumerate(diagnosis[MOST_SHOWN:], start=MOST_SHOWN + 1):
             lines += item(f"{number}. ", _heading(diagnosis, finding))
+    if diagnosis.to_try:
+        lines += ["", f"{MARGIN}{WHAT_TO_TRY}:"]
+    for number, finding in enumerate(diagnosis.to_try, start=1):
+        lines += ["", *_advised(f"{number}. ", finding)]
     lacks = [each.sentence for each in diagnosis.not_recorded]
     others = [each for each in diagnosis.notices if each not in lacks]
     lines += section("What was not recorded, and how to record it:", lacks)
@@ -319,8 +336,14 @@ def _cpu_work(work: CpuWork) -> Iterator[str]:
 def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[str]:
     mark = f"{number}. "
     yield from item(mark, _heading(diagnosis, finding))
+    yield from _advised(" " * len(mark), finding)
+
+
+def _advised(mark: str, finding: Finding) -> Iterator[str]:
+    """The sentence, and what to do first."""
     code = finding.advice[0].code.splitlines()
-    for text in (finding.sentence, f"What to do: {finding.action}", *code):
+    yield from item(mark, finding.sentence)
+    for text in (f"What to do: {finding.action}", *code):
         yield from item(" " * len(mark), text)
 
 

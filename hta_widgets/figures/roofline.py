@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.roofline import Peak
+from hta_widgets.analyses.roofline.analysis import operator_label
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
@@ -182,22 +182,6 @@ def _decades(values: pd.Series[float]) -> list[float]:
     ]
 
 
-def operator_label(row: Row) -> str:
-    """Operator and shapes of its Tensors, at most `_SHAPES`.
-
-    Examples
-    --------
-    >>> operator_label({"operator": "aten::addmm", "input_dims": "[[5], [2, 3], [3, 5], [], []]"})
-    'aten::addmm 5 · 2×3 · 3×5'
-    """
-    found = _SHAPE.findall(row["input_dims"])
-    shapes = ["×".join(_SIZE.findall(shape)) for shape in found[:_SHAPES]]
-    return f"{row['operator']} {' · '.join(shapes)}" + " …" * (len(found) > _SHAPES)
-
-
-_SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
-_SIZE: Final = re.compile(r"\d+")
-_SHAPES: Final = 3
 _LABEL_WIDTH: Final = 60
 _LEAST_WIDTH: Final = 800
 """Height of a bar with its label (px), each half of it."""

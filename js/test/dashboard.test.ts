@@ -301,11 +301,21 @@ test("findings are ticked, and Python says what is left without those that are",
 test("where only faster kernels help, they stand in place of findings, and are selected", async () => {
   const kernels = { label: "MFU 12 %", text: "", table: { ...TABLE, rows: [[EVIL]], total: 1 } };
   const { el, all, texts, selection } = await show({ kernels });
-  expect(texts(".hta-band-verdict .hta-about")).toEqual(["MFU 12 %"]);
+  expect(texts(".hta-band-largest .hta-about")).toEqual(["MFU 12 %"]);
   expect(el.querySelector("img")).toBeNull();
-  all(".hta-band-verdict tbody td")[0]?.click();
+  all(".hta-band-largest tbody td")[0]?.click();
   await settle();
   expect(selection.get("kernel")).toBe(EVIL);
+});
+
+test("what to try stands below, as text, without a box to tick", async () => {
+  const rows = [{ ...ROW, price: "", cause: EVIL, advice: [{ do: "Compile.", code: "torch.compile(model)" }] }];
+  const { el, all, texts, model } = await show({ to_try: rows });
+  expect(texts(".hta-band-verdict section .hta-words > p")).toEqual([EVIL]);
+  expect(texts(".hta-in-line")).toEqual(["Compile.torch.compile(model)Copy"]);
+  expect(el.querySelector("img, .hta-tick")).toBeNull();
+  model.receive("_bands", JSON.stringify(EMPTY_BANDS));
+  expect(all(".hta-band-verdict section")[0]?.hidden).toBe(true);
 });
 
 test("Show selects, and shows the panel that proves it", async () => {

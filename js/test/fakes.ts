@@ -116,6 +116,7 @@ export const EMPTY_BANDS: Bands = {
   said: "",
   findings: [],
   replayed: [],
+  to_try: [],
   kernels: null,
   budget: null,
   detail: null,

@@ -38,6 +38,7 @@ from tests.explained.forms import (
     share,
     summed,
 )
+from tests.explained.to_try import FORMS_TO_TRY
 
 STEPS: Final = "[[ in <_steps>]]"
 COMMUNICATION: Final = ("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")
@@ -405,7 +406,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
 }
 """The forms of the sentence of each cause that is seen in a single rank."""
 
-ALL_FORMS: Final = (FORMS_OF_CAUSES, FORMS_BETWEEN_RANKS)
+ALL_FORMS: Final = (FORMS_OF_CAUSES, FORMS_BETWEEN_RANKS, FORMS_TO_TRY)
 
 
 def no_finding(_: object, whole: Diagnosis) -> Texts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -428,3 +429,21 @@ def over_ranks(operators: pd.DataFrame) -> pd.DataFrame:
     found["intensity"] = found["flop"] / found["bytes"].where(found["bytes"] > 0)
     found["percent_of_peak"] = found.pop("at_peak_ns") / gpu_ns
     return found.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+_SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
+_SIZE: Final = re.compile(r"\d+")
+_SHAPES: Final = 3
+
+
+def operator_label(row: Row) -> str:
+    """Operator and shapes of its Tensors, at most `_SHAPES`.
+
+    Examples
+    --------
+    >>> operator_label({"operator": "aten::addmm", "input_dims": "[[5], [2, 3], [3, 5], [], []]"})
+    'aten::addmm 5 · 2×3 · 3×5'
+    """
+    found = _SHAPE.findall(row["input_dims"])
+    shapes = ["×".join(_SIZE.findall(shape)) for shape in found[:_SHAPES]]
+    return f"{row['operator']} {' · '.join(shapes)}" + " …" * (len(found) > _SHAPES)

@@ -43,6 +43,8 @@ MOST_CHARACTERS_OF_A_NOTICE: Final = 200
 MOST_CHARACTERS_OF_A_VERDICT: Final = 1_000
 """Of a job without findings, it names the largest kernels."""
 
+_OF_TO_TRY: Final = ("cause", "sentence", "recoverable_ms", "percent", "bound", "advice")
+
 NS_PER_MS: Final = 1e6
 DIGITS: Final = 4
 """Decimal places of times in ms."""
@@ -93,6 +95,10 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "findings": [
             _finding(finding, diagnosis.proof(finding), with_tables=place < MOST_SHOWN)
             for place, finding in enumerate(diagnosis)
+        ],
+        "to_try": [
+            {key: value for key, value in each.to_dict().items() if key in _OF_TO_TRY}
+            for each in diagnosis.to_try
         ],
         "mean_step_by_rank": _mean_step_by_rank(diagnosis),
         "idle_owners": _largest(diagnosis, _idle_owners, ["name", "cause", "idle_ms", "percent"]),

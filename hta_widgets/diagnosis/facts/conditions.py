@@ -51,6 +51,7 @@ class Condition(Enum):
     FSDP2 = "fully_shard"
     EMPTY_CACHE = "torch.cuda.empty_cache"
     UNCACHED = "memory freed at once"
+    SDPA = "scaled_dot_product_attention"
 
     # of the finding, as its rule or the names of its owners tell
     OF_OPTIMIZER = "in the optimizer"
@@ -85,6 +86,9 @@ class Condition(Enum):
     NOT_RECORDED = "not recorded"
     NOT_OPENED = "ranks that were not opened"
     SAME_SIZES = "the same kernels and sizes"
+    NEAR_ROOF = "close to the peak"
+    FP8 = "GPU with FP8"
+    NO_SHAPES = "kernels without shapes"
 
 
 FREES_A_LAUNCH: Final = 0.2
@@ -117,6 +121,7 @@ OF_RECORDINGS: Final = {
     Condition.FSDP1: r"FullyShardedDataParallel",
     Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
+    Condition.SDPA: r"(?m:^aten::_scaled_dot_product_)",
 }
 """What names of events say of a whole recording."""
 

@@ -8,7 +8,7 @@ from hta_widgets.analyses.roofline.peaks import TERA
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, other_kernels
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks
 from hta_widgets.quantities import number, percent
@@ -33,17 +33,7 @@ from hta_widgets.quantities import number, percent
             needs=(Condition.UNEVEN,),
             unless=(Condition.COMPILED,),
         ),
-        Advice(
-            "Let PyTorch time all kernels of the libraries for this shape, and take the fastest.",
-            "PYTORCH_TUNABLEOP_ENABLED=1 python script.py",
-            needs=(Condition.AMD,),
-            unless=(Condition.UNEVEN,),
-        ),
-        Advice(
-            "Let the compiler time other kernels for this shape, and take the fastest.",
-            'model = torch.compile(model, mode="max-autotune")',
-            unless=(Condition.UNEVEN,),
-        ),
+        *other_kernels(Condition.UNEVEN),
         Advice(
             "Change the size a little, or split the product: kernels are chosen by shape.",
             unless=(Condition.UNEVEN,),

@@ -23,7 +23,7 @@ from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
 from hta_widgets.panels.bands.together import tickable
-from hta_widgets.panels.base.finding_rows import shown_rows
+from hta_widgets.panels.base.finding_rows import rows_to_try, shown_rows
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
@@ -59,6 +59,7 @@ NOT_YET: Final = Bands(
     said="",
     findings=[],
     replayed=[],
+    to_try=[],
     kernels=None,
     budget=None,
     detail=None,
@@ -248,6 +249,7 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         said=_said(found),
         findings=rows or on_cpu,
         replayed=tickable(found),
+        to_try=rows_to_try(found, selection) if few else [],
         kernels=job.remember(gpu_bound, found) if few else None,
         budget=budget_band(found, selection, rows),
         detail=_detail(job, selection) if few else None,

@@ -10,12 +10,10 @@ import pandas as pd
 
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.analysis import over_ranks
+from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.largest_kernels import Product, products_of
-from hta_widgets.diagnosis.replay.critical_path import OF_GPU
-from hta_widgets.figures.roofline import operator_label
 from hta_widgets.panels.base.protocol import Numbers
 from hta_widgets.panels.base.table import TableLook, kernel_labels, table_view
 from hta_widgets.quantities import duration, percent
@@ -38,9 +36,9 @@ _LOOK: Final = TableLook(
 def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
     """How far from the peak the GPUs are, and the kernels with most time.
 
-    None where a finding is more than that, or where something else than the GPU sets the pace.
+    None where something else than the GPU sets the pace, or findings bring more than a little.
     """
-    if found or next(iter(found.shares), "") != OF_GPU:
+    if found.gpu_bound is None:
         return None
     table = largest_kernels(job, found.ranks)
     if table.empty:

@@ -108,7 +108,8 @@ class Bands(TypedDict):
     """What a dashboard shows above its tabs; not `ready` until it is computed.
 
     `replayed` are the places of the findings that can be ticked, to be taken out together;
-    `kernels` stand in place of findings where only faster kernels would help.
+    where the GPU sets the pace and they bring little, `to_try` is what else can be done, and
+    `kernels` are those with most time.
     """
 
     ready: bool
@@ -117,6 +118,7 @@ class Bands(TypedDict):
     said: str
     findings: list[FindingRow]
     replayed: list[int]
+    to_try: list[FindingRow]
     kernels: Numbers | None
     budget: BudgetBand | None
     detail: Detail | None

@@ -58,7 +58,7 @@ def dashboard_summary(
     said = " · ".join([header["finding"].removesuffix("."), *bands["facts"]])
     parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, limit)]
     parts += [_paragraph(bands["error"] or ""), _paragraph(bands["said"])]
-    parts.append(findings_table(bands["findings"]))
+    parts.append(findings_table([*bands["findings"], *bands["to_try"]]))
     parts += [image(picture, title) for title, picture in budget.items()]
     parts.append(timeline)
     if kernels is not None:

@@ -45,6 +45,14 @@ def shown_rows(found: Diagnosis, selection: Selection) -> list[FindingRow]:
     ]
 
 
+def rows_to_try(found: Diagnosis, selection: Selection) -> list[FindingRow]:
+    """Turn what to try beside the findings into rows, with the kernel that *Show* selects."""
+    rows = finding_rows(found.to_try)
+    for each, row in zip(found.to_try, rows, strict=True):
+        row["show"] = {**_fields(each, 0, selection), "finding": None}
+    return rows
+
+
 def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
     """Turn findings into rows that show nothing, in their order."""
     most = max((each.recoverable_ms for each in found), default=0)

@@ -12,6 +12,7 @@ import { Drawer } from "./drawer";
 import { Footer } from "./footer";
 import { Header } from "./header";
 import { followKeys } from "./keys";
+import { Largest } from "./largest";
 import { Search } from "./search";
 import { show as showPanel, Tabs } from "./tabs";
 import type { Bands, DashboardState } from "./types";
@@ -88,8 +89,10 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   const drawer = new Drawer(board);
   const whatIf = make("div", { className: "hta-what-if", hidden: knobs === null });
   if (knobs !== null) void showPanel(model.get("_panels")[knobs] ?? "", whatIf, props, signal);
+  const largest = new Largest(board);
   const footer = new Footer(board);
-  root.append(make("div", { className: "hta-board" }, ...parts, drawer.element, whatIf, tabs.element, footer.element));
+  parts.push(drawer.element, whatIf, largest.band.element, tabs.element, footer.element);
+  root.append(make("div", { className: "hta-board" }, ...parts));
   followKeys(root, { search: () => search.focus(), drop: () => chips.dropLast(), undo: () => act("undo") }, signal);
 
   const update = () => {
@@ -98,6 +101,7 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
     verdict.show(bands);
     budget.show(bands.budget);
     drawer.show(bands.detail);
+    largest.show(bands.kernels);
     footer.show(bands);
     if (isFound) for (const each of [drawer.element, band.element]) each.scrollIntoView({ block: "nearest" });
     isFound = false;

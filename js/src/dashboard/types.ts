@@ -80,6 +80,7 @@ export interface Bands {
   said: string;
   findings: FindingRow[];
   replayed: number[];
+  to_try: FindingRow[];
   kernels: Numbers | null;
   budget: BudgetBand | null;
   detail: Detail | null;

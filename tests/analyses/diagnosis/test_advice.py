@@ -315,6 +315,10 @@ RECORDED = {
     C.DDP: (("DistributedDataParallel.forward",), ("model.forward",)),
     C.FSDP1: (("FullyShardedDataParallel.forward",), ("FSDP::post_forward",)),
     C.FSDP2: (("FSDP::all_gather",), ("FullyShardedDataParallel.forward",)),
+    C.SDPA: (
+        ("aten::_scaled_dot_product_flash_attention",),
+        ("aten::scaled_dot_product_attention",),
+    ),
     C.EMPTY_CACHE: (("torch/cuda/memory.py(7): empty_cache",), ("make_empty_caches",)),
     C.OF_OPTIMIZER: (("Optimizer.step#AdamW.step",), ("Optimizer.zero_grad#AdamW.zero_grad",)),
     C.ZEROES_GRADIENTS: (("Optimizer.zero_grad#SGD.zero_grad",), ("aten::zero_",)),

@@ -1,0 +1,390 @@
+"""What to try where the GPU sets the pace: each line rests on what is recorded of its kernels.
+
+Causes in kernels that cost less than their limits come first, priced by replay; then what their
+rates say; and at last the kernel with most time, of which nothing better may be known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.roofline import roofline
+from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
+from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
+from hta_widgets.analyses.roofline.formulas import PRODUCTS, inputs_of
+from hta_widgets.analyses.roofline.peaks import GIGA, TERA
+from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.diagnosis.cause import Cause, cause
+from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.gpus import Gpu
+from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
+from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.replay.critical_path import OF_GPU
+from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
+from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
+from hta_widgets.diagnosis.rules.slow_shape import slow_shape
+from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
+from hta_widgets.names.readable import distinct_labels
+from hta_widgets.names.shorten import kernel_word
+from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.trace.model.kernels import KernelType, type_by_name
+
+WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
+"""Where nothing else is left, less is worth a line."""
+
+LITTLE_PERCENT: Final = 10.0
+"""Findings that bring less than this part of the step leave the rest to the kernels."""
+
+LEAST_SHARE: Final = 5.0
+"""Part of the kernel time (%) from which kernels of a kind are worth a line."""
+
+NEAR_ROOF: Final = 60.0
+"""Part of the peak (%) that large products of the libraries usually reach: of 13 large bf16 shapes
+on H100 and MI300X, the better half reach 57 to 69 %."""
+
+_OLDER: Final = re.compile(r"\bflash_(?:fwd|bwd)\w*_kernel\b")
+"""Kernels of FlashAttention-2; later ones are named otherwise."""
+
+_HOPPER: Final = (9, 10)
+"""Compute capabilities whose tensor cores FlashAttention-2 does not know."""
+
+_BYTES: Final = {"bf16": 2, "fp16": 2}
+
+_COLUMNS: Final = ["operator", "input_dims", "dtype", "calls", "gpu_ms", "tflops"]
+
+
+class Rates(NamedTuple):
+    """What is known of the products of a job.
+
+    Attributes
+    ----------
+    products : DataFrame
+        Matrix products by shape, with a peak: rows of `over_ranks`.
+    kernel_ns : float
+        Time of all kernels.
+    in_graphs_ns : float
+        Of those that a CUDA graph launched, of which no shapes are recorded.
+    """
+
+    products: pd.DataFrame
+    kernel_ns: float
+    in_graphs_ns: float
+
+    @classmethod
+    def of(cls, context: Context) -> Rates:
+        """Of all diagnosed ranks."""
+        found = roofline(context.job, context.ranks)
+        table = over_ranks(found.operators)
+        is_known = table["operator"].isin(PRODUCTS) & (table["percent_of_peak"] > 0)
+        in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
+        kernel_ns = float(found.devices["kernel_ns"].sum())
+        return cls(table[is_known], kernel_ns, float(in_graphs["gpu_ns"].sum()))
+
+    def share(self, gpu_ns: float) -> float:
+        """In percent of the time of all kernels."""
+        return 100 * gpu_ns / self.kernel_ns if self.kernel_ns else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class GpuBound:
+    """A job whose pace the GPU sets, and of which the findings bring little.
+
+    Attributes
+    ----------
+    context : Context
+        What the rules of the diagnosis worked on.
+    """
+
+    context: Context
+
+    @classmethod
+    def of(cls, context: Context, findings: Sequence[Finding], joint_ms: float) -> GpuBound | None:
+        """None where something else sets the pace, or findings bring more than a little."""
+        gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
+        is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
+        sets_pace = next(iter(context.replay.path.shares), "")
+        return cls(context) if is_little and sets_pace == OF_GPU else None
+
+    @cached_property
+    def to_try(self) -> tuple[Finding, ...]:
+        """What to try, the best first; at least one line where kernels ran."""
+        own, found = replace(self.context, limits=WORTH_TRYING, hidden=[]), self.context.found
+        made = [look(own) for look in _PRICED if look not in found]
+        made += [look(own) for look in BY_RATE]
+        lines = [each for each in made if each is not None]
+        return tuple(sorted(lines, key=lambda each: -each.recoverable_ms))
+
+
+def _line(
+    context: Context,
+    what: Cause,
+    words: str,
+    *,
+    conditions: tuple[Condition, ...] = (),
+    evidence: dict[str, Evidence] | None = None,
+    link: Link,
+) -> Finding:
+    """A line without a price: what another kernel would take is not known."""
+    return context.finding(
+        what,
+        words=words,
+        price=Price.counted(0.0),
+        ranks=context.ranks,
+        steps=(),
+        conditions=conditions,
+        evidence=evidence,
+        links=(link,),
+    )
+
+
+@cause(
+    seen_in="compute",
+    when="Attention runs in kernels of FlashAttention-2 on a GPU of compute capability 9 or 10, "
+    "whose tensor cores these do not use as they could.",
+    advice=(
+        Advice(
+            "Give attention to cuDNN, which has kernels for this GPU.",
+            "from torch.nn.attention import SDPBackend, sdpa_kernel\n\n"
+            "with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):\n    ...",
+            needs=(Condition.SDPA,),
+        ),
+        Advice("Use FlashAttention-3, which is made for this GPU."),
+    ),
+)
+def older_attention(context: Context) -> Finding | None:
+    """Tell where attention does not use the tensor cores of the GPU as it could."""
+    gpu = _gpu(context)
+    if gpu.major not in _HOPPER:
+        return None
+    kernels = launch_facts(context.job, context.ranks).kernels
+    older = kernels[kernels["name"].str.contains(_OLDER)]
+    share = 100 * older["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
+    if share < LEAST_SHARE:
+        return None
+    most = older.groupby("name")["gpu_ns"].sum().idxmax()
+    return _line(
+        context,
+        older_attention,
+        f"{percent(share)} of the kernel time is in FlashAttention-2, which was written for GPUs "
+        f"before compute capability {gpu.major}.{gpu.minor}",
+        evidence={"share_percent": float(share)},
+        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(most)),
+    )
+
+
+@cause(
+    seen_in="compute",
+    when="Large matrix products take 5 % of the kernel time: how close they come "
+    "to the peak of their type, and whether a faster type is left.",
+    advice=(
+        Advice(
+            "Pad the dimension (batch, vocabulary, width) to a multiple of 64, at least of 8.",
+            "vocabulary = (vocabulary + 63) // 64 * 64",
+            needs=(Condition.UNEVEN,),
+        ),
+        *other_kernels(Condition.NEAR_ROOF),
+        Advice(
+            "Serve the model in FP8: this GPU multiplies it twice as fast.",
+            "vllm serve MODEL --quantization fp8",
+            needs=(Condition.FP8, Condition.VLLM),
+        ),
+        Advice(
+            "Serve the model in FP8: this GPU multiplies it twice as fast.",
+            "python -m sglang.launch_server --model-path MODEL --quantization fp8",
+            needs=(Condition.FP8, Condition.SGLANG),
+        ),
+        Advice(
+            "Try FP8 for these products: this GPU multiplies it twice as fast.",
+            "from torchao.float8 import convert_to_float8_training\n\n"
+            "convert_to_float8_training(model)",
+            needs=(Condition.FP8, Condition.TRAINING),
+        ),
+        Advice(
+            "Try FP8 for these products: this GPU multiplies it twice as fast.",
+            "from torchao import quantization\n\n"
+            "fp8 = quantization.Float8DynamicActivationFloat8WeightConfig()\n"
+            "quantization.quantize_(model, fp8)",
+            needs=(Condition.FP8,),
+            unless=(Condition.TRAINING, Condition.SERVER),
+        ),
+        Advice(
+            "They are close to the peak of their type: only fewer products would help.",
+            needs=(Condition.NEAR_ROOF,),
+        ),
+    ),
+)
+def large_products(context: Context) -> Finding | None:
+    """Say how close products that compute comes to the peak, and what is left to try."""
+    rates = Rates.of(context)
+    products = rates.products[rates.products["bound"] == "compute"]
+    if products.empty:
+        return None
+    by_type = products.groupby("dtype")["gpu_ns"].sum()
+    kind = str(by_type.idxmax())
+    products = products[products["dtype"] == kind]
+    gpu_ns = float(by_type.max())
+    share = rates.share(gpu_ns)
+    if share < LEAST_SHARE:
+        return None
+    reached = float((products["gpu_ns"] * products["percent_of_peak"]).sum()) / gpu_ns
+    most = records(products)[0]
+    uneven = kind in HALF_TYPES and kind_of_operator(*_asked(most)).uneven
+    gpu = _gpu(context)
+    has_fp8 = kind in HALF_TYPES and gpu.peak is not None and "fp8" in gpu.peak.tflops
+    held = {
+        Condition.UNEVEN: bool(uneven),
+        Condition.NEAR_ROOF: reached >= NEAR_ROOF,
+        Condition.FP8: has_fp8,
+    }
+    why = f"; {uneven} is no multiple of 8" if uneven else ""
+    return _line(
+        context,
+        large_products,
+        f"{percent(share)} of the kernel time is in {kind} products that reach {percent(reached)} "
+        f"of the peak, most in {operator_label(most)} "
+        f"({percent(most['percent_of_peak'])}){why}",
+        conditions=tuple(each for each, holds in held.items() if holds),
+        evidence={
+            "share_percent": share,
+            "reached_percent": reached,
+            "products": _listed(products),
+        },
+        link=Link(panel="roofline", ranks=context.ranks),
+    )
+
+
+@cause(
+    seen_in="compute",
+    when="Matrix products of few rows take 5 % of the kernel time, and wait for their weights: up "
+    "to the number of rows from which they would wait for the tensor cores, more cost little.",
+    advice=(
+        Advice(
+            "Let more requests share a step: products of more rows take hardly longer.",
+            needs=(Condition.SERVER,),
+        ),
+        Advice("Make the batch of each GPU larger: products of more rows take hardly longer."),
+    ),
+)
+def few_rows(context: Context) -> Finding | None:
+    """Tell where products wait for their weights."""
+    rates, peak = Rates.of(context), _gpu(context).peak
+    waiting = rates.products[rates.products["bound"] == "memory"]
+    rows = np.array([_rows_of(each) for each in records(waiting)], dtype=np.int64)
+    waiting, rows = waiting[rows > 0], rows[rows > 0]
+    gpu_ns = float(waiting["gpu_ns"].sum())
+    share = rates.share(gpu_ns)
+    if share < LEAST_SHARE or peak is None:
+        return None
+    kind = str(waiting["dtype"].iloc[0])
+    until = peak.tflops[kind] * TERA * _BYTES[kind] / 2 / (peak.gb_per_s * GIGA)
+    reached = float((waiting["gpu_ns"] * waiting["percent_of_peak"]).sum()) / gpu_ns
+    return _line(
+        context,
+        few_rows,
+        f"{percent(share)} of the kernel time is in products of at most {rows.max():,} rows, which "
+        f"read their weights at {percent(reached)} of the memory bandwidth; up to some "
+        f"{until:.0f} rows, more cost little",
+        evidence={
+            "share_percent": share,
+            "reached_percent": reached,
+            "products": _listed(waiting),
+        },
+        link=Link(panel="roofline", ranks=context.ranks),
+    )
+
+
+@cause(
+    seen_in="compute",
+    when="Always: the kernel with most time.",
+    advice=(
+        Advice(
+            "Record the capture of the graph, too, and open both: its operators have the shapes.",
+            needs=(Condition.NO_SHAPES, Condition.GRAPHS),
+        ),
+    ),
+)
+def largest_kernel(context: Context) -> Finding | None:
+    """Name the kernel with most time, and how to measure what holds it up."""
+    every = launch_facts(context.job, context.ranks).kernels
+    computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
+    kernels = every[computes].sort_values("gpu_ns", ascending=False, kind="stable")
+    if kernels.empty:
+        return None
+    name = str(kernels.groupby("name", sort=False)["gpu_ns"].sum().idxmax())
+    own = kernels[kernels["name"] == name]
+    gpu_ns, count, most = int(own["gpu_ns"].sum()), int(own["count"].sum()), records(own)[0]
+    rates = Rates.of(context)
+    in_graphs = rates.share(rates.in_graphs_ns)
+    share = 100 * gpu_ns / max(int(every["gpu_ns"].sum()), 1)
+    said = [f"{counted(count, 'launch', 'launches')} of {duration(gpu_ns / count)}"]
+    if most["tensor_core"]:
+        said.append("on tensor cores" if most["tensor_core"] == "yes" else "without tensor cores")
+    if most["occupancy_percent"] >= 0:
+        said.append(f"{percent(most['occupancy_percent'])} occupancy")
+    hidden = rates.in_graphs_ns > rates.kernel_ns / 2
+    why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
+    (label,) = distinct_labels([name])
+    made = _line(
+        context,
+        largest_kernel,
+        f"{label} is the largest kernel, with {percent(share)} of the kernel time "
+        f"({', '.join(said)}){why if hidden else ''}",
+        conditions=(Condition.NO_SHAPES,) if hidden else (),
+        evidence={"share_percent": share, "launches": count},
+        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
+    )
+    return replace(made, advice=(*made.advice, _measured(context, name)))
+
+
+def _measured(context: Context, name: str) -> Advice:
+    """The profiler of kernels that says what holds one up.
+
+    A name of the trace becomes part of a line for a shell, so that nothing but words is taken.
+    """
+    word = re.match(r"\w*", kernel_word(name), re.ASCII)
+    if Condition.AMD in context.conditions():
+        tool, code = (
+            "ROCm Compute Profiler",
+            "rocprof-compute profile -n run -k {} -- python script.py",
+        )
+    else:
+        tool, code = "Nsight Compute", "ncu --set full -k regex:{} -c 3 python script.py"
+    do = f"Nothing recorded says how to make it faster: {tool} measures what holds it up."
+    return Advice(do, code.format(word[0]) if word and word[0] else "")
+
+
+_PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
+BY_RATE: Final = (large_products, few_rows, older_attention, largest_kernel)
+
+
+def _gpu(context: Context) -> Gpu:
+    return context.facts[context.ranks[0]].compute.gpu
+
+
+def _asked(row: Row) -> tuple[str, str, str]:
+    return row["operator"], row["input_dims"], row["input_types"]
+
+
+def _rows_of(row: Row) -> int:
+    """Rows of a product with a weight of more rows and columns; 0 of others."""
+    place = {"aten::mm": 0, "aten::addmm": 1}.get(row["operator"])
+    if place is None or row["dtype"] not in _BYTES:
+        return 0
+    left, weight = inputs_of(row["input_dims"], row["input_types"]).tensors[place : place + 2]
+    if left is None or weight is None or left.shape[0] >= min(weight.shape):
+        return 0
+    return left.shape[0]
+
+
+def _listed(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(gpu_ms=table["gpu_ns"] / NS_PER_MS)[[*_COLUMNS, "percent_of_peak"]]

@@ -1,0 +1,202 @@
+"""What to try where the GPU sets the pace."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets import diagnose, open_trace
+from hta_widgets.cli.diagnose.document import document
+from hta_widgets.diagnosis.report import report
+from tests.analyses.diagnosis.scripts import Host, diagnosed
+from tests.analyses.diagnosis.test_decode_weights import served
+from tests.analyses.diagnosis.thresholds import Case, cases
+
+H100 = {"name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
+A100 = {"name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8, "computeMinor": 0}
+TENSOR = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+FLASH = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128> >()"
+AT_PEAK_US = 2 * 4096 * 8192 * 1024 / 989e12 * 1e6
+NORM_US = 1000.0
+
+
+def made(folder, *work, norm_us=NORM_US, gpu=H100):
+    """The GPU is busy with norms and with other work, all of it launched at once."""
+    one = Host()
+    for _ in range(10):
+        one.launch(norm_us, operator="aten::native_layer_norm", name="norm")
+        for options in work:
+            one.launch(**options)
+    return diagnosed(folder, one, gpu=gpu)
+
+
+def product(us, columns=1024, name=TENSOR):
+    shapes = [[4096, 8192], [8192, columns]]
+    return {"length": us, "shapes": shapes, "type_": "c10::BFloat16", "name": name}
+
+
+def line(result, cause):
+    return next((each for each in result.to_try if each.cause == cause), None)
+
+
+def test_products_name_their_rate_and_what_is_left(tmp_path):
+    result = made(tmp_path, product(AT_PEAK_US / 0.5))
+    assert not result
+    found = line(result, "large_products")
+    share = 100 * AT_PEAK_US / 0.5 / (NORM_US + AT_PEAK_US / 0.5)
+    assert found.sentence == (
+        f"{share:.1f} % of the kernel time is in bf16 products that reach 50 % of the peak, most "
+        "in aten::mm 4096×8192 · 8192×1024 (50 %)."
+    )
+    assert [each.do[:11] for each in found.advice] == ["Let the com", "Try FP8 for"]
+    assert found.evidence["products"]["calls"].tolist() == [10]
+
+
+def test_products_near_the_peak_have_a_faster_type_or_nothing(tmp_path):
+    def of(folder, gpu, at_peak_us):
+        folder.mkdir()
+        us = at_peak_us / 0.7
+        return [
+            each.do for each in line(made(folder, product(us), gpu=gpu), "large_products").advice
+        ]
+
+    nothing = "They are close to the peak of their type: only fewer products would help."
+    fp8 = "Try FP8 for these products: this GPU multiplies it twice as fast."
+    assert of(tmp_path / "h100", H100, AT_PEAK_US) == [fp8, nothing]
+    assert of(tmp_path / "a100", A100, AT_PEAK_US * 989 / 312) == [nothing]
+
+
+def test_a_dimension_that_does_not_fit_is_padded_first(tmp_path):
+    found = line(made(tmp_path, product(AT_PEAK_US / 0.5, 1025)), "large_products")
+    assert found.sentence.endswith("; 1025 is no multiple of 8.")
+    assert found.advice[0].do.startswith("Pad the dimension")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "operator", "advice"),
+    [
+        (H100, "aten::_scaled_dot_product_flash_attention", "Give attention to cuDNN"),
+        (H100, "flash_attn::_flash_attn_forward", "Use FlashAttention-3"),
+        (A100, "aten::_scaled_dot_product_flash_attention", None),
+    ],
+)
+def test_attention_that_does_not_know_the_gpu(tmp_path, gpu, operator, advice):
+    work = {"length": 500, "operator": operator, "name": FLASH}
+    found = line(made(tmp_path, work, gpu=gpu), "older_attention")
+    if advice is None:
+        assert found is None
+        return
+    assert found.sentence == (
+        "33.3 % of the kernel time is in FlashAttention-2, which was written for GPUs before "
+        "compute capability 9.0."
+    )
+    assert found.advice[0].do.startswith(advice)
+    assert found.links[0].kernel == FLASH
+
+
+def test_products_of_few_rows_wait_for_their_weights(tmp_path):
+    """134.7 MB in 0.5 ms are 5.08 % of 5.3 TB/s, which feeds 1,307 TFLOP/s with 247 rows."""
+    found = line(diagnose(served(tmp_path)), "few_rows")
+    assert found.sentence == (
+        "50 % of the kernel time is in products of at most 16 rows, which read their weights at "
+        "5.08 % of the memory bandwidth; up to some 247 rows, more cost little."
+    )
+    assert found.advice[0].do.startswith("Let more requests share a step")
+
+
+def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
+    result = made(tmp_path)
+    (found,) = result.to_try
+    assert found.sentence == (
+        "norm is the largest kernel, with 100 % of the kernel time (10 launches of 1 ms)."
+    )
+    (advice,) = found.advice
+    assert advice.do.startswith("Nothing recorded says how to make it faster: Nsight Compute")
+    assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
+
+
+@pytest.mark.parametrize("name", ["$(touch x)", "'; touch x", "ядро"])
+def test_a_name_does_not_become_a_command(tmp_path, name):
+    one = Host()
+    for _ in range(10):
+        one.launch(1000, name=name)
+    (found,) = diagnosed(tmp_path, one).to_try
+    assert found.advice[0].code == ""
+
+
+def test_causes_below_their_limits_come_first_with_their_price(tmp_path):
+    """Chains take 60 of 1,060 µs, of which fusing saves half: 2.8 %, and 8 % is a finding."""
+    adds = [
+        {"length": 20, "name": f"void at::native::elementwise_kernel<{each}>()"} for each in "abc"
+    ]
+    result = made(tmp_path, *adds, norm_us=500)
+    assert not result
+    found = result.to_try[0]
+    assert (found.cause, found.bound) == ("unfused_elementwise", "at least")
+    assert found.percent == pytest.approx(100 * 30 / 560, rel=0.01)
+    assert found.advice[0].code == "model = torch.compile(model)"
+    text = report(result)
+    assert "What to try, as the GPU sets the pace:" in text
+    assert text.index("unfused elementwise") < text.index("norm is the largest kernel")
+    assert [each["cause"] for each in document(result)["to_try"]] == [
+        "unfused_elementwise",
+        "largest_kernel",
+    ]
+
+
+def test_in_graphs_the_capture_has_the_shapes(real_traces):
+    kineto = real_traces / "kineto"
+    alone = diagnose(open_trace(kineto / "sglang_decode_graph", progress=False))
+    (found,) = alone.to_try
+    assert found.sentence.endswith("; 98.9 % of the kernel time is in CUDA graphs, without shapes.")
+    assert found.advice[0].do.startswith("Record the capture of the graph")
+    both = open_trace(
+        kineto / "sglang_decode_graph", captures=kineto / "sglang_capture", progress=False
+    )
+    assert line(diagnose(both), "few_rows").sentence.startswith(
+        "59.2 % of the kernel time is in products of at most 32 rows"
+    )
+
+
+@pytest.mark.parametrize(
+    ("trace", "causes"),
+    [
+        (
+            "h100_qwen",
+            ["unfused_elementwise", "large_products", "older_attention", "largest_kernel"],
+        ),
+        ("torch_compile", ["large_products", "largest_kernel"]),
+        ("vllm_piecewise", ["largest_kernel"]),
+        ("h100_bert", []),  # the host sets the pace
+    ],
+)
+def test_on_real_traces(real_traces, trace, causes):
+    found = diagnose(open_trace(real_traces / "kineto" / trace, progress=False))
+    assert [each.cause for each in found.to_try] == causes
+
+
+def with_finding(folder, percent):
+    """Whether anything is to be tried beside a finding that brings this part of the step."""
+    sgemm_us = percent / 0.75 * 10  # tensor cores take a quarter of it
+    work = {"length": sgemm_us, "name": "ampere_sgemm_32x32_tn"}
+    result = made(folder, work, norm_us=1000 - sgemm_us, gpu=A100)
+    assert [each.cause for each in result] == ["no_tensor_cores"]
+    return bool(result.to_try)
+
+
+def products_taking(folder, percent):
+    us = AT_PEAK_US / 0.5
+    return (
+        line(made(folder, product(us), norm_us=us * (100 / percent - 1)), "large_products") is None
+    )
+
+
+def first_advice(folder, percent):
+    found = line(made(folder, product(100 * AT_PEAK_US / percent)), "large_products")
+    return found.advice[0].do[:3]
+
+
+test_thresholds = cases(
+    Case("gpu_bound.LITTLE_PERCENT", with_finding, {9.8: True, 10.2: False}),
+    Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
+    Case("gpu_bound.NEAR_ROOF", first_advice, {59.0: "Let", 61.0: "Try"}),
+)

@@ -1,0 +1,59 @@
+"""What to try where the GPU sets the pace: said, copied and shown on real traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab_pages import Lab
+from tests.browser.test_accessibility import IS_DRAWN
+from tests.browser.test_dashboard import MARGINS, dashboard
+
+TRACES = ("h100_qwen", "torch_compile", "vllm_piecewise", "sglang_decode_graph")
+
+FIRST_PX = 920
+"""Where the tabs begin at most: what to try is on the first screen."""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("trace", TRACES)
+def test_each_line_says_what_python_has_and_shows_it(
+    lab: Lab, real_traces: Path, trace: str, theme: str
+):
+    source = str(real_traces / "kineto" / trace)
+    cell = f"from hta_widgets import Dashboard\ndash = Dashboard({source!r})\ndash"
+    width = 1100 if theme == "Light" else 1480
+    page = lab.open([cell], width=width + MARGINS, height=1600)
+    page.command("apputils:change-theme", {"theme": f"JupyterLab {theme}"})
+    shown = dashboard(page)
+    band = shown.locator(".hta-band-verdict section")
+    expect(band.get_by_text("What to try, as the GPU sets the pace")).to_be_visible()
+    rows = band.locator(".hta-findings li")
+    lines = page.python(
+        "[(e.words.sentence(''), e.action, e.advice[0].code, e.links[0].panel, e.links[0].kernel)"
+        " for e in dash.findings.to_try]"
+    )
+    assert lines
+    expect(rows).to_have_count(len(lines))
+    page.page.wait_for_function(IS_DRAWN)
+    page.screenshot(f"to try {trace} {theme}")
+    top = shown.bounding_box()["y"]
+    assert shown.locator(".hta-tab-list").bounding_box()["y"] - top <= FIRST_PX
+    for place, (sentence, action, code, panel, kernel) in enumerate(lines[:3]):
+        row = rows.nth(place)
+        expect(row.locator(".hta-words > p")).to_have_text(sentence)
+        expect(row.locator(".hta-advice").first).to_contain_text(action)
+        if code:
+            expect(row.locator(".hta-advice code").first).to_have_attribute("title", code)
+        row.get_by_role("button", name="Show").click()
+        page.wait_for("dash.panel", panel)
+        assert page.python("dash.selection.kernel") == kernel
+        assert page.python("dash.selection.finding") is None
+        expect(row.get_by_role("button", name="Show")).to_have_attribute("aria-pressed", "true")
+        if kernel:
+            expect(shown.locator(".hta-drawer")).to_be_visible()
+        page.execute("dash.selection.set()")
+    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    assert page.dialogs == []

@@ -1,0 +1,89 @@
+"""What to try where the GPU sets the pace: sentences from tables of other panels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hta_widgets.analyses import kernel_breakdown, roofline
+from hta_widgets.diagnosis import Diagnosis, Finding
+from hta_widgets.quantities import counted, duration
+from tests.explained.forms import Form, Texts, share
+
+
+def _times(whole: Diagnosis):
+    table = kernel_breakdown(whole.job, whole.ranks).every_kernel
+    table = table[table["kernel_type"] != "MEMORY"]
+    return table.groupby(["name", "kernel_type"], observed=True)[["sum_ns", "count"]].sum()
+
+
+def of_products(found: Finding, whole: Diagnosis) -> Texts:
+    rows, table = found.evidence["products"], roofline(whole.job, whole.ranks)
+    gpu_ns = 1e6 * rows["gpu_ms"].sum()
+    reached = (rows["gpu_ms"] * rows["percent_of_peak"]).sum() / rows["gpu_ms"].sum()
+    return {
+        "part": share(gpu_ns, table.devices["kernel_ns"].sum()),
+        "reached": share(reached, 100),
+    }
+
+
+def large(found: Finding, whole: Diagnosis) -> Texts:
+    most = found.evidence["products"].iloc[0]
+    return of_products(found, whole) | {
+        "kind": most["dtype"],
+        "most": share(most["percent_of_peak"], 100),
+    }
+
+
+def older(_: Finding, whole: Diagnosis) -> Texts:
+    times = _times(whole)["sum_ns"]
+    is_flash = times.index.get_level_values("name").str.contains("flash_(?:fwd|bwd).*_kernel")
+    return {"part": share(times[is_flash].sum(), times.sum())}
+
+
+def largest(found: Finding, whole: Diagnosis) -> Texts:
+    times = _times(whole)
+    most = times.xs("COMPUTATION", level="kernel_type").nlargest(1, "sum_ns")
+    (name,), (ns,), (count,) = most.index, most["sum_ns"], most["count"]
+    assert found.links[0].kernel == name
+    uncounted = roofline(whole.job, whole.ranks).uncounted
+    in_graphs = uncounted[uncounted["reason"] == "in CUDA graphs"]["share_percent"].sum()
+    return {
+        "part": share(ns, times["sum_ns"].sum()),
+        "launches": counted(count, "launch", "launches"),
+        "mean": duration(ns / count),
+        "in_graphs": share(in_graphs, 100) if in_graphs > 50 else None,
+    }
+
+
+FORMS_TO_TRY: Final = {
+    "large_products": [
+        Form(
+            "<part> of the kernel time is in <kind> products that reach <reached> of the peak, "
+            "most in <_most> (<most>)[[; <_size> is no multiple of 8]].",
+            large,
+        ),
+    ],
+    "few_rows": [
+        Form(
+            "<part> of the kernel time is in products of at most <_rows> rows, which read their "
+            "weights at <reached> of the memory bandwidth; up to some <_until> rows, more cost "
+            "little.",
+            of_products,
+        ),
+    ],
+    "older_attention": [
+        Form(
+            "<part> of the kernel time is in FlashAttention-2, which was written for GPUs before "
+            "compute capability <_version>.",
+            older,
+        ),
+    ],
+    "largest_kernel": [
+        Form(
+            "<_name> is the largest kernel, with <part> of the kernel time (<launches> of <mean>"
+            "[[, on tensor cores]][[, without tensor cores]][[, <_occupancy> occupancy]])"
+            "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",
+            largest,
+        ),
+    ],
+}

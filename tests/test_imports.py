@@ -60,7 +60,7 @@ def test_no_modules_of_panels_import_each_other():
 
 def test_loading_needs_no_widgets_and_no_figures():
     code = (
-        "import sys, hta_widgets.trace.ranks.tasks, hta_widgets.analyses.rank_overlap;"
+        "import sys, hta_widgets.trace.ranks.loader, hta_widgets.analyses.rank_overlap;"
         "print(sorted({'plotly', 'ipywidgets', 'anywidget', 'traitlets'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

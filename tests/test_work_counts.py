@@ -15,7 +15,7 @@ from hta_widgets.intervals import Intervals
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.loaders.kineto import gzip_members
+from hta_widgets.trace.loaders.kineto import packing
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.load import load_kineto
@@ -84,7 +84,7 @@ def small_blocks(monkeypatch):
 @pytest.mark.usefixtures("small_blocks")
 def test_a_file_that_says_its_rank_first_is_unpacked_once(files, monkeypatch):
     unpacked = []
-    make = gzip_members.zlib.decompressobj
+    make = packing.zlib.decompressobj
 
     class Counting:
         def __init__(self, **options):
@@ -98,7 +98,7 @@ def test_a_file_that_says_its_rank_first_is_unpacked_once(files, monkeypatch):
             unpacked.append(len(data))
             return data
 
-    monkeypatch.setattr(gzip_members.zlib, "decompressobj", Counting)
+    monkeypatch.setattr(packing.zlib, "decompressobj", Counting)
     sizes = [sum(len(piece) for piece in event_text.EventText(file)) for file in files.iterdir()]
     unpacked.clear()
     open_trace(files, progress=False)

@@ -11,14 +11,15 @@ import msgspec
 
 from hta_widgets.export.extended_trace import (
     BETWEEN,
+    add_argument,
     atomic_open,
     closing,
     existing_folder,
     name_of_copy,
     require_no_trace,
+    rewritten,
     write_errors,
 )
-from hta_widgets.export.rewritten_trace import add_argument, rewritten
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields

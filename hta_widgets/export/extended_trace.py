@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, WriteError
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.packing import packing_of
@@ -178,3 +181,47 @@ def require_no_trace(job: Job, target: Path) -> None:
     if target.resolve() in {source.path.resolve() for source in job.sources.values()}:
         msg = f"{target} is a trace of this job and is never overwritten; give another output_dir"
         raise ParameterError(msg)
+
+
+Change = Callable[[int, Fields], bool]
+
+_encode = msgspec.json.encode
+
+
+def rewritten(text: EventText, change: Change) -> Iterator[bytes]:
+    """Text of a copy without its end (see `closing`), piece by piece.
+
+    Parameters
+    ----------
+    text : EventText
+    change : callable
+        From the position of an event in the file, and its fields, to whether it stays; it may
+        change the fields.
+    """
+    text.header()
+    before = add_mark(text.head, text.path.name) + b"\n"
+    position = 0
+    for piece in text:
+        reading = decode_fields(piece, text.separator, text.hold_back)
+        places = range(position, position + len(reading.events))
+        kept = [
+            event
+            for place, event in zip(places, reading.events, strict=True)
+            if change(place, event)
+        ]
+        position += len(reading.events) + reading.dropped
+        if kept:
+            yield before + BETWEEN.join(map(_encode, kept))
+            before = BETWEEN
+    if before is not BETWEEN:
+        yield before
+
+
+def add_argument(event: Fields, key: str, value: msgspec.Raw) -> None:
+    """Add an argument to an event; arguments that are not an object become one."""
+    args = event.get("args")
+    try:
+        known = msgspec.json.decode(args or b"{}", type=Fields | None) or {}
+    except msgspec.ValidationError:
+        known = {"args": msgspec.Raw(args or b"")}
+    event["args"] = msgspec.Raw(_encode({**known, key: value}))

@@ -12,13 +12,14 @@ from hta_widgets.analyses.kernel_sequences import NO_PATTERN, KernelSequences, p
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import (
+    add_argument,
     atomic_open,
     closing,
     existing_folder,
     name_of_copy,
     require_no_trace,
+    rewritten,
 )
-from hta_widgets.export.rewritten_trace import add_argument, rewritten
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields

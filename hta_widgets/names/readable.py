@@ -5,7 +5,8 @@
     cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_32x3_nn_align8>(…)
     GEMM 256×128 bf16 nn · cutlass
 
-A name that no rule knows has no such label. `distinct_labels` labels several names so that
+A rule knows how one library spells its names, demangled, and makes a label of one, or an empty
+text. A name that no rule knows has no such label. `distinct_labels` labels several names so that
 different ones stay different, and shortens those without a label.
 """
 
@@ -13,12 +14,253 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from hta_widgets.names.demangling import demangled
-from hta_widgets.names.kernel_families import LABEL_RULES
-from hta_widgets.names.shorten import distinct_names, remembered
+from hta_widgets.names.shorten import distinct_names, kernel_word, remembered
+
+_DOT: Final = " · "
+_COLLECTIVES: Final = {
+    "AllReduce": "all-reduce",
+    "AllGather": "all-gather",
+    "ReduceScatter": "reduce-scatter",
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+    "SendRecv": "send/receive",
+    "AlltoAll": "all-to-all",
+    "AllToAll": "all-to-all",
+}
+_ALGORITHMS: Final = ("RING", "TREE", "NVLS", "NVLSTREE", "COLLNET", "PAT")
+_PROTOCOLS: Final = ("LL128", "LL", "SIMPLE")
+_TYPES: Final = {
+    **dict.fromkeys(("bf16", "bfloat16", "BFloat16", "bfloat16_t", "__nv_bfloat16"), "bf16"),
+    **dict.fromkeys(("f16", "fp16", "half", "Half", "half_t", "__half", "hip_half"), "fp16"),
+    **dict.fromkeys(("f32", "fp32", "float"), "fp32"),
+    **dict.fromkeys(("f64", "fp64", "double"), "fp64"),
+    **dict.fromkeys(("f8e4m3", "Float8_e4m3fn", "fp8e4m3", "e4m3"), "fp8"),
+    **{name: name for name in ("tf32", "int8", "uint8", "int32", "int64", "bool")},
+    "__hip_bfloat16": "bf16",
+    "s8": "int8",
+    "long": "int64",
+    "int": "int32",
+    "int8_t": "int8",
+    "tf32f32": "tf32",
+    "bf16bf16": "bf16",
+    "f16f16": "fp16",
+    "f32f32": "fp32",
+}
+_TYPE: Final = re.compile(
+    r"\b(?:c10::|cutlass::)?(BFloat16|Half|bfloat16_t|half_t|__nv_bfloat16|"
+    r"__hip_bfloat16|__half|Float8_e4m3fn|float|double|long|int|bool)\b"
+)
+_BLAS_LETTERS: Final = {"s": "fp32", "h": "fp16", "d": "fp64", "c": "complex64", "gc": "complex64"}
+_NVJET_TYPES: Final = {"t": "bf16", "h": "fp16", "q": "fp8"}
+_TENSILE_TYPES: Final = {"B": "bf16", "H": "fp16", "S": "fp32", "D": "fp64"}
+_TENSILE_LAYOUTS: Final = {
+    "Ailk_Bljk": "nn",
+    "Ailk_Bjlk": "nt",
+    "Alik_Bljk": "tn",
+    "Alik_Bjlk": "tt",
+}
+_TF32_SHAPE: Final = "1688"
+_CONVOLUTIONS: Final = {
+    "fprop": "fwd",
+    "fwd": "fwd",
+    "dgrad": "dgrad",
+    "bwd": "dgrad",
+    "wgrad": "wgrad",
+    "wrw": "wgrad",
+}
+_FUNCTORS: Final = (
+    re.compile(r"\b(\w+?)_kernel_cuda\b"),
+    re.compile(r"\bCUDAFunctor(?:OnSelf|OnOther)?_(\w+?)<"),
+    re.compile(r"\bbinary_internal::(\w+?)Functor<"),
+    re.compile(r"\b(?!Binary|AUnary|BUnary|Unary|Opaque)([A-Z]\w*?)Functor<"),
+    re.compile(r"\b(\w+?)(?:CUDA)?KernelImpl\b"),
+    re.compile(r"\b(\w+?)_cuda_out\b"),
+    re.compile(r"\blaunch_(\w+?)\("),
+)
+_REDUCTIONS: Final = (
+    re.compile(r"\b(\w+?)_functor<"),
+    re.compile(r"::(?!Reduce)(\w+?)Ops?<"),
+    re.compile(r"\b(\w+?)Functor<"),
+)
+_CAPITALS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _label(family: str, *words: str, library: str) -> str:
+    return " ".join(word for word in (family, *words) if word) + f"{_DOT}{library}"
+
+
+def _size(text: str) -> str:
+    return text.replace("x", "×")
+
+
+def _collective(text: str) -> str:
+    found = re.match(r"(nccl|rccl|msccl)(?:Dev)?Kernel_(\w+)", text)
+    if not found:
+        return ""
+    words = found[2].split("_")
+    name = next((_COLLECTIVES[word] for word in words if word in _COLLECTIVES), "")
+    if not name:
+        return ""
+    algorithm = next((word.lower() for word in words if word in _ALGORITHMS), "")
+    protocol = next((word for word in _PROTOCOLS if word in words), "")
+    operation = next((word.lower() for word in words if word in ("Max", "Min", "Prod")), "")
+    reduces = "reduce" in name
+    kind = next((_TYPES[word] for word in words if word in _TYPES), "") if reduces else ""
+    protocol = protocol if protocol != "SIMPLE" else "simple"
+    return _label(name, operation, algorithm, protocol, kind, library=found[1])
+
+
+def _cutlass(text: str) -> str:
+    found = re.search(
+        r"cutlass_\d+_\w+?_(?:(bf16|f16|tf32)_)?([a-z])(\d*)gemm_(?:(\w+?)_)??(\d+x\d+)_\d+x\d+_"
+        r"([nt]{2})",
+        text,
+    )
+    if not found:
+        return ""
+    kind = _TYPES.get(found[4] or "", "") or _math_type(*found.groups()[:3])
+    return _label("GEMM", _size(found[5]), kind, found[6], library="cutlass")
+
+
+def _math_type(named: str | None, letter: str, shape: str) -> str:
+    """Type of the inputs, of which a tensor core's shape (1688) says nothing but for TF32."""
+    if named:
+        return _TYPES[named]
+    if letter == "s" and shape:
+        return "tf32" if shape == _TF32_SHAPE else ""
+    return _BLAS_LETTERS.get(letter, "")
+
+
+def _blas(text: str) -> str:
+    found = re.match(
+        r"(?:maxwell|volta|turing|ampere|hopper)_(?:(bf16|fp16|tf32)_)?(gc|[a-z])(\d*)gemm_"
+        r"(?:(?:bf16|fp16|fp32|tf32)_)?(\d+x\d+)\w*?_([nt]{2})$",
+        text,
+    )
+    if not found:
+        return ""
+    kind = _math_type(*found.groups()[:3])
+    return _label("GEMM", _size(found[4]), kind, found[5], library="cublas")
+
+
+def _nvjet(text: str) -> str:
+    found = re.match(r"nvjet_(?:\w+?_)?([a-z])[a-z]+_(\d+x\d+)_\w*?_?([TN]{2})[TN]?(?:_|$)", text)
+    if not found:
+        return ""
+    kind = _NVJET_TYPES.get(found[1], "")
+    return _label("GEMM", _size(found[2]), kind, found[3].lower(), library="cublas")
+
+
+def _xmma(text: str) -> str:
+    found = re.match(r"sm\d+_xmma_(\w*?gemm)\w*?_([a-z0-9]+)_\w*?tilesize(\d+x\d+x\d+)", text)
+    if not found:
+        return ""
+    kind = _TYPES.get(found[2], "")
+    kernel = next((word for word in _CONVOLUTIONS if found[1].startswith(word)), "")
+    if kernel:
+        return _label("conv", _CONVOLUTIONS[kernel], _size(found[3]), kind, library="cudnn")
+    return _label("GEMM", _size(found[3]), kind, library="cublas")
+
+
+def _tensile(text: str) -> str:
+    found = re.match(r"Cijk_(A\w+?_B\w+?)_([A-Z])\w*?_MT(\d+x\d+x\d+)_", text)
+    if not found:
+        return ""
+    kind, layout = _TENSILE_TYPES.get(found[2], ""), _TENSILE_LAYOUTS.get(found[1], "")
+    return _label("GEMM", _size(found[3]), kind, layout, library="tensile")
+
+
+def _convolution(text: str) -> str:
+    found = re.match(r"igemm_(fwd|bwd|wrw)_gtc\w*?_(bf16|fp16|fp32)_\w*?bt(\d+x\d+x\d+)_", text)
+    if found:
+        words = _CONVOLUTIONS[found[1]], _size(found[3]), _TYPES[found[2]]
+        return _label("conv", *words, library="miopen")
+    found = re.match(r"cudnn_(?:infer_|train_)?\w+?_([a-z])cudnn_(?:winograd_)?(\d+x\d+)_", text)
+    if not found:
+        return ""
+    winograd = "Winograd" if "winograd" in text else ""
+    kind = _BLAS_LETTERS.get(found[1], "")
+    return _label("conv", winograd, _size(found[2]), kind, library="cudnn")
+
+
+def _vectors(text: str) -> str:
+    found = re.search(r"\b(gemv|dot|splitKreduce)\w*?(?:_kernel\w*|x::kernel|Nsp_kernel)<", text)
+    if not found or "cublas" not in text:
+        return ""
+    family = {"gemv": "GEMV", "dot": "dot product", "splitKreduce": "split-K reduce"}[found[1]]
+    return _label(family, _type_in(text[found.end() :]), library="cublas")
+
+
+def _attention(text: str) -> str:
+    found = re.search(r"\bflash_(fwd|bwd)(\w*?)_kernel<.*?_traits<(\d+),", text)
+    if not found:
+        return ""
+    part = "" if "_loop" in found[2] else found[2].strip("_").replace("_", " ")
+    return " ".join(
+        word for word in ("FlashAttention", found[1], part, _type_in(text), f"hd{found[3]}") if word
+    )
+
+
+def _triton(text: str) -> str:
+    found = re.match(r"triton_(poi|red|per|tem|for)_fused_(\w+?)(?:_\d+)?$", text)
+    if not found:
+        return ""
+    family = "fused reduction" if found[1] in ("red", "per") else "fused"
+    return _label(family, found[2].strip("_"), library="triton")
+
+
+def _native(text: str) -> str:
+    head, _, inside = text.partition("<")
+    if not head.startswith("at::native::") or not inside:
+        return ""
+    function = kernel_word(text)
+    if "elementwise_kernel" in head:
+        operation = _first(_FUNCTORS, inside)
+        return _operation("elementwise", operation, inside)
+    if head.endswith("reduce_kernel"):
+        operation = _first(_REDUCTIONS, inside)
+        return _operation("reduce", operation, inside)
+    if "multi_tensor_apply" in head:
+        return _label("multi-tensor", _first(_REDUCTIONS[2:], inside), library="at::native")
+    word = re.sub("(?:CUDA|_)[Kk]ernel", "", function).removeprefix("cunn_")
+    if not word.isidentifier():
+        return ""
+    return _label(_words(word), _type_in(inside, floats_only=True), library="at::native")
+
+
+def _operation(family: str, operation: str, inside: str) -> str:
+    if not operation:
+        return ""
+    return _label(family, operation, _type_in(inside), library="at::native")
+
+
+def _first(patterns: Iterable[re.Pattern[str]], text: str) -> str:
+    found = (pattern.search(text) for pattern in patterns)
+    return next((_words(each[1]) for each in found if each), "")
+
+
+def _words(name: str) -> str:
+    """``direct_copy``, ``GeluBackward`` in words."""
+    return _CAPITALS.sub(" ", name).replace("_", " ").strip().lower()
+
+
+def _type_in(text: str, *, floats_only: bool = False) -> str:
+    """The first type of numbers in template arguments; floats before integers, often indexes."""
+    found = [_TYPES[each] for each in _TYPE.findall(text.partition("(")[0])]
+    floats = (each for each in found if each.startswith(("bf", "fp")))
+    return next(floats, found[0] if found and not floats_only else "")
+
+
+LABEL_RULES: Final[tuple[Callable[[str], str], ...]] = (
+    *(_collective, _cutlass, _blas, _nvjet, _xmma, _tensile, _convolution, _vectors),
+    *(_attention, _triton, _native),
+)
+"""The first that knows a name labels it."""
+
 
 _DIFFERENCES: Final = 2
 """Most parts that tell alike labels apart."""

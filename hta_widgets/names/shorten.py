@@ -1,6 +1,7 @@
 """Shorten the names of kernels and operators, which can have thousands of characters.
 
-`short_name` and `kernel_word` shorten one name, `sequence_words` a sequence of names.
+`short_name` and `kernel_word` shorten one name, also that of a Python frame, `sequence_words` a
+sequence of names.
 `distinct_names` shortens several names so that different ones stay different: it finds the forks,
 where names that would look alike part from each other, and shows the words there::
 
@@ -17,9 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from itertools import accumulate, count, groupby, islice, pairwise
-from typing import TypeAlias, TypeVar
-
-from hta_widgets.names.frames import without_built_in, without_folders
+from typing import Final, TypeAlias, TypeVar
 
 Said = TypeVar("Said")
 
@@ -30,6 +29,15 @@ _NAMES_REMEMBERED, _LONGEST_REMEMBERED = 4096, 4096
 _NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
 _WORDS = re.compile(r"^\w+")
 _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
+
+_FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
+_BUILT_IN: Final = re.compile(
+    r"^<built-in (?:function|method) (\S+?)(?: of (\S+) object at 0x[0-9a-f]+)?>$"
+)
+_NO_OWNER: Final = {None, "type"}
+"""Owners that say nothing: of a function, and of a method of a class that is not named."""
+
+_LEAST_OF_FILE: Final = 4
 
 _Ranges: TypeAlias = Sequence[tuple[int, int]]
 
@@ -77,6 +85,46 @@ def plain_name(name: str) -> str:
     'at::native::add'
     """
     return _without_templates(short_name(name, len(name)))
+
+
+def without_built_in(name: str) -> str:
+    """What a built-in function or method is called, in place of how Python prints it.
+
+    Other names stay.
+
+    Examples
+    --------
+    >>> without_built_in("<built-in function zoom>")
+    'zoom'
+    >>> without_built_in("<built-in method run_backward of torch._C._EngineBase object at 0x7f2>")
+    'run_backward of torch._C._EngineBase'
+    >>> without_built_in("<built-in method conv2d of type object at 0x7f2d>")
+    'conv2d'
+    """
+    found = _BUILT_IN.match(name)
+    if found is None:
+        return name
+    return found[1] if found[2] in _NO_OWNER else f"{found[1]} of {found[2]}"
+
+
+def without_folders(name: str, width: int) -> str:
+    """Drop the beginning of a frame that is longer than `width`: folders, then that of the file.
+
+    Other names stay, and so do frames whose line and function alone have no room.
+
+    Examples
+    --------
+    >>> without_folders("transformers/models/bert/modeling_bert.py(364): forward", 48)
+    '…/models/bert/modeling_bert.py(364): forward'
+    >>> without_folders("transformers/models/bert/modeling_bert.py(364): forward", 28)
+    '…eling_bert.py(364): forward'
+    """
+    frame = _FRAME.match(name) if len(name) > width else None
+    start = len(name) - width + len(ELLIPSIS)
+    if frame is None or start > frame.start(2) - min(_LEAST_OF_FILE, len(frame[1])):
+        return name
+    slash = name.find("/", start, frame.start(1))
+    return f"{ELLIPSIS}{name[slash if slash >= 0 else start :]}"
 
 
 @remembered

@@ -28,7 +28,7 @@ from hta_widgets.export.anonymise.copies import anonymise
 from hta_widgets.export.anonymise.events import Events
 from hta_widgets.export.anonymise.names import Names
 from hta_widgets.sample import write_sample
-from hta_widgets.trace.loaders.kineto import decode, detail_fields
+from hta_widgets.trace.loaders.kineto import decode, details
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
@@ -381,7 +381,7 @@ def test_groups_of_the_metadata_are_those_of_the_events():
 def test_a_copy_has_every_argument_that_the_loader_reads():
     decoded = [
         decode.AnyArgs,
-        *(value for name, value in vars(detail_fields).items() if name[-4:] == "Args"),
+        *(value for name, value in vars(details).items() if name[-4:] == "Args"),
     ]
     read = {key for each in decoded for key in each.__struct_encode_fields__}
     at = {"ph": "X", "cat": "kernel", "name": "k"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.errors import HtaWidgetsError, ParameterError, WriteError
-from hta_widgets.export import overlaid_trace, rewritten_trace
+from hta_widgets.export import extended_trace, overlaid_trace
 from hta_widgets.export.overlaid_trace import write_overlaid_trace
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import LAYOUTS, call, host, kernel, write
@@ -230,7 +230,7 @@ class TestRefusals:
             msg = "full"
             raise OSError(msg)
 
-        monkeypatch.setattr(rewritten_trace, "decode_fields", fails)
+        monkeypatch.setattr(extended_trace, "decode_fields", fails)
         with pytest.raises(WriteError, match=r"overlaid_rank-0\.json cannot be written \(full\)"):
             overlay(source, out)
         assert not list(out.iterdir())

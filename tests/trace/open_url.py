@@ -11,7 +11,7 @@ import sys
 from hta_widgets import TraceAnalysis
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceNotFoundError
-from hta_widgets.trace.opening import heads as remote_heads
+from hta_widgets.trace.opening import fetch
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.ranks import cache
 from tests.serving import say
@@ -37,7 +37,7 @@ def error_of(url):
 
 if __name__ == "__main__":
     cache.WORTH_KEEPING = 0
-    remote_heads.HEAD_BYTES = (HEAD_BYTES,)
+    fetch.HEAD_BYTES = (HEAD_BYTES,)
     opening.RANKS_HELD = 1
     opening.BYTES_AT_ONCE = 0
     folder, file = sys.argv[1:]

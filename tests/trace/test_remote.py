@@ -29,14 +29,14 @@ from hta_widgets.export.trace_with_counters import write_traces_with_counters
 from hta_widgets.panels.dashboard import JobPanel
 from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.loaders.nsys.tables import CALLS, KERNELS, STRINGS
-from hta_widgets.trace.opening import heads as remote_heads
+from hta_widgets.trace.opening import fetch
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.opening.fetch import fetch_remote
 from hta_widgets.trace.ranks import cache, workers
+from hta_widgets.trace.ranks.loader import RankTask, hold_rank
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.rank import RankSettings
 from hta_widgets.trace.ranks.source import RankSource
-from hta_widgets.trace.ranks.tasks import RankTask, hold_rank
 from hta_widgets.trace.remote import copies as remote_copies
 from tests import nsys_export as nsys
 from tests.cupti_folder import row, write_cupti_folder
@@ -265,7 +265,7 @@ def test_copies_count_and_are_cleared(run, remote, folder, monkeypatch):
 
 @pytest.fixture
 def small_heads(monkeypatch):
-    monkeypatch.setattr(remote_heads, "HEAD_BYTES", (500, 3_000, 6_000))
+    monkeypatch.setattr(fetch, "HEAD_BYTES", (500, 3_000, 6_000))
 
 
 @pytest.fixture

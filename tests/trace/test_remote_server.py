@@ -15,7 +15,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import RemoteError, TraceNotFoundError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.opening import heads as remote_heads
+from hta_widgets.trace.opening import fetch
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.ranks import cache, workers
 from tests.serving import served
@@ -57,7 +57,7 @@ def settings(tmp_path, monkeypatch):
     monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     monkeypatch.setattr(WebHDFS, "blocksize", 1_000)
-    monkeypatch.setattr(remote_heads, "HEAD_BYTES", (HEAD_BYTES,))
+    monkeypatch.setattr(fetch, "HEAD_BYTES", (HEAD_BYTES,))
     monkeypatch.setattr(opening, "RANKS_HELD", 1)
     monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
     monkeypatch.setattr(workers, "cpu_count", lambda: 2)

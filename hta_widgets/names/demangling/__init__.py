@@ -1,11 +1,11 @@
 """Demangle C++ names (``_Z…``) of the Itanium C++ ABI, as PyTorch traces have them.
 
 The ABI defines the grammar: https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling. It is read
-by recursive descent, one method per rule. Three classes build on each other::
+by recursive descent, one method per rule: `cursor.Cursor` has the place in the name and its
+numbered parts, `symbols.Symbol` reads types and names with it::
 
-    cursor.Cursor       place in the name, and its numbered parts
-    types.Types         types, template arguments, expressions        PKf        float const*
-    symbols.Symbol      names and functions                           N2at3addE  at::add
+    types, template arguments, expressions        PKf        float const*
+    names and functions                           N2at3addE  at::add
 
 A function template, piece by piece::
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from hta_widgets.trace.cache.column_file import (
     write_columns,
 )
 from hta_widgets.trace.cache.derived_columns import DerivedColumnCache
-from hta_widgets.trace.model.events import Events, Faults, SideTable, TextColumn, Trace
+from hta_widgets.trace.model.events import Events, Faults, Kind, SideTable, TextColumn, Trace
 from hta_widgets.trace.model.notices import Notice
 
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ _HEADER: dict[str, type | tuple[type, ...]] = {
 _SIDE = "side"
 _LINKS = "links"
 _SEPARATOR = "\t"
+
+
+_AT_ONCE: Final = 1 << 15
+"""Values that stay in the processor's cache while they are looked at several times."""
+
+_FARTHEST_NS: Final = 1 << 62
 
 
 class LoadedTrace(NamedTuple):
@@ -200,3 +206,35 @@ def _decode_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
 
 def _decode_texts(texts: pa.Array) -> tuple[str, ...]:
     return tuple(text.decode("utf-8", _TEXT_ERRORS) for text in texts.to_pylist())
+
+
+def is_sound(stored: LoadedTrace) -> bool:
+    """Whether all codes and rows are in range, and events and rows in order."""
+    events = stored.trace.events
+    count = len(events)
+    texts, edges_ns = [events.name], events.start_ns[[0, -1]] if count else events.start_ns
+    for table in events.side.values():
+        if not (_within(table.rows, 0, count) and _is_ascending(table.rows)):
+            return False
+        texts += [each for each in table.columns.values() if isinstance(each, TextColumn)]
+    return (
+        _within(events.kind, 0, len(Kind))
+        and all(_within(each.codes, -1, len(each.values)) for each in texts)
+        and all(_within(rows, -1, count) for rows in stored.links.values())
+        and _within(events.duration_ns, 0, _FARTHEST_NS)
+        and _within(edges_ns, -_FARTHEST_NS, _FARTHEST_NS)
+        and _is_ascending(events.start_ns)
+    )
+
+
+def _within(values: NDArray[Any], least: int, end: int) -> bool:
+    return all(part.min() >= least and part.max() < end for part in _parts(values, 0))
+
+
+def _is_ascending(values: NDArray[Any]) -> bool:
+    return all(bool((part[1:] >= part[:-1]).all()) for part in _parts(values, 1))
+
+
+def _parts(values: NDArray[Any], beyond: int) -> Iterator[NDArray[Any]]:
+    """Parts of an array: the number of values of the next one in each."""
+    return (values[at : at + _AT_ONCE + beyond] for at in range(0, values.size, _AT_ONCE))

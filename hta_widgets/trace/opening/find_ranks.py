@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from operator import index
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import Final
 
 from hta_widgets.errors import (
     RankError,
@@ -15,17 +16,26 @@ from hta_widgets.errors import (
     unreadable_path,
 )
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank
+from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
 from hta_widgets.trace.opening.fetch import FetchedSource
 from hta_widgets.trace.opening.find_captures import without_captures
-from hta_widgets.trace.opening.find_cycles import cycles_of_files
-from hta_widgets.trace.opening.rank_numbers import number_ranks
+from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_file_name
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
+from hta_widgets.trace.opening.recordings import Recording
+from hta_widgets.trace.opening.run_choices import SeveralRunsError
+from hta_widgets.trace.opening.runs import Run, runs_of
+from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.cycle import Cycle
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import PathLike
 
 _GIVE_TRACES = "give a trace, a folder of traces, or several traces"
+
+
+_MOST_READ: Final = 16
+"""Processes without a rank that are searched for GPU work, each up to the first of it."""
+
+_MAX_NAMES: Final = 5
 
 
 def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
@@ -147,3 +157,85 @@ def _number_ranks(
 def _rank_source(form: Format, found: FoundRank) -> RankSource:
     """Source of a rank that was found in a trace of a format."""
     return RankSource(found.path, form, found.process)
+
+
+def cycles_of_files(
+    sources: Mapping[Path, RankSource], fetched: FetchedSource, notices: list[str]
+) -> list[Cycle]:
+    """Sort files into the cycles of one run, in order of time.
+
+    Parameters
+    ----------
+    sources : mapping of Path to RankSource
+        Of a format that states ranks, by the path of the file, or of its first bytes.
+    fetched : FetchedSource
+    notices : list of str
+        What was left out is added.
+
+    Raises
+    ------
+    SeveralRunsError
+        If they are of several runs, or it is not known which go together.
+    """
+    runs = runs_of([_recording(file, source, fetched) for file, source in sources.items()])
+    if len(runs) > 1:
+        runs = _with_gpu_work(runs, fetched, notices)
+    if len(runs) > 1 or runs[0].cycles is None:
+        raise SeveralRunsError(runs)
+    return [_cycle(recordings) for recordings in runs[0].cycles]
+
+
+def _recording(file: Path, source: RankSource, fetched: FetchedSource) -> Recording:
+    """What is known of a file: what it states, and then what its name does.
+
+    Metadata after the events comes from the cache if the trace is cached, without fetching it.
+    """
+    named = rank_in_file_name(file.name)
+
+    def read_metadata() -> Metadata:
+        cached = cache.load(source, named or 0)
+        return cached.trace.metadata if cached else fetched.read_metadata(source)
+
+    form = source.format
+    if form.stated_in is None:
+        raise AssertionError(form)
+    stated = form.stated_in(file, read_metadata)
+    return Recording.of(source, named if stated.rank is None else stated.rank, stated)
+
+
+def _with_gpu_work(runs: list[Run], fetched: FetchedSource, notices: list[str]) -> list[Run]:
+    """Leave out processes without a rank and without GPU work, unless nothing else is there.
+
+    vLLM records its front end, which is no rank, beside its workers.
+    """
+    unclear = [run for run in runs if run.recordings[0].rank is None]
+    if len(unclear) > _MOST_READ:
+        return runs
+    idle = [run for run in unclear if not _has_gpu_work(run.recordings[-1], fetched)]
+    if not idle or len(idle) == len(runs):
+        return runs
+    names = [each.name for run in idle for each in run.recordings]
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    have, are = ("has", "is") if len(names) == 1 else ("have", "are")
+    some = ", ".join(names[:_MAX_NAMES])
+    notices.append(f"{some}{more} {have} no rank and no GPU work and {are} left out")
+    return [run for run in runs if run not in idle]
+
+
+def _has_gpu_work(recording: Recording, fetched: FetchedSource) -> bool:
+    has_gpu_work = recording.source.format.has_gpu_work
+    if recording.is_of_front_end or has_gpu_work is None:
+        return False
+    return has_gpu_work(recording.source.fetch(progress=fetched.progress).path)
+
+
+def _cycle(recordings: Sequence[Recording]) -> Cycle:
+    times = [each.time_ns for each in recordings if each.time_ns is not None]
+    steps = [each.step for each in recordings if each.step is not None]
+    stages = {each.stage for each in recordings}
+    return Cycle(
+        {each.rank or 0: each.source for each in recordings},
+        time_ns=min(times, default=None),
+        step=min(steps, default=None),
+        stage=stages.pop() if len(stages) == 1 else "",
+    )

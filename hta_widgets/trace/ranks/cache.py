@@ -23,8 +23,7 @@ from hta_widgets.trace.cache.files import (
     usable_folder,
 )
 from hta_widgets.trace.cache.trace_file import LoadedTrace, read_key, read_trace, write_trace
-from hta_widgets.trace.ranks.file_states import file_states
-from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.ranks.source import RankSource, file_states
 
 WORTH_KEEPING: Final = 2**20
 """Bytes of a trace below which reading it again is as fast."""

@@ -13,8 +13,7 @@ from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.errors import HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, DerivedColumnCache
-from hta_widgets.trace.cache.soundness import is_sound
-from hta_widgets.trace.cache.trace_file import LoadedTrace
+from hta_widgets.trace.cache.trace_file import LoadedTrace, is_sound
 from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded

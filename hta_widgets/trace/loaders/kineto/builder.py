@@ -17,6 +17,7 @@ from hta_widgets.trace.loaders.columns import (
     GrowingColumns,
     Labels,
     Vocabulary,
+    floats,
     integers,
     inverse_permutation,
     streams,
@@ -28,12 +29,15 @@ from hta_widgets.trace.loaders.kineto.decode import (
     EventInTime,
     decode_counters,
 )
-from hta_widgets.trace.loaders.kineto.launch_configurations import AMD_LAUNCH
-from hta_widgets.trace.loaders.kineto.memory_events import MemoryEvents
 from hta_widgets.trace.loaders.kineto.repair import Reading
-from hta_widgets.trace.loaders.kineto.side_tables import Marks, SideTablesBuilder
+from hta_widgets.trace.loaders.kineto.side_tables import (
+    AMD_LAUNCH,
+    MEMORY_FIELDS,
+    Marks,
+    SideTablesBuilder,
+)
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns, durations_to_ns
-from hta_widgets.trace.model.details import UNCATEGORISED
+from hta_widgets.trace.model.details import ALLOCATION, UNCATEGORISED
 from hta_widgets.trace.model.events import (
     GPU_SIDE,
     GPU_WORK,
@@ -42,6 +46,7 @@ from hta_widgets.trace.model.events import (
     Events,
     Kind,
     KindSet,
+    SideTable,
     TextColumn,
 )
 from hta_widgets.trace.model.notices import Notice
@@ -279,3 +284,49 @@ def _placement(
     elsewhere = work & (stream == ABSENT)
     stream[elsewhere] = streams([event.tid for event in _select(events, elsewhere)])
     return {"device": device, "stream": stream, "correlation": correlation}
+
+
+class MemoryEvents:
+    """Allocations and frees found so far that have no category.
+
+    They are instants, which traces of 2021 write without one: the events table has no row for
+    these.
+
+    Parameters
+    ----------
+    labels : Labels
+        Codes of process and thread ids that are text.
+    """
+
+    def __init__(self, labels: Labels) -> None:
+        self._labels = labels
+        self._columns = GrowingColumns()
+
+    def add(self, instants: Sequence[Any]) -> None:
+        """Keep the allocations and frees among the instants of a piece of the file."""
+        events = [each for each in instants if each.name == ALLOCATION and each.args is not None]
+        if not events:
+            return
+        time_ns = decimal_text_to_ns([event.ts for event in events])
+        usable = (time_ns != UNREADABLE) & np.isfinite(
+            floats([event.args.size for event in events])
+        )
+        events = [event for event, is_usable in zip(events, usable, strict=True) if is_usable]
+        columns = {
+            "time_ns": time_ns[usable],
+            "pid": integers([event.pid for event in events], self._labels),
+            "tid": integers([event.tid for event in events], self._labels),
+        }
+        for name, field in MEMORY_FIELDS.items():
+            columns[name] = integers([getattr(event.args, field) for event in events])
+        self._columns.append(columns)
+
+    def table(self, first_ns: int) -> SideTable | None:
+        """All of them by time since the first event; those of one time in the order of the file."""
+        columns = {name: self._columns.pop(name) for name in self._columns.names()}
+        if not columns:
+            return None
+        order = np.argsort(columns["time_ns"], kind="stable")
+        by_time = {name: column[order].astype(np.int64) for name, column in columns.items()}
+        by_time["time_ns"] -= first_ns
+        return SideTable(np.full(order.size, -1, dtype=np.int64), by_time)

@@ -7,43 +7,218 @@ occur are only counted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
+from hta_widgets.arrays import Mask
 from hta_widgets.trace.loaders.columns import (
+    ColumnBlock,
     GrowingColumns,
     Vocabulary,
+    bytes_of,
+    integers,
     inverse_permutation,
 )
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
-from hta_widgets.trace.loaders.kineto.detail_fields import FIELDS, Fields, OnlyCounted, Vocabularies
+from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
 from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, Reading, repair
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import Events, SideTable, TextColumn, Trace
+from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn, Trace
+
+Vocabularies = defaultdict[str, Vocabulary[bytes]]
+"""Texts of each column that holds text."""
 
 
-class _Finder(Protocol):
-    """Collects the fields of one group."""
+class OnlyCounted(msgspec.Struct, gc=False):
+    """An event of which nothing is decoded."""
 
-    @property
-    def keys(self) -> tuple[bytes, ...]:
-        """Every event that has the fields contains one of these texts."""
 
-    @property
-    def event(self) -> type[Any]:
-        """Decodes an event with the fields."""
+class _SyncArgs(msgspec.Struct, gc=False):
+    wait_on_stream: Any = None
+    wait_on_cuda_event_id: Any = None
+    wait_on_cuda_event_record_corr_id: Any = None
 
-    def add(self, events: Sequence[Any], first: int) -> None:
-        """Keep the fields of the events of a piece, given the position of its first event."""
 
-    def table(self) -> SideTable:
-        """The fields found."""
+class _SyncEvent(msgspec.Struct, gc=False):
+    args: _SyncArgs | None = None
+
+
+class _InputArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={"concrete_inputs": "Concrete Inputs", "module_hierarchy": "Module Hierarchy"},
+):
+    concrete_inputs: msgspec.Raw = MISSING_TEXT
+    module_hierarchy: Any = None
+    kernel_file: Any = None
+
+
+class _InputEvent(msgspec.Struct, gc=False):
+    args: _InputArgs | None = None
+
+
+class _LaunchArgs(msgspec.Struct, gc=False):
+    kernel: Any = None
+
+
+class _LaunchEvent(msgspec.Struct, gc=False):
+    args: _LaunchArgs | None = None
+
+
+class _OtherArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "python_id": "Python id",
+        "python_parent_id": "Python parent id",
+        "process_rank": "Rank",
+        "input_dims": "Input Dims",
+        "input_type": "Input type",
+        "input_strides": "Input Strides",
+        "in_split_size": "In split size",
+        "out_split_size": "Out split size",
+    },
+):
+    bytes: Any = None
+    external_id: Any = None
+    python_id: Any = None
+    python_parent_id: Any = None
+    process_rank: Any = None
+    input_dims: msgspec.Raw = MISSING_TEXT
+    input_type: msgspec.Raw = MISSING_TEXT
+    input_strides: msgspec.Raw = MISSING_TEXT
+    in_split_size: msgspec.Raw = MISSING_TEXT
+    out_split_size: msgspec.Raw = MISSING_TEXT
+
+
+class _OtherEvent(msgspec.Struct, gc=False):
+    args: _OtherArgs | None = None
+
+
+class Fields(NamedTuple):
+    """How the fields of a group are found and decoded.
+
+    Attributes
+    ----------
+    keys : tuple of bytes
+        Every event that has the fields contains one of these texts.
+    kinds : tuple of Kind
+    event : type
+        Decodes an event with the fields as ``args``.
+    required : tuple of str
+        Arguments of which an event must have one.
+    columns : callable
+        From the decoded arguments, and the texts so far, to columns.
+    texts : tuple of str
+        Columns that are codes of texts.
+    """
+
+    keys: tuple[bytes, ...]
+    kinds: tuple[Kind, ...]
+    event: type[Any]
+    required: tuple[str, ...]
+    columns: Callable[[Sequence[Any], Vocabularies], ColumnBlock]
+    texts: tuple[str, ...] = ()
+
+    def are_in(self, arguments: Sequence[Any]) -> Mask:
+        """Which of the decoded arguments of events have any of the fields."""
+        found = np.array([each is not None for each in arguments], dtype=np.bool_)
+        unknown = np.flatnonzero(found)
+        found[unknown] = False
+        for name in self.required:
+            field = attrgetter(name)
+            values = [field(arguments[place]) for place in unknown.tolist()]
+            has = np.array([each is not None and each is not MISSING_TEXT for each in values], bool)
+            found[unknown[has]] = True
+            unknown = unknown[~has]
+        return found
+
+
+def _sync_columns(arguments: Sequence[_SyncArgs], _: Vocabularies) -> ColumnBlock:
+    return {name: integers([getattr(each, name) for each in arguments]) for name in _SYNC_FIELDS}
+
+
+def _input_columns(arguments: Sequence[_InputArgs], texts: Vocabularies) -> ColumnBlock:
+    """Codes of texts."""
+    count = len(arguments)
+    concrete = bytes_of([each.concrete_inputs for each in arguments])
+    columns: ColumnBlock = {
+        "concrete_inputs": texts["concrete_inputs"].codes(concrete, count),
+    }
+    for name in _INPUT_TEXTS[1:]:
+        values = list(map(attrgetter(name), arguments))
+        if values.count(None) == count:  # usual
+            columns[name] = np.full(count, texts[name][b""], dtype=np.int32)
+        else:
+            columns[name] = texts[name].codes(map(_encoded, values), count)
+    return columns
+
+
+def _encoded(value: object) -> bytes:
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
+
+
+def _launch_columns(arguments: Sequence[_LaunchArgs], texts: Vocabularies) -> ColumnBlock:
+    names = (_encoded(each.kernel) for each in arguments)
+    return {"kernel": texts["kernel"].codes(names, len(arguments))}
+
+
+def _other_columns(arguments: Sequence[_OtherArgs], texts: Vocabularies) -> ColumnBlock:
+    columns: ColumnBlock = {}
+    for name in _OTHER_FIELDS:
+        values = list(map(attrgetter(name), arguments))
+        if name in _OTHER_TEXTS:
+            columns[name] = texts[name].codes(bytes_of(values), len(values))
+        else:
+            columns[name] = integers(values)
+    return columns
+
+
+_SYNC_FIELDS: Final = tuple(_SyncArgs.__struct_fields__)
+_INPUT_TEXTS: Final = tuple(_InputArgs.__struct_fields__)
+_OTHER_FIELDS: Final = tuple(_OtherArgs.__struct_fields__)
+_OTHER_TEXTS: Final = (
+    *("input_dims", "input_type", "input_strides"),
+    *("in_split_size", "out_split_size"),
+)
+
+FIELDS: Final[Mapping[DetailGroup, Fields]] = {
+    DetailGroup.SYNCHRONISATION: Fields(
+        (b'"wait_on_stream"',), (Kind.SYNC,), _SyncEvent, ("wait_on_stream",), _sync_columns
+    ),
+    DetailGroup.OPERATOR_INPUTS: Fields(
+        (b'"Concrete Inputs"', b'"Module Hierarchy"', b'"kernel_file"'),
+        (Kind.CPU_OP,),
+        _InputEvent,
+        _INPUT_TEXTS,
+        _input_columns,
+        _INPUT_TEXTS,
+    ),
+    DetailGroup.LAUNCHED_KERNELS: Fields(
+        (b'"kernel"',),
+        (Kind.RUNTIME,),
+        _LaunchEvent,
+        ("kernel",),
+        _launch_columns,
+        ("kernel",),
+    ),
+    DetailGroup.OTHER_ARGUMENTS: Fields(
+        tuple(f'"{key}"'.encode() for key in _OtherArgs.__struct_encode_fields__),
+        (*(kind for kind in Kind if kind not in {Kind.COUNTER, Kind.INSTANT}),),
+        _OtherEvent,
+        _OTHER_FIELDS,
+        _other_columns,
+        _OTHER_TEXTS,
+    ),
+}
 
 
 def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) -> SideTable:
@@ -61,9 +236,9 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
     SideTable
         Of the events that have any of the fields; without rows if none has.
     """
-    found = _finder(trace, group)
-    if found is None:
+    if group not in FIELDS:  # loading has found that there are none
         return SideTable(np.zeros(0, dtype=np.int64), {})
+    found = _OfRows(trace.events, FIELDS[group])
     text, read_count = EventText(path), 0
     with no_garbage_collection():
         for piece in text:
@@ -74,13 +249,6 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
             read_count += len(reading.events) + reading.dropped
             del reading  # free its events before the next ones are decoded
     return found.table()
-
-
-def _finder(trace: Trace, group: DetailGroup) -> _Finder | None:
-    """What collects the fields of a group; None if loading has found that there are none."""
-    if group in {DetailGroup.LAUNCH_CONFIGURATION, DetailGroup.MEMORY}:
-        return None
-    return _OfRows(trace.events, FIELDS[group])
 
 
 class _OfRows:

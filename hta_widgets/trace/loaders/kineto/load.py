@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,6 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.decode import decode_events
-from hta_widgets.trace.loaders.kineto.other_tools import other_tool_notice
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.loaders.timestamps import FARTHEST_NS
 from hta_widgets.trace.model.events import Events, Faults, Trace
@@ -27,6 +27,18 @@ _DAMAGED: Final = (
 _UNREADABLE_END: Final = "the metadata behind the events is not JSON and is not read"
 _SURPLUS: Final = "{} bytes behind the end of the trace in its file are not read"
 _OTHER_LIST: Final = "{} events in another list of the same file (traceEvents) are not read"
+
+
+_CATEGORIES: Final = 5
+_CATEGORY_CHARACTERS: Final = 40
+
+TOOLS: Final = {
+    "JAX or TensorFlow": re.compile(rb'"name"\s*:\s*"/(?:device|host):'),
+    "Ascend's profiler": re.compile(rb'"Ascend Hardware"'),
+    "rocprof": re.compile(rb'"name"\s*:\s*"(?:CPU H(?:IP|SA) API|GPU\d+)"'),
+    "the old autograd profiler": re.compile(rb'"pid"\s*:\s*"C(?:PU|UDA) functions"'),
+}
+"""What the traces of each tool name their processes."""
 
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
@@ -93,3 +105,37 @@ def _notices_on_end(text: EventText, events: Events) -> list[Notice]:
         found.append(Notice(_UNREADABLE_END))
     counts = {_SURPLUS: ending.surplus_bytes, _OTHER_LIST: ending.surplus_events}
     return found + [Notice(words, (count,)) for words, count in counts.items() if count]
+
+
+def other_tool_notice(categories: Sequence[str], pieces: Iterable[bytes]) -> Notice:
+    """Notice on what is in a trace instead of GPU work, and what is supported.
+
+    Parameters
+    ----------
+    categories : sequence of str
+        Categories of its complete events that are not the PyTorch profiler's, sorted; empty for
+        events without a category.
+    pieces : iterable of bytes
+        The text of the trace.
+    """
+    tool = next((name for piece in pieces for name in _tools_in(piece)), "another tool")
+    return Notice(
+        "no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); there are events "
+        f"{_described(categories)}. This looks like a trace of {tool}, which has no numbers here; "
+        "supported are traces of torch.profiler and exports of Nsight Systems"
+    )
+
+
+def _tools_in(piece: bytes) -> Iterable[str]:
+    return (name for name, pattern in TOOLS.items() if pattern.search(piece))
+
+
+def _described(categories: Sequence[str]) -> str:
+    named = [f"'{name[:_CATEGORY_CHARACTERS]}'" for name in categories if name]
+    more = f" and {len(named) - _CATEGORIES} more" if len(named) > _CATEGORIES else ""
+    names = ", ".join(named[:_CATEGORIES]).replace("{", "(").replace("}", ")")
+    said = ["without a category"] * ("" in categories)
+    if named:
+        noun = "categories" if len(named) > 1 else "category"
+        said.append(f"of the {noun} {names}{more}")
+    return " and ".join(said)

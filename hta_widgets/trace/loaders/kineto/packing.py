@@ -1,17 +1,26 @@
-"""Trace files packed with xz or Zstandard, where Python has a module for it."""
+"""Trace files packed with gzip, and with xz or Zstandard where Python has a module for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from typing import IO, Final, NamedTuple, Protocol
+
+try:
+    from isal import isal_zlib as zlib
+except ImportError:  # isal has no wheels for some platforms; the standard library is only slower
+    import zlib  # type: ignore[no-redef]
 
 ZSTD_MODULES: Final = ["compression.zstd", "backports.zstd"]
 """The one of Python 3.14, and the same for older ones (the extra ``zstd``)."""
 
 _XZ_MEMORY_BYTES: Final = 1 << 28
 """Most that decompression may take, whatever a file asks for; ``xz -9`` takes a quarter of it."""
+
+_CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW_BITS = 31
 
 
 class Stream(Protocol):
@@ -98,3 +107,38 @@ _BY_MAGIC: Final[dict[bytes, Callable[[], Packing | None]]] = {
     b"\xfd7zXZ\x00": _xz,
     b"\x28\xb5\x2f\xfd": _zstd,
 }
+
+
+def is_gzip(file: IO[bytes]) -> bool:
+    """Whether the file starts with gzip's magic bytes; the position is restored."""
+    first = file.read(len(_GZIP_MAGIC))
+    file.seek(0)
+    return first == _GZIP_MAGIC
+
+
+def gunzipped(blocks: Iterator[bytes], size: int) -> Generator[bytes, None, tuple[bool, bool]]:
+    """Yield decompressed blocks of at most `size` bytes, of all members of a file.
+
+    Returns
+    -------
+    tuple of bool
+        Whether decompression failed, and whether the file ends before its last member does.
+    """
+    member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+    is_within, is_first = False, True
+    for block in blocks:
+        pending = block
+        while pending:
+            try:
+                inflated = member.decompress(pending, size)
+            except _CORRUPT:
+                return is_within or is_first, False
+            is_within = bool(inflated) or is_within
+            yield inflated
+            pending = member.unconsumed_tail
+            if member.eof:
+                pending = member.unused_data
+                member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+                is_within = is_first = False  # what follows may be padding
+    yield member.flush()
+    return False, is_within or is_first  # also where only the checksum is missing

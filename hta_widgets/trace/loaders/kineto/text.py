@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from hta_widgets.trace.loaders.kineto import refusals
-from hta_widgets.trace.loaders.kineto.brackets import (
-    key_of_outermost,
-    length_without,
-    whole_until,
-)
+from hta_widgets.trace.loaders.kineto.brackets import key_of_outermost, length_without, whole_until
 from hta_widgets.trace.loaders.kineto.ending import Ending, end_of_list, ending_of, metadata_in
-from hta_widgets.trace.loaders.kineto.gzip_members import gunzipped, is_gzip
-from hta_widgets.trace.loaders.kineto.packing import Packing, packing_of, unpacked
-from hta_widgets.trace.loaders.kineto.pending_text import PendingText
+from hta_widgets.trace.loaders.kineto.packing import (
+    Packing,
+    gunzipped,
+    is_gzip,
+    packing_of,
+    unpacked,
+)
 from hta_widgets.trace.loaders.kineto.repair import are_values, listed
 from hta_widgets.trace.loaders.unpacked_size import most_unpacked_bytes
 
@@ -320,3 +320,40 @@ class EventText:
         """Text with what was held back before it."""
         held, self._held = self._held, b""
         return held + text
+
+
+class PendingText:
+    """Text that has been read and not yet been cut.
+
+    It is looked at again only when it has doubled, so that the time is bounded by its length
+    however long a run of blanks or a string in it is.
+
+    Parameters
+    ----------
+    text : bytes
+    seen : int
+        Bytes of it that have been looked at.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of the text.
+    """
+
+    def __init__(self, text: bytes = b"", seen: int = 0) -> None:
+        self._parts = [text]
+        self.size = len(text)
+        self._due_size = 2 * seen
+
+    def add(self, block: bytes) -> bool:
+        """Add a block; return whether the text should be looked at again."""
+        self._parts.append(block)
+        self.size += len(block)
+        return self.size >= self._due_size
+
+    @property
+    def text(self) -> bytes:
+        """All of the text."""
+        self._parts = [b"".join(self._parts)]
+        self._due_size = 2 * self.size
+        return self._parts[0]

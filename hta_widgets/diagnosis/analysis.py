@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from os import PathLike
 
 import pandas as pd
 
@@ -31,15 +30,16 @@ from hta_widgets.diagnosis.slow_steps import slow_step_notices
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.recorded_kind import by_rank
+from hta_widgets.trace.remote.urls import TraceSource
 
 _CAUSE = {each.name: each for each in ALL_CAUSES}
 
 
 def diagnose(
-    job_or_path: Job | str | PathLike[str],
+    job_or_path: Job | HasJob | TraceSource,
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
     limits: Limits | None = None,
@@ -67,8 +67,7 @@ def diagnose(
     Diagnosis
         Findings, the most expensive first; empty if nothing costs more than its limit.
     """
-    job = job_or_path if isinstance(job_or_path, Job) else open_trace(job_or_path)
-    return diagnosis(job, ranks, steps=steps, limits=limits, phase=phase)
+    return diagnosis(as_job(job_or_path), ranks, steps=steps, limits=limits, phase=phase)
 
 
 def diagnosis(

@@ -281,6 +281,10 @@ class Finding:
     seen: Seen | None = None
     confidence: Confidence = "measured"
 
+    def __repr__(self) -> str:
+        """The cause in words; a dataclass would write out the tables behind it."""
+        return f"Finding({self.cause}: {self.sentence})"
+
     @property
     def action(self) -> str:
         """What to do first."""

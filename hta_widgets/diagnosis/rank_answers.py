@@ -21,7 +21,9 @@ from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
+from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.remote.urls import TraceSource
 
 
 class RankAnswer(NamedTuple):
@@ -61,7 +63,9 @@ def replay_of_ranks(
 
 
 def replay(
-    job: Job, ranks: Iterable[int] | None = None, steps: Iterable[int] | None = None
+    job_or_path: Job | HasJob | TraceSource,
+    ranks: Iterable[int] | None = None,
+    steps: Iterable[int] | None = None,
 ) -> Replay:
     """Replay a recorded job, to ask what a step would take if something were different.
 
@@ -69,7 +73,8 @@ def replay(
 
     Parameters
     ----------
-    job : Job
+    job_or_path : Job or path
+        What `open_trace` returned, or what it takes.
     ranks : iterable of int, optional
         Ranks whose steps count, all when not given; all others are waited for as recorded.
     steps : iterable of int, optional
@@ -102,6 +107,7 @@ def replay(
     True
     """
     limits = Limits().trials
+    job = as_job(job_or_path)
     chosen = job.select_ranks(ranks)
     answers = job.remember(answers_of_all, limits)
     compared = compared_ranks({rank: answers[rank].facts.steps for rank in chosen})

@@ -249,8 +249,12 @@ class Diagnosis(Result, Sequence[Finding]):
         """The clocks of all ranks."""
         return clocks(self.counted or self.job)
 
-    def _repr_llm_(self) -> str:
+    def __repr__(self) -> str:
         """The report of ``hta-widgets diagnose``, and what is asked next."""
+        return f"{report(self)}\n{_NEXT}"
+
+    def _repr_llm_(self) -> str:
+        """The same, as long as an assistant reads."""
         return bounded(report(self), _NEXT)
 
     def to_frame(self) -> pd.DataFrame:

@@ -11,6 +11,8 @@ from traitlets import ObjectName, TraitError, Unicode
 from hta_widgets.analyses import kernel_breakdown
 from hta_widgets.analyses.plain_text import MOST_CHARACTERS
 from hta_widgets.diagnosis import diagnose
+from hta_widgets.diagnosis.rank_answers import replay
+from hta_widgets.diagnosis.report import report
 from hta_widgets.panels import Dashboard, KernelBreakdownPanel, Selection
 from hta_widgets.panels.base.selection import plain_selection
 from hta_widgets.trace.job import Job
@@ -102,6 +104,17 @@ def test_all_that_can_be_selected_has_a_limited_size():
     assert told["kernel"].startswith("000")
     assert len(json.dumps(told, ensure_ascii=False)) < MOST_CHARACTERS - 6_500
     assert json.loads(json.dumps(told)) == told
+
+
+def test_results_are_shown_in_sentences_and_not_as_their_tables(loaded: Job):
+    found = diagnose(loaded)
+    result = kernel_breakdown(loaded, [1])
+    assert repr(found).startswith(report(found))
+    assert repr(found[0]) == f"Finding({found[0].cause}: {found[0].sentence})"
+    assert repr(result).startswith(f"KernelBreakdown\n{result.finding}\n")
+    assert repr(replay(loaded)).startswith("Replay(step_ms=")
+    rows = f"types: {len(result.types)} rows of kernel_type, sum_ns, percentage\n"
+    assert rows in repr(result)
 
 
 class _ForAssistants(BaseFormatter):

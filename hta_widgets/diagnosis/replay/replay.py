@@ -79,6 +79,10 @@ class Replay:
         self._counts = np.isin(job.steps, self.steps)
         self._lengths: dict[tuple[Edit, ...], Float64Array] = {}
 
+    def __repr__(self) -> str:
+        """The mean step, and what sets its time."""
+        return f"Replay(step_ms={self.step_ms:.3f}, {self.path.bound_by})"
+
     @cached_property
     def solution(self) -> Solution:
         """When everything happened, and what each waited for."""

@@ -21,7 +21,7 @@ TO_HOST = {"cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pinned)"}
 
 def asked(folder, *events):
     """The replay of one rank; times of events are µs."""
-    return replay(open_trace(write(folder / "rank-0.json", [*events]), progress=False))
+    return replay(write(folder / "rank-0.json", [*events]))
 
 
 def launched(number, at, start, length, **work):

@@ -147,6 +147,19 @@ def os_errors_as_ours(path: object = None) -> Iterator[None]:
 
 
 @contextmanager
+def write_errors(target: object) -> Iterator[None]:
+    """Name what the system refuses to write, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        msg = (
+            f"{target} cannot be written ({error.strerror or error}); "
+            "make room for it, or write it to another folder"
+        )
+        raise WriteError(msg) from error
+
+
+@contextmanager
 def memory_errors_as_ours(what: str) -> Iterator[None]:
     """Replace errors of memory that ran out by one that says what to do.
 

@@ -64,18 +64,17 @@ def test_demo_writes_traces_and_notebook(
 def test_open_writes_a_notebook_for_the_traces(
     tmp_path: Path, served: list[tuple[Path, bool, int | None]]
 ) -> None:
-    trace = tmp_path / "job 7.pt.trace.json"
-    trace.touch()
+    trace = write(tmp_path / "job 7.pt.trace.json", [kernel(0, 1)])
     notebooks = tmp_path / "notebooks"
     options = ["--folder", str(notebooks), "--no-browser", "--port", "9000"]
     assert cli.main(["open", str(trace), *options]) == 0
     path = notebooks / "hta_widgets_job_7.ipynb"
     assert served == [(path, False, 9000)]
     assert f'open_trace("{trace}")' in sources(path)[1]
-    assert "dashboard = Dashboard(job)\n" in sources(path)[1]
-    (later := tmp_path / "job 8.json").touch()
+    assert "dash = Dashboard(job)\n" in sources(path)[1]
+    later = write(tmp_path / "job 8.json", [kernel(0, 1)])
     assert cli.main(["open", str(trace), *options, "--compare", str(later)]) == 0
-    assert f'dashboard = Dashboard(job, compare="{later}")\n' in sources(served[-1][0])[1]
+    assert f'dash = Dashboard(job, compare="{later}")\n' in sources(served[-1][0])[1]
 
 
 @pytest.mark.parametrize(
@@ -208,11 +207,39 @@ def test_argument_out_of_range_is_an_error_of_the_user(
     assert "ranks must be 1 or more, got 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["open"], ["demo", "--ranks", "two"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["fly"], ["open"], ["demo", "--ranks", "two"], ["diagnose", "--fail-on", "traces"]],
+)
 def test_usage_error_exits_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
         cli.main(arguments)
     assert exit_info.value.code == 2
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--steps", "1"], ["open", "a.json", "--folder"]])
+def test_a_folder_that_cannot_be_written_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    write(tmp_path / "a.json", [kernel(0, 1)])
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*arguments, "a.json"]) == cli.USER_ERROR  # a file where a folder should be
+    said = capsys.readouterr().err
+    assert "cannot be written" in said
+    assert "write it to another folder" in said
+
+
+def test_open_refuses_what_has_no_trace_before_it_serves_anything(
+    tmp_path: Path, served: list[tuple[Path, bool, int | None]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.md").touch()
+    assert cli.main(["open", str(tmp_path), "--folder", str(tmp_path)]) == cli.USER_ERROR
+    assert "has no trace" in capsys.readouterr().err
+    assert not served
+    assert not list(tmp_path.glob("*.ipynb"))
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

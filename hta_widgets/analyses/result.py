@@ -29,7 +29,7 @@ class Result:
         """The finding, the notices, and what the tables hold."""
         lines = [type(self).__name__, *with_notices(self.finding, self.notices)]
         for name, table in tables_of(self).items():
-            lines.append(f"{name}: {counted(len(table), 'row')} of {', '.join(table)}")
+            lines.append(f"{name}: {counted(len(table), 'row')} of {', '.join(map(str, table))}")
         return "\n".join(lines)
 
     def _repr_llm_(self) -> str:

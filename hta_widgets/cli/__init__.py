@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hta_widgets import __version__
 from hta_widgets.cli.cache import clear_cache, describe_cache
@@ -67,8 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Options by their whole names: `--fail-on` of `diagnose` is not its `--fail-on-findings`."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(allow_abbrev=False, **options)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="hta-widgets", description="Find out why a GPU job is slow, in a notebook."
     )
     parser.add_argument("--version", action="version", version=f"hta-widgets {__version__}")
@@ -141,6 +148,7 @@ def _add_diagnose(commands: _Commands) -> None:
         help="diagnose only these, such as 0-7,12; they are compared with all of the job",
     )
     _add_cycle(diagnose)
+    _add_captures(diagnose)
     diagnose.add_argument(
         "--phase",
         metavar="PHASE",
@@ -170,7 +178,7 @@ def _add_comparison(commands: _Commands) -> None:
         description="Print what changed from one job to another: whether it is more than noise, "
         "where the time went, and which causes are gone or new. Of three jobs or more, a table "
         "compares each with the first.",
-        epilog="example: hta-widgets compare before after --fail-on step:2%% --fail-on finding",
+        epilog="example: hta-widgets compare before after --fail-on step:2% --fail-on finding",
     )
     compare.add_argument(
         "traces",
@@ -391,7 +399,8 @@ def _add_captures(command: argparse.ArgumentParser) -> None:
 
 
 def _add_cache(commands: _Commands) -> None:
-    cache = commands.add_parser("cache", help="show or clear the trace cache")
+    what = "show or clear the trace cache"
+    cache = commands.add_parser("cache", help=what, description=f"{what.capitalize()}.")
     cache.add_argument("--clear", action="store_true", help="remove all cached traces")
     cache.set_defaults(run=_print_cache)
 
@@ -445,9 +454,9 @@ def _record_script(options: argparse.Namespace) -> None:
         wait=options.wait,
         warmup=options.warmup,
         active=options.active,
-        shapes=options.shapes,
-        memory=options.memory,
-        stacks=options.stacks,
+        record_shapes=options.shapes,
+        profile_memory=options.memory,
+        with_stack=options.stacks,
     )
 
 

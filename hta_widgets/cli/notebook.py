@@ -11,6 +11,7 @@ from string import punctuation
 from typing import Any
 
 from hta_widgets.cli.traces import GivenTrace
+from hta_widgets.errors import write_errors
 
 _DEMO_INTRODUCTION = """\
 # First look
@@ -25,8 +26,8 @@ _DASHBOARD = """\
 from hta_widgets import Dashboard, open_trace
 
 job = open_trace({source}{options})
-dashboard = Dashboard(job{compare})
-dashboard\
+dash = Dashboard(job{compare})
+dash\
 """
 _PUNCTUATION = re.compile(rf"(?![.-])[{re.escape(punctuation)}]")
 
@@ -114,14 +115,15 @@ def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
     notebook
         Built by one of this module's functions.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = next(
-        path
-        for path in _possible_paths(folder, stem)
-        if not path.exists() or _sources(_read(path)) == _sources(notebook)
-    )
-    if not path.exists():
-        path.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
+    with write_errors(folder / f"{stem}.ipynb"):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = next(
+            path
+            for path in _possible_paths(folder, stem)
+            if not path.exists() or _sources(_read(path)) == _sources(notebook)
+        )
+        if not path.exists():
+            path.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
     return path
 
 

@@ -9,12 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hta_widgets.errors import (
-    HtaWidgetsError,
-    RemoteError,
-    TraceNotFoundError,
-    UnknownCycleError,
-)
+from hta_widgets.errors import RemoteError, TraceNotFoundError
 from hta_widgets.trace.ranks.facts import MOST_RANKS
 from hta_widgets.trace.remote.files import RemoteFiles
 from hta_widgets.trace.remote.urls import is_url, local_path, name_in, redacted
@@ -80,19 +75,12 @@ def open_given(traces: Sequence[str], *, cycle: int | None, captures: str | None
 
 
 def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
-    """Raise now what a notebook would say in Python's words; other errors are shown there."""
+    """Raise now, in words for a shell, what would keep a notebook from opening the traces."""
     from hta_widgets.trace.opening.open import find_cycle  # noqa: PLC0415  # needs numpy
-    from hta_widgets.trace.opening.run_choices import SeveralRunsError  # noqa: PLC0415
 
     sources = [trace.source for trace in traces]
-    if any(map(is_url, sources)):
-        return
-    try:
+    if not any(map(is_url, sources)):
         find_cycle(sources[0] if len(sources) == 1 else sources, cycle)
-    except (SeveralRunsError, UnknownCycleError):
-        raise
-    except HtaWidgetsError:
-        return
 
 
 def rank_list(text: str) -> tuple[int, ...]:

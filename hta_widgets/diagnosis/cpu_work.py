@@ -276,6 +276,8 @@ def is_line_of_users(name: str) -> bool:
     True
     >>> is_line_of_users("torch/nn/functional.py(8): linear"), is_line_of_users("nn.Module: Net_0")
     (False, False)
+    >>> is_line_of_users("hta_widgets/recording/script.py(60): step")  # of ``hta-widgets run``
+    False
     """
     if not CODE_OF_USERS.search(name) or MODULE.search(name):
         return False

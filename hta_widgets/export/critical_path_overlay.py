@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from hta_widgets.errors import write_errors
 from hta_widgets.export.extended_trace import (
     BETWEEN,
     add_argument,
@@ -18,7 +19,6 @@ from hta_widgets.export.extended_trace import (
     name_of_copy,
     require_no_trace,
     rewritten,
-    write_errors,
 )
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.errors import write_errors
 from hta_widgets.trace.remote.urls import PathLike
 
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

@@ -16,8 +16,8 @@ from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.selection import checked_window
 from hta_widgets.arrays import Int64Array
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import ParameterError
-from hta_widgets.export.extended_trace import existing_folder, require_no_trace, write_errors
+from hta_widgets.errors import ParameterError, write_errors
+from hta_widgets.export.extended_trace import existing_folder, require_no_trace
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.load import BASE_TIME, base_ns

@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import ParameterError, WriteError
+from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
@@ -136,19 +136,6 @@ def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
         else partial.open("wb") as out,
     ):
         yield out
-
-
-@contextmanager
-def write_errors(target: Path) -> Iterator[None]:
-    """Name the file that the system refuses to write, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        msg = (
-            f"{target} cannot be written ({error.strerror or error}); "
-            "make room for it, or give another output_dir"
-        )
-        raise WriteError(msg) from error
 
 
 def existing_folder(output_dir: PathLike) -> Path:

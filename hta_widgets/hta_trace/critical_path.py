@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import PackageError, ParameterError
-from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.errors import PackageError, ParameterError, write_errors
 from hta_widgets.hta_tables.critical_path import Graph, GraphEdge
 from hta_widgets.hta_tables.critical_path_stretches import CPEdgeType
 from hta_widgets.hta_trace.symbol_table import TraceSymbolTable

@@ -12,8 +12,7 @@ from traitlets import Bunch, Int, Unicode, default, observe
 from hta_widgets.analyses.flame import Flame, collapsed_stacks, flame
 from hta_widgets.analyses.flame.trees import Order, Weight
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import ParameterError
-from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.flame import flame as boxes
 from hta_widgets.figures.flame_picture import flame_picture

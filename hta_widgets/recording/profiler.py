@@ -15,8 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import PackageError, ParameterError
-from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.errors import PackageError, ParameterError, write_errors
 from hta_widgets.trace.opening.live_profiler import wrote
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -86,26 +85,9 @@ def profile(
                 train_step(batch)
                 profiler.step()
     """
-    torch_profiler = _torch_profiler()
-    schedule = _schedule(torch_profiler.ProfilerAction, wait, warmup, active)
     written: list[Path] = []
-
-    def save(profiler: Any) -> None:  # noqa: ANN401
-        written.append(_write(profiler, Path(folder).expanduser()))
-
-    try:
-        profiler = torch_profiler.profile(
-            schedule=schedule,
-            on_trace_ready=save,
-            record_shapes=shapes,
-            profile_memory=memory,
-            with_stack=stacks,
-            **options,
-        )
-    except TypeError as error:
-        msg = f"torch.profiler.profile does not take these options: {error}"
-        raise ParameterError(msg) from error
-    with profiler:
+    options |= {"record_shapes": shapes, "profile_memory": memory, "with_stack": stacks}
+    with recorded(written, folder, wait, warmup, active, **options) as profiler:
         yield profiler
     if not written:
         warnings.warn(
@@ -115,6 +97,28 @@ def profile(
         )
     elif _is_shown() if show is None else show:
         _show(written[-1])
+
+
+def recorded(
+    written: list[Path],
+    folder: PathLike,
+    wait: int,
+    warmup: int,
+    active: int | None,
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """A profiler for a ``with`` block, which adds the file that it writes to `written`."""
+    torch_profiler = _torch_profiler()
+
+    def save(profiler: Any) -> None:  # noqa: ANN401
+        written.append(_write(profiler, Path(folder).expanduser()))
+
+    schedule = _schedule(torch_profiler.ProfilerAction, wait, warmup, active)
+    try:
+        return torch_profiler.profile(schedule=schedule, on_trace_ready=save, **options)
+    except TypeError as error:
+        msg = f"torch.profiler.profile does not take these options: {error}"
+        raise ParameterError(msg) from error
 
 
 def _torch_profiler() -> ModuleType:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.recording.profiler import profile
-from hta_widgets.trace.opening.live_profiler import written_by
+from hta_widgets.quantities import counted
+from hta_widgets.recording.profiler import recorded
 
 
 def run_script(
@@ -22,6 +21,10 @@ def run_script(
     say: Callable[[str], object],
     *,
     is_module: bool = False,
+    folder: str = "traces",
+    wait: int,
+    warmup: int,
+    active: int,
     **options: Any,  # noqa: ANN401
 ) -> None:
     """Run a script as ``python script arguments`` does, and record some of its steps.
@@ -36,10 +39,12 @@ def run_script(
     arguments : sequence of str
         ``sys.argv[1:]`` of the script.
     say : callable
-        Is told once where the trace is.
+        Is told once where the trace is, or why there is none.
     is_module : bool
-    **options
+    folder, wait, warmup, active
         Those of `profile`.
+    **options
+        Those of ``torch.profiler.profile``.
 
     Raises
     ------
@@ -49,41 +54,33 @@ def run_script(
     if not is_module and not Path(script).is_file():
         msg = f"{script} is no file; give a Python script, or --module with the name of a module"
         raise ParameterError(msg)
-    said: list[Path] = []
+    written: list[Path] = []
+    steps = 0
 
-    def tell(profiler: Any, after: str = "") -> None:  # noqa: ANN401
-        path = written_by(profiler)
-        if path is not None and not said:
-            said.append(path)
-            say(f"recorded {path}{after}")
-
-    def step(profiler: Any) -> None:  # noqa: ANN401
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        before = len(written)
         profiler.step()
-        tell(profiler, "; the script goes on")
+        if len(written) > before:
+            say(f"recorded {written[-1]}; the script goes on")
 
-    with ExitStack() as ending:
-        profiler = ending.enter_context(_told_after(tell, profile(show=False, **options)))
-        ending.enter_context(_after_each_step(partial(step, profiler)))
-        before = sys.argv, sys.path[:]
-        sys.argv = [script, *arguments]
-        try:
-            _run(script, is_module=is_module)
-        finally:
-            sys.argv, sys.path[:] = before
-
-
-@contextmanager
-def _told_after(
-    tell: Callable[[Any], None], recording: AbstractContextManager[Any]
-) -> Iterator[Any]:
-    """A recording, of which is told after its end, also where it ends by an exception."""
-    profiler = None
+    profiler = recorded(written, folder, wait, warmup, active, **options)
+    before = sys.argv, sys.path[:]
+    sys.argv = [script, *arguments]
     try:
-        with recording as profiler:
-            yield profiler
+        with profiler, _after_each_step(step):
+            _run(script, is_module=is_module)
     finally:
-        if profiler is not None:
-            tell(profiler)
+        sys.argv, sys.path[:] = before
+        if not written:
+            say(
+                f"nothing was recorded: the first {wait + warmup} steps are left out (--wait, "
+                f"--warmup), and the script ended after {counted(steps, 'step')} of an optimizer; "
+                "--wait 0 --warmup 0 records all of it"
+            )
+        elif steps < wait + warmup + active:
+            say(f"recorded {written[-1]}")
 
 
 def _run(script: str, *, is_module: bool) -> None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from hta_widgets.errors import HtaWidgetsError, ParameterError
+from hta_widgets.errors import HtaWidgetsError, ParameterError, write_errors
 from hta_widgets.progress import counted_bar
 from hta_widgets.sample.communication import Meetings
 from hta_widgets.sample.execution import run_programs
@@ -71,6 +71,8 @@ def write_sample(
         If an argument is outside its range.
     HtaWidgetsError
         If a file of that name exists that `write_sample` did not write.
+    WriteError
+        If the system refuses to write.
     """
     for name, value in (("ranks", ranks), ("steps", steps), ("events", events)):
         if value is not None and value < 1:
@@ -78,8 +80,9 @@ def write_sample(
             raise ParameterError(msg)
     recording = recording or EVERYTHING
     job = SampleJob(ranks, steps, _layers(events, steps, recording), seed)
-    files = make_room(Path(folder), ranks)
-    _write(job, files, recording, progress=progress)
+    with write_errors(folder):
+        files = make_room(Path(folder), ranks)
+        _write(job, files, recording, progress=progress)
     return files
 
 

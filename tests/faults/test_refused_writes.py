@@ -39,7 +39,7 @@ def test_a_read_only_folder(tmp_path, monkeypatch, analysis):
         touch(self, *args, **options)
 
     monkeypatch.setattr(Path, "touch", refuse)
-    with pytest.raises(WriteError, match=r"rank-0_with_counters\.json\.gz cannot .* output_dir"):
+    with pytest.raises(WriteError, match=r"rank-0_with_counters\.json\.gz cannot .* folder"):
         analysis.generate_trace_with_counters()
     analysis.generate_trace_with_counters(output_dir=tmp_path)
     assert names_in(tmp_path) == ["rank-0_with_counters.json.gz", "traces"]

@@ -331,9 +331,13 @@ def test_the_steps_are_those_of_the_first_optimizer(tmp_path):
             return super().__enter__()
 
     sys.modules["torch.profiler"].profile = Profiler
-    run_script(str(script), [], said.append, wait=1, warmup=1, active=2)
+    recorded = {"record_shapes": True, "profile_memory": False, "with_stack": False}
+    run_script(str(script), [], said.append, wait=1, warmup=1, active=2, **recorded)
     assert [action.name[0] for action in made[0].actions] == list("NWRRNNN")
     assert said == [f"recorded {Path('traces/rank-0.json.gz')}; the script goes on"]
+    run_script(str(script), [], said.append, wait=9, warmup=1, active=2, **recorded)
+    assert said[1].startswith("nothing was recorded: the first 10 steps are left out (--wait, ")
+    assert "the script ended after 6 steps of an optimizer" in said[1]
 
 
 def test_a_script_that_is_not_there_is_said(capsys):

@@ -27,7 +27,7 @@ def print_diagnosis(options: Namespace) -> int:
         msg = "--baseline is for all ranks, as text; hta-widgets compare --json prints JSON"
         raise ParameterError(msg)
     try:
-        job = open_given(options.traces, cycle=options.cycle)
+        job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
         diagnosis = diagnose(job, ranks, phase=options.phase)
         if baseline is not None:
             change = explain_change(read_baseline(baseline, options.baselines), job)

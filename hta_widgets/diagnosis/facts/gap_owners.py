@@ -94,8 +94,10 @@ def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
     return (drain >= 0) & (np.searchsorted(bounds, starts[after - 1]) < until)
 
 
-CODE_OF_USERS: Final = re.compile(r"^(?!.*\btorch/|<)(?=.*\.py\(\d+\))|^nn\.Module: ")
-"""Frames of modules, and of Python functions that are not PyTorch's."""
+CODE_OF_USERS: Final = re.compile(
+    r"^(?!.*\b(?:torch|hta_widgets/recording)/|<)(?=.*\.py\(\d+\))|^nn\.Module: "
+)
+"""Frames of modules, and of Python functions, neither PyTorch's nor the recorder's."""
 
 LOADERS: Final = {
     "single": re.compile(r"_SingleProcessDataLoaderIter"),

@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from hta_widgets.atomic_write import atomic_folder
-from hta_widgets.errors import ParameterError, TraceFormatError, os_errors_as_ours
+from hta_widgets.errors import ParameterError, TraceFormatError, os_errors_as_ours, write_errors
 from hta_widgets.export.anonymise.events import Events
 from hta_widgets.export.anonymise.names import Names
-from hta_widgets.export.extended_trace import BETWEEN, atomic_open, name_of_copy, write_errors
+from hta_widgets.export.extended_trace import BETWEEN, atomic_open, name_of_copy
 from hta_widgets.trace.loaders.kineto.decode import decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.text import EventText

@@ -59,11 +59,6 @@ def wrote(profiler: LiveProfiler, path: Path) -> None:
     _WRITTEN[profiler] = _recorded(profiler), path
 
 
-def written_by(profiler: LiveProfiler) -> Path | None:
-    """Where the trace of a profiler is; None while it has written none."""
-    return _WRITTEN.get(profiler, (None, None))[1]
-
-
 def _recorded(profiler: object) -> object:
     """What a profiler recorded last: another object after another cycle."""
     return getattr(getattr(profiler, "profiler", profiler), "kineto_results", None)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.errors import ParameterError
-from hta_widgets.export.extended_trace import write_errors
+from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.panels.base.report.page import MARK, MARKED_BYTES
 from hta_widgets.trace.remote.urls import PathLike
 

@@ -117,9 +117,9 @@ class Solution:
         """Of all points, ends of operations, and meetings."""
         return np.concatenate(self.times)
 
-    @cached_property
+    @property
     def edges(self) -> tuple[Edges, ...]:
-        """All edges, by kind."""
+        """All edges, by kind: of 1.5 M events 20 MB that nothing needs twice."""
         job, weights, times = self.network.job, self.weights, self.times
         waits, dependencies, members = self.network.kept
         base, meetings = self.first_operation, self.first_meeting

@@ -378,7 +378,7 @@ class LaunchingCalls:
     def of(cls, rank: Rank) -> LaunchingCalls:
         """Sort the GPU work of a rank by the calls that launch it."""
         events = rank.trace.events
-        tree = CallTree(**rank.derive(_call_tree))
+        tree = CallTree(**rank.derive(_call_tree), events=len(events))
         work = rank.gpu_work
         launched = np.flatnonzero(work.launch >= 0)
         order = launched[np.argsort(tree.place[work.launch[launched]], kind="stable")]
@@ -451,7 +451,7 @@ def launching_calls(job: Job, rank: int) -> LaunchingCalls:
 
 def _call_tree(rank: Rank) -> Columns:
     tree = CallTree.of(rank.trace.events, rank.parents)
-    return {name: column.astype(np.int32) for name, column in vars(tree).items()}
+    return {"rows": tree.rows.astype(np.int32), "ends": tree.ends.astype(np.int32)}
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:

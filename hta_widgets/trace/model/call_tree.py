@@ -14,12 +14,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
+from hta_widgets.trace.model.read_only import read_only
 
 BACKWARD_CALL = "autograd::engine::"
 BACKWARD_RANGES = ("## backward ##", "ProfilerStep")
@@ -40,13 +42,13 @@ class CallTree:
         Row of the call at each position.
     ends : ndarray of int64, or int32 where they are kept
         ``rows[position:ends[position]]`` are the call at a position and all calls inside it.
-    place : ndarray of int64, or int32 where they are kept
-        Position of each event of the trace, -1 for events that are not CPU calls.
+    events : int
+        Number of events of the trace.
     """
 
     rows: IntArray
     ends: IntArray
-    place: IntArray
+    events: int
 
     @classmethod
     def of(cls, events: Events, parents: Int32Array) -> CallTree:
@@ -62,10 +64,14 @@ class CallTree:
 
     @classmethod
     def _from_order(cls, rows: Int64Array, parents: Int32Array) -> CallTree:
-        place = np.full(parents.size, NO_PARENT, dtype=np.int64)
-        place[rows] = np.arange(rows.size)
-        above = parents[rows]
-        return cls(rows, _subtree_ends(np.where(above >= 0, place[above], NO_PARENT)), place)
+        above, place = parents[rows], _place_of(rows, parents.size)
+        ends = _subtree_ends(np.where(above >= 0, place[above], NO_PARENT))
+        return cls(rows, ends, parents.size)
+
+    @cached_property
+    def place(self) -> Int32Array:
+        """Position of each event of the trace, -1 for events that are not CPU calls."""
+        return read_only(_place_of(self.rows, self.events))
 
     def rows_with_moved(self, calls: Int64Array, into: Int64Array) -> Int64Array:
         """Rows in preorder after moving outermost calls and their subtrees to the end of others."""
@@ -83,6 +89,12 @@ class CallTree:
         reached = np.maximum.accumulate(self.ends[positions])
         before = np.concatenate([[0], reached[:-1]]) if positions.size else reached
         return np.asarray(positions >= before)
+
+
+def _place_of(rows: IntArray, events: int) -> Int32Array:
+    place = np.full(events, NO_PARENT, dtype=np.int32)
+    place[rows] = np.arange(rows.size)
+    return place
 
 
 def _subtree_ends(parents: Int64Array) -> Int64Array:

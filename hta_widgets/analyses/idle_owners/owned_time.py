@@ -21,7 +21,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, NO_CALL, LaunchSplit
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD, BACKWARD_WAIT
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowest_type
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowest_type
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -113,9 +113,9 @@ class OwnedTime:
     without steps."""
     cause: Int8Array
     """Position in `IDLE_CAUSES` of each segment."""
-    thread: Int32Array
+    thread: IntArray
     """Position in ``Calls.threads`` of the thread whose time each is, -1 for none."""
-    drain: Int32Array
+    drain: IntArray
     """Place of the blocking call that let the GPU run dry before each interval, -1 for none."""
 
 
@@ -141,8 +141,8 @@ def _owned_time(rank: Rank) -> Columns:
         "owner": segments.owner.astype(np.int32),
         "step": step[order].astype(narrowest_type(step)),
         "cause": np.concatenate((host_cause, gpu_cause))[source[order]],
-        "thread": thread[order].astype(np.int32),
-        "drain": split.drain.astype(np.int32),
+        "thread": thread[order].astype(narrowest_type(thread)),
+        "drain": split.drain.astype(narrowest_type(split.drain)),
     }
 
 

@@ -472,7 +472,9 @@ def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
     assert bands["facts"][-1] == "GPU span of 90 ms"
     assert bands["verdict"].startswith(board.findings.bound_by)
     assert verdict(board.findings).endswith(" of 40 ms of the GPU span")
-    assert bands["budget"]["whose"].endswith("the sum is 40 ms")
+    assert bands["budget"]["whose"].endswith(
+        "the sum is 40 ms of the 90 ms from the first rank's start to the last one's end"
+    )
     assert "GPU span of 90 ms" in page
     assert "40 ms in the mean GPU span" in page
     assert bands["budget"]["title"] == "Where the GPU span goes"

@@ -37,6 +37,10 @@ _TABS: Final = {
 _LEAST: Final = 0.005
 """Smallest number that two decimals show."""
 
+_APART: Final = 1.01
+"""From here on it is said that a step of the job is longer than those of its ranks: eight of DLRM
+take 15.7 ms on average and begin up to 1.3 ms apart, which makes 19.4 ms of one step."""
+
 
 def budget_band(
     found: Diagnosis, selection: Selection, findings: Sequence[FindingRow]
@@ -162,4 +166,10 @@ def _whose(table: pd.DataFrame, found: Diagnosis, where: str) -> str:
         of += f", {counted(len(steps), f'{found.phase} step'.strip())}"
     of += where
     whole_ns = float(table["period_ns"].mean())
-    return f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"
+    said = f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"
+    is_all = not where and len(table) == len(found.steps)
+    if is_all and found.step_ns > _APART * whole_ns:
+        said += (
+            f" of the {duration(found.step_ns)} from the first rank's start to the last one's end"
+        )
+    return said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -240,6 +241,32 @@ def test_open_refuses_what_has_no_trace_before_it_serves_anything(
     assert "has no trace" in capsys.readouterr().err
     assert not served
     assert not list(tmp_path.glob("*.ipynb"))
+
+
+COMMANDS = (
+    "demo open diagnose compare baseline report run anonymise mcp skill cache doctor".split()
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_a_command_does_and_is_typed_as_it_stands(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An example that was copied from the help of ``compare`` had ``step:2%%``."""
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    text = capsys.readouterr().out
+    usage, what, *_ = text.split("\n\n")
+    assert usage.startswith(f"usage: hta-widgets {command}")
+    assert what.rstrip().endswith("."), "no description"
+    assert "%%" not in text
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    listed = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

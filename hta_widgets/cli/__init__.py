@@ -89,7 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_anonymise(commands)
     _add_mcp(commands)
-    skill = commands.add_parser("skill", help="print what an assistant should know of all this")
+    skill = commands.add_parser(
+        "skill",
+        help="print instructions for an assistant, as a skill file",
+        description="Print instructions for an assistant, as a skill file: which command in which "
+        "order, and what not to conclude.",
+    )
     skill.set_defaults(run=_print_skill)
     _add_cache(commands)
     _add_doctor(commands)
@@ -97,7 +102,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_demo(commands: _Commands) -> None:
-    demo = commands.add_parser("demo", help="write a sample job and open its dashboard")
+    demo = commands.add_parser(
+        "demo",
+        help="write a sample job and open its dashboard",
+        description="Write the traces of a simulated training job with planted bottlenecks, and "
+        "open its dashboard in JupyterLab. Ctrl-C ends it.",
+    )
     demo.add_argument(
         "folder",
         nargs="?",
@@ -114,7 +124,12 @@ def _add_demo(commands: _Commands) -> None:
 
 
 def _add_open(commands: _Commands) -> None:
-    open_ = commands.add_parser("open", help="open the dashboard of your traces")
+    open_ = commands.add_parser(
+        "open",
+        help="open the dashboard of your traces",
+        description="Write a notebook with the dashboard of a job, and open it in JupyterLab. "
+        "Ctrl-C ends it.",
+    )
     open_.add_argument(
         "traces",
         nargs="+",
@@ -292,7 +307,7 @@ def _add_run(commands: _Commands) -> None:
     for name, default, what in (
         ("wait", 10, "steps before the profiler starts"),
         ("warmup", 3, "steps that it runs before it records"),
-        ("active", 5, "steps to record"),
+        ("active", 6, "steps to record; the last one is not analysed"),
     ):
         run.add_argument(
             f"--{name}", type=int, default=default, help=f"{what} (default: %(default)s)"
@@ -317,7 +332,8 @@ def _add_mcp(commands: _Commands) -> None:
         "mcp",
         help="answer an assistant's questions on traces (Model Context Protocol)",
         description="Answer questions on traces over the Model Context Protocol, on the standard "
-        "input and output: diagnose, table, window, compare, events. Nothing is written.",
+        "input and output: diagnose, table, window, compare, events. Nothing is written but "
+        "the cache.",
     )
     mcp.set_defaults(run=lambda _: ask.serve())
 

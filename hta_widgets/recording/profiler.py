@@ -80,7 +80,7 @@ def profile(
     --------
     ::
 
-        with hta_widgets.profile(active=5, warmup=2) as profiler:
+        with hta_widgets.profile(active=6, warmup=2) as profiler:
             for batch in loader:
                 train_step(batch)
                 profiler.step()

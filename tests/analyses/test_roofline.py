@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.roofline import over_ranks, peak_of, roofline
 from hta_widgets.analyses.roofline.formulas import COMPUTING, NEEDS_VALUES
-from hta_widgets.trace.model.operators import COSTED_BY_VALUES
+from hta_widgets.trace.loaders.kineto.side_tables import COSTED_BY_VALUES
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_roofline_formulas import HALF
 from tests.conftest import REAL_TRACES

@@ -19,7 +19,7 @@ Value = TypeVar("Value", bound=Hashable)
 ABSENT = -1
 _PIECES_PER_BLOCK = 32
 _NOT_IN_JSON = b"\0"
-_NO_STREAM = 2**32 - 1
+NO_STREAM = 2**32 - 1
 """How CUPTI writes "no stream": -1 as an unsigned 32-bit number."""
 
 
@@ -168,7 +168,7 @@ def integers(values: Sequence[Any], labels: Labels | None = None) -> Int64Array:
 def streams(values: Sequence[Any]) -> Int64Array:
     """Convert stream ids to int64; CUPTI's unsigned -1 is `ABSENT`."""
     ids = integers(values)
-    ids[ids == _NO_STREAM] = ABSENT
+    ids[ids == NO_STREAM] = ABSENT
     return ids
 
 

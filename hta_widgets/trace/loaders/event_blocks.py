@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,18 +81,9 @@ class EventBlocks:
     def finish(self) -> tuple[Events, int]:
         """Return the table, sorted by start, and the first start on the blocks' clock (ns)."""
         self.add(Kind.OTHER, np.empty(0, np.int64), np.empty(0, np.int64), [])
-        starts = self._columns.pop("start_ns")
-        first_ns = int(starts.min()) if starts.size else 0
-        starts -= first_ns
-        positions = inverse_permutation(np.argsort(starts, kind="stable"))
-        starts[positions] = starts.copy()
-        columns: dict[str, Any] = {
-            key: self._columns.pop(key, positions, narrow=key in IDS)
-            for key in self._columns.names()
-        }
-        name = TextColumn(columns.pop("name"), tuple(self._names))
+        columns, positions, first_ns = by_time(self._columns, self._names)
         side = {table: self._finish_table(table, positions) for table in self._side}
-        return Events(start_ns=starts, name=name, side=side, **columns), first_ns
+        return Events(side=side, **columns), first_ns
 
     def _add_side(self, table: str, fields: Mapping[str, Values], size: int) -> None:
         columns: ColumnBlock = {"rows": np.arange(self._count, self._count + size)}
@@ -104,17 +95,61 @@ class EventBlocks:
                 columns[column] = vocabulary.codes(values, size)
         self._side.setdefault(table, GrowingColumns()).append(columns)
 
-    def _finish_table(self, table: str, event_positions: Int64Array) -> SideTable:
-        grown = self._side[table]
-        rows = event_positions[grown.pop("rows")]
-        order = np.argsort(rows, kind="stable")
-        positions = inverse_permutation(order)
-        columns: dict[str, NDArray[Any] | TextColumn] = {}
-        for column in grown.names():
-            values = grown.pop(column, positions)
-            texts = self._texts.get((table, column))
-            columns[column] = values if texts is None else TextColumn(values, tuple(texts))
-        return SideTable(rows[order], columns)
+    def _finish_table(self, table: str, positions: Int64Array) -> SideTable:
+        texts = {
+            column: tuple(of) for (of_table, column), of in self._texts.items() if of_table == table
+        }
+        return side_table(self._side[table], positions, texts.get)
+
+
+def by_time(
+    grown: GrowingColumns, names: Vocabulary[str]
+) -> tuple[dict[str, Any], Int64Array, int]:
+    """The columns of the events table sorted by start, with times since the first start.
+
+    Returns
+    -------
+    tuple of dict, ndarray of int64 and int
+        The columns; the new position of each event; the first start on the trace's own clock (ns).
+    """
+    starts = grown.pop("start_ns")
+    first_ns = int(starts.min()) if starts.size else 0
+    starts -= first_ns
+    positions = inverse_permutation(np.argsort(starts, kind="stable"))
+    starts[positions] = starts.copy()
+    columns: dict[str, Any] = {
+        key: grown.pop(key, positions, narrow=key in IDS) for key in grown.names()
+    }
+    name = TextColumn(columns.pop("name"), tuple(names))
+    return {"start_ns": starts, "name": name, **columns}, positions, first_ns
+
+
+def side_table(
+    grown: GrowingColumns,
+    event_positions: Int64Array,
+    texts_of: Callable[[str], tuple[str, ...] | None],
+    narrow: Collection[str] = (),
+) -> SideTable:
+    """The side table of columns, one of them ``rows`` in the order in which events were added.
+
+    Parameters
+    ----------
+    grown : GrowingColumns
+    event_positions : ndarray of int64
+        The final row of each event.
+    texts_of : callable
+        Texts by code of a column; None for a column of numbers.
+    narrow : collection of str
+        Columns that stay in the narrowest type that fits.
+    """
+    rows = event_positions[grown.pop("rows")]
+    order = np.argsort(rows, kind="stable")
+    positions = inverse_permutation(order)
+    columns: dict[str, NDArray[Any] | TextColumn] = {}
+    for column in grown.names():
+        values, texts = grown.pop(column, positions, narrow=column in narrow), texts_of(column)
+        columns[column] = values if texts is None else TextColumn(values, texts)
+    return SideTable(rows[order], columns)
 
 
 def transfer_columns(transferred: Int64Array, duration_ns: Times) -> dict[str, Values]:
@@ -126,3 +161,10 @@ def transfer_columns(transferred: Int64Array, duration_ns: Times) -> dict[str, V
     known = (transferred >= 0) & (duration_ns > 0)
     np.divide(transferred, duration_ns, out=gb_per_s, where=known)
     return {"bytes": np.maximum(transferred, ABSENT), "bandwidth_gb_per_s": gb_per_s}
+
+
+def shared_bytes(*parts: Int64Array) -> Int64Array:
+    """Shared memory of blocks from its parts: static and dynamic; `ABSENT` where none is known."""
+    is_known = np.any([part >= 0 for part in parts], axis=0)
+    total = np.sum([np.maximum(part, 0) for part in parts], axis=0)
+    return np.asarray(np.where(is_known, total, ABSENT))

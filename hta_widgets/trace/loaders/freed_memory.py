@@ -1,9 +1,12 @@
-"""Freed memory: kept for reuse while a trace is loaded, returned to the system afterwards."""
+"""Memory while a trace is loaded: what is freed is kept for reuse, and no cycles are sought."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -34,3 +37,15 @@ def return_freed_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Context manager without cyclic collection: on millions of records it would take most time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -12,9 +12,9 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
-from hta_widgets.trace.loaders.cupti.csv_table import distinct_texts, whole_numbers
+from hta_widgets.trace.loaders.cupti.csv_table import distinct_texts, readable_rows, whole_numbers
 from hta_widgets.trace.loaders.cupti.load import kernel_table
-from hta_widgets.trace.loaders.cupti.rows import readable_rows
+from hta_widgets.trace.loaders.event_blocks import shared_bytes
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind, SideTable, Trace
 
@@ -101,9 +101,7 @@ def _shared_bytes(columns: Mapping[str, pa.Array]) -> Int64Array | None:
     parts = [_counts(columns[name]) for name in _PARTS_OF_SHARED if name in columns]
     if not parts:
         return _counts(columns[_SHARED]) if _SHARED in columns else None
-    is_known = np.any([part != ABSENT for part in parts], axis=0)
-    total = np.sum([np.maximum(part, 0) for part in parts], axis=0)
-    return np.asarray(np.where(is_known, total, ABSENT))
+    return shared_bytes(*parts)
 
 
 def _counts(column: pa.Array) -> Int64Array:

@@ -15,13 +15,13 @@ from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names.demangling import demangled, is_mangled
-from hta_widgets.trace.loaders.columns import ABSENT
+from hta_widgets.trace.loaders.columns import ABSENT, NO_STREAM
 from hta_widgets.trace.loaders.cupti.csv_table import (
     CsvTable,
     distinct_texts,
+    readable_rows,
     whole_numbers,
 )
-from hta_widgets.trace.loaders.cupti.rows import readable_rows
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
@@ -59,7 +59,6 @@ _CONTENTS = {
 }
 _NEEDED_COLUMNS = "start, name, and dur or end"
 _IDS = {"pid": 0, "tid": 0, "device": ABSENT, "stream": ABSENT, "correlation": ABSENT}
-_NO_STREAM = 2**32 - 1
 
 _SERIAL_NOTICE = (
     f"the kernels are from {SERIAL_KERNELS}, whose collector serialises them: overlaps and launch "
@@ -213,7 +212,7 @@ def _add_rows(
 def _ids(columns: Mapping[str, pa.Array]) -> dict[str, Int64Array | int]:
     ids: dict[str, Int64Array | int] = dict(_IDS)
     ids |= {key: whole_numbers(columns[key]) for key in _IDS if key in columns}
-    ids["stream"] = np.where(np.equal(ids["stream"], _NO_STREAM), ABSENT, ids["stream"])
+    ids["stream"] = np.where(np.equal(ids["stream"], NO_STREAM), ABSENT, ids["stream"])
     return ids
 
 

@@ -19,9 +19,9 @@ from hta_widgets.trace.loaders.columns import (
     Vocabulary,
     floats,
     integers,
-    inverse_permutation,
     streams,
 )
+from hta_widgets.trace.loaders.event_blocks import by_time
 from hta_widgets.trace.loaders.kineto.categories import PHASE_KINDS, SYNC_NAMES, kind_of
 from hta_widgets.trace.loaders.kineto.decode import (
     NO_ARGS,
@@ -32,6 +32,7 @@ from hta_widgets.trace.loaders.kineto.decode import (
 from hta_widgets.trace.loaders.kineto.repair import Reading
 from hta_widgets.trace.loaders.kineto.side_tables import (
     AMD_LAUNCH,
+    COSTED_BY_VALUES,
     MEMORY_FIELDS,
     Marks,
     SideTablesBuilder,
@@ -41,16 +42,13 @@ from hta_widgets.trace.model.details import ALLOCATION, UNCATEGORISED
 from hta_widgets.trace.model.events import (
     GPU_SIDE,
     GPU_WORK,
-    IDS,
     LAUNCH_CALLS,
     Events,
     Kind,
     KindSet,
     SideTable,
-    TextColumn,
 )
 from hta_widgets.trace.model.notices import Notice
-from hta_widgets.trace.model.operators import COSTED_BY_VALUES
 
 Item = TypeVar("Item")
 
@@ -129,27 +127,11 @@ class EventsBuilder:
     def finish(self) -> tuple[Events, int]:
         """Return the table, sorted by start, and the first start on the trace's own clock (ns)."""
         self.add(Reading(b"", []))
-        starts = self._columns.pop("start_ns")
-        first_ns = int(starts.min()) if starts.size else 0
-        starts -= first_ns
-        positions = inverse_permutation(np.argsort(starts, kind="stable"))
-        starts[positions] = starts.copy()
-        columns = {
-            key: self._columns.pop(key, positions, narrow=key in IDS)
-            for key in self._columns.names()
-        }
-        name = TextColumn(columns.pop("name"), tuple(self._names))
+        columns, positions, first_ns = by_time(self._columns, self._names)
         side, memory = self._side.finish(positions), self._memory.table(first_ns)
         if memory is not None:
             side[UNCATEGORISED] = memory
-        events = Events(
-            start_ns=starts,
-            name=name,
-            labels=tuple(self._labels),
-            side=side,
-            **columns,
-        )
-        return events, first_ns
+        return Events(labels=tuple(self._labels), side=side, **columns), first_ns
 
     def notices(self) -> list[Notice]:
         """Notices on what was left out or repaired, with counts."""

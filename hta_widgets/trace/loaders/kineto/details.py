@@ -23,14 +23,14 @@ from hta_widgets.trace.loaders.columns import (
     Vocabulary,
     bytes_of,
     integers,
-    inverse_permutation,
 )
-from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
+from hta_widgets.trace.loaders.event_blocks import side_table
+from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
 from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, Reading, repair
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn, Trace
+from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
 
 Vocabularies = defaultdict[str, Vocabulary[bytes]]
 """Texts of each column that holds text."""
@@ -280,24 +280,18 @@ class _OfRows:
                 each for each, has_any in zip(arguments, has.tolist(), strict=True) if has_any
             ]
             columns = self._fields.columns(chosen, self._texts)
-            self._columns.append({"rows": self._rows[begin:end][has], **columns})
+            self._columns.append({"rows": np.flatnonzero(has) + begin, **columns})
 
     def table(self) -> SideTable:
         """The fields by row."""
         if "rows" not in self._columns.names():
             return SideTable(np.zeros(0, dtype=np.int64), {})
-        rows = self._columns.pop("rows").astype(np.int64)
-        positions = inverse_permutation(np.argsort(rows, kind="stable"))
-        columns = {name: self._columns.pop(name, positions) for name in self._columns.names()}
-        return SideTable(
-            np.sort(rows), {name: self._typed(name, columns[name]) for name in columns}
-        )
+        return side_table(self._columns, self._rows, self._texts_of)
 
-    def _typed(self, name: str, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | TextColumn:
-        if name in self._fields.texts:
-            texts = tuple(text.decode("utf-8", "replace") for text in self._texts[name])
-            return TextColumn(column.astype(np.int32), texts)
-        return column.astype(np.int64) if column.dtype.kind == "i" else column
+    def _texts_of(self, column: str) -> tuple[str, ...] | None:
+        if column not in self._fields.texts:
+            return None
+        return tuple(text.decode("utf-8", "replace") for text in self._texts[column])
 
 
 def _decode(piece: bytes, text: EventText, event: type[Any]) -> Reading[Any]:

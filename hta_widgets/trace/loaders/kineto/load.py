@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
+from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.decode import decode_events
 from hta_widgets.trace.loaders.kineto.text import EventText

@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.trace.loaders.columns import (
@@ -21,8 +20,8 @@ from hta_widgets.trace.loaders.columns import (
     bytes_of,
     floats,
     integers,
-    inverse_permutation,
 )
+from hta_widgets.trace.loaders.event_blocks import side_table
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT, NO_ARGS
 from hta_widgets.trace.model.details import (
     CONFIGURATION,
@@ -32,7 +31,22 @@ from hta_widgets.trace.model.details import (
     LAUNCHES,
     MEMORY,
 )
-from hta_widgets.trace.model.events import Kind, KindSet, SideTable, TextColumn
+from hta_widgets.trace.model.events import Kind, KindSet, SideTable
+
+COSTED_BY_VALUES: Final = frozenset(
+    {
+        *("aten::convolution", "aten::_convolution", "aten::convolution_backward"),
+        *(
+            f"aten::_scaled_dot_product_{kind}_attention{direction}"
+            for kind in ("flash", "efficient", "cudnn")
+            for direction in ("", "_backward")
+        ),
+        *("flash_attn::_flash_attn_forward", "aiter::fmha_v3_fwd", "aiter::mha_fwd"),
+    }
+)
+"""What they compute depends on inputs that are no Tensors, such as strides and flags: column
+``concrete_inputs`` of the side table ``operators`` has the values of these, as JSON text."""
+
 
 AMD_LAUNCH: Final = re.compile(r"hip\w*Launch")
 """Calls of which AMD's profiler writes the launch configuration, too."""
@@ -321,17 +335,10 @@ class SideTablesBuilder:
         vocabulary = self._vocabularies.get((table, column))
         return None if vocabulary is None else tuple(vocabulary)
 
-    def _finish_table(self, table: str, event_positions: Int64Array) -> SideTable:
-        grown = self._tables[table]
-        rows = event_positions[grown.pop("rows")]
-        order = np.argsort(rows, kind="stable")
-        positions = inverse_permutation(order)
-        columns: dict[str, NDArray[Any] | TextColumn] = {}
-        for column in grown.names():
-            values = grown.pop(column, positions, narrow=column in _IDS)
-            texts = self._texts(table, column)
-            columns[column] = values if texts is None else TextColumn(values, texts)
-        return SideTable(rows[order], columns)
+    def _finish_table(self, table: str, positions: Int64Array) -> SideTable:
+        return side_table(
+            self._tables[table], positions, lambda column: self._texts(table, column), _IDS
+        )
 
 
 def _whole_numbers(spec: _Table, arguments: Sequence[Any]) -> ColumnBlock | None:

@@ -9,9 +9,11 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.grouping import grouped
-from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
+from hta_widgets.trace.loaders.columns import ColumnBlock
+from hta_widgets.trace.loaders.event_blocks import shared_bytes
+from hta_widgets.trace.loaders.nsys.events import ids
 from hta_widgets.trace.loaders.nsys.load import open_tables, start_of_session
-from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS, MISSING
+from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
 
@@ -44,8 +46,10 @@ def read_details(path: Path, trace: Trace, process: int | None, group: DetailGro
 def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Int64Array, Int64Array]:
     """Rows of kernels among the events, ascending, and the place of each in the table."""
     rows = events.rows_of(Kind.KERNEL)
-    ids = (_ids(table["deviceId"]), _ids(table["correlationId"]))
-    of_table = (table["start"] - first_ns, table["end"] - table["start"], *ids)
+    of_table = (
+        *(table["start"] - first_ns, table["end"] - table["start"]),
+        *(ids(table["deviceId"]), ids(table["correlationId"])),
+    )
     of_events = (
         *(events.start_ns[rows], events.duration_ns[rows]),
         *(events.device[rows], events.correlation[rows]),
@@ -60,19 +64,13 @@ def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Int64Ar
 
 def _launches(table: ColumnBlock) -> dict[str, Int64Array]:
     columns = {
-        f"{size}_{axis.lower()}": _ids(table[f"{size}{axis}"])
+        f"{size}_{axis.lower()}": ids(table[f"{size}{axis}"])
         for size in ("grid", "block")
         for axis in "XYZ"
     }
-    static, dynamic = (_ids(table[f"{kind}SharedMemory"]) for kind in ("static", "dynamic"))
-    known = (static >= 0) | (dynamic >= 0)
-    shared = np.maximum(static, 0) + np.maximum(dynamic, 0)
+    parts = (ids(table[f"{kind}SharedMemory"]) for kind in ("static", "dynamic"))
     return {
         **columns,
-        "registers": _ids(table["registersPerThread"]),
-        "shared_bytes": np.where(known, shared, ABSENT),
+        "registers": ids(table["registersPerThread"]),
+        "shared_bytes": shared_bytes(*parts),
     }
-
-
-def _ids(values: Int64Array) -> Int64Array:
-    return np.where(values == MISSING, ABSENT, values)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
-from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
+from hta_widgets.trace.loaders.columns import ABSENT, NO_STREAM, ColumnBlock
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
-from hta_widgets.trace.loaders.nsys.names import (
-    copy_name,
-    graph_name,
-    is_driver_call,
-    memset_name,
-    operator_name,
-    sync_name,
-)
 from hta_widgets.trace.loaders.nsys.tables import (
     CALLS,
     COPIES,
@@ -39,7 +33,6 @@ TABLES_IN_ORDER = (GRAPHS, CALLS, RANGES, KERNELS, COPIES, MEMSETS, SYNCS)
 
 _PROCESS_BITS = _THREAD_BITS = 0xFFFFFF
 _CORRELATION_SHIFT = 24
-_NO_STREAM = 2**32 - 1
 _FARTHEST_NS = 2**61
 _RUNTIME_CALL, _DRIVER_CALL = 0, 1
 _MARK, _PUSH_POP, _START_END = 34, 59, 60
@@ -56,6 +49,41 @@ _WHOLE = (
 _TWICE = "{} CUDA graph launches are left out because the work inside them is recorded individually"
 
 Strings = Callable[[Iterable[int]], Mapping[int, str]]
+
+
+_COPY = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "HtoD",
+    12: "DtoH",
+    13: "DtoD",
+}
+_UNIFIED = (11, 12, 13)
+"""Copies that unified memory makes on its own."""
+
+_MEMORY = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device Static",
+    6: "Managed Static",
+    7: "Unknown",
+}
+
+_SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+
+_DRIVER_NAME = re.compile(r"cu[A-Z]")
+_OPERATOR_FIELDS = re.compile(r", (?:(?:op_id|seq) = -?\d|sizes = \[)")
 
 
 class NsysEvents:
@@ -153,7 +181,7 @@ class NsysEvents:
         for row in np.flatnonzero(calls["eventClass"] == MISSING).tolist():
             is_driver[row] = is_driver_call(names[row])
         kind = np.where(is_driver, Kind.DRIVER, Kind.RUNTIME).astype(np.int8)
-        self._add_on_cpu(kind, calls, names, _ids(calls["correlationId"]))
+        self._add_on_cpu(kind, calls, names, ids(calls["correlationId"]))
 
     def _add_ranges(self, rows: ColumnBlock) -> None:
         is_mark = rows["eventType"] == _MARK
@@ -191,7 +219,7 @@ class NsysEvents:
         names: Iterable[str],
         side: Mapping[str, Mapping[str, Values]] | None = None,
     ) -> None:
-        stream = _ids(rows["streamId"])
+        stream = ids(rows["streamId"])
         self._blocks.add(
             kind,
             rows["start"],
@@ -199,9 +227,9 @@ class NsysEvents:
             names,
             side=side,
             pid=_processes(rows["globalPid"]),
-            device=_ids(rows["deviceId"]),
-            stream=np.where(stream == _NO_STREAM, ABSENT, stream),
-            correlation=_ids(rows["correlationId"]),
+            device=ids(rows["deviceId"]),
+            stream=np.where(stream == NO_STREAM, ABSENT, stream),
+            correlation=ids(rows["correlationId"]),
         )
 
     def _add_on_cpu(
@@ -252,7 +280,8 @@ def _select(rows: ColumnBlock, mask: Mask) -> ColumnBlock:
     return {name: values[mask] for name, values in rows.items()}
 
 
-def _ids(values: Int64Array) -> Int64Array:
+def ids(values: Int64Array) -> Int64Array:
+    """Ids of the events table: `ABSENT` where the export has none."""
     return np.where(values == MISSING, ABSENT, values)
 
 
@@ -268,3 +297,58 @@ def _launches(rows: ColumnBlock) -> Int64Array:
 
 def _transfer_side(rows: ColumnBlock) -> dict[str, dict[str, Values]]:
     return {"transfers": transfer_columns(rows["bytes"], rows["end"] - rows["start"])}
+
+
+@lru_cache
+def copy_name(copy_kind: int, source: int, target: int) -> str:
+    """Name of a copy between two kinds of memory.
+
+    Examples
+    --------
+    >>> copy_name(1, 0, 2), copy_name(11, MISSING, MISSING)
+    ('Memcpy HtoD (Pageable -> Device)', 'Memcpy HtoD (Unified)')
+    """
+    name = f"Memcpy {_COPY.get(copy_kind, 'Unknown')}"
+    if copy_kind in _UNIFIED:
+        return f"{name} (Unified)"
+    if MISSING in (source, target):
+        return name
+    return f"{name} ({_MEMORY.get(source, 'Unknown')} -> {_MEMORY.get(target, 'Unknown')})"
+
+
+def memset_name(memory: int) -> str:
+    """Name of a memset of one kind of memory.
+
+    Examples
+    --------
+    >>> memset_name(2), memset_name(MISSING)
+    ('Memset (Device)', 'Memset')
+    """
+    return "Memset" if memory == MISSING else f"Memset ({_MEMORY.get(memory, 'Unknown')})"
+
+
+def sync_name(sync_type: int) -> str:
+    """Name of a synchronization."""
+    return _SYNC.get(sync_type, "Unknown Sync")
+
+
+def graph_name(number: int) -> str:
+    """Name of a CUDA graph that was recorded as a whole."""
+    return "CUDA graph" if number == MISSING else f"CUDA graph {number}"
+
+
+def is_driver_call(name: str) -> bool:
+    """Whether a call belongs to the driver API (``cu...``), not the runtime API (``cuda...``)."""
+    return _DRIVER_NAME.match(name) is not None
+
+
+def operator_name(text: str) -> str | None:
+    """Operator of a range made by ``torch.autograd.profiler.emit_nvtx``; None for other ranges.
+
+    Examples
+    --------
+    >>> operator_name("aten::mul, op_id = 322567"), operator_name("forward")
+    ('aten::mul', None)
+    """
+    found = _OPERATOR_FIELDS.search(text)
+    return text[: found.start()] if found else None

@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.columns import ColumnBlock
-from hta_widgets.trace.loaders.garbage_collection import no_garbage_collection
+from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.nsys.events import TABLES_IN_ORDER, NsysEvents
-from hta_widgets.trace.loaders.nsys.gpus import device_properties
 from hta_widgets.trace.loaders.nsys.parquet import ParquetTables
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite, sqlite_tables
 from hta_widgets.trace.loaders.nsys.tables import (
     CALLS,
     GPU_WORK_TABLES,
+    GPUS,
     MISSING,
     RANGES,
     SESSION,
@@ -36,6 +36,17 @@ _NVPROF = "StringTable"
 _PARQUET = ".parquet"
 _PID_BITS = 0xFFFFFF
 _NO_PID = -1
+
+
+_NAMES: Final = {
+    "totalMemory": "totalGlobalMem",
+    "smCount": "numSms",
+    "threadsPerWarp": "warpSize",
+    "maxRegistersPerSm": "regsPerMultiprocessor",
+    "maxShmemPerSm": "sharedMemPerMultiprocessor",
+    "computeMajor": "computeMajor",
+    "computeMinor": "computeMinor",
+}
 
 
 class GpuProcess(NamedTuple):
@@ -206,3 +217,29 @@ def start_of_session(tables: NsysTables) -> int:
         for start in rows["utcEpochNs"].tolist():
             return 0 if start == MISSING else int(start)
     return 0
+
+
+def device_properties(tables: NsysTables) -> dict[str, Any]:
+    """Metadata on the GPUs; empty if the export does not describe them."""
+    found: list[dict[str, Any]] = []
+    for rows in tables.chunks(GPUS):
+        columns = [column.tolist() for column in rows.values()]
+        each = (dict(zip(rows, values, strict=True)) for values in zip(*columns, strict=True))
+        found.extend(_described(row) for row in each if _number(row) != MISSING)
+    return {"deviceProperties": found} if found else {}
+
+
+def _number(row: dict[str, Any]) -> int:
+    """The number that CUDA gives a GPU."""
+    return int(row["id"] if row["cuDevice"] == MISSING else row["cuDevice"])
+
+
+def _described(row: dict[str, Any]) -> dict[str, Any]:
+    known = {ours: row[name] for name, ours in _NAMES.items() if row[name] != MISSING}
+    if MISSING not in (row["maxWarpsPerSm"], row["threadsPerWarp"]):
+        known["maxThreadsPerMultiprocessor"] = row["maxWarpsPerSm"] * row["threadsPerWarp"]
+    return {
+        "id": _number(row),
+        **({"name": row["name"]} if row["name"] else {}),
+        **known,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,12 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
-    ALLOWED,
     MISSING,
     READABLE,
     STRINGS,
     TEXT_COLUMNS,
+    NsysTables,
     damaged_export,
-    missing_column,
     owner_column,
     process_of,
     to_integer,
@@ -39,55 +38,18 @@ _ROWS_AT_LEAST, _ROWS_PER_BYTE = 2**20, 8
 """Files with more rows are refused: compressed, any number of rows can take a few bytes."""
 
 
-class ParquetTables:
+class ParquetTables(NsysTables):
     """The readable tables of a folder with one Parquet file per table; no other file is opened."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
-        self._columns: dict[str, tuple[str, ...]] = {}
-
-    def columns(self, table: str) -> tuple[str, ...]:
-        """The `ALLOWED` columns that exist; none if the table is missing."""
-        if table not in self._columns:
-            there: list[str] = []
-            if self._file(table).is_file():
-                with self._open(table) as file:
-                    there = file.schema_arrow.names
-            self._columns[table] = tuple(name for name in ALLOWED[table] if name in there)
-        return self._columns[table]
-
-    def size(self, table: str) -> int:
-        """Number of rows of a table."""
-        if not self.columns(table):
-            return 0
-        with self._open(table) as file:
-            return int(file.metadata.num_rows)
-
-    def chunks(
-        self, table: str, process: int | None = None, *, wanted: Iterable[str] = ()
-    ) -> Iterator[ColumnBlock]:
-        """Yield the rows in pieces with the wanted columns, whether they exist or not.
-
-        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` where there is
-        none); texts are objects, str or None. With a process: its rows, and rows without a process
-        id.
-        """
-        columns = tuple(wanted) or READABLE[table]
-        there = [name for name in self.columns(table) if name in columns]
-        for found, size in self._batches(table, there):
-            chunk = {
-                column: found[column]
-                if column in found
-                else missing_column(table, column, size, process)
-                for column in columns
-            }
-            yield chunk if process is None else _of_process(chunk, owner_column(table), process)
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """Return the distinct combinations of numbers."""
         there = [column for column in columns if column in self.columns(table)]
         combinations: set[tuple[int, ...]] = set()
-        for found, size in self._batches(table, there):
+        for found, size in self._pieces(table, there) if there else ():
             missing = np.full(size, MISSING)
             values = np.stack([found.get(column, missing) for column in columns], axis=1)
             combinations.update(map(tuple, np.unique(values, axis=0).tolist()))
@@ -97,33 +59,48 @@ class ParquetTables:
         """Views that have the name of a readable table: files are none."""
         return ()
 
-    def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """Texts of those of the given ids that exist."""
-        if len(self.columns(STRINGS)) < len(READABLE[STRINGS]):
-            return {}
+    def _all_columns(self, table: str) -> list[str]:
+        if not self._file(table).is_file():
+            return []
+        with self._open(table) as file:
+            names: list[str] = file.schema_arrow.names
+            return names
+
+    def _size_of(self, table: str) -> int:
+        with self._open(table) as file:
+            return int(file.metadata.num_rows)
+
+    def _texts_of(self, ids: Iterable[int]) -> dict[int, str]:
         wanted = np.fromiter(ids, dtype=np.int64)
         texts: dict[int, str] = {}
-        with self._open(STRINGS) as file:
-            budget = TextBudget(self._file(STRINGS))
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(READABLE[STRINGS])):
-                keys = _numbers(batch.column("id"))
-                rows = np.flatnonzero(np.isin(keys, wanted))
-                budget.spend(batch.column("value"))
-                values = _texts(batch.column("value").take(pa.array(rows)))
-                pairs = zip(keys[rows].tolist(), values, strict=True)
-                texts |= {key: text for key, text in pairs if text is not None}
+        for batch in self._batches(STRINGS, READABLE[STRINGS]):
+            keys = _numbers(batch.column("id"))
+            rows = np.flatnonzero(np.isin(keys, wanted))
+            values = _texts(batch.column("value").take(pa.array(rows)))
+            pairs = zip(keys[rows].tolist(), values, strict=True)
+            texts |= {key: text for key, text in pairs if text is not None}
         return texts
 
-    def _batches(self, table: str, columns: Iterable[str]) -> Iterator[tuple[ColumnBlock, int]]:
-        wanted = list(columns)
-        if not wanted:
-            return
+    def _pieces(
+        self, table: str, columns: Sequence[str], process: int | None = None
+    ) -> Iterator[tuple[ColumnBlock, int]]:
+        owner = owner_column(table)
+        for batch in self._batches(table, columns):
+            piece = {name: _column(name, batch.column(name)) for name in columns}
+            size = batch.num_rows
+            if process is not None and owner in piece:
+                owners = piece[owner]
+                rows = np.flatnonzero((owners == MISSING) | (process_of(owners) == process))
+                piece, size = {name: values[rows] for name, values in piece.items()}, rows.size
+            yield piece, size
+
+    def _batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with self._open(table) as file:
             budget = TextBudget(self._file(table))
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns)):
                 for column in batch.columns:
                     budget.spend(column)
-                yield {name: _column(name, batch.column(name)) for name in wanted}, batch.num_rows
+                yield batch
 
     @contextmanager
     def _open(self, table: str) -> Iterator[pq.ParquetFile]:
@@ -144,12 +121,6 @@ def _require_few_rows(file: pq.ParquetFile, size: int) -> None:
     if rows > _ROWS_AT_LEAST + _ROWS_PER_BYTE * size:
         msg = f"it has {rows:,} rows in {size:,} bytes"
         raise ValueError(msg)
-
-
-def _of_process(chunk: ColumnBlock, owner: str, process: int) -> ColumnBlock:
-    owners = chunk[owner]
-    rows = np.flatnonzero((owners == MISSING) | (process_of(owners) == process))
-    return {name: values[rows] for name, values in chunk.items()}
 
 
 def _column(name: str, values: pa.Array) -> NDArray[Any]:

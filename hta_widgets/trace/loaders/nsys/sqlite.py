@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
 from itertools import chain, islice
@@ -21,8 +21,8 @@ from hta_widgets.trace.loaders.nsys.tables import (
     READABLE,
     STRINGS,
     TEXT_COLUMNS,
+    NsysTables,
     damaged_export,
-    missing_column,
     owner_column,
     to_integer,
 )
@@ -52,75 +52,21 @@ _COUNTABLE = ("", "ROWID")
 """SQLite's names for the row number, and for a table of which no column is read."""
 
 
-class SqliteTables:
+class SqliteTables(NsysTables):
     """The readable tables of an SQLite file; SQLite's authorizer denies reading any other."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__()
         self._path = path
         self._connection = connection
         self._steps_left = 0
         self._size = path.stat().st_size + _log_size(path)
         connection.set_progress_handler(self._count_steps, _STEPS_AT_ONCE)
-        self._columns: dict[str, tuple[str, ...]] = {}
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Names of all tables, readable or not."""
         return self._names_of("table")
-
-    def views(self) -> tuple[str, ...]:
-        """Views that have the name of a readable table; they are not read."""
-        return tuple(sorted(self._names_of("view") & READABLE.keys()))
-
-    def _names_of(self, kind: str) -> frozenset[str]:
-        query = f"SELECT name FROM sqlite_master WHERE type = '{kind}'"  # noqa: S608
-        return frozenset(name for (name,) in self._rows(query))
-
-    def columns(self, table: str) -> tuple[str, ...]:
-        """The `ALLOWED` columns that exist; none if the table is missing."""
-        if table not in self.names:
-            return ()
-        if table not in self._columns:
-            there = {row[1] for row in self._rows(f'PRAGMA table_info("{table}")')}
-            self._columns[table] = tuple(name for name in ALLOWED[table] if name in there)
-        return self._columns[table]
-
-    def size(self, table: str) -> int:
-        """Approximate number of rows of a table: the number of its last row."""
-        if not self.columns(table):
-            return 0
-        try:
-            [(last,)] = self._rows(f'SELECT max(rowid) FROM "{table}"')  # noqa: S608
-        except TraceFormatError:  # a table need not number its rows
-            return 0
-        return max(0, to_integer(last))
-
-    def chunks(
-        self, table: str, process: int | None = None, *, wanted: Iterable[str] = ()
-    ) -> Iterator[ColumnBlock]:
-        """Yield the rows in pieces with the wanted columns, whether they exist or not.
-
-        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` where there is
-        none); texts are objects, str or None. With a process: its rows, and rows without a process
-        id.
-        """
-        columns = tuple(wanted) or READABLE[table]
-        there = tuple(name for name in self.columns(table) if name in columns)
-        if not there:
-            return
-        query = f'SELECT {", ".join(map(_selected, there))} FROM "{table}"'  # noqa: S608
-        owner = owner_column(table)
-        if process is not None and owner in there:
-            no_number = f"typeof(\"{owner}\") NOT IN ('integer', 'real')"
-            query += f' WHERE "{owner}" >> 24 = {process} OR {no_number}'
-        for rows in self._few(self._pieces(query)):
-            found = dict(zip(there, zip(*rows, strict=True), strict=True))
-            yield {
-                column: _column(column, found[column])
-                if column in found
-                else missing_column(table, column, len(rows), process)
-                for column in columns
-            }
 
     def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
         """Return the distinct combinations of numbers."""
@@ -131,10 +77,44 @@ class SqliteTables:
         rows = self._rows(f'SELECT DISTINCT {wanted} FROM "{table}"')  # noqa: S608
         return {tuple(map(to_integer, row)) for row in rows}
 
-    def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """Texts of those of the given ids that exist."""
-        if len(self.columns(STRINGS)) < len(READABLE[STRINGS]):
-            return {}
+    def views(self) -> tuple[str, ...]:
+        """Views that have the name of a readable table; they are not read."""
+        return tuple(sorted(self._names_of("view") & READABLE.keys()))
+
+    def _names_of(self, kind: str) -> frozenset[str]:
+        query = f"SELECT name FROM sqlite_master WHERE type = '{kind}'"  # noqa: S608
+        return frozenset(name for (name,) in self._rows(query))
+
+    def _all_columns(self, table: str) -> set[str]:
+        if table not in self.names:
+            return set()
+        return {row[1] for row in self._rows(f'PRAGMA table_info("{table}")')}
+
+    def _size_of(self, table: str) -> int:
+        """Return the number of the last row."""
+        try:
+            [(last,)] = self._rows(f'SELECT max(rowid) FROM "{table}"')  # noqa: S608
+        except TraceFormatError:  # a table need not number its rows
+            return 0
+        return max(0, to_integer(last))
+
+    def _pieces(
+        self, table: str, columns: Sequence[str], process: int | None
+    ) -> Iterator[tuple[ColumnBlock, int]]:
+        query = f'SELECT {", ".join(map(_selected, columns))} FROM "{table}"'  # noqa: S608
+        owner = owner_column(table)
+        if process is not None and owner in columns:
+            no_number = f"typeof(\"{owner}\") NOT IN ('integer', 'real')"
+            query += f' WHERE "{owner}" >> 24 = {process} OR {no_number}'
+        left = self._size // _LEAST_ROW_BYTES
+        for rows in self._fetched(query):
+            left -= len(rows)
+            if left < 0:
+                raise damaged_export(self._path, ValueError(_TOO_MANY))
+            by_column = zip(columns, zip(*rows, strict=True), strict=True)
+            yield {name: _column(name, values) for name, values in by_column}, len(rows)
+
+    def _texts_of(self, ids: Iterable[int]) -> dict[int, str]:
         texts: dict[int, str] = {}
         remaining = iter(ids)
         while some := list(islice(remaining, _IDS_AT_ONCE)):
@@ -143,23 +123,14 @@ class SqliteTables:
             texts |= {key: text for key, text in self._rows(query, *some) if isinstance(text, str)}
         return texts
 
-    def _few(self, pieces: Iterator[list[Any]]) -> Iterator[list[Any]]:
-        """Pieces of rows, as many as the file can hold."""
-        left = self._size // _LEAST_ROW_BYTES
-        for rows in pieces:
-            left -= len(rows)
-            if left < 0:
-                raise damaged_export(self._path, ValueError(_TOO_MANY))
-            yield rows
-
     def _count_steps(self) -> bool:
         self._steps_left -= _STEPS_AT_ONCE
         return self._steps_left < 0  # SQLite then interrupts the query
 
     def _rows(self, query: str, *values: int) -> Iterator[Any]:
-        return chain.from_iterable(self._pieces(query, *values))
+        return chain.from_iterable(self._fetched(query, *values))
 
-    def _pieces(self, query: str, *values: int) -> Iterator[list[Any]]:
+    def _fetched(self, query: str, *values: int) -> Iterator[list[Any]]:
         self._steps_left = _STEPS_AT_LEAST + _STEPS_PER_BYTE * self._size
         with (
             _damaged_if_unreadable(self._path),

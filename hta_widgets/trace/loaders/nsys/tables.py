@@ -7,9 +7,9 @@ and these can contain secrets. Nothing but the columns of `READABLE` is ever rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,17 +78,25 @@ _PROCESS_SHIFT = 24
 IntegerOrColumn = TypeVar("IntegerOrColumn", int, Int64Array)
 
 
-class NsysTables(Protocol):
-    """The readable tables of one export.
+class NsysTables:
+    """The readable tables of one export; each way of storing them says how they are read.
 
     Every method raises `TraceFormatError` if the export is damaged.
     """
 
+    def __init__(self) -> None:
+        self._columns: dict[str, tuple[str, ...]] = {}
+
     def columns(self, table: str) -> tuple[str, ...]:
         """The `ALLOWED` columns that exist; none if the table is missing."""
+        if table not in self._columns:
+            there = self._all_columns(table)
+            self._columns[table] = tuple(name for name in ALLOWED[table] if name in there)
+        return self._columns[table]
 
     def size(self, table: str) -> int:
         """Approximate number of rows of a table."""
+        return self._size_of(table) if self.columns(table) else 0
 
     def chunks(
         self, table: str, process: int | None = None, *, wanted: Iterable[str] = ()
@@ -99,15 +107,41 @@ class NsysTables(Protocol):
         none); texts are objects, str or None. With a process: its rows, and rows without a process
         id.
         """
-
-    def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
-        """Return the distinct combinations of numbers."""
-
-    def views(self) -> tuple[str, ...]:
-        """Views that have the name of a readable table; they are not read."""
+        columns = tuple(wanted) or READABLE[table]
+        there = [name for name in self.columns(table) if name in columns]
+        for found, size in self._pieces(table, there, process) if there else ():
+            yield {
+                name: found[name] if name in found else _missing_column(table, name, size, process)
+                for name in columns
+            }
 
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
         """Texts of those of the given ids that exist."""
+        is_whole = len(self.columns(STRINGS)) == len(READABLE[STRINGS])
+        return self._texts_of(ids) if is_whole else {}
+
+    def distinct(self, table: str, *columns: str) -> set[tuple[int, ...]]:
+        """Return the distinct combinations of numbers."""
+        raise NotImplementedError
+
+    def views(self) -> tuple[str, ...]:
+        """Views that have the name of a readable table; they are not read."""
+        raise NotImplementedError
+
+    def _all_columns(self, table: str) -> Collection[str]:
+        raise NotImplementedError
+
+    def _size_of(self, table: str) -> int:
+        raise NotImplementedError
+
+    def _pieces(
+        self, table: str, columns: Sequence[str], process: int | None
+    ) -> Iterator[tuple[ColumnBlock, int]]:
+        """Yield columns that exist, piece by piece, with the number of rows."""
+        raise NotImplementedError
+
+    def _texts_of(self, ids: Iterable[int]) -> dict[int, str]:
+        raise NotImplementedError
 
 
 def owner_column(table: str) -> str:
@@ -120,7 +154,7 @@ def process_of(owner: IntegerOrColumn) -> IntegerOrColumn:
     return owner >> _PROCESS_SHIFT
 
 
-def missing_column(table: str, column: str, size: int, process: int | None) -> NDArray[Any]:
+def _missing_column(table: str, column: str, size: int, process: int | None) -> NDArray[Any]:
     """Stand-in for a missing column; for the owner column, all rows belong to the process."""
     if column in TEXT_COLUMNS:
         return np.full(size, None, object)

@@ -108,6 +108,21 @@ class ParameterError(HtaWidgetsError):
     """An argument is outside its range."""
 
 
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Raise `ParameterError` unless an argument has one of its values."""
+    known = [*choices]
+    if value not in known:
+        msg = f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
+        raise ParameterError(msg)
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """Raise `ParameterError` if an argument is less than it may be."""
+    if value < least:
+        msg = f"{name} must be {least} or more, got {value}"
+        raise ParameterError(msg)
+
+
 class PackageError(HtaWidgetsError, ImportError):
     """A package that hta_widgets needs is installed and cannot be imported, or is missing."""
 

@@ -410,8 +410,7 @@ class TraceAnalysis:
             has a row for each of its operations, whose delays include the operations before it;
             `analyses.launch_stats` measures the delay of a graph once.
         """
-        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats
-        from hta_widgets.analyses.launch_stats.launched_work import launched_work
+        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats, launched_work
         from hta_widgets.figures.launch_stats import launch_histogram
         from hta_widgets.hta_tables import results as tables
 

@@ -1,4 +1,9 @@
-"""Analyses of a job: each returns a `Result`, which has named tables and a finding."""
+"""Analyses of a job: each returns a `Result`, which has named tables and a finding.
+
+They raise `UnknownRankError` for a rank that the job lacks, `UnknownStepError` for a step that none
+of the ranks has, and `ParameterError` for any other value that is none of those documented, such as
+a window without length. The messages say what there is.
+"""
 
 from __future__ import annotations
 

@@ -93,15 +93,6 @@ def cupti_counters(
     window_ns : pair of int, optional
         Only kernels launched between these two, in ns since the first event of all ranks. The
         start of the measurement counts for kernels whose launch is not known.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)

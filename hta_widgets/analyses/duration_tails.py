@@ -22,7 +22,7 @@ from hta_widgets.analyses.time.duration_categories import (
 )
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, check_choice
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
 from hta_widgets.quantities import percent as in_percent
@@ -104,16 +104,9 @@ def duration_tails(
         Share (%) of the events, besides 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
     side : {"all", "device", "host"}
         Whose events the finding is about; the tables have both sides.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    ParameterError
-        If the percentage is outside its range, or `side` is none of the three.
     """
     tenths = _tenths(percent)
-    _check(side)
+    check_choice("side", side, _EVENTS_OF_SIDE)
     chosen = job.select_ranks(ranks)
     together = categories_of_ranks(job, chosen)
     tails = _tails(_by_rank(job, chosen), sorted({*_USUAL_TENTHS, tenths}))
@@ -159,12 +152,6 @@ def _tenths(percent: float) -> int:
         msg = f"percent must be between 0.1 and 100, got {percent}"
         raise ParameterError(msg)
     return tenths
-
-
-def _check(side: str) -> None:
-    if side not in _EVENTS_OF_SIDE:
-        msg = f"side must be one of {', '.join(map(repr, _EVENTS_OF_SIDE))}, got {side!r}"
-        raise ParameterError(msg)
 
 
 def _by_rank(job: Job, chosen: tuple[int, ...]) -> _ByRank:

@@ -14,7 +14,7 @@ from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import SubForest, cpu_times, launched_work, sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.rows import of_largest_sum
+from hta_widgets.analyses.time.rows import of_largest_sum, stacked
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.errors import ParameterError
@@ -228,15 +228,6 @@ def gpu_annotations(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If `on` is none of these, or the window has no length.
     """
     if on not in TIMES:
         msg = f"on must be one of {', '.join(TIMES)}, got {on!r}"
@@ -244,9 +235,7 @@ def gpu_annotations(
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(annotation_rows, chosen, selection)
-    tables = [rows.table for rows in by_rank.values()]
-    filled = [table for table in tables if len(table)] or tables[:1]
-    table = pd.concat(filled, ignore_index=True).sort_values(
+    table = stacked([rows.table for rows in by_rank.values()]).sort_values(
         TIMES[on], ascending=False, kind="stable", ignore_index=True
     )
     totals = pd.DataFrame(

@@ -24,7 +24,7 @@ from hta_widgets.analyses.time.selection import (
 )
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, DefaultRatio
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names.shorten import short_name
@@ -191,9 +191,7 @@ class _Top(NamedTuple):
         if not 0 <= duration_ratio <= 1:
             msg = f"duration_ratio must be between 0 and 1, got {duration_ratio}"
             raise ParameterError(msg)
-        if num_kernels < 0:
-            msg = f"num_kernels must be 0 or more, got {num_kernels}"
-            raise ParameterError(msg)
+        check_least("num_kernels", num_kernels, 0)
         is_number_given = not isinstance(num_kernels, DefaultNumber)
         is_share_given = not isinstance(duration_ratio, DefaultRatio)
         share = duration_ratio if is_share_given and not is_number_given else 1.0
@@ -230,16 +228,6 @@ def kernel_breakdown(
         edge of a step counts as one, with its part inside (see `TimeSelection`).
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    ParameterError
-        If `duration_ratio` is not between 0 and 1, `num_kernels` is negative or the window has no
-        length.
-    UnknownStepError
-        If none of the ranks has one of the steps.
     """
     top = _Top.of(duration_ratio, num_kernels)
     chosen = job.select_ranks(ranks)

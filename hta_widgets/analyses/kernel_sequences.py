@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import sequence_words
@@ -142,8 +143,8 @@ def _added_up(
         operator=operators,
         kernels=kernels,
         count=np.bincount(every.pattern, minlength=kernels.size),
-        gpu_time_ns=sums_by_group(every.gpu_time_ns, every.pattern, kernels.size),
-        cpu_time_ns=sums_by_group(every.cpu_time_ns, every.pattern, kernels.size),
+        gpu_time_ns=sums_at(every.pattern, every.gpu_time_ns, kernels.size),
+        cpu_time_ns=sums_at(every.pattern, every.cpu_time_ns, kernels.size),
         sequences=sequences,
     )
 
@@ -227,15 +228,11 @@ def kernel_sequences(
         Occurrences with fewer GPU operations are left out.
     whole_name : bool
         Match the whole name: ``aten::add`` does not match ``aten::addmm``.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks the rank.
-    ParameterError
-        If `operator_name` is empty or `min_pattern_len` is negative.
     """
-    _check(operator_name, min_pattern_len)
+    if not operator_name:
+        msg = "operator_name is empty; give an operator's name or part of it, such as 'aten::mm'"
+        raise ParameterError(msg)
+    check_least("min_pattern_len", min_pattern_len, 0)
     (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
     calls = launching_calls(job, rank)
     names, every_pattern, every = job.rank(rank).remember(
@@ -277,15 +274,6 @@ def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Int64Arr
     first, counts = calls.first_operation[places], calls.operations(places)
     belongs[calls.work.rows[runs(first, counts)]] = np.repeat(patterns, counts)
     return belongs
-
-
-def _check(operator_name: str, min_pattern_len: int) -> None:
-    if not operator_name:
-        msg = "operator_name is empty; give an operator's name or part of it, such as 'aten::mm'"
-        raise ParameterError(msg)
-    if min_pattern_len < 0:
-        msg = f"min_pattern_len must be 0 or more, got {min_pattern_len}"
-        raise ParameterError(msg)
 
 
 def _counted(
@@ -511,13 +499,6 @@ def _by_gpu_time(rank: Rank) -> pd.DataFrame:
         }
     )
     return table.sort_values(["gpu_time_ns", "name"], ascending=[False, True], ignore_index=True)
-
-
-def sums_by_group(values: Int64Array, groups: Int64Array, count: int) -> Int64Array:
-    """Sum integers by group, exactly."""
-    sums = np.zeros(count, dtype=np.int64)
-    np.add.at(sums, groups, values)
-    return sums
 
 
 def pattern_ids(operators: Int32Array, kernels: Int64Array, counts: Int64Array) -> Int64Array:

@@ -187,11 +187,6 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     each = [job.rank(rank).remember(_launches_of_rank) for rank in chosen]

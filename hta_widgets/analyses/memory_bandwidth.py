@@ -80,13 +80,7 @@ def transfers_of(rank: Rank) -> Transfers:
 
 
 def bandwidth_changes(job: Job, rank: int) -> Columns:
-    """Columns of `MemoryBandwidth.changes` of one rank: shared and read-only.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks the rank.
-    """
+    """Columns of `MemoryBandwidth.changes` of one rank: shared and read-only."""
     return aligned_bandwidth(job.rank(rank), job.offset_ns(rank))
 
 
@@ -233,11 +227,6 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     by_rank = {rank: _bandwidth_of_rank(job, rank) for rank in chosen}

@@ -54,15 +54,6 @@ def overlap(
         edge of a step counts with its part inside (see `TimeSelection`).
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)

@@ -1,7 +1,8 @@
-"""Tables and sentences as short plain text, for an assistant that reads them."""
+"""Tables and sentences as short plain text, for an assistant that reads them; JSON on one line."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, is_dataclass
 from typing import Final
 
@@ -45,3 +46,17 @@ def bounded(text: str, then: str = "", most: int = MOST_CHARACTERS) -> str:
         kept = text[:room].rpartition("\n")[0] or text[:room]
         text = f"{kept}\n(cut: {len(text) - len(kept):,} more characters)"
     return f"{text.rstrip()}\n{then}".rstrip()
+
+
+def one_line(text: str) -> str:
+    r"""JSON text on one line, however it is laid out in the trace.
+
+    Examples
+    --------
+    >>> one_line("[[2,3],\n  []]")
+    '[[2, 3], []]'
+    """
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return " ".join(text.split())

@@ -72,13 +72,7 @@ _STREAMS = {
 
 
 def queue_changes(job: Job, rank: int) -> Columns:
-    """Columns of `QueueLength.changes` of one rank: shared, read-only, independent of parameters.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks the rank.
-    """
+    """Columns of `QueueLength.changes` of one rank: shared, read-only, of no parameters."""
     return aligned_changes(job.rank(rank), job.offset_ns(rank))
 
 
@@ -305,11 +299,6 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     by_rank = {rank: _queues_of_rank(job, rank) for rank in chosen}

@@ -111,11 +111,6 @@ def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTabl
     -------
     ServerStepTable
         Without rows if no rank serves.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     return job.remember(_server_steps, tuple(chosen))

@@ -257,15 +257,6 @@ def step_table(
     window_ns : pair of int, optional
         Only the parts of the steps between these two, in ns since the first event of all ranks;
         ``cpu_ns`` and the counts stay those of the whole step, and so does whether it is slow.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)

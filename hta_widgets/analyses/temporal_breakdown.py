@@ -67,15 +67,6 @@ def temporal_breakdown(
         With either, ``kernel_time_ns`` is all of the selected time (see `TimeSelection`): what lies
         before the first and after the last work is idle, and ``operations`` counts the work
         with any part inside.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)

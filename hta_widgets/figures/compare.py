@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.compare import Compare
-from hta_widgets.analyses.compare.kernels import BOTH, FIRST, SECOND, by_change
+from hta_widgets.analyses.compare import BOTH, FIRST, SECOND, Compare, by_change
 from hta_widgets.analyses.time.duration_categories import category_label
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -122,14 +122,13 @@ def _unowned(sizes: pd.Series[int], by: OwnerColumn) -> str:
 _LEGEND_HEIGHT: Final = 24
 
 
-class _Part:
+class _Part(NamedTuple):
     """Bars of one category."""
 
-    def __init__(self, category: str, by: OwnerColumn, sizes: list[int], blocks: list[int]) -> None:
-        self.category = category
-        self.by = by
-        self.sizes = sizes
-        self.blocks = blocks
+    category: str
+    by: OwnerColumn
+    sizes: list[int]
+    blocks: list[int]
 
 
 def _bars(part: _Part, owners: list[str], whole: int, unit: int) -> PlotlyTrace:

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.operators.operator_calls import SEPARATOR, collectives_in
-from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.analyses.operators.operator_calls import collectives_in
+from hta_widgets.analyses.time.modules import PHASES, SEPARATOR
 from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
 from hta_widgets.figures.base.style import PHASE_COLORS, axis, emphasis, row_bars, rows_drawing

@@ -13,7 +13,7 @@ from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.cupti_counters import CuptiCounters
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
 from hta_widgets.analyses.kernel_sequences import KernelSequences
-from hta_widgets.analyses.launch_stats.launched_work import LaunchedWork
+from hta_widgets.analyses.launch_stats import LaunchedWork
 from hta_widgets.analyses.memory_bandwidth import UNIT
 from hta_widgets.analyses.overlap import Overlap
 from hta_widgets.analyses.queue_length import QueueLength

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Bool, Int, default
 
-from hta_widgets.analyses.compare import Compare, compare, job_names, steps_differ
-from hta_widgets.analyses.compare.kernels import by_change
+from hta_widgets.analyses.compare import Compare, by_change, compare, job_names, steps_differ
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.compare import (

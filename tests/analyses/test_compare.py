@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from hta_widgets.analyses.compare import compare, steps_differ
-from hta_widgets.analyses.compare.kernels import kernel_totals
+from hta_widgets.analyses.compare import compare, kernel_totals, steps_differ
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.opening.open import open_trace

@@ -61,11 +61,6 @@ def clocks(job: Job, ranks: Iterable[int] | None = None) -> Clocks:
     ranks : iterable of int, optional
         Ranks to list, all when not given. All ranks of the job are aligned with each other in any
         case.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     found = job_clocks(job)

@@ -101,11 +101,6 @@ def collectives(job: Job, ranks: Iterable[int] | None = None) -> Collectives:
     ranks : iterable of int, optional
         Ranks whose kernels are listed, all when not given. They are matched with those of all ranks
         of the job in any case.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     whole = job.remember(_whole_job)

@@ -24,7 +24,7 @@ from hta_widgets.analyses.clocks.alignment import APART_NS, APART_SHARE, CONTRAD
 from hta_widgets.analyses.communication.kernels import JobCollectives
 from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above
-from hta_widgets.analyses.time.modules import MODULE, PHASES, module_places, phases
+from hta_widgets.analyses.time.modules import MODULE, PHASES, SEPARATOR, module_places, phases
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
@@ -50,9 +50,6 @@ MOST_PERCENT_LONGER: Final = 105
 a rank whose trace is missing."""
 
 NOBODY: Final = -1
-
-SEPARATOR: Final = " › "
-"""Between the names of modules, from the outermost to the innermost."""
 
 _NONE: Final = -1
 

@@ -23,7 +23,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, check_choice
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import data_size, duration
 from hta_widgets.trace.job import Job
@@ -129,18 +129,9 @@ def flame(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks the rank.
-    UnknownStepError
-        If the rank has none of the steps.
-    ParameterError
-        If there is no such root or name, or an argument has none of its values.
     """
-    _check("weight", weight, Weight)
-    _check("order", order, Order)
+    check_choice("weight", weight, get_args(Weight))
+    check_choice("order", order, get_args(Order))
     chosen = job.select_ranks([rank])
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     path = tuple(root or ())
@@ -188,7 +179,7 @@ def collapsed_stacks(
     >>> print(collapsed_stacks(job, 0))  # doctest: +SKIP
     train.py(8): main;aten::mm;cudaLaunchKernel;gemm 51200
     """
-    _check("weight", weight, Weight)
+    check_choice("weight", weight, get_args(Weight))
     chosen = job.select_ranks([rank])
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     return job.reduce(_collapsed, chosen, weight, selection)[rank]
@@ -232,13 +223,6 @@ def _collapsed(rank: Rank, weight: Weight, selection: TimeSelection | None) -> s
 def _in_one_line(name: str) -> str:
     """A name without what separates names and lines."""
     return " ".join(name.replace(";", ",").split())
-
-
-def _check(name: str, value: str, values: object) -> None:
-    known = get_args(values)
-    if value not in known:
-        msg = f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
-        raise ParameterError(msg)
 
 
 def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:

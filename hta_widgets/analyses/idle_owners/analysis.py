@@ -35,7 +35,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL, Share, idle_cause
-from hta_widgets.analyses.time.rows import sums_by_text, texts_at
+from hta_widgets.analyses.time.rows import stacked, sums_by_text, texts_at
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, lead_in_end, window_of
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
@@ -128,15 +128,6 @@ def idle_owners(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks. The cause of each
         idle interval is decided as a whole.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
@@ -187,19 +178,12 @@ def _joined(
         for tables, of_rank in zip(each, merged.of_rank, strict=True)
     ]
     return (
-        _stacked([tables.devices for tables in each]),
-        _stacked([tables.causes for tables in each]),
+        stacked([tables.devices for tables in each]),
+        stacked([tables.causes for tables in each]),
         owner_table([tables.owners for tables in each], merged),
-        _stacked(drains),
+        stacked(drains),
         merged,
     )
-
-
-def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """All rows; tables without rows do not decide the types of columns."""
-    if len(tables) == 1:
-        return tables[0].copy()
-    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
 def idle_owner_finding(

@@ -13,13 +13,13 @@ from hta_widgets.analyses.idle_owners.owned_time import NOBODY, IdleSegments, ow
 from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.modules import SEPARATOR
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 
-SEPARATOR: Final = " › "
 NAMES_SHOWN: Final = 4
 """Innermost names of a path that are shown; stacks have dozens."""
 

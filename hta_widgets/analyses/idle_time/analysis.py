@@ -187,15 +187,6 @@ def idle_time(
         the part inside as well. See `TimeSelection`.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    ParameterError
-        If `consecutive_kernel_delay` is negative or not finite, or the window has no length.
-    UnknownStepError
-        If none of the ranks has one of the steps.
     """
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
     chosen = job.select_ranks(ranks)

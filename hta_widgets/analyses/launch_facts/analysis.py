@@ -26,7 +26,7 @@ from hta_widgets.analyses.time.rows import stacked
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import check_choice
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, percent
@@ -161,19 +161,8 @@ def launch_facts(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length, or `by` is something else.
     """
-    if by not in get_args(By):
-        msg = f"by must be one of {', '.join(map(repr, get_args(By)))}, got {by!r}"
-        raise ParameterError(msg)
+    check_choice("by", by, get_args(By))
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(launch_table, chosen, selection, by, kernel)

@@ -180,11 +180,6 @@ def memory_use(
         All ranks when not given.
     device : int, optional
         Only the device with this number, -1 for the CPU; all when not given.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     by_rank = job.reduce(memory_tables, chosen)

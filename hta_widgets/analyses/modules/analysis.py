@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
@@ -10,13 +9,14 @@ from typing import Final, get_args
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.modules.nodes import SEPARATOR, Merge, Source
+from hta_widgets.analyses.modules.nodes import Merge, Source
 from hta_widgets.analyses.modules.rank_sums import COSTS, UNKNOWN, RankModules, module_sums
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.analyses.time.modules import INSTANCE, PHASES, SEPARATOR
+from hta_widgets.analyses.time.rows import stacked
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import check_choice
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
@@ -39,8 +39,6 @@ _COMPILED: Final = (
     "the module around them"
 )
 
-_NUMBER: Final = re.compile(r"(?<=.)_\d+$")
-
 WEIGHTS: Final = {
     "gpu": "gpu_self_ns",
     "cpu": "cpu_total_ns",
@@ -59,7 +57,7 @@ def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> s
     whole_ns = gpu_ns + int(outside["gpu_ns"].sum())
     if table.empty or not gpu_ns:
         return ""
-    names = table["name"].str.replace(_NUMBER, "", regex=True)
+    names = table["name"].str.replace(INSTANCE, "", regex=True)
     by_class = table.groupby(names)["gpu_self_ns"].sum()
     most, most_ns = str(by_class.idxmax()), int(by_class.max())
     paths = table.loc[(names == most) & (table["gpu_self_ns"] > 0), "path"].nunique()
@@ -200,23 +198,14 @@ def modules(
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If the window has no length, or another argument none of its values.
     """
-    _check("source", source, Source)
-    _check("merge", merge, Merge)
+    check_choice("source", source, get_args(Source))
+    check_choice("merge", merge, get_args(Merge))
     chosen = job.select_ranks(ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     each = [*job.reduce(module_sums, chosen, selection, source, merge).values()]
     table, outside = (
-        _stacked([getattr(part, name) for part in each]) for name in ("modules", "outside")
+        stacked([getattr(part, name) for part in each]) for name in ("modules", "outside")
     )
     names = {part.source for part in each if len(part.modules)}
     said = "regions" if source == "regions" or names == {"regions"} else "modules"
@@ -232,18 +221,6 @@ def modules(
             *module_notices(job, each),
         ),
     )
-
-
-def _check(name: str, value: str, values: object) -> None:
-    known = get_args(values)
-    if value not in known:
-        msg = f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
-        raise ParameterError(msg)
-
-
-def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """All rows; tables without rows do not decide the types of columns."""
-    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
 def time_by_phase(table: pd.DataFrame, totals: pd.DataFrame, weight: str) -> pd.DataFrame:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from hta_widgets.analyses.idle_owners.paths import merged
 from hta_widgets.analyses.time.calls import calls_of, nearest_above
 from hta_widgets.analyses.time.modules import (
+    INSTANCE,
     MODULE,
+    SEPARATOR,
     module_frames,
     module_places,
     region_marks,
@@ -25,12 +26,6 @@ from hta_widgets.trace.ranks.rank import Rank
 
 Source: TypeAlias = Literal["auto", "modules", "regions"]
 Merge: TypeAlias = Literal["instance", "class"]
-
-SEPARATOR: Final = " › "
-"""Between the names of a path, from the outermost to the innermost."""
-
-_NUMBER: Final = re.compile(r"(?<=.)_\d+$")
-"""Number of an instance, at the end of the name of its class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +102,7 @@ def _names(
     used, which = np.unique(codes, return_inverse=True)
     names = [MODULE.sub("", values[code]) for code in used.tolist()]
     if merge == "class":
-        names = [_NUMBER.sub("", name) for name in names]
+        names = [INSTANCE.sub("", name) for name in names]
     distinct = sorted({*names})
     place = {name: position for position, name in enumerate(distinct)}
     return distinct, np.array([place[name] for name in names], dtype=np.int64)[which]

@@ -289,15 +289,6 @@ def operators(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks. Calls count where
         they start, times with their part inside.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    UnknownStepError
-        If none of the ranks has one of the steps.
-    ParameterError
-        If `by` or `phase` is none of these, or the window has no length.
     """
     if by not in ROWS_BY:
         msg = f"by must be one of {', '.join(ROWS_BY)}, got {by!r}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.communication.recorded import OPERATIONS, operation_of
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
+from hta_widgets.analyses.plain_text import one_line
 from hta_widgets.analyses.time.call_sums import (
     SubForest,
     cpu_times,
@@ -21,8 +22,7 @@ from hta_widgets.analyses.time.call_sums import (
     sums_at,
 )
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, nearest_at_or_above
-from hta_widgets.analyses.time.json_text import one_line
-from hta_widgets.analyses.time.modules import forward_places, in_modules, phases
+from hta_widgets.analyses.time.modules import SEPARATOR, forward_places, in_modules, phases
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
@@ -52,8 +52,6 @@ NOT_OF_THE_USER: Final = re.compile(r"^<built-in|(^|/)torch/")
 
 FRAMES: Final = 5
 """Innermost frames that tell stacks apart, as in ``key_averages(group_by_stack_n=5)``."""
-
-SEPARATOR: Final = " › "
 
 
 class Listed(NamedTuple):

@@ -32,7 +32,7 @@ from hta_widgets.analyses.rank_overlap.outliers import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import checked_window
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import check_choice, check_least
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
 from hta_widgets.trace.job import Job
@@ -120,15 +120,9 @@ def rank_overlap(
     window_ns : pair of int, optional
         Cut only the time between these two into slices, in ns since the first event of all ranks;
         all of it if no kernel runs between them. The other tables count all of the time.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    ParameterError
-        If `by` is none of the three, `slices` is less than 1 or the window has no length.
     """
-    _check(by, slices)
+    check_choice("by", by, LEVELS)
+    check_least("slices", slices, 1)
     chosen = tuple(sorted(job.select_ranks(ranks)))
     if chosen == job.ranks:
         compared = job.remember(_compare, chosen, by, common_window=common_window)
@@ -179,15 +173,6 @@ def _compare(job: Job, ranks: tuple[int, ...], by: str, *, common_window: bool) 
     return _Compared(
         source, lanes, outliers, nodes, finding_on(lanes, outliers, nodes, by), notices
     )
-
-
-def _check(by: str, slices: int) -> None:
-    if by not in LEVELS:
-        msg = f"by must be one of {', '.join(map(repr, LEVELS))}, got {by!r}"
-        raise ParameterError(msg)
-    if slices < 1:
-        msg = f"slices must be 1 or more, got {slices}"
-        raise ParameterError(msg)
 
 
 def _lanes_table(job: Job, source: Lanes, common: tuple[int, int] | None) -> pd.DataFrame:

@@ -370,11 +370,6 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     by_rank = job.reduce(roofline_tables, chosen)

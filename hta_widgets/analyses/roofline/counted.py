@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.plain_text import one_line
 from hta_widgets.analyses.roofline.formulas import (
     COMPILED,
     COMPUTING,
@@ -18,7 +19,6 @@ from hta_widgets.analyses.roofline.formulas import (
     inputs_of,
 )
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.json_text import one_line
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.arrays import Int64Array

@@ -37,7 +37,8 @@ SEPARATOR: Final = " › "
 
 NO_MODULE: Final = -1
 
-_INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
+INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
+"""Number of an instance, at the end of the name of its class."""
 
 
 def forward_places(rank: Rank) -> Int32Array:
@@ -280,7 +281,7 @@ def of_classes(path: str) -> str:
     >>> of_classes("Net_0 › Linear_12")
     'Net › Linear'
     """
-    return SEPARATOR.join(_INSTANCE.sub("", name) for name in path.split(SEPARATOR))
+    return SEPARATOR.join(INSTANCE.sub("", name) for name in path.split(SEPARATOR))
 
 
 def _module_paths(rank: Rank) -> ModulePaths:

@@ -25,10 +25,20 @@ def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd
     )
 
 
-def stacked(tables: Sequence[pd.DataFrame], types: Mapping[str, type]) -> pd.DataFrame:
-    """All rows of some tables; those without rows do not decide the types of columns."""
+def stacked(
+    tables: Sequence[pd.DataFrame], types: Mapping[str, type] | None = None
+) -> pd.DataFrame:
+    """All rows of some tables; those without rows do not decide the types of columns.
+
+    If none has rows, the columns have the given types, or are those of the first table.
+    """
     filled = [table for table in tables if len(table)]
-    return pd.concat(filled, ignore_index=True) if filled else table_of([], types)
+    if not filled and types is not None:
+        return table_of([], types)
+    filled = filled or [*tables[:1]]
+    if len(filled) > 1:
+        return pd.concat(filled, ignore_index=True)
+    return filled[0].copy().set_axis(pd.RangeIndex(len(filled[0])))
 
 
 def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:

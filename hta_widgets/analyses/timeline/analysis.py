@@ -62,11 +62,6 @@ def timeline(
         All ranks when not given.
     kinds : tuple of JobLaneKind, optional
         More kinds of lanes that can be added.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
     """
     chosen = job.select_ranks(ranks)
     lanes = job_lanes(job, kinds)

@@ -45,13 +45,6 @@ def window_budget(
         A row for each rank and step with time in the window: ``rank``, ``step`` (-1 without steps),
         ``period_ns`` (of the step, inside the window), and the classes of `budget`, of int64, which
         add up to ``period_ns``.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a rank.
-    ParameterError
-        If the window has no length.
     """
     chosen = job.select_ranks(ranks)
     window = checked_window(window_ns) or (0, 0)

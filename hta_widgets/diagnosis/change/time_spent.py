@@ -13,7 +13,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
 from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, work_by_part
-from hta_widgets.analyses.compare.kernels import mangled_names
+from hta_widgets.analyses.compare import mangled_names
 from hta_widgets.analyses.operators.operator_calls import SHAPES, shapes_of
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import module_paths, of_classes, region_places

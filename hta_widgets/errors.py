@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from numbers import Real
 
 
 class HtaWidgetsError(ValueError):
@@ -197,6 +198,26 @@ def reason(failure: Exception) -> str:
         failure = OutOfMemoryError.while_doing("working out what to show", failure)
     known = isinstance(failure, HtaWidgetsError)
     return str(failure) if known else f"{type(failure).__name__}: {failure}"
+
+
+def whole_numbers(name: str, given: object) -> tuple[int, ...]:
+    """The numbers of an argument, each once; none for None.
+
+    Raises
+    ------
+    ParameterError
+        If it is no list of whole numbers, such as ``ranks=3``.
+    """
+    numbers = () if given is None else given
+    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+        msg = f"{name} must be a list of numbers such as [{given}], got {given!r}"
+        raise ParameterError(msg)
+    chosen = tuple(numbers)
+    for each in chosen:
+        if not (isinstance(each, Real) and float(each).is_integer()):
+            msg = f"{name} must be whole numbers, got {each!r}"
+            raise ParameterError(msg)
+    return tuple(dict.fromkeys(map(int, chosen)))
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

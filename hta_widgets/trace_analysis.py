@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, whole_numbers
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.hta_trace.trace import DEFAULT_TRACE_DIR, Trace, TraceFiles, traces_of
 from hta_widgets.trace.job import Job
@@ -1039,7 +1039,7 @@ class TraceAnalysis:
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
         """No rank given means rank 0 in HTA, and the first available rank here."""
-        chosen = tuple(ranks or ())
+        chosen = whole_numbers("ranks", ranks)
         return self.job.select_ranks(chosen or self.job.ranks[:1])
 
     def _steps_among(self, asked: Iterable[int] | None) -> list[int]:

@@ -27,7 +27,7 @@ from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.diagnosis.slow_steps import slow_step_notices
-from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
+from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges, whole_numbers
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import HasJob, as_job
@@ -128,7 +128,7 @@ def _diagnosed(
         job = job.remember(job_of, own if chosen[0] in own else chosen)
     answers = job.remember(answers_of_all, limits.trials)
     facts = {rank: each.facts for rank, each in answers.items()}
-    wanted = tuple(steps or ())
+    wanted = whole_numbers("steps", steps)
     asked, phase = _of_phase(job, wanted or None, phase)
     not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}
     priced = [rank for rank in chosen if rank not in not_priced]

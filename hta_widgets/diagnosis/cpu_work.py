@@ -254,7 +254,8 @@ def _lines(calls: Calls, own: OwnCpuTime, time: Intervals) -> tuple[CpuOwner, ..
     line = np.append(nearest_at_or_above(calls.forest, is_line), NO_PARENT)[own.place]
     own_ns = sums_at(np.append(calls.name, NO_PARENT)[line], own.ns, len(names))
     begins = calls.name[is_line & time.covers(calls.start_ns)]
-    count = np.bincount(begins, minlength=len(names))
+    # that of a script began before the recording: it is one call all the same
+    count = np.maximum(np.bincount(begins, minlength=len(names)), own_ns > 0)
     return tuple(
         CpuOwner(names[code], int(own_ns[code]), int(count[code]))
         for code in np.flatnonzero(own_ns).tolist()

@@ -122,6 +122,9 @@ class Dashboard(DrawnWidget):
         tab: str | None = None,
         **traits: Any,  # noqa: ANN401
     ) -> None:
+        if unknown := sorted({*traits} - {*self.class_trait_names()}):
+            msg = f"Dashboard has no parameter {', '.join(unknown)}; help(Dashboard) lists them"
+            raise TypeError(msg)
         job = as_job(source, cycle)
         with ExitStack() as unfinished:
             self._take(job, _as_second(compare), unfinished)

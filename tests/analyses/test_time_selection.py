@@ -209,6 +209,14 @@ def test_arguments(tmp_path, analyse):
         analyse(job, [1], steps=[1])
     with pytest.raises(ParameterError, match=r"window_ns must be .*, got \(5, 5\)"):
         analyse(job, window_ns=(5, 5))
+    with pytest.raises(ParameterError, match=r"window_ns must be .*, got 5"):
+        analyse(job, window_ns=5)
+    with pytest.raises(ParameterError, match=r"^steps must be a list .* such as \[1\], got 1$"):
+        analyse(job, steps=1)
+    with pytest.raises(ParameterError, match=r"^ranks must be a list .* such as \[0\], got '0'$"):
+        analyse(job, "0")
+    with pytest.raises(ParameterError, match=r"^ranks must be whole numbers, got 0\.5$"):
+        analyse(job, [0.5])
 
 
 @settings(max_examples=20)

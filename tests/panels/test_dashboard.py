@@ -186,6 +186,8 @@ class TestTabs:
             board.tab = "none"
         with pytest.raises(TraitError, match=r"panel must be one of ranks, .*, got 'timeline'"):
             board.panel = "timeline"
+        with pytest.raises(TypeError, match=r"^Dashboard has no parameter tabs; help\("):
+            Dashboard(loaded, tabs="kernels")
         board.set_state({"panel": "none"})
         assert board.tab == "kernels"
         assert Dashboard(loaded, tab="memory").panel == "memory_use"

@@ -98,9 +98,13 @@ def test_two_files_of_one_rank(tmp_path):
 def test_other_json_in_the_folder_is_noticed(tmp_path):
     write(tmp_path / "rank-0.json", EVENTS)
     (tmp_path / "config.json").write_text('{"lr": 1}')
+    (tmp_path / "rank-1.json").touch()
     job = open_trace(tmp_path)
     assert job.ranks == (0,)
-    assert job.notices[0] == "config.json is not a trace and is left out"
+    assert job.notices[:2] == (
+        "config.json is not a trace and is left out",
+        "rank-1.json is empty and is left out",
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,6 +115,7 @@ def test_other_json_in_the_folder_is_noticed(tmp_path):
         (lambda folder: {0: folder}, "is a folder"),
         (lambda folder: {}, "no trace was given"),  # noqa: ARG005
         (lambda folder: [], "no trace was given"),  # noqa: ARG005
+        (lambda folder: None, "None is no path; give a trace"),  # noqa: ARG005
     ],
 )
 def test_nothing_there(tmp_path, make, words):
@@ -123,7 +128,10 @@ def test_folder_without_traces_says_what_it_has(tmp_path):
     with pytest.raises(TraceNotFoundError, match=r"has no trace: it has readme\.txt"):
         open_trace(tmp_path)
     (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(TraceNotFoundError, match=r"a\.json have no 'traceEvents'"):
+    with pytest.raises(TraceNotFoundError, match=r"no 'traceEvents' in a\.json"):
+        open_trace(tmp_path)
+    (tmp_path / "b.json").touch()
+    with pytest.raises(TraceNotFoundError, match=r"there is nothing in b\.json; copy or export"):
         open_trace(tmp_path)
 
 

@@ -11,7 +11,7 @@ from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, gpu_times
 from hta_widgets.analyses.time.window import NO_STEP, begin_on, window_of
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.errors import ParameterError, UnknownStepError
+from hta_widgets.errors import ParameterError, UnknownStepError, whole_numbers
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
@@ -69,7 +69,7 @@ class TimeSelection(NamedTuple):
         ParameterError
             If the window has no length.
         """
-        numbers = tuple(sorted({int(step) for step in steps or ()}))
+        numbers = tuple(sorted(map(int, whole_numbers("steps", steps))))
         window = checked_window(window_ns)
         if numbers:
             _check_steps(numbers, job.reduce(_steps_of, ranks).values())
@@ -217,9 +217,12 @@ def checked_window(window_ns: Sequence[int] | None) -> WindowNs | None:
     """Check that a window has a length."""
     if window_ns is None:
         return None
-    start, end = (int(edge) for edge in window_ns)
+    try:
+        start, end = (int(edge) for edge in window_ns)
+    except (TypeError, ValueError):
+        start, end = 0, 0
     if end <= start:
-        msg = f"window_ns must be (start, end) with start < end, got {tuple(window_ns)}"
+        msg = f"window_ns must be (start, end) with start < end, got {window_ns}"
         raise ParameterError(msg)
     return start, end
 

@@ -202,6 +202,8 @@ def _initialises_still(context: Context, count: int) -> bool:
 def _is_longer(context: Context, count: int) -> bool:
     """Whether the last of the first steps is much longer than those after it."""
     usual_ns = np.median(np.median(context.steps["period"], axis=0)[count:])
+    if not usual_ns:  # the file is cut behind it: there is nothing that it could be longer than
+        return False
     least_ns = context.limits.longer_first_step_percent / 100 * usual_ns
     return bool(_excess_ns(context.steps, count)[-1] > least_ns)
 

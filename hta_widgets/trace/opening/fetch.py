@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -147,10 +147,14 @@ def fetch_remote(source: TraceSource, *, progress: bool = True) -> FetchedSource
         return fetched.local_path
 
     paths: TraceSource
+    given: object = source
     if isinstance(source, Mapping):
         paths = {rank: local(path) for rank, path in source.items()}
     elif isinstance(source, str | os.PathLike):
         paths = local(source)
+    elif not isinstance(given, Iterable):
+        msg = f"{given!r} is no path; give a trace, a folder of traces, or several traces"
+        raise TraceNotFoundError(msg)
     else:
         paths = [local(path) for path in source]
     _prune_cache({fetched.copy.parent for fetched in urls.values()})

@@ -11,7 +11,7 @@ from operator import index
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from hta_widgets.errors import UnknownRankError, number_ranges, os_errors_as_ours
+from hta_widgets.errors import UnknownRankError, number_ranges, os_errors_as_ours, whole_numbers
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import fetch_remote
@@ -130,7 +130,7 @@ def open_trace(
     settings = _Settings(
         kernel_rules=KernelRules.from_user(kernel_rules),
         include_last_profiler_step=include_last_profiler_step,
-        ranks=ranks if ranks is None or isinstance(ranks, RankSample) else tuple(ranks),
+        ranks=ranks if isinstance(ranks, RankSample) else whole_numbers("ranks", ranks),
         captures=captures,
         executor=executor,
         progress=progress,
@@ -183,7 +183,7 @@ class _Settings:
 
     kernel_rules: KernelRules
     include_last_profiler_step: bool
-    ranks: tuple[int, ...] | RankSample | None
+    ranks: tuple[int, ...] | RankSample
     captures: Captures
     executor: Executor | None
     progress: bool
@@ -226,12 +226,12 @@ def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
 
 def _select_ranks(
     sources: Mapping[int, RankSource],
-    ranks: Iterable[int] | RankSample | None,
+    ranks: tuple[int, ...] | RankSample,
     notices: list[str],
 ) -> dict[int, RankSource]:
     """Keep the requested ranks, as their files are now, and add a notice."""
     available = tuple(sorted(sources))
-    asked = ranks.among(available) if isinstance(ranks, RankSample) else tuple(ranks or available)
+    asked = ranks.among(available) if isinstance(ranks, RankSample) else ranks or available
     if not set(asked) <= set(available):
         raise UnknownRankError.from_ranks(asked, available)
     kept = set(asked)

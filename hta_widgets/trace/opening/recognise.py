@@ -16,6 +16,7 @@ from hta_widgets.trace.model.formats import Format
 _MAX_NAMES: Final = 5
 ARCHIVES: Final = (".zip", ".xz", ".bz2", ".zst", ".tar", ".tar.gz", ".tgz", ".7z")
 _NOT_A_TRACE: Final = "{} is not a trace and is left out"
+_EMPTY: Final = "{} is empty and is left out"
 _PACKED: Final = "{} must be unpacked first and is left out"
 
 WHAT_IS_A_TRACE: Final = f"a trace is {', '.join(each.example for each in FORMATS[:-1])}, or " + (
@@ -115,6 +116,8 @@ def _matches(form: Format, file: Path, notices: list[str], *, others: bool = Fal
         return False
     if not (is_trace or others):
         words = _PACKED if file.name.endswith(ARCHIVES) else _NOT_A_TRACE
+        if not file.stat().st_size:
+            words = _EMPTY
         notices.append(words.format(file.name))
     return is_trace
 
@@ -151,6 +154,12 @@ def _describe_contents(entries: Sequence[Path]) -> str:
     if folders:
         return f"if its folders ({_list_names(folders)}) hold traces, give one of them"
     json_files = [entry for entry in entries if entry.name.endswith(KINETO.suffixes)]
+    empty = [entry for entry in json_files if not entry.stat().st_size]
     if json_files:
-        return f"{_list_names(json_files)} have no 'traceEvents'"
-    return f"it has {_list_names(entries)}" if entries else "it is empty"
+        return (
+            f"there is nothing in {_list_names(empty)}; copy or export it again"
+            if empty
+            else f"there are no 'traceEvents' in {_list_names(json_files)}"
+        )
+    names = f"it has {_list_names(entries)} (a trace of another name opens by its path)"
+    return names if entries else "it is empty"

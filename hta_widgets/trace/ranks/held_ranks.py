@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from hta_widgets.errors import UnknownRankError
+from hta_widgets.errors import UnknownRankError, whole_numbers
 from hta_widgets.progress import OnRead, byte_bar
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.model.events import Trace
@@ -86,7 +86,7 @@ class HeldRanks:
         UnknownRankError
             If the job lacks one of them.
         """
-        chosen = tuple(dict.fromkeys(ranks)) if ranks is not None else ()
+        chosen = whole_numbers("ranks", ranks)
         if not self.sources.keys() >= set(chosen):
             raise UnknownRankError.from_ranks(chosen, self.ranks)
         return chosen or self.ranks

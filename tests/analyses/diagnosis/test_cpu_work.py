@@ -160,6 +160,14 @@ def test_chosen_steps_count(tmp_path: Path) -> None:
     assert "in operators in step 1, aten::mm takes the most: 3 µs" in one.of_operators
 
 
+def test_a_line_that_runs_on_from_before_the_steps_is_called_once(tmp_path: Path) -> None:
+    script = host(0, 40, "train.py(1): <module>", cat="python_function")
+    events = [script, *(host(at, 4, "aten::mm") for at in (1, 11, 21))]
+    events += [step(number, 10 + 10 * number, 10) for number in range(3)]
+    made = answered(tmp_path, events).cpu_work
+    assert [tuple(each) for each in made.lines] == [("train.py(1): <module>", 20_000, 1)]
+
+
 def test_with_gpu_work_there_is_none(tmp_path: Path) -> None:
     assert answered(tmp_path, [host(0, 9, "aten::mm"), kernel(3, 4)]).cpu_work is None
 

@@ -46,6 +46,16 @@ def test_the_rank_that_holds_the_others_up_is_named(tmp_path):
     assert "while the host loads data on rank 1" in said
 
 
+def test_a_first_step_behind_which_the_file_is_cut_is_not_slow(tmp_path):
+    one = job([0, 0])
+    for number in range(2, 7):
+        with one.step(number):
+            one.does("aten::add", 100)
+    made = diagnosed(tmp_path, one)
+    assert not slow(made)
+    assert made.left_out_steps == ()
+
+
 def test_steps_alike_are_silent(tmp_path):
     assert not slow(diagnosed(tmp_path, job([0] * 6)))
 

@@ -83,7 +83,9 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
     longest = pauses.loc[pauses["idle_ms"].idxmax()]
     before, after = longest["operator_before"], longest["operator_after"]
     texts = {"longest": duration(longest["idle_ms"] * NS_PER_MS)}
-    if before and after:
+    if any(each and f"inside {short_name(each, 40)}" in found.sentence for each in (before, after)):
+        pass  # it pauses in the call, not beside it
+    elif before and after:
         texts |= {"from": short_name(before, 30), "to": short_name(after, 30)}
     elif after:
         texts["before"] = short_name(after, 30)

@@ -67,6 +67,8 @@ class Condition(Enum):
     CHECKS_SIZES = "in Inductor's size checks"
     WALKS_MODULES = "in a walk over all modules"
     READS_A_NUMBER = "a number is read"
+    IN_OPERATOR = "in an operator of PyTorch"
+    DRAWS_NUMBERS = "random numbers are drawn"
     COPIES = "a copy waits"
     SELECTS = "sizes depend on values"
     SYNCHRONISES = "an explicit synchronisation"
@@ -134,6 +136,8 @@ OF_OWNERS: Final = {
     Condition.CHECKS_SIZES: r"assert_size_stride",
     Condition.WALKS_MODULES: r"named_(?:modules|members|parameters|buffers)\b",
     Condition.READS_A_NUMBER: r"aten::item|_local_scalar_dense|aten::is_nonzero|aten::equal",
+    Condition.IN_OPERATOR: r"(?m:^aten::)",
+    Condition.DRAWS_NUMBERS: r"aten::(?:(?:normal|uniform|random|bernoulli)_|randn?\b|randint\b)",
     Condition.COPIES: r"aten::(?:to|_to_copy|copy_|cpu)\b|Memcpy",
     Condition.SELECTS: r"aten::(?:nonzero|masked_select|index|unique\w*|repeat_interleave)\b",
     Condition.SYNCHRONISES: r"(?:cuda|hip)(?:Device|Stream|Event)Synchronize|: synchronize\b",

@@ -46,13 +46,13 @@ from hta_widgets.quantities import duration
         Advice(
             "Record the Python frames, which show the lines that the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
-            unless=(Condition.STACKS,),
+            unless=(Condition.STACKS, Condition.IN_OPERATOR),
         ),
         Advice(
             "Look at the lines that run there in the flame graph of this time; take them out of "
             "the step, or run them while the GPU has work.",
             needs=(Condition.STACKS,),
-            unless=(Condition.NOT_RECORDED,),
+            unless=(Condition.NOT_RECORDED, Condition.IN_OPERATOR),
         ),
         Advice(
             "Look at the process from outside while it pauses: the trace does not hold what runs "
@@ -72,7 +72,8 @@ def host_pause(context: Context) -> Finding | None:
     ranks, steps = _who(context, pauses), context.steps_with(pauses)
     who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
     within = within_gap(context, ranks, "gap_pause")
-    where = _where(found[1]) if found else ""
+    is_there = within and found and within.name in (found[1].before, found[1].after)
+    where = _where(found[1]) if found and not is_there else ""
     return context.finding(
         host_pause,
         words=f"{who} {who.verb('stall')} for up to "

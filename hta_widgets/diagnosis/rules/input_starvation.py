@@ -8,7 +8,7 @@ from typing import Final
 
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
@@ -115,8 +115,11 @@ class LoadingTime:
 
     @property
     def conditions(self) -> AbstractSet[Condition]:
-        """What the call around it says of the loader."""
-        return _OF_LOADER.get(self.within.loader, frozenset()) if self.within else frozenset()
+        """What the call around it says of the loader, and its name of what it does."""
+        if self.within is None:
+            return frozenset()
+        of_loader: AbstractSet[Condition] = _OF_LOADER.get(self.within.loader, frozenset())
+        return of_loader | conditions_of_owners([self.within.name])
 
     @property
     def is_of_a_request(self) -> bool:

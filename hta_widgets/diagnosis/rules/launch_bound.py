@@ -27,6 +27,10 @@ MOST_BY_STACKS: Final = 0.5
 """Part of the price that a host twice as fast must bring for stacks to be the first suspect:
 recording them slows a host by less than that."""
 
+FEWEST_KERNELS: Final = 12
+"""Of fewer, no rate can be told, and each waits for something else: a CPU that makes a batch before
+each of two products, or CuPy, which loads the code of each of six kernels."""
+
 
 @cause(
     seen_in="late_launching",
@@ -116,7 +120,9 @@ recording them slows a host by less than that."""
 )
 def launch_bound(context: Context) -> Finding | None:
     """Report the time in which the GPU waits for a host that launches too slowly."""
-    behind = context.steps.launch_bound
+    behind, kernels = context.steps.launch_bound, context.steps["kernels"]
+    if kernels.sum(axis=1).max(initial=0) < FEWEST_KERNELS:
+        return None
     if any(isinstance(edit, HostSpeed) for edit in context.edits.get(profiler_overhead, ())):
         return None  # the profiler slows all launches, and has their price
     price = context.price(behind, HostSpeed(np.inf), bound="at most")

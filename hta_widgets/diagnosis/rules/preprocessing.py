@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.rules.input_starvation import LoadingTime
 from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
@@ -19,9 +20,15 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
     "Elsewhere the same time is [waiting for data](causes/input_starvation.md).",
     advice=(
         Advice(
+            "Draw random input on the GPU.",
+            'inputs = torch.randn(size, device="cuda")',
+            needs=(Condition.DRAWS_NUMBERS,),
+        ),
+        Advice(
             "Prepare the input on the GPU, or with a processor that works on tensors.",
             "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
             'inputs = processor(images, device="cuda")',
+            unless=(Condition.DRAWS_NUMBERS,),
         ),
         Advice(
             "Prepare the next request in another thread or process while the GPU works on this "
@@ -29,7 +36,8 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
             "ready = executor.submit(prepare, next_request)  # then ready.result()",
         ),
         Advice(
-            "Decode video and resize images before they reach this process, once for each input."
+            "Decode video and resize images before they reach this process, once for each input.",
+            unless=(Condition.DRAWS_NUMBERS,),
         ),
     ),
 )

@@ -46,8 +46,9 @@ def profiler_overhead(context: Context) -> Finding | None:
     If it takes much of the host's time, and records stacks in all calls, late launches are its
     price, too.
     """
-    waiting, in_profiler = context.steps["gap_profiler"], context.steps["in_profiler"]
-    takes_ns = float(np.median(in_profiler.mean(axis=1))) if in_profiler.size else 0.0
+    waiting, written = context.steps["gap_profiler"], context.steps["in_profiler"]
+    in_profiler = np.maximum(written, waiting)  # frames of record_function are not written
+    takes_ns = float(np.median(written.mean(axis=1))) if written.size else 0.0
     stacks = any(host.has_stacks for host in host_of(context, ()).values())
     slows = stacks and context.is_worth_it(profiler_overhead, takes_ns)
     price = context.price(waiting, WithoutHostWork(("profiler",)))
@@ -60,8 +61,7 @@ def profiler_overhead(context: Context) -> Finding | None:
     if not context.is_worth_it(profiler_overhead, price.ns):
         return None
     longest_ns = float(in_profiler.max())
-    share = context.steps["in_profiler"].mean(axis=1)
-    ranks = context.blamed(share) or context.blamed(waiting.mean(axis=1))
+    ranks = context.blamed(written.mean(axis=1)) or context.blamed(waiting.mean(axis=1))
     steps = context.steps_with(waiting)
     work = _work(context, ranks)
     most = f", most in {named(str(work['name'].iloc[0]))}" if len(work) else ""

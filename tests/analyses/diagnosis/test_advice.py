@@ -330,6 +330,8 @@ RECORDED = {
     C.CHECKS_SIZES: (("<built-in function assert_size_stride>",), ("assert_equal",)),
     C.WALKS_MODULES: (("torch/nn/modules/module.py(7): named_modules",), ("forward",)),
     C.READS_A_NUMBER: (("aten::item",), ("aten::to",)),
+    C.IN_OPERATOR: (("aten::mm",), ("train.py(3): aten::mm",)),
+    C.DRAWS_NUMBERS: (("aten::normal_", "aten::randn"), ("aten::native_layer_norm",)),
     C.COPIES: (("aten::to", "aten::copy_"), ("aten::item",)),
     C.SELECTS: (("aten::nonzero", "aten::index"), ("aten::index_select", "aten::index_put_")),
     C.SYNCHRONISES: (("cudaDeviceSynchronize", "hipStreamSynchronize"), ("cudaMemcpyAsync",)),

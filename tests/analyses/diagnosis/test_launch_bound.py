@@ -242,7 +242,16 @@ test_what_slow_launches_must_cost = least_price(
     "launch_bound", "least_percent", lambda folder: diagnosed(folder, *job(lambda _: 15, steps=3))
 )
 
+
+def is_late_with(folder, kernels):
+    one = Host()
+    for _ in range(kernels):
+        one.launch(2, takes=50)
+    return found(diagnosed(folder, one), "launch_bound") is not None
+
+
 test_thresholds = cases(
+    Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case(
         "launch_bound.MOST_BY_STACKS",
         lambda _, part: may_be_stacks(part, 1.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose, open_trace
-from tests.analyses.diagnosis.scripts import found
+from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import least_price
 from tests.kineto_text import host, write
 from tests.server_loops import request
@@ -26,6 +26,23 @@ def test_the_cpu_prepares_a_request(tmp_path):
     assert "videomae.py(235): preprocess" in finding.sentence
     assert finding.advice[0].do.startswith("Prepare the input on the GPU")
     assert found(made, "input_starvation") is None
+
+
+def test_random_input_needs_no_processor_of_images(tmp_path):
+    """A batch that ``torch.randn`` makes on the CPU, with two kernels a step."""
+    one = Host()
+    copies = {"cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)"}
+    for number in range(4):
+        with one.step(number):
+            with one.inside("aten::randn", "cpu_op"):
+                one.does("aten::normal_", 4000)
+            one.launch(100, operator="aten::to", **copies)
+            one.launch(1000)
+            one.synchronise()
+    made = diagnosed(tmp_path, one)
+    assert [each.cause for each in made] == ["preprocessing"]
+    assert made[0].advice[0].code == 'inputs = torch.randn(size, device="cuda")'
+    assert "image" not in str(made[0].advice)
 
 
 @pytest.mark.parametrize(

@@ -23,15 +23,14 @@ from hta_widgets.figures.base.style import (
 from hta_widgets.figures.base.text import plot_names
 
 _ROW_HEIGHT: Final = 26
-_LEAST_ROW_HEIGHT: Final = 8
-_MOST_HEIGHT: Final = 420
+_LEAST_ROW_HEIGHT: Final = 14  # of a label
+_MOST_HEIGHT: Final = 250
 _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
 _MOST_TICKS: Final = 24
-_MOST_RANKS: Final = 48
-_TYPICAL_RANKS: Final = 8  # at each end, and around the median, of more ranks than that
-_GAP_ROWS: Final = 3
+_MOST_RANKS: Final = 16
+_TYPICAL_RANKS: Final = 4  # at each end, and around the median, of more ranks than that
 _ROOM_ABOVE: Final = 1.05
 _NS_PER_MS: Final = 1e6
 _LEGEND_HEIGHT: Final = 48
@@ -44,7 +43,7 @@ def rank_budgets(
 ) -> Drawing:
     """Draw a horizontal bar for each rank, the first row at the top; a click selects the rank.
 
-    Of more than 48 ranks, those are drawn that are first, in the middle, last or selected, and the
+    Of more than 16 ranks, those are drawn that are first, in the middle, last or selected, and the
     gaps between them say how many are left out. The table has ``rank``, ``period_ms``, and the
     classes of the budget in ms; `unit` is what the axis counts.
     """
@@ -148,7 +147,7 @@ def step_budgets(
 
 
 def _shown_runs(count: int, chosen: Sequence[int]) -> list[range]:
-    """Places of the ranks that are drawn, as runs of neighbours; of chosen ones at most 8."""
+    """Places of the ranks that are drawn, as runs of neighbours; of chosen ones at most 4."""
     if count <= _MOST_RANKS:
         return [range(count)] if count else []
     middle = (count - _TYPICAL_RANKS) // 2
@@ -162,12 +161,11 @@ def _shown_runs(count: int, chosen: Sequence[int]) -> list[range]:
 def _rows(runs: Sequence[range], names: list[str]) -> tuple[list[int], dict[str, Any], int]:
     """The row of each rank that is drawn, labels of rows and gaps, and the number of rows."""
     rows, labels, at, reached = list[int](), dict[int, str](), 0, 0
-    every = -(-sum(map(len, runs)) // _MOST_TICKS) or 1
     for run in runs:
         if run.start > reached:
-            labels[at + _GAP_ROWS // 2] = f"{run.start - reached} more"
-            at += _GAP_ROWS
-        labels |= {at + place - run.start: names[place] for place in run[::every]}
+            labels[at] = f"{run.start - reached} more"
+            at += 1
+        labels |= {at + place - run.start: names[place] for place in run}
         rows += range(at, at + len(run))
         at, reached = at + len(run), run.stop
     return rows, {"tickvals": [*labels], "ticktext": [*labels.values()]}, at

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from playwright.sync_api import expect
 
+from hta_widgets.sample import write_sample
 from tests.browser.lab_pages import Lab
 from tests.browser.test_accessibility import IS_DRAWN
-from tests.browser.test_dashboard import board, dashboard
+from tests.browser.test_dashboard import MARGINS, board, dashboard
 
 FIRST_PX = 1_400
 """Highest that the page of eight ranks may be before anybody clicks."""
+
+MANY_PX = {1100: 1_100, 1480: 900}
+"""The same of many ranks, by the width of the page."""
 
 VIEW_PX = 1_150
 """Highest that what a tab shows may be."""
@@ -26,3 +32,22 @@ def test_no_view_is_longer_than_a_screen(lab: Lab, job8: str):
         page.page.wait_for_function(IS_DRAWN)
         heights[panel] = round(shown.bounding_box()["height"])
     assert {panel: height for panel, height in heights.items() if height > VIEW_PX} == {}
+
+
+def test_a_page_of_many_ranks_is_short(lab: Lab, tmp_path):
+    """Their lanes are one line high, and of the bars of ranks those are drawn that say most."""
+    write_sample(tmp_path, ranks=33, steps=3, progress=False)
+    page = board(lab, str(tmp_path))
+    page.execute("dash.panel = 'ranks'")
+    expect(dashboard(page).locator(".hta-tab-page .ytick").first).to_be_visible()
+    for width, highest in MANY_PX.items():
+        page.page.set_viewport_size({"width": width + MARGINS, "height": 1400})
+        page.page.wait_for_function(IS_DRAWN)
+        page.screenshot(f"many ranks {width}")
+        assert dashboard(page).bounding_box()["height"] <= highest
+    assert page.python("len(dash.table)") == 33
+    ticks = dashboard(page).locator(".hta-tab-page .ytick text")
+    boxes = sorted((each.bounding_box() for each in ticks.all()), key=lambda box: box["y"])
+    assert sum("more" in text for text in ticks.all_text_contents()) == 2
+    for one, other in pairwise(boxes):
+        assert one["y"] + 0.75 * one["height"] <= other["y"]  # no label lies on the next

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_panels import cells
 
-GUTTER, HEAD = 84, 20
+GUTTER, HEAD = 128, 20
 
 NOT_EMPTY = """canvas => {
     const { data } = canvas.getContext('2d').getImageData(90, 30, canvas.width - 100, 40);

@@ -1,12 +1,11 @@
 // Draws a band: solid up to what all ranks do, a line where the median is, pale up to what one does.
 import { make } from "../dom";
 import type { BandTile } from "./bands";
-import { GUTTER, type Lane } from "./lanes";
+import type { Lane } from "./lanes";
 import type { Painter } from "./painter";
 
 const FILL = 0.35;
 const LINE = 1.5;
-const LABEL_LEFT = 4;
 const IMAGES = new WeakMap<BandTile, { canvas: HTMLCanvasElement; key: string }>();
 
 export function paintBand(painter: Painter, lane: Lane, y: number): void {
@@ -51,16 +50,4 @@ function imageOf(band: BandTile, color: string, height: number, scale: number): 
   }
   IMAGES.set(band, { canvas, key });
   return canvas;
-}
-
-/** The label on up to two lines. */
-export function paintBandLabel(painter: Painter, lane: Lane, y: number): void {
-  const { context, look } = painter;
-  const room = GUTTER - LABEL_LEFT - 4;
-  const words = lane.label.split(" ");
-  let count = words.length;
-  while (count > 1 && context.measureText(words.slice(0, count).join(" ")).width > room) count -= 1;
-  const [first, second] = [words.slice(0, count).join(" "), words.slice(count).join(" ")];
-  painter.text(first, LABEL_LEFT, y + (second ? 7 : lane.height / 2), look.ink, room);
-  if (second) painter.text(second, LABEL_LEFT, y + 19, look.ink, room);
 }

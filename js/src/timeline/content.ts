@@ -1,5 +1,5 @@
 // What a lane shows: coverage, events or a curve, and its label.
-import { paintBand, paintBandLabel } from "./band";
+import { paintBand } from "./band";
 import { paintCurveLabel, paintCurves } from "./curve";
 import { GUTTER, isOfAll, type Lane } from "./lanes";
 import { FOOT, HEAD, type Painter } from "./painter";
@@ -181,7 +181,6 @@ function paintLabel(painter: Painter, lane: Lane, y: number, chosen: boolean): v
   if (lane.label === "") return;
   context.globalAlpha = chosen ? 1 : 0.55;
   if (lane.kind === "curve") paintCurveLabel(painter, lane, y);
-  else if (lane.kind === "band") paintBandLabel(painter, lane, y);
   else paintName(painter, lane, y);
   context.globalAlpha = 1;
 }
@@ -192,6 +191,6 @@ function paintName(painter: Painter, lane: Lane, y: number): void {
   const isRank = lane.kind === "rank" || lane.kind === "fold";
   const isOpen = lane.kind === "fold" ? scene.unfolded : scene.opened.has(lane.rank);
   if (isRank && !scene.aligned) painter.text(isOpen ? "▾" : "▸", 2, middle, look.quiet);
-  const left = scene.aligned ? 2 : isRank ? 16 : 20;
-  painter.text(lane.label, left, middle, isRank ? look.ink : look.quiet, GUTTER - left - 4);
+  const left = scene.aligned ? 2 : isRank ? 16 : lane.kind === "band" ? 4 : 20;
+  painter.text(lane.label, left, middle, isRank || lane.kind === "band" ? look.ink : look.quiet, GUTTER - left - 4);
 }

@@ -24,12 +24,12 @@ export interface Lane {
   words: string[];
 }
 
-export const GUTTER = 84;
-const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path: 16, curve: 26, band: 26, fold: 18 };
+export const GUTTER = 128;
+const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path: 16, curve: 26, band: 15, fold: 16 };
 const TALL = 40; // with room for words
 const MANY_HEIGHT = 4;
 const THIN = 8;
-const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, path: 2, curve: 3, band: 3, fold: 4 };
+const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, path: 2, curve: 3, band: 2, fold: 4 };
 const ALIGNED_HEIGHT = 15;
 const MOST_ALIGNED = 96;
 

@@ -13,9 +13,6 @@ MOST_NOTICES: Final = 10
 MOST_CHARACTERS: Final = 400
 """Maximum length of the name of a job, and of a notice."""
 
-INTERRUPTED: Final = 130
-"""Exit code of a shell's command that Ctrl-C ended: nothing is known of the job."""
-
 MARGIN: Final = " " * 4
 """Before all that may hold names of a trace: Markdown shows it as it is."""
 

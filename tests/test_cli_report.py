@@ -130,7 +130,7 @@ def test_after_ctrl_c_an_earlier_report_is_there_still(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PANELS["kernel_breakdown"], "analyse", interrupted)
-    assert cli.main(["report", str(traces), "-o", str(file)]) == html_report.INTERRUPTED
+    assert cli.main(["report", str(traces), "-o", str(file)]) == cli.INTERRUPTED
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
 

@@ -13,7 +13,7 @@ from jupyter_core import paths as jupyter_paths
 
 import hta_widgets
 from hta_widgets import cli
-from hta_widgets.cli.doctor import cache, host, packages, report
+from hta_widgets.cli.doctor import host, packages, report
 from hta_widgets.cli.doctor.host import Place, find_place
 from hta_widgets.panels.base import front_end
 from hta_widgets.trace.cache import files as cache_files
@@ -241,7 +241,8 @@ class TestCache:
     def test_a_folder_on_a_drive_that_is_gone(self, monkeypatch):
         # As on Windows, where not even the outermost folder is there.
         gone = SimpleNamespace(exists=nothing)
-        monkeypatch.setattr(cache, "os", SimpleNamespace(path=gone, access=nothing, W_OK=2, X_OK=1))
+        stub = SimpleNamespace(path=gone, access=nothing, W_OK=2, X_OK=1)
+        monkeypatch.setattr("hta_widgets.cli.doctor.os", stub)
         assert "traces are not cached, because ~/cache cannot be written to" in problems()
 
     def test_off_is_no_problem(self, monkeypatch):

@@ -39,6 +39,10 @@ else:  # they need pandas
     recordings = LazyModule("hta_widgets.cli.doctor.recordings")
 
 USER_ERROR = 2
+INTERRUPTED = 130
+"""Exit code of a shell's command that Ctrl-C ended, of those that tell something of a job."""
+
+_TELL_OF_A_JOB = ("diagnose", "compare", "report", "doctor")
 _TRACE_FOLDER = "trace"
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
@@ -46,8 +50,8 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for an error of the user.
 
-    ``diagnose``, ``compare`` and ``report`` have another, 130 after Ctrl-C, and the first two 3 for
-    findings or a regression and 4 where nothing can be told, if asked to fail then.
+    Commands that tell something of a job have 130 after Ctrl-C; ``diagnose`` and ``compare`` have 3
+    for findings or a regression and 4 where nothing can be told, if asked to fail then.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USER_ERROR
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-    return 0
+        return INTERRUPTED if options.command in _TELL_OF_A_JOB else 0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -433,11 +437,11 @@ def _add_doctor(commands: _Commands) -> None:
     doctor.set_defaults(run=_print_report)
 
 
-def _print_report(options: argparse.Namespace) -> int:
+def _print_report(options: argparse.Namespace) -> None:
     if options.traces:
-        return recordings.print_recordings(options)
-    sys.stdout.write(report())
-    return 0
+        recordings.print_recordings(options)
+    else:
+        sys.stdout.write(report())
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:

@@ -11,27 +11,22 @@ from hta_widgets.panels.base.report.write import report_target
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.dashboard import Dashboard
 from hta_widgets.quantities import data_size
-from hta_widgets.terminal import INTERRUPTED, printable, say
+from hta_widgets.terminal import printable, say
 from hta_widgets.trace.job import Job
 
 
-def write_dashboard(options: Namespace) -> int:
-    """Write the dashboard of a job to an HTML file and return the exit code of the command."""
+def write_dashboard(options: Namespace) -> None:
+    """Write the dashboard of a job to an HTML file."""
     cycle = options.compare_cycle
-    try:
-        report_target(options.output)
-        job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
-        selection = Selection.of(job)
-        selection.ranks = [] if options.ranks is None else list(job.select_ranks(options.ranks))
-        selection.is_on_page = True  # no panel computes before `to_html` asks it, with its bar
-        if options.compare is not None:
-            later: Job | None = open_given([options.compare], cycle=cycle)
-        else:
-            later = None if cycle is None else job.open_cycle(cycle)
-        with closing(Dashboard(job, compare=later)) as dashboard:
-            written = dashboard.to_html(options.output, progress=sys.stderr.isatty())
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return INTERRUPTED
+    report_target(options.output)
+    job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
+    selection = Selection.of(job)
+    selection.ranks = [] if options.ranks is None else list(job.select_ranks(options.ranks))
+    selection.is_on_page = True  # no panel computes before `to_html` asks it, with its bar
+    if options.compare is not None:
+        later: Job | None = open_given([options.compare], cycle=cycle)
+    else:
+        later = None if cycle is None else job.open_cycle(cycle)
+    with closing(Dashboard(job, compare=later)) as dashboard:
+        written = dashboard.to_html(options.output, progress=sys.stderr.isatty())
     say(f"Wrote {printable(str(written))} ({data_size(written.stat().st_size)})\n")
-    return 0

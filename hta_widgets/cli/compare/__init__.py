@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from hta_widgets.cli.compare.document import json_text
+from hta_widgets.cli.compare.document import json_text, several_json
 from hta_widgets.cli.compare.markdown import markdown as markdown_text
-from hta_widgets.cli.compare.report import baseline_text
+from hta_widgets.cli.compare.markdown import several_markdown
+from hta_widgets.cli.compare.report import baseline_text, several_report
 from hta_widgets.cli.compare.report import report as report_text
-from hta_widgets.cli.compare.several import SEVERAL
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.baseline import (
     baseline_file,
@@ -22,11 +22,11 @@ from hta_widgets.diagnosis.change.baseline import (
 )
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
 from hta_widgets.diagnosis.change.gate import Judgement, Limit, judge, read_limits
-from hta_widgets.diagnosis.change.several import FEWEST, several_jobs, side
+from hta_widgets.diagnosis.change.several import FEWEST, SeveralJobs, several_jobs, side
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import data_size
-from hta_widgets.terminal import INTERRUPTED, printable, say
+from hta_widgets.terminal import printable, say
 
 EXIT_CODES: Final = {"passed": 0, "regression": 3, "cannot_tell": 4}
 """By outcome of the limits."""
@@ -35,6 +35,11 @@ FORMS: Final[dict[str, Callable[[Change, Judgement | None], str]]] = {
     "text": report_text,
     "json": json_text,
     "markdown": markdown_text,
+}
+SEVERAL: Final[dict[str, Callable[[SeveralJobs], str]]] = {
+    "text": several_report,
+    "json": several_json,
+    "markdown": several_markdown,
 }
 
 
@@ -59,28 +64,14 @@ def print_change(options: Namespace) -> int:
         if asked:
             msg = "limits are for two jobs: compare each with the first by a command of its own"
             raise ParameterError(msg)
-        return _print_several(traces, baseline, options.form, folder)
-    try:
-        first = _opened(traces[0]) if baseline is None else read_baseline(baseline, folder)
-        change = explain_change(first, _opened(traces[-1]))
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return INTERRUPTED
+        earlier = [] if baseline is None else [read_baseline(baseline, folder)]
+        say(SEVERAL[options.form](several_jobs([*earlier, *map(_opened, traces)])))
+        return 0
+    first = _opened(traces[0]) if baseline is None else read_baseline(baseline, folder)
+    change = explain_change(first, _opened(traces[-1]))
     judgement = judge(change, asked, allowed) if asked else None
     say(FORMS[options.form](change, judgement))
     return EXIT_CODES[judgement.outcome] if judgement else 0
-
-
-def _print_several(traces: Sequence[str], baseline: str | None, form: str, folder: Path) -> int:
-    """Print a table of three jobs or more, each against the first."""
-    try:
-        first = [] if baseline is None else [read_baseline(baseline, folder)]
-        found = several_jobs([*first, *map(_opened, traces)])
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return INTERRUPTED
-    say(SEVERAL[form](found))
-    return 0
 
 
 def _opened(source: str) -> Summary:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
+from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS, level
 from hta_widgets.terminal import cut
@@ -25,6 +26,12 @@ MOST_CHARACTERS: Final = 200
 def json_text(change: Change, judgement: Judgement | None = None) -> str:
     """Write the document. All of it is ASCII."""
     return json.dumps(document(change, judgement), indent=1, allow_nan=False) + "\n"
+
+
+def several_json(found: SeveralJobs) -> str:
+    """The document of each change from the first job, as `hta-widgets compare --json` writes it."""
+    changes = [document(each) for each in found.changes]
+    return json.dumps({"sentence": found.finding, "changes": changes}, indent=1) + "\n"
 
 
 def document(change: Change, judgement: Judgement | None = None) -> dict[str, Any]:

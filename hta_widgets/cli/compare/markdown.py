@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hta_widgets.cli.compare.report import NS_PER_MS, row_of_job
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
+from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
 from hta_widgets.terminal import cut, printable
 
@@ -15,7 +17,6 @@ MOST_CHARACTERS: Final = 600
 
 MOST_LISTED: Final = 10
 
-_NS_PER_MS: Final = 1e6
 _ACTIVE: Final = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$:])")
 
 
@@ -50,6 +51,19 @@ def plain(text: str) -> str:
     return _ACTIVE.sub(r"\\\1", cut(printable(text), MOST_CHARACTERS))
 
 
+def several_markdown(found: SeveralJobs) -> str:
+    """The same as Markdown that fits the comment of a pull request."""
+    lines = ["### hta-widgets: several jobs", "", plain(found.finding), ""]
+    lines += ["| job | steps | ms per step | change | verdict |", "|:--|--:|--:|--:|:--|"]
+    for row in found.table.to_dict("records"):
+        cells = [plain(str(row["job"])), *row_of_job(row)]  # type: ignore[arg-type]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    for each in found.changes:
+        lines.append(f"- {plain(each.second.name)}: {plain(each.finding)}")
+    return "\n".join(lines) + "\n"
+
+
 def _listed(title: str, texts: tuple[str, ...] | list[str]) -> list[str]:
     if not texts:
         return []
@@ -58,5 +72,5 @@ def _listed(title: str, texts: tuple[str, ...] | list[str]) -> list[str]:
 
 
 def _row(label: str, first_ns: int, second_ns: int) -> str:
-    cells = [f"{ns / _NS_PER_MS:,.3f}" for ns in (first_ns, second_ns)]
-    return f"| {label} | {cells[0]} | {cells[1]} | {(second_ns - first_ns) / _NS_PER_MS:+,.3f} |"
+    cells = [f"{ns / NS_PER_MS:,.3f}" for ns in (first_ns, second_ns)]
+    return f"| {label} | {cells[0]} | {cells[1]} | {(second_ns - first_ns) / NS_PER_MS:+,.3f} |"

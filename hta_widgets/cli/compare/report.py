@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
+from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, data_size, duration
+from hta_widgets.quantities import counted, data_size, duration, percent, signed
 from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 
 _WIDTH: Final = 20
-_NS_PER_MS: Final = 1e6
+_NAME: Final = 24
+NS_PER_MS: Final = 1e6
 
 
 def report(change: Change, judgement: Judgement | None = None) -> str:
@@ -54,8 +56,8 @@ def _waterfall(change: Change) -> Iterator[str]:
 
 
 def _row(label: str, first_ns: int, second_ns: int) -> str:
-    cells = [ns / _NS_PER_MS for ns in (first_ns, second_ns)]
-    delta = (second_ns - first_ns) / _NS_PER_MS
+    cells = [ns / NS_PER_MS for ns in (first_ns, second_ns)]
+    delta = (second_ns - first_ns) / NS_PER_MS
     return f"{MARGIN}{label:{_WIDTH}}{cells[0]:12,.3f}{cells[1]:12,.3f}{delta:+12,.3f}"
 
 
@@ -75,3 +77,27 @@ def baseline_text(summary: Summary) -> str:
     findings = [str(each["sentence"]) for each in summary.findings]
     lines += section("Findings:", findings) or ["", *item("", "No finding")]
     return "\n".join(lines) + "\n"
+
+
+def several_report(found: SeveralJobs) -> str:
+    """Write the finding, a row for each job, where the time of each goes, and what changed."""
+    lines = wrapped(found.finding)
+    lines += ["", f"{MARGIN}{'':{_NAME}}{'steps':>6}{'ms per step':>13}{'change':>10}  verdict"]
+    for number, row in enumerate(found.table.to_dict("records"), start=1):
+        steps, mean, change, verdict = row_of_job(row)  # type: ignore[arg-type]
+        name = cut(f"{number} {row['job']}", _NAME - 1)
+        lines.append(f"{MARGIN}{name:{_NAME}}{steps:>6}{mean:>13}{change:>10}  {verdict}".rstrip())
+    numbers = "".join(f"{number:>13}" for number in range(1, len(found.jobs) + 1))
+    lines += ["", f"{MARGIN}{'ms of a step, by job':{_NAME}}{numbers}"]
+    for label, of_jobs in (found.times / NS_PER_MS).iterrows():
+        cells = "".join(f"{value:>13,.3f}" for value in of_jobs)
+        lines.append(f"{MARGIN}{label!s:{_NAME}}{cells}")
+    said = [f"{each.second.name}: {each.finding}" for each in found.changes]
+    lines += section("Each against the first:", [cut(each, MOST_CHARACTERS) for each in said])
+    return "\n".join(lines) + "\n"
+
+
+def row_of_job(row: dict[str, Any]) -> list[str]:
+    """Steps of a job, its mean, its change and the verdict."""
+    mean = f"{row['mean_ns'] / NS_PER_MS:,.3f}"
+    return [f"{row['steps']:,}", mean, signed(row["change_percent"], percent), row["verdict"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import Final
 
@@ -14,7 +13,7 @@ from hta_widgets.diagnosis.change.baseline import read_baseline
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.report import report as report_text
 from hta_widgets.errors import ParameterError
-from hta_widgets.terminal import INTERRUPTED, say
+from hta_widgets.terminal import say
 
 FAILURES: Final = {"findings": 3, "cannot_tell": 4, "no_gpu_work": 4}
 """Exit code by status of the diagnosis, where the caller asks to fail."""
@@ -26,14 +25,10 @@ def print_diagnosis(options: Namespace) -> int:
     if baseline is not None and (options.json or ranks is not None):
         msg = "--baseline is for all ranks, as text; hta-widgets compare --json prints JSON"
         raise ParameterError(msg)
-    try:
-        job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
-        diagnosis = diagnose(job, ranks, phase=options.phase)
-        if baseline is not None:
-            change = explain_change(read_baseline(baseline, options.baselines), job)
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return INTERRUPTED
+    job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
+    diagnosis = diagnose(job, ranks, phase=options.phase)
+    if baseline is not None:
+        change = explain_change(read_baseline(baseline, options.baselines), job)
     say(json_text(diagnosis) if options.json else report_text(diagnosis))
     if baseline is not None:
         say(f"\nSince the baseline: {change_text(change)}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
+import shutil
 import sys
+from pathlib import Path
 
-from hta_widgets.cli.doctor.cache import cache_line, cache_problems
 from hta_widgets.cli.doctor.front_end import FrontEnd
 from hta_widgets.cli.doctor.host import Place, this_place
-from hta_widgets.cli.doctor.packages import installed_versions, package_problems
-from hta_widgets.cli.doctor.wording import Problem, without_home
+from hta_widgets.cli.doctor.packages import Problem, installed_versions, package_problems
+from hta_widgets.quantities import data_size
+from hta_widgets.trace.cache.files import OFF, VARIABLE, cache_folder
 from hta_widgets.version import __version__
 
 
@@ -66,3 +70,53 @@ def _problems(problems: list[Problem]) -> str:
 def _table(rows: dict[str, str]) -> str:
     width = max(map(len, rows))
     return "".join(f"{name:<{width}}  {value}\n" for name, value in rows.items())
+
+
+def cache_line() -> str:
+    """Describe the cache in a line: its folder, and the space that is left."""
+    folder = cache_folder()
+    if folder is None:
+        return f"off ({VARIABLE}={OFF})"
+    free = data_size(shutil.disk_usage(_existing(folder)).free)
+    return f"{folder}, {'writable' if _is_writable(folder) else 'not writable'}, {free} free"
+
+
+def cache_problems() -> list[Problem]:
+    """Say what to do if the cache cannot be written to."""
+    folder = cache_folder()
+    if folder is None or _is_writable(folder):
+        return []
+    what = f"traces are not cached, because {folder} cannot be written to"
+    return [Problem(what, f"set {VARIABLE} to a folder of your own, or to {OFF}")]
+
+
+def _is_writable(folder: Path) -> bool:
+    place = _existing(folder)
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder, or the nearest above it that is there.
+
+    The outermost if not even that is, as on a drive that Windows has no more.
+    """
+    above = (folder.absolute(), *folder.absolute().parents)
+    there = (each for each in above if os.path.exists(each))  # noqa: PTH110  # never raises
+    return next(there, above[-1])
+
+
+def without_home(text: str) -> str:
+    """Shorten the user's home in each path to ``~``, and mask control characters."""
+    for home in _homes():
+        text = re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", text)
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+
+
+def _homes() -> list[str]:
+    """The user's home as it is named and as it is, the longer first, but no top folder."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return []
+    named = {each for each in (home, home.resolve()) if each != each.parent}
+    return sorted(map(str, named), key=len, reverse=True)

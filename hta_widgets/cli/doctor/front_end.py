@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hta_widgets.cli.doctor.host import Host, Place
-from hta_widgets.cli.doctor.packages import RESTART, installed_version, release
-from hta_widgets.cli.doctor.wording import Problem
+from hta_widgets.cli.doctor.packages import RESTART, Problem, installed_version, release
 
 EXTENSIONS: Final = {
     "anywidget": "anywidget",

@@ -6,9 +6,8 @@ import re
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Final
+from typing import Final, NamedTuple
 
-from hta_widgets.cli.doctor.wording import Problem
 from hta_widgets.errors import PackageError
 
 PACKAGES: Final = (
@@ -30,6 +29,13 @@ PACKAGES: Final = (
 RESTART: Final = "restart the kernel"
 
 _FLOOR = re.compile(r"([\w-]+)>=([\d.]+)")
+
+
+class Problem(NamedTuple):
+    """Something that does not work, and what to do about it."""
+
+    what: str
+    cure: str
 
 
 def installed_versions() -> dict[str, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Final
@@ -11,22 +10,15 @@ from hta_widgets.cli.traces import open_given
 from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
 from hta_widgets.errors import number_ranges
-from hta_widgets.terminal import INTERRUPTED, MOST_CHARACTERS, cut, item, say, section, wrapped
+from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 
 _CUT: Final = "the file ends in the middle: what was written last is lost, most often GPU work"
 
 
-def print_recordings(options: Namespace) -> int:
-    """Print the health of each rank of a job, and return the exit code of the command."""
-    try:
-        found = diagnose(open_given(options.traces, cycle=options.cycle))
-        text = report_on(found)
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return INTERRUPTED
-    say(text)
-    return 0
+def print_recordings(options: Namespace) -> None:
+    """Print the health of each rank of a job."""
+    say(report_on(diagnose(open_given(options.traces, cycle=options.cycle))))
 
 
 def report_on(found: Diagnosis) -> str:

@@ -1,9 +1,10 @@
-"""Make the picture and the animation of the README from a real trace.
+"""Make the pictures of the docs that show a dashboard of a real trace.
 
-    python -m tests.browser.pictures TRACE FOLDER
+    python -m tests.browser.pictures TRACE FOLDER --lines TRACE_WITH_STACKS
 
 opens a dashboard of TRACE in JupyterLab, uses it as a reader would, and writes dashboard.png and
-dashboard.webp to FOLDER. It needs Pillow (``pip install '.[pictures]'``).
+dashboard.webp to FOLDER; of TRACE_WITH_STACKS, such as b200_eager, idle-lines.png. It needs Pillow
+(``pip install '.[pictures]'``).
 """
 
 from __future__ import annotations
@@ -130,10 +131,30 @@ def play(page: LabPage, film: Film) -> None:
     film.click(board.get_by_role("button", name="Select everything"), 1500)
 
 
+def opened(lab: Lab, trace: Path) -> tuple[LabPage, Locator]:
+    """A notebook with a dashboard whose open tab is drawn."""
+    opening = f"from hta_widgets import Dashboard\ndash = Dashboard({str(trace.resolve())!r})\ndash"
+    page = lab.open([opening], width=WIDTH + MARGINS, height=HEIGHT)
+    board = dashboard(page)
+    expect(board.locator(".hta-tab-page .main-svg").first).to_be_visible()
+    page.page.wait_for_timeout(2000)
+    return page, board
+
+
+def show_lines(lab: Lab, trace: Path, path: Path) -> None:
+    """What the page on idle time shows: the lines of Python behind a part of the budget."""
+    page, board = opened(lab, trace)
+    board.locator(".hta-budget").get_by_role("button", name="CPU-bound: launch").click()
+    expect(board.locator(".hta-tab-page .main-svg").first).to_be_visible()
+    page.page.wait_for_timeout(2000)
+    board.screenshot(path=path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--lines", type=Path, metavar="TRACE_WITH_STACKS")
     asked = parser.parse_args()
     with (
         TemporaryDirectory() as home,
@@ -141,13 +162,10 @@ def main() -> None:
         jupyter("lab", Path(home)) as (url, token, root),
     ):
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
-        trace = str(asked.trace.resolve())
-        opening = f"from hta_widgets import Dashboard\ndash = Dashboard({trace!r})\ndash"
         lab = Lab(browser, url, token, root)
-        page = lab.open([opening], width=WIDTH + MARGINS, height=HEIGHT)
-        board = dashboard(page)
-        expect(board.locator(".hta-tab-page .main-svg").first).to_be_visible()
-        page.page.wait_for_timeout(2000)
+        if asked.lines:
+            show_lines(lab, asked.lines, asked.folder / "idle-lines.png")
+        page, board = opened(lab, asked.trace)
         board.screenshot(path=asked.folder / "dashboard.png")
         page.page.evaluate(POINTER)
         film = Film(page, board)

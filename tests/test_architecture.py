@@ -47,7 +47,6 @@ def lacking(name: str, panel: str, title: str, root: Path = ROOT) -> list[str]:
         f"{name} has no {what}: write {path}"
         for what, path in {
             "analysis": ANALYSED_ABOVE.get(name, f"hta_widgets/analyses/{name}.py"),
-            "figure": f"hta_widgets/figures/{name}.py",
             "panel": f"hta_widgets/panels/{name}.py",
             "page": f"docs/analyses/{name}.md",
             "test of its numbers": f"tests/analyses/test_{name}.py",

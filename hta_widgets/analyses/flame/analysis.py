@@ -20,6 +20,7 @@ from hta_widgets.analyses.flame.trees import (
     weighted_tree,
 )
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
@@ -435,7 +436,7 @@ def _levels(tree: CallTree, found: Int64Array, amount: Int64Array, step: Step) -
         stays = np.ones(nodes.size, dtype=np.bool_)
         if outwards:
             stays[of] = False
-        own.append(_sums(group[stays], carried[stays], count))
+        own.append(sums_at(group[stays], carried[stays], count))
         alike = grouped(group[of], tree.name[further])
         first = alike.order[alike.edges[:-1]] if further.size else further
         offset = sum(level[0].size for level in columns)
@@ -451,9 +452,3 @@ def _levels(tree: CallTree, found: Int64Array, amount: Int64Array, step: Step) -
 def _level(tree: CallTree, nodes: Int64Array, parent: Int64Array, depth: int) -> Nodes:
     depths = np.full(nodes.size, depth)
     return Nodes(parent, tree.name[nodes], tree.kind[nodes], depths, tree.rank_in_time[nodes])
-
-
-def _sums(group: Int64Array, amount: Int64Array, count: int) -> Int64Array:
-    total = np.zeros(count, dtype=np.int64)
-    np.add.at(total, group, amount)
-    return total

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ from hta_widgets.analyses.idle_owners.paths import paths_around, with_calls_arou
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
-from hta_widgets.analyses.time.call_sums import own_cpu_time
+from hta_widgets.analyses.time.call_sums import own_cpu_time, with_inside
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int32Array, Int64Array
@@ -236,7 +235,7 @@ def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> Ca
 def nodes_as_tree(nodes: Nodes, own_ns: Int64Array, names: tuple[str, ...]) -> CallTree:
     """Sum up what is inside nodes."""
     parent, name, kind, depth, first = (each.astype(np.int64, copy=False) for each in nodes)
-    total_ns = _totals(nodes, own_ns)
+    total_ns = with_inside(own_ns, parent, depth)
     filled = np.flatnonzero(total_ns > 0)
     by_parent = filled[np.argsort(parent[filled], kind="stable")]
     edges = np.append(0, np.cumsum(np.bincount(parent[filled] + 1, minlength=parent.size + 1)))
@@ -256,17 +255,6 @@ def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, I
     first = np.full(paths.parent.size, calls.kind.size)
     np.minimum.at(first, node, places)
     return Nodes(paths.parent, paths.name, paths.kind, paths.depth, first), places, node
-
-
-def _totals(nodes: Nodes, own_ns: Int64Array) -> Int64Array:
-    """Sums over each node and what is inside, from the innermost level outwards."""
-    total = own_ns.copy()
-    by_depth = np.argsort(nodes.depth, kind="stable")
-    edges = np.concatenate(([0], np.cumsum(np.bincount(nodes.depth))))
-    for begin, end in reversed([*pairwise(edges)][1:]):
-        level = by_depth[begin:end]
-        np.add.at(total, nodes.parent[level], total[level])
-    return total
 
 
 def weights_of(rank: Rank, weight: Weight, selection: TimeSelection | None) -> Weights:

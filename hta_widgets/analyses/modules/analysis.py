@@ -12,10 +12,10 @@ import pandas as pd
 from hta_widgets.analyses.modules.nodes import Merge, Source
 from hta_widgets.analyses.modules.rank_sums import COSTS, UNKNOWN, RankModules, module_sums
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.call_sums import with_inside
 from hta_widgets.analyses.time.modules import INSTANCE, PHASES, SEPARATOR
 from hta_widgets.analyses.time.rows import stacked
 from hta_widgets.analyses.time.selection import TimeSelection
-from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import check_choice
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -233,7 +233,7 @@ def time_by_phase(table: pd.DataFrame, totals: pd.DataFrame, weight: str) -> pd.
     times = times.reindex(index=totals["path"], columns=list(PHASES)).fillna(0).astype(np.int64)
     if not column.endswith("_total_ns"):
         parent, depth = totals["parent"].to_numpy(), totals["depth"].to_numpy()
-        times[:] = _with_inner(times.to_numpy(), parent, depth)
+        times[:] = with_inside(times.to_numpy(), parent, depth)
     return times.reset_index(drop=True)
 
 
@@ -263,7 +263,7 @@ def module_totals(table: pd.DataFrame) -> pd.DataFrame:
         dtype=np.int64,
     )
     for column in _WITHOUT_INNER:
-        sums[column] = _with_inner(sums[column].to_numpy(), parent, sums["depth"].to_numpy())
+        sums[column] = with_inside(sums[column].to_numpy(), parent, sums["depth"].to_numpy())
     sums.insert(1, "parent", parent)
     return _in_preorder(sums)
 
@@ -271,15 +271,6 @@ def module_totals(table: pd.DataFrame) -> pd.DataFrame:
 def _place_around(path: str, name: str, place: dict[str, int]) -> int:
     around = path[: -len(name)].removesuffix(SEPARATOR)
     return place.get(around, -1) if around else -1
-
-
-def _with_inner(own: Int64Array, parent: Int64Array, depth: Int64Array) -> Int64Array:
-    """Sums over each row and all rows inside."""
-    total = own.copy()
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        at = np.flatnonzero((depth == level) & (parent >= 0))
-        np.add.at(total, parent[at], total[at])
-    return total
 
 
 def _in_preorder(sums: pd.DataFrame) -> pd.DataFrame:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from hta_widgets.analyses.idle_owners.paths import merged
+from hta_widgets.analyses.time.call_sums import with_inside
 from hta_widgets.analyses.time.calls import calls_of, nearest_above
 from hta_widgets.analyses.time.modules import (
     INSTANCE,
@@ -54,11 +54,7 @@ class ModuleNodes:
 
     def totals(self, own: Int64Array) -> Int64Array:
         """Sums over each node and all nodes inside; one row of numbers per node."""
-        total = own.copy()
-        edges = np.searchsorted(self.depth, np.arange(int(self.depth.max(initial=0)) + 2))
-        for first, last in reversed([*pairwise(edges.tolist())][1:]):
-            np.add.at(total, self.parent[first:last], total[first:last])
-        return total
+        return with_inside(own, self.parent, self.depth)
 
 
 def module_nodes(rank: Rank, merge: Merge) -> ModuleNodes:

@@ -168,13 +168,7 @@ class _Kernels(NamedTuple):
 
     def take(self, wanted: NDArray[Any]) -> _Kernels:
         """Keep those that are wanted."""
-        return _Kernels(
-            self.start_ns[wanted],
-            self.end_ns[wanted],
-            self.device[wanted],
-            self.stream[wanted],
-            self.type[wanted],
-        )
+        return _Kernels(*(column[wanted] for column in self))
 
 
 def _kernels(rank: Rank) -> _Kernels:

@@ -85,6 +85,20 @@ def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Ti
     return sums[:-1]
 
 
+def with_inside(own: Int64Array, parent: Int64Array, depth: Int64Array) -> Int64Array:
+    """Sums over each node of a tree and all nodes inside, from the innermost level outwards.
+
+    `own` may have several columns; `parent` is -1 for none.
+    """
+    total, by_depth = own.copy(), np.argsort(depth, kind="stable")
+    edges = np.append(0, np.cumsum(np.bincount(depth))).tolist()
+    for begin, end in reversed([*pairwise(edges)][1:]):
+        level = by_depth[begin:end]
+        level = level[parent[level] != NO_PARENT]
+        np.add.at(total, parent[level], total[level])
+    return total
+
+
 def same_name_around(
     places: Int64Array, ends: NDArray[np.integer], name: NDArray[np.integer]
 ) -> Int64Array:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 from hta_widgets.analyses.long_kernels import LongKernels, long_kernels
-from hta_widgets.figures.long_kernels import long_kernels as figure
 from traitlets import Float
 
-from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.panels.base.controls import Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
@@ -30,7 +29,9 @@ class LongKernelsPanel(Panel[LongKernels]):
 
     def draw(self, result: LongKernels) -> dict[str, Drawing]:
         """Draw how many each rank has."""
-        return {self.title: figure(result)}
+        ranks = result.ranks
+        bars = trace("bar", x=ranks["rank"].to_numpy(), y=ranks["long"].to_numpy())
+        return {self.title: Drawing([bars], {})}
 
     def tabulate(self, result: LongKernels) -> pd.DataFrame:
         """List how many each rank has."""

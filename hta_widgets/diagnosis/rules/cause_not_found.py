@@ -194,7 +194,7 @@ def idle_without_cause(context: Context) -> Finding | None:
 
 def copies_without_cause(context: Context) -> None:
     """Say what copies take that nothing else explains; what they are for is not known."""
-    if context.ranks and not _COPIES.is_explained(context):
+    if _is_much(context, _COPIES) and not _COPIES.is_explained(context):
         _notice(context, _COPIES, _left(context, _COPIES))
 
 
@@ -203,13 +203,22 @@ def _reported(context: Context, loss: _Loss) -> Finding | None:
 
     What is found in the class already is its cause; then what is left is a notice.
     """
-    if not context.ranks:
+    if not _is_much(context, loss):
         return None
     left, least_ns = _left(context, loss), _least_ns(context)
     if not loss.is_explained(context) and left.ns > least_ns:
         return _found(context, loss, left)
     _notice(context, loss, left)
     return None
+
+
+def _is_much(context: Context, loss: _Loss) -> bool:
+    """Whether a loss may be worth a finding or a notice: only then is it replayed."""
+    lost = loss.ns(context)
+    if not lost.size:
+        return False
+    worth_ns = WORTH_A_NOTICE * context.steps.period_ns
+    return bool(lost.max(axis=0).mean() > _least_ns(context) or lost.mean() > worth_ns)
 
 
 def _left(context: Context, loss: _Loss) -> Price:
@@ -220,7 +229,7 @@ def _left(context: Context, loss: _Loss) -> Price:
     what is not recorded, too. Of the mean rank, it would hide a pause of one, for which all wait.
     """
     lost, after = loss.ns(context), context.edits_of(context.found)
-    whole_ns = float(lost.max(axis=0).mean()) if lost.size else 0.0
+    whole_ns = float(lost.max(axis=0).mean())
     if not whole_ns or not context.replay.is_sound:
         return Price.counted(whole_ns, "at most")
     edits = loss.edits(context)

@@ -119,10 +119,8 @@ def _circumstances(bench: Bench, measured: str, *, quick: bool) -> str:
         "real traces, repeated to the given size" if bench.traces.are_real else "the sample job"
     )
     return (
-        f"{today()}, {machine()}. Medians of {bench.repeats} alternating runs; {traces}."
-        f"{sizes}\n\n"
-        f"- ours: {measured}, {versions(bench.ours.python)}\n"
-        f"- HTA: {versions(bench.theirs.python)}\n"
+        f"{today()}, {machine()}. Medians of {bench.repeats} alternating runs; {traces}.{sizes}\n"
+        f"Ours: {measured}, {versions(bench.ours.python)}; HTA: {versions(bench.theirs.python)}.\n"
     )
 
 

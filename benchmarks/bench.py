@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -51,20 +50,16 @@ class Bench:
         found = by_turns(runs, self.repeats)
         return found["ours"], found["theirs"]
 
-    def calls(self, **arguments: Any) -> tuple[list[Outcome], list[Outcome], list[Outcome]]:  # noqa: ANN401
-        """Call methods with both, and with ours on jobs that are cached, with what is derived.
+    def calls(self, **arguments: Any) -> tuple[list[Outcome], list[Outcome]]:  # noqa: ANN401
+        """Call methods with both.
 
         Ours is run before and after HTA's and calls more often, as a call takes milliseconds: the
         machine may be slow for as long as all of them take.
         """
-        with tempfile.TemporaryDirectory(dir=self.traces.work) as cache:
-            ours = partial(self.ours.run, "analyses", repeats=OUR_CALLS, **arguments)
-            again = partial(ours, from_cache=True, cache=cache)
-            theirs = partial(self.theirs.run, "analyses", repeats=THEIR_CALLS, **arguments)
-            runs = {"ours before": ours, "again before": again, "theirs": theirs}
-            found = by_turns({**runs, "again after": again, "ours after": ours}, self.repeats)
-        first, kept = (found[f"{run} before"] + found[f"{run} after"] for run in ("ours", "again"))
-        return first, kept, found["theirs"]
+        ours = partial(self.ours.run, "analyses", repeats=OUR_CALLS, **arguments)
+        theirs = partial(self.theirs.run, "analyses", repeats=THEIR_CALLS, **arguments)
+        found = by_turns({"before": ours, "theirs": theirs, "after": ours}, self.repeats)
+        return found["before"] + found["after"], found["theirs"]
 
     def more_often(self) -> Bench:
         """Return the same with more runs, for what is short."""

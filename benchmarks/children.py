@@ -21,7 +21,7 @@ from benchmarks.stopwatch import MARK
 
 CHECKOUT = Path(__file__).parents[1]
 _SAMPLE_EVERY_S = 0.05
-_NO_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"
+NO_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"
 _KB_PER_MB = 1024
 _MAXRSS_PER_MB = 2**20 if sys.platform == "darwin" else 2**10
 
@@ -77,7 +77,7 @@ class Child:
             json.dumps(arguments),
         ]
         environment = os.environ | {"HTA_WIDGETS_CACHE": cache, "PYTHONWARNINGS": "ignore"}
-        environment.pop(_NO_BYTE_CODE, None)  # what pip installed, as HTA is, has its byte code
+        environment.pop(NO_BYTE_CODE, None)  # what pip installed, as HTA is, has its byte code
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complaints:
             began = time.perf_counter()
             process = subprocess.Popen(

@@ -46,42 +46,31 @@ def load(
     return {"imports": IMPORTS, "open": opened, "load": loaded, "events": events}
 
 
-def dashboard(files: Files, **_: object) -> dict[str, Any]:
-    """From the files to the first numbers, and to the whole dashboard."""
+def panel(files: Files, **_: object) -> dict[str, Any]:
+    """From the files to the first numbers; `first_screen` measures a dashboard."""
     watch = Stopwatch()
-    from hta_widgets.panels import Dashboard, TemporalBreakdownPanel  # noqa: PLC0415
+    from hta_widgets.panels import TemporalBreakdownPanel  # noqa: PLC0415
 
     imports = watch.lap()
-    analysis = TraceAnalysis(files, progress=False)
-    assert TemporalBreakdownPanel(analysis.job).table is not None  # noqa: S101
-    first = watch.lap()
-    Dashboard(analysis.job)
-    whole = watch.lap()
-    both = {key: first[key] + whole[key] for key in first}
-    return {"imports": imports, "first": first, "whole": both}
+    assert TemporalBreakdownPanel(TraceAnalysis(files, progress=False)).table is not None  # noqa: S101
+    return {"imports": imports, "first": watch.lap()}
 
 
 def analyses(
-    files: Files,
-    methods: dict[str, dict[str, Any]],
-    repeats: int,
-    *,
-    from_cache: bool = False,
-    **_: object,
+    files: Files, methods: dict[str, dict[str, Any]], repeats: int, **_: object
 ) -> dict[str, Any]:
-    """Time each method on a job that remembers nothing, or only what the cache keeps of it."""
+    """Time each method on a job that remembers nothing."""
     watch = Stopwatch()
     analysis = TraceAnalysis(files, progress=False)
     make_ready(analysis.job)
     loaded = watch.lap()
     calls = []
-    for repeat in range(repeats + from_cache):
+    for _repeat in range(repeats):
         spent: dict[str, Measured] = {}
         for method, parameters in methods.items():
-            analysis.job = again(files) if from_cache else forgetful(analysis.job)
+            analysis.job = forgetful(analysis.job)
             spent[method] = timed(call_of(analysis, method, parameters))
-        if repeat or not from_cache:
-            calls.append(spent)
+        calls.append(spent)
     return {"imports": IMPORTS, "load": loaded, "calls": calls}
 
 
@@ -139,13 +128,6 @@ def make_ready(job: Job) -> None:
             attrgetter(derived)(rank)
 
 
-def again(files: Files) -> Job:
-    """Open a job once more."""
-    job = TraceAnalysis(files, progress=False).job
-    make_ready(job)
-    return job
-
-
 def forgetful(job: Job) -> Job:
     """Return the same job, ready, without what analyses have left in it."""
     new = Job(job.sources, name=job.name)
@@ -158,7 +140,7 @@ def forgetful(job: Job) -> Job:
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "load": load,
-    "dashboard": dashboard,
+    "panel": panel,
     "analyses": analyses,
     "sliders": sliders,
     "tables": tables,

@@ -71,7 +71,6 @@ def load(bench: Bench) -> Iterator[Row]:
             ours, theirs, no_steps = enough.loads(files)
             what = f"{gpu.upper()}-like, {_count(size)} events"
             yield _row(f"{what}: CPU", ours, theirs, _spent("load", "cpu_s"), times_better=times)
-            yield _row(f"{what}: wall", ours, theirs, _spent("load", "wall_s"), times_better=times)
             yield _row(
                 f"{what}: CPU, HTA without step marking", ours, no_steps, _spent("load", "cpu_s")
             )
@@ -84,10 +83,8 @@ def load(bench: Bench) -> Iterator[Row]:
                 unit="MB",
                 times_better=memory,
             )
-            yield _row(f"{what}: CPU including interpreter start and imports", ours, theirs, _cpu)
     for name, files in bench.traces.small().items():
         ours, theirs = bench.more_often().both("load", files=files)
-        yield _row(f"{name}: wall", ours, theirs, _spent("load", "wall_s"), times_better=1)
         yield _row(
             f"{name}: wall including interpreter start and imports",
             ours,
@@ -112,30 +109,24 @@ def ranks(bench: Bench) -> Iterator[Row]:
 
 
 def reopen(bench: Bench) -> Iterator[Row]:
-    """The large trace with the cache on: filling it, opening from it, the dashboard."""
+    """The large trace with the cache on: filling it, opening from it, the first panel."""
     files = bench.v100()
-    filling, first, opening, dashboards, once_more = [], [], [], [], []
+    filling, opening, panels = [], [], []
     for _ in range(bench.repeats):
         with tempfile.TemporaryDirectory(dir=bench.traces.work) as cache:
             filling += _done(bench.ours.run("load", files=files, cache=cache))
-            first += _done(bench.ours.run("load", files=files, cache=cache))
             opening += _done(bench.ours.run("load", files=files, cache=cache, again=True))
-            dashboards += _done(bench.ours.run("dashboard", files=files, cache=cache))
-            once_more += _done(bench.ours.run("dashboard", files=files, cache=cache))
+            panels += _done(bench.ours.run("panel", files=files, cache=cache))
     what = f"{_count(bench.large)} events"
     yield _row(f"{what}: load and fill the cache", filling, [], _spent("open", "wall_s"))
     yield _row(f"{what}: reopen", opening, [], _spent("open", "wall_s"), at_most=REOPEN_S)
-    yield _row(f"{what}: first open of a session", first, [], _spent("open", "wall_s"))
-    yield _row(f"{what}: reopen, ready for all analyses", opening, [], _spent("load", "wall_s"))
     yield _row(
         f"{what}: reopen, to the first panel's numbers",
-        dashboards,
+        panels,
         [],
         _spent("first", "wall_s"),
         at_most=FIRST_NUMBERS_S,
     )
-    yield _row(f"{what}: reopen, to the whole dashboard", dashboards, [], _spent("whole", "wall_s"))
-    yield _row(f"{what}: whole dashboard, second time", once_more, [], _spent("whole", "wall_s"))
 
 
 def analyses(bench: Bench) -> Iterator[Row]:
@@ -150,12 +141,9 @@ def analyses(bench: Bench) -> Iterator[Row]:
             name: {**arguments} | ({} if name in WHOLE_JOB else {"ranks": list(files)})
             for name, arguments in methods.items()
         }
-        ours, kept, theirs = bench.calls(files=files, methods=everywhere)
+        ours, theirs = bench.calls(files=files, methods=everywhere)
         for name, (_, times) in METHODS.items():
             yield Row(f"{what}: {name}", _call(ours, name), _call(theirs, name), times_better=times)
-        for name, (_, times) in METHODS.items():
-            text = f"{what}, reopened: {name}"
-            yield Row(text, _call(kept, name), _call(theirs, name), times_better=times)
 
 
 WHOLE_JOB = ("get_temporal_breakdown", "get_comm_comp_overlap", "get_gpu_kernel_breakdown")
@@ -309,10 +297,6 @@ def _peak(outcome: Outcome) -> float:
 
 def _tree(outcome: Outcome) -> float:
     return outcome.tree_mb
-
-
-def _cpu(outcome: Outcome) -> float:
-    return outcome.cpu_s
 
 
 def _wall(outcome: Outcome) -> float:

@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         Those of the command line by default.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.exit(USER_ERROR, parser.format_help())
+    options = parser.parse_args(arguments)
     try:
         with memory_errors_as_ours("the command ran"):
             return options.run(options) or 0

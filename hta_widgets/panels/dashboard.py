@@ -68,6 +68,8 @@ class Dashboard(DrawnWidget):
     output_dir : path, optional
         Where the buttons of the panels write; by default beside the traces, or for some in the
         working folder.
+    tab : str, optional
+        The tab that is open first, such as ``"kernels"``; by default that of the first finding.
     layout : ipywidgets.Layout or dict, optional
         Size and place of the widget.
 

@@ -642,6 +642,10 @@ def test_findings(tmp_path):
         "Of 70 µs idle (70 % of the recording), the CPU spent 70 % in operators, most in aten::mm "
         "(49 µs)."
     )
+    (folder := tmp_path / "three").mkdir()
+    three = [host(at, 19, f"aten::{name}") for at, name in ((11, "mm"), (31, "add"), (51, "mul"))]
+    events = [kernel(0, 10), *three, call(66, 3, 1), kernel(75, 10, correlation=1)]
+    assert ", the largest part in aten::" in idle_owners(open_job(folder, [events])).finding
     assert idle_owners(job, [1]).finding == (
         "Of 40 µs idle (66.7 % of the recording), the cause of 100 % is unknown: the launch of the "
         "next work is not in the trace."

@@ -146,7 +146,8 @@ FORMS: Final[dict[str, list[Form]]] = {
             unknown_owner,
         ),
         Form(
-            "Of <idle> idle[[<gpus>]] (<part> of <whole>), <said>[[, most in <owner> (<time>)]]"
+            "Of <idle> idle[[<gpus>]] (<part> of <whole>), <said>"
+            "[[, <most> in <owner> (<time>)]]"
             "[[; <unknown> is of unknown cause (launch not recorded)]]"
             "[[; the line of Python with the most is <line> (<line_time>)]].",
             idle_owner,

@@ -233,7 +233,10 @@ def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
     """The owner with most of the time of some rows."""
     idle_ns = np.where(chosen, owners["idle_ns"].to_numpy(), 0)
     most, most_ns = _most(idle_ns, owners, paths, paths.name)
-    return f", most in {most} ({duration(most_ns)})" if most_ns else ""
+    if not most_ns:
+        return ""
+    part = "most" if 2 * most_ns > idle_ns.sum() else "the largest part"
+    return f", {part} in {most} ({duration(most_ns)})"
 
 
 def _most(

@@ -260,7 +260,8 @@ def _verdict(
         return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
     if not step.can_tell:
         steps = counted(min(step.counts), "step")
-        said = f"Cannot tell: {steps} on one side; record five or more to tell noise from a change."
+        where = "each side" if len(set(step.counts)) == 1 else "one side"
+        said = f"Cannot tell: {steps} on {where}; record five or more to tell noise from a change."
         return "cannot tell", f"{said} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
     proof = "further apart than they vary" if step.is_apart else _chance(step.chance)

@@ -156,6 +156,8 @@ def by_rank(words: Mapping[int, str]) -> str:
     --------
     >>> by_rank({0: "server", 1: "server"}), by_rank({0: "server", 1: "training", 2: "training"})
     ('server', 'rank 0: server; ranks 1-2: training')
+    >>> by_rank({0: "", 1: ""}), by_rank({0: "", 1: "training"})
+    ('', 'rank 0: unknown; rank 1: training')
     """
     ranks: dict[str, list[int]] = {}
     for rank, word in words.items():
@@ -163,7 +165,7 @@ def by_rank(words: Mapping[int, str]) -> str:
     if len(ranks) < 2:  # noqa: PLR2004
         return "".join(ranks)
     return "; ".join(
-        f"{'rank' if len(each) == 1 else 'ranks'} {number_ranges(each)}: {word}"
+        f"{'rank' if len(each) == 1 else 'ranks'} {number_ranges(each)}: {word or 'unknown'}"
         for word, each in ranks.items()
     )
 

@@ -15,9 +15,9 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
+from hta_widgets.names.shorten import api_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Events, Kind, Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import launch_delays_ns

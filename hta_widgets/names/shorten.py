@@ -42,6 +42,9 @@ _LEAST_OF_FILE: Final = 4
 _Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
+_VARIANT = re.compile(r"(_ptsz|_ptds|_v\d{4,})+$")
+
+
 def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
     """Cache the results of a function for a few thousand names, except for very long ones."""
     known = lru_cache(maxsize=_NAMES_REMEMBERED)(of_name)
@@ -363,3 +366,16 @@ def _numbered(names: Iterable[str], width: int, taken: set[str]) -> dict[str, st
 def _with_number(text: str, number: int, width: int) -> str:
     mark = f" #{number}"
     return f"{cut_in_the_middle(text, width - len(mark))}{mark}"
+
+
+def api_name(call: str) -> str:
+    """Name of a call without the variant and version that some profilers append.
+
+    Examples
+    --------
+    >>> api_name("cudaLaunchKernelExC_v11060"), api_name("cuLaunchKernel_ptsz")
+    ('cudaLaunchKernelExC', 'cuLaunchKernel')
+    >>> api_name("cuMemcpyHtoD_v2")
+    'cuMemcpyHtoD_v2'
+    """
+    return _VARIANT.sub("", call) or call

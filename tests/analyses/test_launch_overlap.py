@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.errors import UnknownRankError
+from hta_widgets.names.shorten import api_name
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.formats import NSYS, OVERLAP_RECIPE
-from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Kind, Trace
 from hta_widgets.trace.ranks.source import RankSource
 from tests.analyses.generated_jobs import LAUNCH_APIS, drawn_launches, launches, open_job

@@ -14,7 +14,7 @@ import pytest
 
 from hta_widgets.analyses import launch_facts
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.loaders.cupti.details import read_details
+from hta_widgets.trace.loaders.cupti.format import read_details
 from hta_widgets.trace.loaders.cupti.load import load_cupti_csv
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.opening.open import open_trace

@@ -18,8 +18,8 @@ from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, 
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.ranks.described_gpus import described_gpus
 from hta_widgets.trace.ranks.gpu_work import GpuWork
+from hta_widgets.trace.ranks.identity import described_gpus
 from hta_widgets.trace.ranks.rank import Rank
 
 IN_THREADS: Final = ("hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")

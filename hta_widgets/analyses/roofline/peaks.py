@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.trace.ranks.described_gpus import described_gpus
+from hta_widgets.trace.ranks.identity import described_gpus
 
 GIGA: Final = 10**9
 TERA: Final = 10**12

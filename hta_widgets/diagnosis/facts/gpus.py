@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from hta_widgets.analyses.roofline.peaks import Peak, peak_of
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.ranks.described_gpus import described_gpus
+from hta_widgets.trace.ranks.identity import described_gpus
 
 LEAST_FASTER: Final = 4.0
 """Products on the tensor cores of GPUs for data centres are at least this many times as fast; what

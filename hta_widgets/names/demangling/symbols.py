@@ -24,7 +24,16 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hta_widgets.names.demangling.cursor import Cursor
+from hta_widgets.names.demangling.cursor import (
+    BINARY,
+    BUILT_IN,
+    LITERAL_SUFFIX,
+    OPERATORS,
+    POINTERS,
+    QUALIFIERS,
+    UNARY,
+    Cursor,
+)
 from hta_widgets.names.demangling.templates import (
     Argument,
     UnreadableError,
@@ -33,15 +42,6 @@ from hta_widgets.names.demangling.templates import (
     per_member,
     resolved,
     with_arguments,
-)
-from hta_widgets.names.demangling.words import (
-    BINARY,
-    BUILT_IN,
-    LITERAL_SUFFIX,
-    OPERATORS,
-    POINTERS,
-    QUALIFIERS,
-    UNARY,
 )
 
 HERE = "\0"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_widgets.lazy_modules import LazyModule
-from hta_widgets.trace.loaders.unpacked_size import most_unpacked_bytes
+from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,8 +24,8 @@ from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
 from hta_widgets.trace.model.read_only import read_only
 
-BACKWARD_CALL = "autograd::engine::"
-BACKWARD_RANGES = ("## backward ##", "ProfilerStep")
+_BACKWARD_CALL = re.compile("^autograd::engine::")
+_BACKWARD_RANGES = (re.compile("^## backward ##"), re.compile("^ProfilerStep"))
 """Annotations of the thread that waits for the backward pass."""
 
 
@@ -122,11 +123,9 @@ def _backward_calls(
 ) -> tuple[Int64Array, Int64Array]:
     """Outermost calls of backward threads, and the annotation in which each starts."""
     outermost = np.sort(rows[parents[rows] < 0])
-    begins_backward = _name_starts_with(events, outermost, BACKWARD_CALL)
+    begins_backward = events.named(outermost, _BACKWARD_CALL)
     annotations = events.rows_of(Kind.ANNOTATION)
-    candidates = [
-        annotations[_name_starts_with(events, annotations, name)] for name in BACKWARD_RANGES
-    ]
+    candidates = [annotations[events.named(annotations, name)] for name in _BACKWARD_RANGES]
     threads = {
         (events.pid[row], events.tid[row]) for row in outermost[begins_backward].tolist()
     } - {(events.pid[row], events.tid[row]) for each in candidates for row in each.tolist()}
@@ -136,11 +135,6 @@ def _backward_calls(
         unset = np.flatnonzero(around < 0)
         around[unset] = _enclosing_ranges(events, calls[unset], each)
     return calls[around >= 0], around[around >= 0]
-
-
-def _name_starts_with(events: Events, rows: Int64Array, prefix: str) -> Mask:
-    matches = np.array([name.startswith(prefix) for name in events.name.values], dtype=bool)
-    return np.asarray(matches[events.name.codes[rows]])
 
 
 def _on_threads(

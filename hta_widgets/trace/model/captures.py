@@ -7,7 +7,8 @@ evidence: collectives and blocking copies ask it in every ordinary training trac
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,19 @@ LAUNCHING: Final = re.compile(r"LaunchKernel|LaunchCooperativeKernel|GraphLaunch
 
 _BEGIN: Final = re.compile(r"StreamBeginCapture")
 _END: Final = re.compile(r"StreamEndCapture")
+
+
+NodeType = Literal["kernel", "copy", "fill"]
+Identity = Literal["names", "prefix", "order", "refused"]
+
+LEAST_FOR_PREFIX: Final = 50
+"""Nodes a capture needs for its last ones to be taken as lost by the recorder."""
+
+NODES_PER_LOST: Final = 200
+"""One node in so many may be lost at the end of a replay (0.5 %), and always one."""
+
+LEAST_FOR_ORDER: Final = 20
+"""Nodes a capture without any name needs to be compared by number and types alone."""
 
 
 class Capture(NamedTuple):
@@ -73,12 +87,13 @@ def captures_in(events: Events) -> list[Capture]:
 
 
 def _launching(events: Events) -> Int64Array:
-    return _outer(events, _named(events, events.rows_of(*LAUNCH_CALLS), LAUNCHING))
+    rows = events.rows_of(*LAUNCH_CALLS)
+    return _outer(events, rows[events.named(rows, LAUNCHING)])
 
 
 def _captures(events: Events, launching: Int64Array) -> list[Capture]:
     rows = events.rows_of(*LAUNCH_CALLS)
-    begins, ends = _named(events, rows, _BEGIN), _named(events, rows, _END)
+    begins, ends = (rows[events.named(rows, each)] for each in (_BEGIN, _END))
     marks = np.sort(np.concatenate((begins, ends)))
     begun: dict[tuple[int, int], int] = {}
     found = []
@@ -95,14 +110,6 @@ def _captures(events: Events, launching: Int64Array) -> list[Capture]:
     return found
 
 
-def _named(events: Events, rows: Int64Array, pattern: re.Pattern[str]) -> Int64Array:
-    """Those of some rows whose name fits; each distinct name is looked at once."""
-    codes = events.name.codes[rows]
-    names = events.name.values
-    used = np.flatnonzero(np.bincount(codes)).tolist() if codes.size else []
-    return rows[np.isin(codes, [code for code in used if pattern.search(names[code])])]
-
-
 def _outer(events: Events, rows: Int64Array) -> Int64Array:
     """Those of some rows that begin inside none of the others of their thread."""
     order = np.lexsort((rows, events.tid[rows], events.pid[rows]))
@@ -116,3 +123,33 @@ def _outer(events: Events, rows: Int64Array) -> Int64Array:
     ends = events.end_ns[by_thread] + which * span_ns
     before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, ends))[:-1]
     return np.sort(by_thread[starts + which * span_ns >= before])
+
+
+class Node(NamedTuple):
+    """A launch in a capture, or GPU work of a replay; the name is empty if not recorded."""
+
+    type: NodeType
+    name: str = ""
+
+
+def identity_of(capture: Sequence[Node], replay: Sequence[Node]) -> Identity:
+    """Say how a replay fits a capture; one different name refuses the whole graph.
+
+    ``names``: equal number, types and, wherever recorded, names. ``prefix``: the same, but the
+    replay lacks the last nodes. ``order``: number and types are equal, no names are recorded.
+    """
+    lost = len(capture) - len(replay)
+    if not replay or lost < 0 or not all(map(_fits, capture, replay)):
+        return "refused"
+    if not any(node.name and seen.name for node, seen in zip(capture, replay, strict=False)):
+        return "order" if not lost and len(capture) >= LEAST_FOR_ORDER else "refused"
+    if not lost:
+        return "names"
+    may_lose = max(1, len(capture) // NODES_PER_LOST)
+    return "prefix" if len(capture) >= LEAST_FOR_PREFIX and lost <= may_lose else "refused"
+
+
+def _fits(node: Node, seen: Node) -> bool:
+    if node.type == "fill":
+        return seen.type == "fill" or "Memset" in seen.name or "fillBuffer" in seen.name
+    return node.type == seen.type and (not node.name or not seen.name or node.name == seen.name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.trace.ranks.described_gpus import described_gpus
+from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_WORK: Final = 10_000
@@ -45,3 +46,15 @@ def identity_of(rank: Rank) -> RankIdentity:
     devices = np.flatnonzero(np.bincount(np.maximum(events.device[rows], 0))).tolist()
     names = {str(known[each].get("name", "")) for each in devices if each in known}
     return RankIdentity(digest if told else "", tuple(sorted(names - {""})))
+
+
+def described_gpus(metadata: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Properties of each GPU by its number, that of its place in the list if it has none."""
+    listed = metadata.get("deviceProperties")
+    found: dict[int, Mapping[str, Any]] = {}
+    for place, each in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(each, Mapping):
+            number = whole_number(each.get("id", place))
+            if number is not None:
+                found[number] = each
+    return found

@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
@@ -189,15 +188,9 @@ def _named(events: Events) -> _Named:
 def _compiling_share(events: Events) -> float:
     """Part of the recording, from 0 to 1, inside calls that compile."""
     rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
-    compiling = rows[np.isin(events.name.codes[rows], _compiling_names(events))]
+    compiling = rows[events.named(rows, _COMPILING)]
     if not compiling.size:
         return 0.0
     span_ns = int(events.end_ns[rows].max() - events.start_ns[rows].min())
     covered = Intervals.union(events.start_ns[compiling], events.end_ns[compiling])
     return covered.length / span_ns if span_ns else 0.0
-
-
-def _compiling_names(events: Events) -> Int64Array:
-    names = events.name.values
-    codes = [code for code, name in enumerate(names) if _COMPILING.search(name)]
-    return np.array(codes, dtype=np.int64)

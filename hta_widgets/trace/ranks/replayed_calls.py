@@ -27,11 +27,17 @@ from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.trace_file import LoadedTrace
-from hta_widgets.trace.model.captures import Capture, captures_in
+from hta_widgets.trace.model.captures import (
+    Capture,
+    Identity,
+    Node,
+    NodeType,
+    captures_in,
+    identity_of,
+)
 from hta_widgets.trace.model.cut_forest import cut_forest
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn
-from hta_widgets.trace.model.graph_identity import Identity, Node, NodeType, identity_of
 from hta_widgets.trace.model.nesting import NO_PARENT, ancestors
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, load_rank

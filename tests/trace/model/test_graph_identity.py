@@ -2,7 +2,7 @@
 
 import pytest
 
-from hta_widgets.trace.model.graph_identity import Node, identity_of
+from hta_widgets.trace.model.captures import Node, identity_of
 
 
 def _kernels(count: int) -> list[Node]:

@@ -2,14 +2,122 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from hta_widgets.arrays import Int64Array
+from hta_widgets.errors import TraceFormatError
 from hta_widgets.progress import OnRead
-from hta_widgets.trace.loaders.cupti.details import read_details
-from hta_widgets.trace.loaders.cupti.load import TABLES, is_cupti_folder, load_cupti_csv
-from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.loaders.columns import ABSENT, ColumnBlock
+from hta_widgets.trace.loaders.cupti.csv_table import distinct_texts, readable_rows, whole_numbers
+from hta_widgets.trace.loaders.cupti.load import (
+    TABLES,
+    is_cupti_folder,
+    kernel_table,
+    load_cupti_csv,
+)
+from hta_widgets.trace.loaders.event_blocks import shared_bytes
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import Kind, SideTable, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_AXES: Final = "xyz"
+_SIZES: Final = ("grid", "block")
+_REGISTERS: Final = "registersperthread"
+_SHARED: Final = "sharedmemory"
+_PARTS_OF_SHARED: Final = (f"static{_SHARED}", f"dynamic{_SHARED}")
+_FACTS: Final = (
+    *_SIZES,
+    *(f"{size}{axis}" for size in _SIZES for axis in _AXES),
+    *(_REGISTERS, _SHARED, *_PARTS_OF_SHARED),
+)
+"""Columns of `CUPTI_ACTIVITY_KIND_KERNEL` and of CUPTI's samples, in small letters and digits."""
+
+_OTHERS: Final = re.compile("[^a-z0-9]")
+_NUMBERS: Final = re.compile(r"-?[0-9]+")
+_LONGEST: Final = 18
+"""Characters of a number that surely fits."""
+
+
+def read_details(path: Path, trace: Trace, _process: int | None, group: DetailGroup) -> SideTable:
+    """Read the fields of a group; only how kernels are launched may be there.
+
+    Raises
+    ------
+    TraceFormatError
+        If such tables have none, or cannot be read.
+    """
+    if group is not DetailGroup.LAUNCH_CONFIGURATION:
+        msg = f"a folder of CUPTI tables has no {group.value}"
+        raise TraceFormatError(msg)
+    blocks = [*_blocks(path)]
+    if not blocks:
+        return SideTable(np.zeros(0, dtype=np.int64), {})
+    rows = trace.events.rows_of(Kind.KERNEL)
+    of_table = trace.events.index[rows]  # kernels are loaded before all other tables
+    columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    return SideTable(rows, {name: column[of_table] for name, column in columns.items()})
+
+
+def _blocks(path: Path) -> Iterator[ColumnBlock]:
+    """Yield the facts of the kernels that are loaded, in their order in the table."""
+    table = kernel_table(path)
+    if table is None:
+        return
+    known = {_OTHERS.sub("", name): name for name in reversed(table.columns)}
+    wanted = {fact: known[fact] for fact in _FACTS if fact in known}
+    if not wanted:
+        return
+    for rows in readable_rows(table, wanted.values()):
+        yield _launches({fact: rows.columns[name] for fact, name in wanted.items()})
+
+
+def _launches(columns: Mapping[str, pa.Array]) -> ColumnBlock:
+    launches = {name: each for size in _SIZES for name, each in _along_axes(columns, size).items()}
+    if _REGISTERS in columns:
+        launches["registers"] = _counts(columns[_REGISTERS])
+    shared = _shared_bytes(columns)
+    return launches if shared is None else {**launches, "shared_bytes": shared}
+
+
+def _along_axes(columns: Mapping[str, pa.Array], size: str) -> ColumnBlock:
+    """Sizes along each axis: from a column for each, or from one text with all three of them.
+
+    Digits that run together, such as 25611 for [256, 1, 1], are not told apart.
+    """
+    of_axes = {axis: f"{size}{axis}" for axis in _AXES}
+    if columns.keys() >= {*of_axes.values()}:
+        return {f"{size}_{axis}": _counts(columns[name]) for axis, name in of_axes.items()}
+    if size not in columns:
+        return {}
+    texts, codes = distinct_texts(columns[size])
+    sizes = np.array([_three(text) for text in texts], dtype=np.int64).reshape(-1, len(_AXES))
+    return {f"{size}_{axis}": sizes[codes, place] for place, axis in enumerate(_AXES)}
+
+
+def _shared_bytes(columns: Mapping[str, pa.Array]) -> Int64Array | None:
+    """Shared memory of a block: in one number, or what is known at compile time and the rest."""
+    parts = [_counts(columns[name]) for name in _PARTS_OF_SHARED if name in columns]
+    if not parts:
+        return _counts(columns[_SHARED]) if _SHARED in columns else None
+    return shared_bytes(*parts)
+
+
+def _counts(column: pa.Array) -> Int64Array:
+    return np.maximum(whole_numbers(column), ABSENT)
+
+
+def _three(text: str) -> list[int]:
+    found = [int(digits[:_LONGEST]) for digits in _NUMBERS.findall(text)]
+    is_size = len(found) == len(_AXES) and min(found) >= 0
+    return found if is_size else [ABSENT] * len(_AXES)
 
 
 def _matches(path: Path) -> bool:

@@ -15,6 +15,7 @@ from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names.demangling import demangled, is_mangled
+from hta_widgets.names.shorten import api_name
 from hta_widgets.trace.loaders.columns import ABSENT, NO_STREAM
 from hta_widgets.trace.loaders.cupti.csv_table import (
     CsvTable,
@@ -23,7 +24,6 @@ from hta_widgets.trace.loaders.cupti.csv_table import (
     whole_numbers,
 )
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
-from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
 from hta_widgets.trace.model.notices import Notice
 

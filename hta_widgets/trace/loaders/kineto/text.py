@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
 from hta_widgets.trace.loaders.kineto import refusals
 from hta_widgets.trace.loaders.kineto.brackets import key_of_outermost, length_without, whole_until
 from hta_widgets.trace.loaders.kineto.ending import Ending, end_of_list, ending_of, metadata_in
@@ -32,7 +33,6 @@ from hta_widgets.trace.loaders.kineto.packing import (
     unpacked,
 )
 from hta_widgets.trace.loaders.kineto.repair import are_values, listed
-from hta_widgets.trace.loaders.unpacked_size import most_unpacked_bytes
 
 BLOCK_BYTES = 3 << 17
 """What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""

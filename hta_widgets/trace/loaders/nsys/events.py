@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
+from hta_widgets.names.shorten import api_name
 from hta_widgets.trace.loaders.columns import ABSENT, NO_STREAM, ColumnBlock
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.loaders.nsys.tables import (
@@ -24,7 +25,6 @@ from hta_widgets.trace.loaders.nsys.tables import (
     owner_column,
     process_of,
 )
-from hta_widgets.trace.model.api_names import api_name
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.notices import Notice
 

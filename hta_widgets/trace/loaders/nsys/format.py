@@ -5,17 +5,90 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.loaders.nsys.details import read_details
-from hta_widgets.trace.loaders.nsys.load import gpu_processes, is_nsys_export, load_nsys
+from hta_widgets.grouping import grouped
+from hta_widgets.trace.loaders.columns import ColumnBlock
+from hta_widgets.trace.loaders.event_blocks import shared_bytes
+from hta_widgets.trace.loaders.nsys.events import ids
+from hta_widgets.trace.loaders.nsys.load import (
+    gpu_processes,
+    is_nsys_export,
+    load_nsys,
+    open_tables,
+    start_of_session,
+)
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite
-from hta_widgets.trace.loaders.nsys.tables import READABLE
+from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS, READABLE
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
 from hta_widgets.trace.model.formats import Format, FoundRank, Recorded
+
+_IDENTITY = ("start", "end", "deviceId", "correlationId", "globalPid")
+
 
 RECORDINGS: Final = (".nsys-rep", ".qdrep")
 """Reports of Nsight Systems, which only its own tools can read."""
 
 _TABLE = ".parquet"
+
+
+def read_details(path: Path, trace: Trace, process: int | None, group: DetailGroup) -> SideTable:
+    """Read the fields of a group; only how kernels are launched is there.
+
+    Raises
+    ------
+    TraceFormatError
+        If the export has none, or cannot be read.
+    """
+    if group is not DetailGroup.LAUNCH_CONFIGURATION:
+        msg = f"an Nsight Systems export has no {group.value}"
+        raise TraceFormatError(msg)
+    with open_tables(path) as tables:
+        first_ns = trace.origin_ns - start_of_session(tables)
+        wanted = (*_IDENTITY, *LAUNCH_COLUMNS)
+        blocks = [*tables.chunks(KERNELS, process, wanted=wanted)]
+        has_sizes = {*LAUNCH_COLUMNS} & {*tables.columns(KERNELS)}
+    if not blocks or not has_sizes:
+        return SideTable(np.zeros(0, dtype=np.int64), {})
+    table = {name: np.concatenate([block[name] for block in blocks]) for name in wanted}
+    rows, places = _matched(trace.events, table, first_ns)
+    return SideTable(rows, _launches({name: table[name][places] for name in LAUNCH_COLUMNS}))
+
+
+def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Int64Array, Int64Array]:
+    """Rows of kernels among the events, ascending, and the place of each in the table."""
+    rows = events.rows_of(Kind.KERNEL)
+    of_table = (
+        *(table["start"] - first_ns, table["end"] - table["start"]),
+        *(ids(table["deviceId"]), ids(table["correlationId"])),
+    )
+    of_events = (
+        *(events.start_ns[rows], events.duration_ns[rows]),
+        *(events.device[rows], events.correlation[rows]),
+    )
+    both = (np.concatenate(pair) for pair in zip(of_events, of_table, strict=True))
+    alike = grouped(*both)  # the events of each group come before the rows of the table
+    first, last = alike.first, alike.order[alike.edges[1:] - 1]
+    found = (first < rows.size) & (last >= rows.size)
+    order = np.argsort(first[found])
+    return rows[first[found][order]], last[found][order] - rows.size
+
+
+def _launches(table: ColumnBlock) -> dict[str, Int64Array]:
+    columns = {
+        f"{size}_{axis.lower()}": ids(table[f"{size}{axis}"])
+        for size in ("grid", "block")
+        for axis in "XYZ"
+    }
+    parts = (ids(table[f"{kind}SharedMemory"]) for kind in ("static", "dynamic"))
+    return {
+        **columns,
+        "registers": ids(table["registersPerThread"]),
+        "shared_bytes": shared_bytes(*parts),
+    }
 
 
 def refuse_recording(path: Path) -> None:

@@ -57,15 +57,7 @@ class ArrowEnd(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """What leads from one event to another.
-
-    Attributes
-    ----------
-    begin, end : ArrowEnd
-    weight_us : float
-    type : str
-    is_critical : bool
-    """
+    """What leads from one event to another."""
 
     begin: ArrowEnd
     end: ArrowEnd

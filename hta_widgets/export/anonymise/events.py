@@ -58,12 +58,7 @@ class _What(NamedTuple):
 
 
 class Events:
-    """Anonymises events and metadata.
-
-    Parameters
-    ----------
-    names : Names
-    """
+    """Anonymises events and metadata."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

@@ -31,12 +31,7 @@ def opened_parquet(path: Path, texts: Collection[str]) -> Iterator[pq.ParquetFil
 
 
 class TextBudget:
-    """The texts that a Parquet file may hold, all occurrences together.
-
-    Parameters
-    ----------
-    path : Path
-    """
+    """The texts that a Parquet file may hold, all occurrences together."""
 
     def __init__(self, path: Path) -> None:
         self._packed_bytes = path.stat().st_size

@@ -78,10 +78,6 @@ class RemoteFile(NamedTuple):
 class RemoteFiles:
     """The files of a URL.
 
-    Parameters
-    ----------
-    url : str
-
     Raises
     ------
     RemoteError

@@ -228,10 +228,6 @@ def _repair_float_times(events: Events, first_ns: int, exact: Iterable[Kind]) ->
     first_ns : int
     exact : iterable of Kind
         Kinds whose durations come from a separate column.
-
-    Returns
-    -------
-    tuple of Events and first start in ns
     """
     printed_ns = events.start_ns + first_ns
     start_ns = _as_float64(printed_ns)

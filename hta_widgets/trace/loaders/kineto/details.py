@@ -252,13 +252,7 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
 
 
 class _OfRows:
-    """Fields of events that have a row in the events table.
-
-    Parameters
-    ----------
-    events : Events
-    fields : Fields
-    """
+    """Fields of events that have a row in the events table."""
 
     def __init__(self, events: Events, fields: Fields) -> None:
         rows = events.rows_of(*fields.kinds)

@@ -52,10 +52,6 @@ def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None =
     on_read : callable, optional
         Called with the number of bytes of the file read since the last call.
 
-    Returns
-    -------
-    Trace
-
     Raises
     ------
     TraceFormatError

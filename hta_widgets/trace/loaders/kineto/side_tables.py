@@ -232,15 +232,7 @@ class SideTablesBuilder:
         marks: Marks,
         offset: int,
     ) -> None:
-        """Add the fields of the events in rows `offset` and following.
-
-        Parameters
-        ----------
-        arguments : sequence
-        kind : ndarray of int8
-        marks : Marks
-        offset : int
-        """
+        """Add the fields of the events in rows `offset` and following."""
         for table, spec in _TABLES.items():
             covered = spec.kinds.among(kind)
             if spec.launches:

@@ -84,10 +84,6 @@ def is_nsys_export(path: Path) -> bool:
 def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
     """List the processes of an export that used a GPU.
 
-    Parameters
-    ----------
-    path : Path
-
     Returns
     -------
     tuple of GpuProcess
@@ -122,10 +118,6 @@ def load_nsys(
         A process of `gpu_processes`; all by default.
     on_read : callable, optional
         Called with the number of bytes read since the last call.
-
-    Returns
-    -------
-    Trace
 
     Raises
     ------

@@ -326,13 +326,11 @@ def _apis_by_kernel(launches: KernelLaunches, apis: _Apis) -> _Table:
 
 
 def _over_ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """Sums by kernel and API, longest first."""
     keys = ["kernel", "launch_api"]
-    return _longest_first(table.groupby(keys, as_index=False).sum(), *keys)
-
-
-def _longest_first(table: pd.DataFrame, *names: str) -> pd.DataFrame:
-    ascending = [False, *(True for _ in names)]
-    return table.sort_values(["kernel_time_ns", *names], ascending=ascending, ignore_index=True)
+    sums = table.groupby(keys, as_index=False).sum()
+    order = ["kernel_time_ns", *keys]
+    return sums.sort_values(order, ascending=[False, True, True], ignore_index=True)
 
 
 def _without_launch_notices(job: Job, summary: pd.DataFrame) -> list[str]:

@@ -45,7 +45,8 @@ def path_classes(result: CriticalPathTables) -> Drawing:
     """Draw how much of the path each class has, the longest first."""
     table = result.classes[result.classes["ns"] > 0]
     unit = time_unit(float(table["ns"].max()) if len(table) else 0)
-    shares = [f"{duration(ns)} ({percent(share)})" for ns, share in _pairs(table)]
+    pairs = zip(table["ns"].tolist(), table["percent"].tolist(), strict=True)
+    shares = [f"{duration(ns)} ({percent(share)})" for ns, share in pairs]
     names = table["class"].tolist()
     bars = trace(
         "bar",
@@ -142,10 +143,6 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
             showgrid=False,
         ),
     )
-
-
-def _pairs(table: pd.DataFrame) -> list[tuple[float, float]]:
-    return list(zip(table["ns"].tolist(), table["percent"].tolist(), strict=True))
 
 
 def _joined(pieces: pd.DataFrame) -> pd.DataFrame:

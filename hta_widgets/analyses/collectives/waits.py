@@ -23,13 +23,13 @@ from hta_widgets.analyses.clocks.aligned import TOGETHER_NS, JobClocks
 from hta_widgets.analyses.clocks.alignment import APART_NS, APART_SHARE, CONTRADICTORY
 from hta_widgets.analyses.communication.kernels import JobCollectives
 from hta_widgets.analyses.communication.matching import Matches
-from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above
-from hta_widgets.analyses.time.modules import MODULE, PHASES, SEPARATOR, module_places, phases
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.modules import NO_MODULE, PHASES, module_paths, phases
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted
-from hta_widgets.trace.model.events import Kind, TextColumn
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -259,28 +259,13 @@ def rank_owners(rank: Rank) -> RankOwners:
     work = rank.gpu_work
     positions = np.flatnonzero(work.type == KernelType.COMMUNICATION)
     positions = positions[np.argsort(work.rows[positions], kind="stable")]
-    calls = calls_of(rank)
-    launches = calls.places_of(work.launch[positions].astype(np.int64))
-    places = np.append(module_places(rank), _NONE)[launches]
+    launches = calls_of(rank).places_of(work.launch[positions].astype(np.int64))
     phase = np.append(phases(rank), np.int8(_NONE))[launches]
-    return RankOwners(work.rows[positions], _module_paths(calls, places), phase)
-
-
-def _module_paths(calls: Calls, places: Int64Array) -> TextColumn:
-    """Path of the module frame at each place."""
-    around = nearest_above(calls.forest, (calls.kind == Kind.PYTHON) & calls.named(MODULE.search))
-    names = calls.events.name.values
-    distinct, which = np.unique(places, return_inverse=True)
-    codes: dict[str, int] = {}
-    code = np.full(distinct.size, _NONE, dtype=np.int32)
-    for position, innermost in enumerate(distinct.tolist()):
-        path, place = [], innermost
-        while place != _NONE:
-            path.append(MODULE.sub("", names[calls.name[place]]))
-            place = int(around[place])
-        if path:
-            code[position] = codes.setdefault(SEPARATOR.join(reversed(path)), len(codes))
-    return TextColumn(code[which].astype(np.int32), tuple(codes))
+    paths = module_paths(rank)
+    used, code = np.unique(np.append(paths.at(launches), NO_MODULE), return_inverse=True)
+    texts = tuple(paths.paths[each] for each in used[1:].tolist())
+    module = TextColumn((code[:-1] - 1).astype(np.int32), texts)
+    return RankOwners(work.rows[positions], module, phase)
 
 
 def owner_columns(kernels: JobCollectives, owners: Sequence[RankOwners]) -> dict[str, object]:

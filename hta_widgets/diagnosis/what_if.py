@@ -239,14 +239,17 @@ def _recorded(found: Replay) -> str:
 def _finding(found: Replay, answer: WhatIf, changed: CriticalPath) -> str:
     before, after = (duration(ms * NS_PER_MS) for ms in (found.step_ms, answer.step_ms))
     change = 100 * (answer.step_ms / found.step_ms - 1) if found.step_ms else 0.0
-    said = f"{'+' if change > 0 else '-'}{percent(abs(change))}"
-    said = "no change" if percent(abs(change)) == percent(0) else said
     between = ""
     if answer.lower_ms < answer.upper_ms:
         between = (
             f"; {duration(max(answer.lower_ms, 0) * NS_PER_MS)} to "
             f"{duration(answer.upper_ms * NS_PER_MS)} less, as ranks are missing"
         )
+    if percent(abs(change)) == percent(0):
+        (what, share), *_ = changed.shares.items()
+        pace = f"{what} sets the pace ({percent(share)} of the critical path)"
+        return f"{before} → {after}: no change, as {pace}{between}."
+    said = f"{'+' if change > 0 else '-'}{percent(abs(change))}"
     return f"{before} → {after} ({said}), then {changed.bound_by}{between}."
 
 

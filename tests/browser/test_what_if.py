@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from playwright.sync_api import expect
 
 from tests.browser.lab_pages import Lab
@@ -66,3 +68,16 @@ def test_the_path_selects_kernels_and_ranks(lab: Lab, job8: str):
     page.wait_for("panel.listed", "pieces")
     page.wait_for("len(panel.table) == len(panel.result.pieces)", True)
     page.screenshot("critical_path")
+
+
+def test_a_knob_that_changes_nothing_says_why(lab: Lab, real_traces: Path):
+    source = str(real_traces / "kineto" / "ddp_rank1of2")
+    page = lab.open(cells(source, "dash = Dashboard(job)\ndash"), width=1230, height=1300)
+    knobs = page.page.locator(".hta-what-if")
+    field = knobs.get_by_role("spinbutton", name="Communication hidden")
+    field.fill("100")
+    field.press("Enter")
+    page.wait_for("dash.panels['what_if'].hidden_percent", 100)
+    expect(knobs).to_contain_text("no change, as the host sets the pace (100 % of the critical")
+    assert page.python("dash.panels['what_if'].result.answer.gain_ms") == 0
+    page.screenshot("what_if, no change")

@@ -353,7 +353,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             changed,
         ),
         Form(
-            "<before> → <after> (no change), then bound by <what> (<percent> of the critical "
+            "<before> → <after>: no change, as <what> sets the pace (<percent> of the critical "
             "path)[[; <_least> to <_most> less, as ranks are missing]].",
             changed,
         ),

@@ -147,7 +147,7 @@ def test_a_healthy_job_is_told_in_one_sentence(
 ) -> None:
     text = said(capsys, healthy)
     assert text.startswith("No finding\n")
-    verdict, _, to_try = text.partition("What to try, as the GPU sets the pace:")
+    verdict, _, to_try = text.partition("What to try: the GPU sets the pace:")
     assert "Nothing stands out: none of " in verdict
     assert "What to do" not in verdict
     assert "is the largest kernel" in " ".join(to_try.split())
@@ -476,4 +476,4 @@ def test_help_has_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["diagnose", "--help"])
     said_of_option = unwrapped(capsys.readouterr().out)
-    assert "exit with 3 if there are findings, with 4 if nothing can be told" in said_of_option
+    assert "exit with 3 if there are findings, with 4 if the traces cannot tell" in said_of_option

@@ -99,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     skill = commands.add_parser(
         "skill",
         help="print instructions for an assistant, as a skill file",
-        description="Print instructions for an assistant, as a skill file: which command in which "
-        "order, and what not to conclude.",
+        description="Print instructions for an assistant, as a skill file: which commands to "
+        "run in which order, and what not to conclude.",
     )
     skill.set_defaults(run=_print_skill)
     _add_cache(commands)
@@ -160,21 +160,21 @@ def _add_diagnose(commands: _Commands) -> None:
     diagnose = commands.add_parser(
         "diagnose",
         help="print why a job is slow",
-        description="Print why a job is slow: the causes, who, when, what they cost, what to do.",
+        description="Print why a job is slow: causes, affected ranks and steps, cost, what to do.",
     )
     _add_traces(diagnose)
     diagnose.add_argument(
         "--ranks",
         type=rank_list,
         metavar="RANKS",
-        help="diagnose only these, such as 0-7,12; they are compared with all of the job",
+        help="diagnose only these ranks, such as 0-7,12; they are still compared with all others",
     )
     _add_cycle(diagnose)
     _add_captures(diagnose)
     diagnose.add_argument(
         "--phase",
         metavar="PHASE",
-        help="of an inference server: decode, prefill or mixed; default: that with most time",
+        help="phase of a server: decode, prefill or mixed (default: the one with the most time)",
     )
     diagnose.add_argument(
         "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
@@ -182,12 +182,12 @@ def _add_diagnose(commands: _Commands) -> None:
     diagnose.add_argument(
         "--fail-on-findings",
         action="store_true",
-        help="exit with 3 if there are findings, with 4 if nothing can be told",
+        help="exit with 3 if there are findings, with 4 if the traces cannot tell",
     )
     diagnose.add_argument(
         "--baseline",
         metavar="NAME",
-        help="print also what changed since this baseline: a name, or an .arrow file",
+        help="also print what changed since this baseline: a name, or an .arrow file",
     )
     _add_baselines(diagnose)
     diagnose.set_defaults(run=lambda options: diagnosing.print_diagnosis(options))  # noqa: PLW0108
@@ -231,7 +231,7 @@ def _add_comparison(commands: _Commands) -> None:
         action="append",
         default=[],
         metavar="CAUSE",
-        help="a cause that may be found anew; may be repeated",
+        help="a cause that may be new; may be repeated",
     )
     forms = compare.add_mutually_exclusive_group()
     for form, what in (("json", "JSON"), ("markdown", "Markdown for a pull request")):
@@ -245,8 +245,9 @@ def _add_comparison(commands: _Commands) -> None:
 def _add_baseline(commands: _Commands) -> None:
     baseline = commands.add_parser(
         "baseline",
-        help="keep what later jobs are compared with",
-        description="Keep what later jobs are compared with: some 100 kB of a job, not its traces.",
+        help="save baselines that later jobs are compared with",
+        description="Save baselines that later jobs are compared with: some 100 kB of a job, not "
+        "its traces.",
     )
     actions = baseline.add_subparsers(required=True, dest="action", metavar="ACTION")
     for action, names, what in (
@@ -303,8 +304,8 @@ def _add_report(commands: _Commands) -> None:
 def _add_run(commands: _Commands) -> None:
     run = commands.add_parser(
         "run",
-        help="run a PyTorch script and record some steps of it",
-        description="Run a PyTorch script as it is and record some steps of its optimizer, on "
+        help="run a PyTorch script and record some of its steps",
+        description="Run an unmodified PyTorch script and record some of its optimizer steps on "
         "every rank. With torchrun: torchrun ... -m hta_widgets run train.py ...",
         epilog="example: hta-widgets run --wait 20 train.py --lr 1e-3",
     )
@@ -324,10 +325,10 @@ def _add_run(commands: _Commands) -> None:
         "--stacks", action="store_true", help="record Python functions, which slows the host"
     )
     run.add_argument(
-        "--no-shapes", dest="shapes", action="store_false", help="record no shapes of inputs"
+        "--no-shapes", dest="shapes", action="store_false", help="do not record input shapes"
     )
     run.add_argument(
-        "--module", action="store_true", help="SCRIPT is the name of a module, as of python -m"
+        "--module", action="store_true", help="SCRIPT is a module name, as with python -m"
     )
     run.add_argument("script", metavar="SCRIPT", help="a Python script")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
@@ -354,7 +355,7 @@ def _add_anonymise(commands: _Commands) -> None:
         "anonymise",
         help="copy traces without private names, to share them",
         description="Copy traces of the PyTorch profiler without private names. Times, shapes and "
-        "what everybody's traces have stay, so that analyses give the same numbers; all other "
+        "names that every trace has stay, so that analyses give the same numbers; all other "
         "names become words, and all other arguments and metadata are left out.",
         epilog="example: hta-widgets anonymise path/to/traces traces_to_share --keep vllm",
     )

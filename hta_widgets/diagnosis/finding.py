@@ -196,7 +196,7 @@ class Words(NamedTuple):
 NO_WORDS: Final = Words("")
 
 
-WHAT_TO_TRY: Final = "What to try, as the GPU sets the pace"
+WHAT_TO_TRY: Final = "What to try: the GPU sets the pace"
 
 MOST_SHOWN: Final = 3
 """Findings that are shown at once; the others are folded."""

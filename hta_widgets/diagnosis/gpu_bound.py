@@ -153,7 +153,7 @@ def _line(
     "whose tensor cores these do not use as they could.",
     advice=(
         Advice(
-            "Give attention to cuDNN, which has kernels for this GPU.",
+            "Use cuDNN attention, which has kernels for this GPU.",
             "from torch.nn.attention import SDPBackend, sdpa_kernel\n\n"
             "with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):\n    ...",
             needs=(Condition.SDPA,),
@@ -175,8 +175,8 @@ def older_attention(context: Context) -> Finding | None:
     return _line(
         context,
         older_attention,
-        f"{percent(share)} of the kernel time is in FlashAttention-2, which was written for GPUs "
-        f"before compute capability {gpu.major}.{gpu.minor}",
+        f"FlashAttention-2 takes {percent(share)} of the kernel time; it predates compute "
+        f"capability {gpu.major}.{gpu.minor}",
         evidence={"share_percent": float(share)},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(most)),
     )
@@ -194,23 +194,23 @@ def older_attention(context: Context) -> Finding | None:
         ),
         *other_kernels(Condition.NEAR_ROOF),
         Advice(
-            "Serve the model in FP8: this GPU multiplies it twice as fast.",
+            "Serve the model in FP8: its peak is twice as high on this GPU.",
             "vllm serve MODEL --quantization fp8",
             needs=(Condition.FP8, Condition.VLLM),
         ),
         Advice(
-            "Serve the model in FP8: this GPU multiplies it twice as fast.",
+            "Serve the model in FP8: its peak is twice as high on this GPU.",
             "python -m sglang.launch_server --model-path MODEL --quantization fp8",
             needs=(Condition.FP8, Condition.SGLANG),
         ),
         Advice(
-            "Try FP8 for these products: this GPU multiplies it twice as fast.",
+            "Try FP8 for these products: its peak is twice as high on this GPU.",
             "from torchao.float8 import convert_to_float8_training\n\n"
             "convert_to_float8_training(model)",
             needs=(Condition.FP8, Condition.TRAINING),
         ),
         Advice(
-            "Try FP8 for these products: this GPU multiplies it twice as fast.",
+            "Try FP8 for these products: its peak is twice as high on this GPU.",
             "from torchao import quantization\n\n"
             "fp8 = quantization.Float8DynamicActivationFloat8WeightConfig()\n"
             "quantization.quantize_(model, fp8)",
@@ -218,7 +218,7 @@ def older_attention(context: Context) -> Finding | None:
             unless=(Condition.TRAINING, Condition.SERVER),
         ),
         Advice(
-            "They are close to the peak of their type: only fewer products would help.",
+            "They run close to the peak of their type: only less work would help.",
             needs=(Condition.NEAR_ROOF,),
         ),
     ),
@@ -250,8 +250,8 @@ def large_products(context: Context) -> Finding | None:
     return _line(
         context,
         large_products,
-        f"{percent(share)} of the kernel time is in {kind} products that reach {percent(reached)} "
-        f"of the peak, most in {operator_label(most)} "
+        f"{kind} matrix products take {percent(share)} of the kernel time and reach "
+        f"{percent(reached)} of the peak, most in {operator_label(most)} "
         f"({percent(most['percent_of_peak'])}){why}",
         conditions=tuple(each for each, holds in held.items() if holds),
         evidence={
@@ -269,10 +269,10 @@ def large_products(context: Context) -> Finding | None:
     "to the number of rows from which they would wait for the tensor cores, more cost little.",
     advice=(
         Advice(
-            "Let more requests share a step: products of more rows take hardly longer.",
+            "Batch more requests per step: extra rows are nearly free.",
             needs=(Condition.SERVER,),
         ),
-        Advice("Make the batch of each GPU larger: products of more rows take hardly longer."),
+        Advice("Increase the batch per GPU: extra rows are nearly free."),
     ),
 )
 def few_rows(context: Context) -> Finding | None:
@@ -291,9 +291,9 @@ def few_rows(context: Context) -> Finding | None:
     return _line(
         context,
         few_rows,
-        f"{percent(share)} of the kernel time is in products of at most {rows.max():,} rows, which "
-        f"read their weights at {percent(reached)} of the memory bandwidth; up to some "
-        f"{until:.0f} rows, more cost little",
+        f"Matrix products of at most {rows.max():,} rows take {percent(share)} of the kernel time, "
+        f"bound by reading their weights ({percent(reached)} of the memory bandwidth); up to about "
+        f"{until:.0f} rows, extra ones are nearly free",
         evidence={
             "share_percent": share,
             "reached_percent": reached,
@@ -308,7 +308,7 @@ def few_rows(context: Context) -> Finding | None:
     when="Always: the kernel with most time.",
     advice=(
         Advice(
-            "Record the capture of the graph, too, and open both: its operators have the shapes.",
+            "Record the graph capture as well and open both: its operators carry the shapes.",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
         ),
     ),
@@ -359,7 +359,7 @@ def _measured(context: Context, name: str) -> Advice:
         )
     else:
         tool, code = "Nsight Compute", "ncu --set full -k regex:{} -c 3 python script.py"
-    do = f"Nothing recorded says how to make it faster: {tool} measures what holds it up."
+    do = f"The trace cannot tell how to speed it up: profile it with {tool}."
     return Advice(do, code.format(word[0]) if word and word[0] else "")
 
 

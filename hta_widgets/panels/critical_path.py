@@ -47,7 +47,7 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
                 "classes": "Classes",
                 "operators": "Operators",
                 "ranks": "Ranks",
-                "pieces": "Pieces",
+                "pieces": "Segments",
             }
         ),
         Choice("Table"),

@@ -58,7 +58,12 @@ class IdleOwnersPanel(Panel[IdleOwners]):
 
     listed: Listed = parameter(
         LabelledEnum(
-            {"owners": "Owners", "lines": "Python lines", "causes": "Causes", "drains": "Drains"}
+            {
+                "owners": "Owners",
+                "lines": "Python lines",
+                "causes": "Causes",
+                "drains": "Queue drains",
+            }
         ),
         Choice("Table"),
     )

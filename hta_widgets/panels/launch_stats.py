@@ -45,7 +45,7 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     )
     """Delays longer than this (µs) are outliers."""
 
-    include_memory_events: bool = parameter(Bool(True), Toggle("Copies and memsets"))
+    include_memory_events: bool = parameter(Bool(True), Toggle("Include copies and memsets"))
     """Include copies and memsets."""
 
     worst_by: WorstBy = parameter(

@@ -50,7 +50,7 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
                 "alive": "Alive at the peak",
                 "devices": "Peaks",
                 "steps": "Steps",
-                "survivors": "Survivors",
+                "survivors": "Outlive their step",
             }
         ),
         Choice("Table"),

@@ -57,7 +57,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
     slices: int = parameter(Int(30, min=1, max=200), Slider("Time slices"))
     """Number of time slices, up to 200."""
 
-    common_window: bool = parameter(Bool(False), Toggle("Common window"))
+    common_window: bool = parameter(Bool(False), Toggle("Same window for all ranks"))
     """Count the time before a late start and after an early end as empty."""
 
     listed: Listed = parameter(

@@ -85,7 +85,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 "attention": "Attention",
                 "copies": "Copies",
                 "selected": "Selected kernel",
-                "finding": "Those of the finding",
+                "finding": "Kernels of the finding",
             }
         ),
         Choice("Kernels"),
@@ -95,12 +95,12 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     kernel_percent: float = parameter(Float(100, min=0, max=100), Slider("take", step=5, unit="%"))
     """How long these kernels take, in percent of what is recorded."""
 
-    without_loading: bool = parameter(Bool(False), Toggle("Data is there"))
+    without_loading: bool = parameter(Bool(False), Toggle("Data always ready"))
     """Take out the time in which the host loads data."""
 
     equal_ranks: EqualRanks = parameter(
         LabelledEnum({"recorded": "As recorded", "slower": "Slower ones", "all": "All"}),
-        Choice("Ranks as the median"),
+        Choice("Level ranks to the median"),
     )
     """Whose kernels take as long as the same ones on the median rank."""
 

@@ -63,7 +63,7 @@ def _parser() -> _Parser:
     ):
         parser.add_argument(f"--{name}", action="store_true", help=what)
     parser.add_argument(
-        "--no-shapes", dest="shapes", action="store_false", help="record no shapes of inputs"
+        "--no-shapes", dest="shapes", action="store_false", help="do not record input shapes"
     )
     return parser
 

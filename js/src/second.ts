@@ -35,7 +35,7 @@ class Picker {
     const prefix = uniquePrefix();
     this.#status.setAttribute("role", "status");
     this.#error.setAttribute("role", "alert");
-    const beside = make("p", { className: "hta-beside", id: `${prefix}-beside` }, "Beside these traces");
+    const beside = make("p", { className: "hta-beside", id: `${prefix}-beside` }, "Next to these traces");
     this.#list.setAttribute("aria-labelledby", beside.id);
     this.#path = keepKeys(make("input", { type: "text", id: `${prefix}-path`, placeholder: "path/to/a/later/run" }));
     const open = this.#button("Open", () => this.#openPath());
@@ -52,7 +52,7 @@ class Picker {
       make(
         "div",
         { className: "hta-second-row" },
-        make("label", { htmlFor: this.#path.id }, "A path, or an address"),
+        make("label", { htmlFor: this.#path.id }, "Path or URL"),
         this.#path,
         open,
       ),
@@ -82,14 +82,14 @@ class Picker {
   #showNow(): void {
     const name = this.#model.get("_second");
     if (name === "") {
-      this.#now.textContent = "Pick what this job is compared with; nothing is opened before a click.";
+      this.#now.textContent = "Pick a job to compare with. Nothing is opened until you click.";
       return;
     }
     this.#now.replaceChildren(
       "Compared with ",
       make("b", {}, name),
       " ",
-      this.#button("End the comparison", () => this.#pick("nothing", null, "")),
+      this.#button("Stop comparing", () => this.#pick("nothing", null, "")),
     );
   }
 
@@ -108,7 +108,7 @@ class Picker {
       button.setAttribute("aria-describedby", `${this.#path.id}-${place}`);
       return make("li", {}, button, make("span", { className: "hta-quiet", id: `${this.#path.id}-${place}` }, detail));
     });
-    const none = make("li", { className: "hta-quiet" }, "No other traces lie beside these.");
+    const none = make("li", { className: "hta-quiet" }, "There are no other traces next to these.");
     this.#list.replaceChildren(...(rows.length > 0 ? rows : [none]));
   }
 

@@ -22,7 +22,7 @@ export async function copyRows(
   const isWhole = marked.length > 0 || isComplete(rows);
   const copied = await copyText(isWhole ? local : all(), beside);
   const said = `Copied ${count.toLocaleString("en")} ${count === 1 ? "row" : "rows"}`;
-  return copied ? said : "The browser refuses to copy";
+  return copied ? said : "The browser blocked the copy";
 }
 
 /** Save all rows in a file named after the title; what to say about it, if anything. */
@@ -34,7 +34,7 @@ export async function saveRows(table: Table, rows: TableRows, title: string, bes
     .replace(/[^\p{L}\d]+/gu, "-")
     .replace(/^-|-$/g, "");
   download(text, `${name || "table"}.csv`, beside);
-  return whole === null && !isComplete(rows) ? `Only the ${rows.loaded.length} rows that are loaded` : "";
+  return whole === null && !isComplete(rows) ? `Only the ${rows.loaded.length} loaded rows` : "";
 }
 
 /** Whether all rows that pass the filter are here. */

@@ -5,7 +5,7 @@ import type { Answer, View } from "./types";
 
 const BUSY_DELAY = 200;
 const SAID: Partial<Record<Progress, string>> = {
-  interrupted: "Interrupted before this was computed again; showing the last result.",
+  interrupted: "Interrupted before it was recomputed; showing the last result.",
   silent: "The kernel is not responding; showing the last result.",
   gone: "The kernel has stopped; showing the last result. Run the cell again.",
 };
@@ -54,7 +54,7 @@ export class Words {
     this.timeButton.hidden = time === "";
     this.timeButton.replaceChildren(`${time} `, make("span", { ariaHidden: "true" }, "×"));
     this.timeButton.setAttribute("aria-label", `${time}: show all of the time`);
-    this.timeButton.title = "Show all of the time";
+    this.timeButton.title = "Show the whole time range";
   }
 
   progress(progress: Progress): void {

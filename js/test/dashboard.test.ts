@@ -197,10 +197,10 @@ test("a panel that counts more than the selected time says so", async () => {
   const { texts, model, selection } = await show();
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("window_ns", [5, 9]);
-  expect(texts(".hta-unlimited")).toEqual(["Not limited to the selected window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Ignores the selected window."]);
   selection.receive("steps", [11]);
   model.receive("panel", "overlap_panel");
-  expect(texts(".hta-unlimited")).toEqual(["Not limited to the selected steps and window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Ignores the selected steps and window."]);
   model.receive("panel", "kernels_panel");
   expect(texts(".hta-unlimited")).toEqual([""]);
 });
@@ -411,7 +411,7 @@ test("the events of what is selected are asked for as a file", async () => {
   expect(asked).toEqual({ kind: "table-text", style: "csv", offset: 0, sort: "", descending: false, filter: "" });
   model.emit("msg:custom", { id, problem: "too many" }, []);
   await settle();
-  expect(el.querySelector(".hta-turns [role=status]")?.textContent).toBe("There is no answer from Python.");
+  expect(el.querySelector(".hta-turns [role=status]")?.textContent).toBe("Python does not respond.");
 });
 
 test("the footer says what there is in Python", async () => {

@@ -59,7 +59,7 @@ test("it says what is opened, for how long, and why that failed; one thing at a 
 test("it names what is compared, and can end that", () => {
   model.set("_second", "after");
   expect(root.textContent).toContain("Compared with after");
-  button("End the comparison").click();
+  button("Stop comparing").click();
   expect(model.sent[1]).toEqual({ second: "nothing", value: null });
 });
 

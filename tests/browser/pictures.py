@@ -128,7 +128,7 @@ def play(page: LabPage, film: Film) -> None:
         film.glide(box["x"] + 0.72 * box["width"], box["y"] + 60, frames=7)
     film.hold(2500)
     film.click(board.get_by_role("tab", name="Kernels"), 2500)
-    film.click(board.get_by_role("button", name="Select everything"), 1500)
+    film.click(board.get_by_role("button", name="Clear the selection"), 1500)
 
 
 def opened(lab: Lab, trace: Path) -> tuple[LabPage, Locator]:

@@ -66,14 +66,14 @@ def test_a_run_beside_is_opened_by_a_click(lab: Lab, runs: Path):
     page.screenshot("compare, verdict")
     dashboard(page).get_by_role("radio", name="Compare with…").check()
     expect(picker(page)).to_contain_text("Compared with after")
-    picker(page).get_by_role("button", name="End the comparison").click()
+    picker(page).get_by_role("button", name="Stop comparing").click()
     expect(picker(page)).not_to_contain_text("Compared with after")
     assert page.python("dash.compare") is None
 
 
 def test_a_path_is_typed_and_one_that_is_not_there_is_said(lab: Lab, runs: Path):
     page = opened(lab, runs / "before")
-    field = picker(page).get_by_label("A path, or an address")
+    field = picker(page).get_by_label("Path or URL")
     field.fill(str(runs / "nowhere"))
     field.press("Enter")
     expect(picker(page).get_by_role("alert")).to_contain_text("nowhere")

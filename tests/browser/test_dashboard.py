@@ -157,7 +157,7 @@ def test_chips_and_the_budget_select(lab: Lab, job4: str):
     assert page.python("dash.selection.ranks") == wanted["ranks"]
     dashboard(page).get_by_role("button", name="Drop rank 3").click()
     page.wait_for("dash.selection.ranks", [])
-    dashboard(page).get_by_role("button", name="Select everything").click()
+    dashboard(page).get_by_role("button", name="Clear the selection").click()
     page.wait_for("dash.selection.finding", None)
 
 
@@ -174,7 +174,7 @@ def test_a_click_is_seen_in_the_traits_that_hosts_read(lab: Lab, job4: str):
     page.wait_for(f"{shown}.selected.get('ranks')", wanted["ranks"])
     assert page.python(f"{shown}.verdict.startswith({shown}.result.finding)")
     page.execute("told = []; dash.observe(lambda c: told.append(c['new']), 'selected')")
-    dashboard(page).get_by_role("button", name="Select everything").click()
+    dashboard(page).get_by_role("button", name="Clear the selection").click()
     page.wait_for("told", [{}])
 
 

@@ -116,7 +116,7 @@ def test_streams_and_a_common_window(lab: Lab, job8: str):
     streams = page.python("len(panel.result.lanes)")
     assert streams > 8
     expect(page.panel().locator(".ytick text", has_text="stream").first).to_be_visible()
-    page.panel().get_by_role("checkbox", name="Common window").check()
+    page.panel().get_by_role("checkbox", name="Same window for all ranks").check()
     page.wait_for("panel.common_window", True)
     assert page.python("panel.result.lanes['span_ns'].nunique()") == 1
     page.screenshot("rank overlap by stream")

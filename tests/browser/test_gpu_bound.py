@@ -29,7 +29,7 @@ def test_each_line_says_what_python_has_and_shows_it(
     page.command("apputils:change-theme", {"theme": f"JupyterLab {theme}"})
     shown = dashboard(page)
     band = shown.locator(".hta-band-verdict section")
-    expect(band.get_by_text("What to try, as the GPU sets the pace")).to_be_visible()
+    expect(band.get_by_text("What to try: the GPU sets the pace")).to_be_visible()
     rows = band.locator(".hta-findings li")
     lines = page.python(
         "[(e.words.sentence(''), e.action, e.advice[0].code, e.links[0].panel, e.links[0].kernel)"

@@ -28,7 +28,7 @@ def test_streams_instead_of_gpus(lab: Lab, job8: str):
 def test_the_owners_of_idle_time(lab: Lab, job8: str):
     page = lab.open(cells(job8, "panel = IdleOwnersPanel(job)\npanel"))
     wait_for_charts(page)
-    page.panel().get_by_role("radio", name="Drains").check(force=True)
+    page.panel().get_by_role("radio", name="Queue drains").check(force=True)
     page.wait_for("panel.listed", "drains")
     field = page.panel().get_by_role("spinbutton", name="Top owners")
     field.fill("4")

@@ -58,7 +58,7 @@ def test_the_flame_graph(lab: Lab, network: str):
     expect(page.panel().locator(".hta-flame-trail")).to_have_text("nn.Module: Net_0")
     canvas.press("Escape")
     page.wait_for("panel.root", [])
-    page.panel().get_by_role("searchbox", name="Mark names in the flame graph").fill("linear")
+    page.panel().get_by_role("searchbox", name="Highlight names in the flame graph").fill("linear")
     expect(page.panel().locator(".hta-flame-sum")).to_contain_text("3 marked")
     canvas.hover(position=row)
     expect(page.panel().locator(".hta-flame-tip")).to_contain_text("nn.Module: Net_0")

@@ -374,7 +374,7 @@ FORMS: Final[dict[str, list[Form]]] = {
     "fusable_kernels": [("", plain(lambda *_: True))],
     "second_job": [
         Form(
-            "Pick what this job is compared with: dash.compare = path does the same.",
+            "Pick a job to compare with, or set dash.compare = path.",
             plain(lambda *_: True),
         ),
     ],

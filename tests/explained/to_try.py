@@ -58,23 +58,23 @@ def largest(found: Finding, whole: Diagnosis) -> Texts:
 FORMS_TO_TRY: Final = {
     "large_products": [
         Form(
-            "<part> of the kernel time is in <kind> products that reach <reached> of the peak, "
-            "most in <_most> (<most>)[[; <_size> is no multiple of 8]].",
+            "<kind> matrix products take <part> of the kernel time and reach <reached> of the "
+            "peak, most in <_most> (<most>)[[; <_size> is no multiple of 8]].",
             large,
         ),
     ],
     "few_rows": [
         Form(
-            "<part> of the kernel time is in products of at most <_rows> rows, which read their "
-            "weights at <reached> of the memory bandwidth; up to some <_until> rows, more cost "
-            "little.",
+            "Matrix products of at most <_rows> rows take <part> of the kernel time, bound by "
+            "reading their weights (<reached> of the memory bandwidth); up to about <_until> rows, "
+            "extra ones are nearly free.",
             of_products,
         ),
     ],
     "older_attention": [
         Form(
-            "<part> of the kernel time is in FlashAttention-2, which was written for GPUs before "
-            "compute capability <_version>.",
+            "FlashAttention-2 takes <part> of the kernel time; it predates compute capability "
+            "<_version>.",
             older,
         ),
     ],

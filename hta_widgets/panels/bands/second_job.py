@@ -174,7 +174,7 @@ class SecondJobPanel(Panel[Result]):
     def analyse(self, ranks: list[int]) -> Result:
         """Say what there is to do."""
         return Result(
-            finding="Pick what this job is compared with: dash.compare = path does the same.",
+            finding="Pick a job to compare with, or set dash.compare = path.",
             notices=self.job.notices_for(ranks or self.job.ranks),
         )
 

@@ -36,7 +36,7 @@ export class Chips {
     const chips = this.#order.map((field) => this.#chip(field));
     const rest =
       chips.length > 0
-        ? [this.#button("clear", "Select everything", EVERYTHING, "hta-clear")]
+        ? [this.#button("clear", "Clear the selection", EVERYTHING, "hta-clear")]
         : [make("span", { className: "hta-everything" }, "everything")];
     this.element.replaceChildren(make("span", { className: "hta-label" }, "Selected:"), ...chips, ...rest);
     if (focused) this.element.querySelector<HTMLElement>("button")?.focus();
@@ -44,7 +44,7 @@ export class Chips {
 
   #chip(field: string): HTMLElement {
     const words = describeField(field, this.#board.selection.get(field));
-    const chip = this.#button(words, `Drop ${words}`, { [field]: EVERYTHING[field] }, "hta-chip");
+    const chip = this.#button(words, `Clear ${words}`, { [field]: EVERYTHING[field] }, "hta-chip");
     chip.append(" ", make("span", { ariaHidden: "true" }, "×"));
     return chip;
   }

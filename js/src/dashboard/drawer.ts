@@ -68,7 +68,7 @@ export class Drawer {
       );
     });
     const list = make("ul", { className: "hta-rank-bars" }, ...rows);
-    list.setAttribute("aria-label", "Mean and executions of each rank");
+    list.setAttribute("aria-label", "Mean and count per rank");
     list.hidden = rows.length < 2;
     return list;
   }
@@ -90,7 +90,7 @@ export class Drawer {
   async #save(): Promise<void> {
     this.#said.textContent = "";
     const text = await this.#events.text("csv");
-    if (text === null) this.#said.textContent = "There is no answer from Python.";
+    if (text === null) this.#said.textContent = "Python does not respond.";
     else download(text, "events.csv", this.element);
   }
 }

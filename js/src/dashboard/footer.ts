@@ -13,7 +13,7 @@ export class Footer {
 
   constructor(board: Board) {
     this.#isSaved = isSaved(board.model); // no Python is there
-    const undo = pushButton("undo", { title: "Go back by one change (Ctrl-Z)" });
+    const undo = pushButton("undo", { title: "Undo the last change (Ctrl-Z)" });
     undo.addEventListener("click", () => board.act("undo"), { signal: board.signal });
     const names = make(
       "span",

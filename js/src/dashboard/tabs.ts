@@ -24,7 +24,7 @@ export async function show(reference: string, place: HTMLElement, props: Props, 
     const child = await resolve<PanelState>(model, host, reference);
     if (!signal.aborted) renderView({ model: child, el: place, signal, host } as RenderProps<PanelState>);
   } catch (error) {
-    place.textContent = `A panel cannot be shown: ${error}`;
+    place.textContent = `This panel cannot be shown: ${error}`;
   }
 }
 
@@ -142,7 +142,7 @@ export class Tabs {
     const follows = model.get("_spec").follows[this.#placeOf(model.get("panel")) - 1] ?? [];
     const isSet = (field: (typeof TIME)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
     const ignored = TIME.filter(([field]) => isSet(field) && !follows.includes(field)).map(([, words]) => words);
-    this.#mark.textContent = ignored.length > 0 ? `Not limited to the selected ${ignored.join(" and ")}.` : "";
+    this.#mark.textContent = ignored.length > 0 ? `Ignores the selected ${ignored.join(" and ")}.` : "";
   }
 
   #segment(place: number): HTMLElement {

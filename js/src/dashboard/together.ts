@@ -27,7 +27,7 @@ export class Together {
   readonly tick = (place: number, describedBy: string): HTMLElement | null => {
     if (this.#replayed.length < 2) return null;
     if (!this.#replayed.includes(place)) return make("span");
-    const box = keepKeys(make("input", { type: "checkbox", title: "Count in what all ticked ones save together" }));
+    const box = keepKeys(make("input", { type: "checkbox", title: "Include in the combined saving" }));
     box.setAttribute("aria-label", `Count finding ${place + 1}`);
     box.setAttribute("aria-describedby", describedBy);
     box.className = "hta-tick";

@@ -12,7 +12,7 @@ export class Verdict {
   #error = make("p", { className: "hta-error" });
   #findings: Findings;
   #together: Together;
-  #others = make("section", {}, make("p", { className: "hta-about" }, "What to try, as the GPU sets the pace"));
+  #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU sets the pace"));
   #toTry: Findings;
 
   constructor(board: Board) {

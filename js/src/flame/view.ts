@@ -46,7 +46,7 @@ export class FlameView {
 
   constructor(handlers: FlameHandlers, signal: AbortSignal) {
     this.#handlers = handlers;
-    this.#search.setAttribute("aria-label", "Mark names in the flame graph");
+    this.#search.setAttribute("aria-label", "Highlight names in the flame graph");
     this.#words.setAttribute("role", "status");
     this.canvas.setAttribute("role", "img");
     this.#frame.append(this.canvas, this.#tip);

@@ -44,8 +44,8 @@ def test_products_name_their_rate_and_what_is_left(tmp_path):
     found = line(result, "large_products")
     share = 100 * AT_PEAK_US / 0.5 / (NORM_US + AT_PEAK_US / 0.5)
     assert found.sentence == (
-        f"{share:.1f} % of the kernel time is in bf16 products that reach 50 % of the peak, most "
-        "in aten::mm 4096×8192 · 8192×1024 (50 %)."
+        f"bf16 matrix products take {share:.1f} % of the kernel time and reach 50 % of the peak, "
+        "most in aten::mm 4096×8192 · 8192×1024 (50 %)."
     )
     assert [each.do[:11] for each in found.advice] == ["Let the com", "Try FP8 for"]
     assert found.evidence["products"]["calls"].tolist() == [10]
@@ -59,8 +59,8 @@ def test_products_near_the_peak_have_a_faster_type_or_nothing(tmp_path):
             each.do for each in line(made(folder, product(us), gpu=gpu), "large_products").advice
         ]
 
-    nothing = "They are close to the peak of their type: only fewer products would help."
-    fp8 = "Try FP8 for these products: this GPU multiplies it twice as fast."
+    nothing = "They run close to the peak of their type: only less work would help."
+    fp8 = "Try FP8 for these products: its peak is twice as high on this GPU."
     assert of(tmp_path / "h100", H100, AT_PEAK_US) == [fp8, nothing]
     assert of(tmp_path / "a100", A100, AT_PEAK_US * 989 / 312) == [nothing]
 
@@ -74,7 +74,7 @@ def test_a_dimension_that_does_not_fit_is_padded_first(tmp_path):
 @pytest.mark.parametrize(
     ("gpu", "operator", "advice"),
     [
-        (H100, "aten::_scaled_dot_product_flash_attention", "Give attention to cuDNN"),
+        (H100, "aten::_scaled_dot_product_flash_attention", "Use cuDNN attention"),
         (H100, "flash_attn::_flash_attn_forward", "Use FlashAttention-3"),
         (A100, "aten::_scaled_dot_product_flash_attention", None),
     ],
@@ -86,8 +86,7 @@ def test_attention_that_does_not_know_the_gpu(tmp_path, gpu, operator, advice):
         assert found is None
         return
     assert found.sentence == (
-        "33.3 % of the kernel time is in FlashAttention-2, which was written for GPUs before "
-        "compute capability 9.0."
+        "FlashAttention-2 takes 33.3 % of the kernel time; it predates compute capability 9.0."
     )
     assert found.advice[0].do.startswith(advice)
     assert found.links[0].kernel == FLASH
@@ -97,10 +96,11 @@ def test_products_of_few_rows_wait_for_their_weights(tmp_path):
     """134.7 MB in 0.5 ms are 5.08 % of 5.3 TB/s, which feeds 1,307 TFLOP/s with 247 rows."""
     found = line(diagnose(served(tmp_path)), "few_rows")
     assert found.sentence == (
-        "50 % of the kernel time is in products of at most 16 rows, which read their weights at "
-        "5.08 % of the memory bandwidth; up to some 247 rows, more cost little."
+        "Matrix products of at most 16 rows take 50 % of the kernel time, bound by reading their "
+        "weights (5.08 % of the memory bandwidth); up to about 247 rows, extra ones are nearly "
+        "free."
     )
-    assert found.advice[0].do.startswith("Let more requests share a step")
+    assert found.advice[0].do.startswith("Batch more requests per step")
 
 
 def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
@@ -110,7 +110,7 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
         "norm is the largest kernel, with 100 % of the kernel time (10 launches of 1 ms)."
     )
     (advice,) = found.advice
-    assert advice.do.startswith("Nothing recorded says how to make it faster: Nsight Compute")
+    assert advice.do.startswith("The trace cannot tell how to speed it up: profile it with Nsight")
     assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
 
 
@@ -135,7 +135,7 @@ def test_causes_below_their_limits_come_first_with_their_price(tmp_path):
     assert found.percent == pytest.approx(100 * 30 / 560, rel=0.01)
     assert found.advice[0].code == "model = torch.compile(model)"
     text = report(result)
-    assert "What to try, as the GPU sets the pace:" in text
+    assert "What to try: the GPU sets the pace:" in text
     assert text.index("unfused elementwise") < text.index("norm is the largest kernel")
     assert [each["cause"] for each in document(result)["to_try"]] == [
         "unfused_elementwise",
@@ -148,12 +148,12 @@ def test_in_graphs_the_capture_has_the_shapes(real_traces):
     alone = diagnose(open_trace(kineto / "sglang_decode_graph", progress=False))
     (found,) = alone.to_try
     assert found.sentence.endswith("; 98.9 % of the kernel time is in CUDA graphs, without shapes.")
-    assert found.advice[0].do.startswith("Record the capture of the graph")
+    assert found.advice[0].do.startswith("Record the graph capture")
     both = open_trace(
         kineto / "sglang_decode_graph", captures=kineto / "sglang_capture", progress=False
     )
     assert line(diagnose(both), "few_rows").sentence.startswith(
-        "59.2 % of the kernel time is in products of at most 32 rows"
+        "Matrix products of at most 32 rows take 59.2 % of the kernel time"
     )
 
 

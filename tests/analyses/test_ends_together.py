@@ -27,7 +27,7 @@ Kernel = tuple[int, int, int, int]
 
 ROUND = st.lists(
     st.one_of(
-        st.none(), st.tuples(st.integers(0, 9), st.integers(0, 6), st.sampled_from([0, 0, 0, 1]))
+        st.none(), st.tuples(st.integers(0, 9), st.integers(0, 8), st.sampled_from([0, 0, 0, 1]))
     ),
     min_size=2,
     max_size=4,
@@ -48,7 +48,7 @@ def by_brute_force(kernels: list[Kernel]) -> set[frozenset[int]]:
     """The same by its definition."""
     everyone = range(len(kernels))
     near = {
-        a: {b for b in everyone if abs(kernels[a][3] - kernels[b][3]) <= 20_000} for a in everyone
+        a: {b for b in everyone if abs(kernels[a][3] - kernels[b][3]) <= 30_000} for a in everyone
     }
     likely = set()
     for one in everyone:
@@ -63,7 +63,7 @@ def by_brute_force(kernels: list[Kernel]) -> set[frozenset[int]]:
         }
         if (
             len(members) == len({kernels[each][1] for each in members}) > 1
-            and max(ends) - min(ends) <= 20_000
+            and max(ends) - min(ends) <= 30_000
             and max(starts) < min(ends)
             and running == members
         ):
@@ -73,7 +73,7 @@ def by_brute_force(kernels: list[Kernel]) -> set[frozenset[int]]:
     def chance(lanes: frozenset[int]) -> float:
         every = [[k[3] for k in kernels if k[0] == lane] for lane in lanes]
         often = max(len(ends) / max(max(ends) - min(ends), 1) for ends in every)
-        return min(40_000 * often, 1) ** sum(other == lanes for other in of_lanes.values())
+        return min(60_000 * often, 1) ** sum(other == lanes for other in of_lanes.values())
 
     kept = {each for each in likely if chance(of_lanes[each]) <= 1e-3}
     for _ in everyone:
@@ -113,14 +113,14 @@ def rounds(count: int, *, every_us: int = 1000, apart_ns: int = 0, alone: int = 
     return kernels
 
 
-@pytest.mark.parametrize(("apart_ns", "count"), [(20_000, 6), (20_001, 0)])
+@pytest.mark.parametrize(("apart_ns", "count"), [(30_000, 6), (30_001, 0)])
 def test_ends_further_apart_are_not_one_end(apart_ns: int, count: int) -> None:
     assert len(found(rounds(6, apart_ns=apart_ns))) == count
 
 
-@pytest.mark.parametrize(("every_us", "count"), [(590, 0), (610, 3)])
+@pytest.mark.parametrize(("every_us", "count"), [(885, 0), (915, 3)])
 def test_so_few_or_so_frequent_may_end_together_by_chance(every_us: int, count: int) -> None:
-    """Three, of which each lies within 40 µs of two thirds of the distance: 1 in 1,000 jobs."""
+    """Three, of which each lies within 60 µs of two thirds of the distance: 1 in 1,000 jobs."""
     assert len(found(rounds(3, every_us=every_us))) == count
 
 

@@ -21,6 +21,7 @@ from hta_widgets.diagnosis.replay.operations import Operations
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
 HOST_WORK: Final = (
@@ -78,7 +79,12 @@ def host_work(
         found[place] = both - before
         covered = grown
     found[HOST_WORK.index("pausing")] += _unusual(rank, line, found)
+    behind = _communicating(operations) - covered
+    hidden = behind.covered_until(until_ns) - behind.covered_until(from_ns)
+    hidden = np.minimum(hidden, own_ns - found.sum(axis=0)) * (hidden > STRETCH_NS)
+    found[HOST_WORK.index("pausing")] += np.maximum(hidden, 0)
     paused = pausing.covered_until(until_ns) > pausing.covered_until(from_ns)
+    paused |= hidden > 0
     found[NEITHER] += paused * np.maximum(own_ns - found.sum(axis=0), 0)
     return found
 
@@ -125,6 +131,17 @@ def _pausing(gaps: HostGaps) -> Intervals:
     chosen = (gaps.kind == GAP["gap_pause"]) | gaps.unattributed
     segments = gaps.segments.take(np.flatnonzero(chosen))
     return Intervals.union(segments.start_ns, segments.end_ns)
+
+
+def _communicating(operations: Operations) -> Intervals:
+    """Time in which a GPU communicates and does nothing else, behind which its host may pause.
+
+    Eight hosts that paused for 450 of 600 ms each looked launch-bound: but for the last one to
+    come, their GPUs were never idle meanwhile.
+    """
+    meets = operations.type == KernelType.COMMUNICATION
+    others = Intervals.union(operations.start_ns[~meets], operations.end_ns[~meets])
+    return Intervals.union(operations.start_ns[meets], operations.end_ns[meets]) - others
 
 
 def _profiler(rank: Rank, calls: Calls, numbers: list[int]) -> Intervals:

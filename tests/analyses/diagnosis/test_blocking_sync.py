@@ -96,5 +96,5 @@ test_what_waiting_for_the_gpu_must_cost = least_price(
 )
 
 test_thresholds = cases(
-    Case("steps.LEAST_WAITING", launch_bound_us, {0.019: 100.0, 0.021: 0.0}),
+    Case("steps.LEAST_WAITING", launch_bound_us, {0.0095: 100.0, 0.0105: 0.0}),
 )

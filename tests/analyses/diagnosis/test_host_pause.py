@@ -176,6 +176,33 @@ def test_one_of_three_ranks_at_a_time_is_not_to_blame(tmp_path):
     assert who(tmp_path, lambda rank, number: 4000 * (rank == number), steps=3, ranks=3) == ()
 
 
+def in_turns(lasts):
+    """Two ranks whose hosts do something for so long, one before each all-reduce, one behind it."""
+    hosts = [Host(), Host()]
+    for number in range(4):
+        begins = [each.now for each in hosts]
+        for each in hosts:
+            each.launch(200)
+        hosts[0].does("aten::mm", lasts)
+        all_reduce(hosts)
+        hosts[1].does("aten::mm", lasts)
+        for each in hosts:
+            for _ in range(20):
+                each.launch(50)
+        all_reduce(hosts)
+        for each, begin in zip(hosts, begins, strict=True):
+            each.synchronise()
+            each.events.append(step(number, begin, each.now - begin))
+    return hosts
+
+
+def test_a_host_pauses_while_its_gpu_waits_for_the_others_too(tmp_path):
+    """Without that, the pause of the other rank looked like slow launches of both."""
+    made = diagnosed(tmp_path, *in_turns(5000))
+    assert [each.cause for each in made] == ["host_pause"]
+    assert made[0].recoverable_ms == pytest.approx(5, rel=0.05)
+
+
 test_what_a_pause_must_cost = least_price(
     "host_pause",
     "least_percent",

@@ -27,9 +27,9 @@ def captured(inside, outside, *, ask="x"):
     return [call(99, 0.5, 0, name=BEGIN), *launches, call(400, 0.5, 0, name=END), host(0, 1, ask)]
 
 
-def compiling(percent):
+def compiling(percent, by="torch/_inductor/compile_fx.py(1): f"):
     """A recording of 1000 µs, with work in the first."""
-    frame = host(0, 10 * percent, "torch/_inductor/compile_fx.py(1): f", cat="python_function")
+    frame = host(0, 10 * percent, by, cat="python_function")
     return [call(0, 0.5, 1), kernel(1, 999, correlation=1), OPERATOR, frame]
 
 
@@ -62,6 +62,7 @@ KINDS = [
     ([*WORK, call(90, 1, 2, name=END)], "unknown"),
     # compilation
     (compiling(20), "compilation"),
+    (compiling(20, by="executor_utils::NVRTC"), "compilation"),
     (compiling(19.9), "inference without marks"),
     ([*compiling(50), OPTIMIZER], "training"),
     ([*compiling(50), SPAN], "server"),

@@ -193,7 +193,9 @@ class _Starting:
     def _without_launch(self) -> tuple[Mask, Mask]:
         """Operations whose launch is not recorded: in between others, and before the first other.
 
-        The former were launched by a call that the trace lacks; the latter before it begins.
+        The former were launched by a call that the trace lacks; the latter before it begins. Copies
+        on a stream to which nothing is ever launched move pages of managed memory, when the host or
+        a kernel asks for them: they do not wait for each other.
         """
         work = self.operations
         missing = ~work.is_launched
@@ -201,6 +203,9 @@ class _Starting:
         seen = np.cumsum(work.is_launched)
         before_stream = np.repeat(np.append(0, seen)[edges[:-1]], np.diff(edges))
         has_earlier = seen > before_stream
+        launched = np.bincount(work.stream, work.is_launched, minlength=work.streams)
+        if launched.any():
+            has_earlier |= (launched[work.stream] == 0) & (work.type == KernelType.MEMORY)
         return missing & has_earlier, missing & ~has_earlier
 
     def _tied(self, tied: Mask, explained: Mask, latency: Float64Array) -> Int64Array:

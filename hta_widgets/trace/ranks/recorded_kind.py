@@ -48,7 +48,7 @@ LEAST_COMPILING: Final = 0.2
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
 _COMPILING: Final = re.compile(
     r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
-    r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record"
+    r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record|\bNVRTC\b"
 )
 
 

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import WithoutStarts
@@ -147,6 +148,16 @@ def ends_before_its_stream(folder, ns):
     names = {"correlation": 2, "cat": "cuda_sync", "name": "Stream Sync"}
     ends = [call(6, 13 - ns / 1000, 2, name="cudaStreamSynchronize"), kernel(6, 2, **names)]
     return asked(folder, *FIRST, *ends, *launched(3, 100, 110, 10)).job.wait_kind.size > 0
+
+
+def test_pages_that_move_do_not_wait_for_each_other(tmp_path):
+    """Managed memory: a kernel for 99 % of the time was waiting that nothing explains."""
+    copies = {"cat": "gpu_memcpy", "stream": 0, "name": "Memcpy Unknown"}
+    moved = [kernel(12, 1, **copies), kernel(10_170, 1, **copies)]
+    wait = call(106, 10_010, 3, name=SYNCHRONISE)
+    events = [*FIRST, *launched(2, 100, 110, 10_000), wait, *moved]
+    found = diagnosis(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    assert found.bound_by.startswith("bound by the GPU (9")
 
 
 def lines(folder, overlap_us, overlaps, calls=8):

@@ -123,6 +123,7 @@ def owned_time(rank: Rank) -> OwnedTime:
     """The idle time of a rank in segments, which the cache keeps for large ranks."""
     columns = dict(rank.derive(_owned_time))
     others = {name: columns.pop(name) for name in ("step", "cause", "thread", "drain")}
+    columns["end_ns"] = columns["start_ns"] + columns.pop("length_ns")
     return OwnedTime(IdleSegments(**columns), **others)
 
 
@@ -135,9 +136,11 @@ def _owned_time(rank: Rank) -> Columns:
     of_owner = split.calls.thread_of(segments.owner)
     thread = np.where(segments.owner == NOBODY, split.thread[segments.gap], of_owner)
     segments = segments.take(order)
+    length_ns = segments.length_ns()
     return {
-        **segments._asdict(),
         "gap": segments.gap.astype(np.int32),
+        "start_ns": segments.start_ns,
+        "length_ns": length_ns.astype(narrowest_type(length_ns)),
         "owner": segments.owner.astype(np.int32),
         "step": step[order].astype(narrowest_type(step)),
         "cause": np.concatenate((host_cause, gpu_cause))[source[order]],

@@ -35,12 +35,10 @@ class Calls:
         """Nest the calls of a rank, which the cache keeps for large ones."""
         events = rank.trace.events
         columns = rank.derive(_cut_forest)
-        forest = CutForest(
-            rows=columns["rows"],
-            parent=columns["cut_parent"],
-            cut_end_ns=columns["cut_end"],
-            ends=columns["cut_ends"],
-        )
+        rows, parent, ends, cut, cut_end_ns = columns.values()
+        end_ns = events.start_ns[rows] + events.duration_ns[rows]
+        end_ns[cut] = cut_end_ns
+        forest = CutForest(rows, parent, end_ns, ends)
         return cls(
             events=events,
             forest=forest,
@@ -95,9 +93,11 @@ def calls_of(rank: Rank) -> Calls:
 
 
 def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
-    columns = cut_forest(rank.trace.events, rank.parents)
-    names = {"parent": "cut_parent", "cut_end_ns": "cut_end", "ends": "cut_ends"}
-    return {names.get(name, name): column for name, column in columns.items()}
+    """Columns of the forest; of the ends only those that are cut, which few are."""
+    events, columns = rank.trace.events, dict(cut_forest(rank.trace.events, rank.parents))
+    rows, end_ns = columns["rows"], columns.pop("cut_end_ns")
+    cut = np.flatnonzero(end_ns != events.start_ns[rows] + events.duration_ns[rows])
+    return {**columns, "cut": cut, "cut_end_ns": end_ns[cut]}
 
 
 def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:

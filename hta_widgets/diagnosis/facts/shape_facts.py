@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.roofline.formulas import REFUSED, inputs_of
 from hta_widgets.analyses.roofline.peaks import TERA, Peak
@@ -168,7 +169,7 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
     share = total_ns[places] / max(int(kernels.duration_ns.sum()), 1)
     padded = np.array([each.padded_flop for each in products], dtype=np.float64)
     smaller = _smaller(products, believed)
-    usual_ns = np.array([np.median(call_ns[kind_of_call == each]) for each in places])
+    usual_ns = _medians(call_ns, kind_of_call, places)
     usual = np.where(calls[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
     sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
     is_uneven = smaller * flop >= SLOWER * rates * padded
@@ -221,6 +222,14 @@ def _is_believed(products: list[Product], rates: Float64Array, peak: Peak | None
     most = {"fp32": known.get("tf32", np.inf)}
     peaks = [most.get(each.type, known.get(each.type, np.inf)) for each in products]
     return np.asarray(rates <= ABOVE_PEAK * TERA * np.array(peaks))
+
+
+def _medians(values: NDArray[Any], group: Int64Array, wanted: list[int]) -> Float64Array:
+    """The median of the values of each wanted group; none is empty."""
+    order = np.lexsort((values, group))
+    first, end = (np.searchsorted(group, wanted, side, sorter=order) for side in ("left", "right"))
+    middle = values[order][np.stack(((first + end - 1) // 2, (first + end) // 2))]
+    return np.asarray(middle.mean(axis=0))
 
 
 def _smaller(products: list[Product], rates: Float64Array) -> Float64Array:

@@ -54,11 +54,11 @@ def _is_table(answer: object) -> bool:
 
 
 def _inside(answer: object) -> list[Any]:
-    if isinstance(answer, Mapping):
-        return [*answer.values()]
     if isinstance(answer, tuple | list):
         is_long = len(answer) > LONG and isinstance(answer[0], str | int | float)
         return [] if is_long else [*answer]
+    if isinstance(answer, Mapping):
+        return [*answer.values()]
     if is_dataclass(answer) and not isinstance(answer, type):
         return [getattr(answer, field.name) for field in fields(answer)]
     return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -11,24 +11,29 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import NS_PER_MS, Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
-from hta_widgets.diagnosis.decode_weights import decode_weights
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
-from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS, Columns
+from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.notices import (
+    decode_weights,
+    lead_in_notices,
+    phase_notices,
+    replay_notices,
+    slow_step_notices,
+)
 from hta_widgets.diagnosis.rank_answers import answers_of_all, replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
-from hta_widgets.diagnosis.slow_steps import slow_step_notices
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges, whole_numbers
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
@@ -135,7 +140,9 @@ def _diagnosed(
     alike = [rank for rank in job.ranks if rank not in {**not_priced, **foreign.not_compared}]
     compared = _compared(facts, alike, priced)
     of_ranks = {rank: facts[rank].steps for rank in compared}
-    _check_steps(wanted, of_ranks)
+    known = common_steps(of_ranks)
+    if known and not known.issuperset(wanted):  # else the answer would be on all that is recorded
+        raise UnknownStepError.from_steps(wanted, known - {NO_STEP})
     together = Steps.of(of_ranks, asked, phase)
     shown = together.of_ranks(chosen)
     health = job_health(whole, foreign, together)
@@ -180,23 +187,19 @@ def _diagnosed(
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
             *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),
-            *_not_priced_notices(_of(chosen, not_priced) if priced else {}),
-            *_phase_notices(job, together),
+            *(
+                f"rank {rank} is left out of the diagnosis. {why}"
+                for rank, why in _of(chosen, not_priced if priced else {}).items()
+            ),
+            *phase_notices(job, together),
             *stall_notices(job),
             *decode_weights(job),
-            *_lead_in_notices(context),
+            *lead_in_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
-            *(_replay_notices(context) if together.ranks else ()),
+            *(replay_notices(context) if together.ranks else ()),
         ),
     )
-
-
-def _check_steps(asked: Collection[int], facts: Mapping[int, Columns]) -> None:
-    """Without any of the asked steps, the answer would be one on the whole recording."""
-    known = common_steps(facts)
-    if known and not known.issuperset(asked):
-        raise UnknownStepError.from_steps(asked, known - {NO_STEP})
 
 
 def _of_phase(
@@ -215,34 +218,6 @@ def _of_phase(
     if not own:
         raise UnknownStepError.from_steps(steps or (), known[chosen])
     return own, chosen
-
-
-def _phase_notices(job: Job, steps: Steps) -> Iterator[str]:
-    """Phases of a server beside the one that is diagnosed: means of both would mean nothing."""
-    others = {name: len(each) for name, each in phases_of(job).items() if name != steps.phase}
-    if not (steps.phase and others):
-        return
-    what = " and ".join(counted(count, f"{name} step") for name, count in others.items())
-    yield (
-        f"the findings are of {counted(len(steps.numbers), f'{steps.phase} step')}; "
-        f"phase={next(iter(others))!r} diagnoses the {what}"
-    )
-
-
-def _lead_in_notices(context: Context) -> Iterator[str]:
-    """Where GPUs are busy with what the recorder cannot show; no step and no share counts it."""
-    lead_in_ns = {rank: context.facts[rank].lead_in_ns for rank in context.ranks}
-    having = [rank for rank, ns in lead_in_ns.items() if ns]
-    if not having:
-        return
-    which = f"{'rank' if len(having) == 1 else 'ranks'} {number_ranges(having)}"
-    whose = "the GPU" if len(context.ranks) == 1 else f"the GPU of {which}"
-    longest = duration(max(lead_in_ns.values()))
-    least = longest if len(having) == 1 else f"up to {longest}"
-    yield (
-        f"for {least} after the recording began, {whose} was busy with work launched before it, "
-        "which is not recorded: that time is left out"
-    )
 
 
 def _compared(
@@ -278,30 +253,6 @@ def _of(ranks: Sequence[int], why: Mapping[int, str]) -> dict[int, str]:
     return {rank: why[rank] for rank in ranks if rank in why}
 
 
-def _replay_notices(context: Context) -> Iterator[str]:
-    """What limits the prices, and what would bring nothing though it saves GPU work."""
-    replay = context.replay
-    yield from replay.notices
-    if not replay.is_sound:
-        yield "prices are what ranks need of their own, as their times cannot be replayed"
-    elif not context.replay.is_explained:
-        yield (
-            f"in {percent(replay.path.shares[UNEXPLAINED])} of the critical path, work that was "
-            "ready did not start, and nothing recorded says why: prices may be too low"
-        )
-    if replay.has_unknown_peers:
-        are_there = context.job.unopened_ranks
-        which, do = ("opened", "open") if are_there else ("recorded", "record")
-        share = replay.unmatched_percent
-        added = " (added over the streams)" if share > 100 else ""  # noqa: PLR2004
-        yield (
-            f"{percent(share)} of the time is communication with ranks that are not "
-            f"{which}{added}: prices are from none of it moving to all of it; {do} all ranks"
-        )
-    yield from context.hidden
-    yield from context.not_explained
-
-
 def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]) -> Status:
     if findings:
         return "findings"
@@ -311,12 +262,6 @@ def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]
     is_known &= context.replay.is_sound and context.replay.is_explained
     is_known &= not context.health.doubts
     return "healthy" if is_known and not unseen else "cannot_tell"
-
-
-def _not_priced_notices(not_priced: Mapping[int, str]) -> Iterator[str]:
-    """Ranks beside those that are diagnosed, in which no time is lost that comes again."""
-    for rank, why in not_priced.items():
-        yield f"rank {rank} is left out of the diagnosis. {why}"
 
 
 def _lacks(

@@ -67,14 +67,12 @@ class Context:
 
     Attributes
     ----------
-    job : Job
     steps : Steps
         Those that count: without the steps of autotuning and warm-up, once these are known.
     all_steps : Steps
         With them.
     facts : mapping of int to RankFacts
         By rank.
-    limits : Limits
     health : JobHealth
         What the recorders got wrong.
     found : dict of Cause to Finding
@@ -198,7 +196,6 @@ class Context:
             other, so that nothing can be replayed.
         edits : Edit
             What is different without it.
-        bound : {"measured", "at most", "at least"}
         after : sequence of Edit
             What has a price of its own: only what is left to gain after it counts.
         between_ranks : bool

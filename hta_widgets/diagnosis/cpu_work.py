@@ -186,8 +186,6 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
 
     Parameters
     ----------
-    job : Job
-    ranks : iterable of int
     steps : collection of int, optional
         Numbers of the ProfilerSteps that count; all analysed ones when not given, or if no rank has
         any of them. Where no operator runs in them, all that is analysed counts.

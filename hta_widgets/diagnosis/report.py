@@ -71,7 +71,6 @@ class Replayed:
 
     Attributes
     ----------
-    job : Job
     asked : tuple
         What `replay_of_ranks` is asked.
     edits : mapping of str to tuple of Edit

@@ -32,7 +32,6 @@ class Difference(NamedTuple):
 
     Attributes
     ----------
-    what : str
     first, second : str
         What it is in each.
     forbids : str

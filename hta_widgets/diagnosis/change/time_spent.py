@@ -70,7 +70,6 @@ def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpen
 
     Parameters
     ----------
-    rank : Rank
     split : RankSplit
         The waiting of its communication kernels.
     steps : tuple of int

@@ -52,7 +52,6 @@ def exposed_reasons(
 
     Parameters
     ----------
-    rank : Rank
     work : GpuWork
         All of its GPU work.
     chosen : GpuWork

@@ -292,13 +292,7 @@ def _product_rows(
 
 
 class Scores(NamedTuple):
-    """Sizes of the scores of attention, each a number for a query and a key.
-
-    Attributes
-    ----------
-    elements : int
-    queries, keys : int
-    """
+    """Sizes of the scores of attention, each a number for a query and a key."""
 
     elements: int
     queries: int
@@ -337,7 +331,6 @@ class _Kind(NamedTuple):
 
     Attributes
     ----------
-    name : str
     makes, takes : Scores or None
         Of a product: its output, and its first input; of a softmax, its input.
     width : int
@@ -588,11 +581,6 @@ class ComputeFacts(NamedTuple):
     saved : dict of str to ndarray of int64
         Sums over the kernels of each step of the columns of `Savings`. Elementwise kernels of
         unfused attention save nothing as ``chains``.
-    savings : Savings
-    gpu : Gpu
-    products : ProductFacts
-    attention : AttentionFacts
-    layout : LayoutFacts
     shapes : tuple of ShapeRow
         Products that are slow for their sizes, those with most time.
     chains : tuple of ChainRow

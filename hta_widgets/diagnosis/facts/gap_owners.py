@@ -45,11 +45,9 @@ def conditions_of_drains(
 
     Parameters
     ----------
-    rank : Rank
     drain, operator : ndarray of int64
         Place of the call that waited before each piece of idle time, and of the outermost operator
         directly around it: the call itself where there is none.
-    length_ns : ndarray of int64
     """
     copy = _copies(rank, drain, operator)
     names = np.append(rank.gpu_work.name, -1)[copy]
@@ -115,13 +113,7 @@ every kind, as those of DDP that copies its buffers in many small kernels, waits
 
 
 class Telling(NamedTuple):
-    """A call whose name tells users where the code is.
-
-    Attributes
-    ----------
-    name : str
-    is_operator : bool
-    """
+    """A call whose name tells users where the code is."""
 
     name: str
     is_operator: bool
@@ -132,7 +124,6 @@ class Inside(NamedTuple):
 
     Attributes
     ----------
-    whole_ns : int
     ns_of : mapping of str to int
         Time inside all calls of a name, whatever is around them: the first batch of a loader may
         be asked for elsewhere than the others.
@@ -159,10 +150,8 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
 
     Parameters
     ----------
-    rank : Rank
     places : ndarray of int64
         Place of the call to which each piece belongs, -1 for none.
-    length_ns : ndarray of int64
     """
     no_work = np.full(places.size, -1)
     tree = call_tree(calls_of(rank), Weights(places, no_work, length_ns, ""))
@@ -239,7 +228,6 @@ class Owner(NamedTuple):
         Of the call; of synchronisations, of the operator around it.
     place : str
         Annotation, module or line of the user's code around it; empty if none is recorded.
-    idle_ns : int
     times : int
         Idle intervals that it takes part of; of synchronisations, calls.
     """

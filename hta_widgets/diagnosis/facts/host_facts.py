@@ -116,7 +116,6 @@ def host_copies(rank: Rank, work: GpuWork, edges: Times) -> HostCopies:
 
     Parameters
     ----------
-    rank : Rank
     work : GpuWork
         All recorded work of its device.
     edges : ndarray of int64
@@ -179,8 +178,6 @@ class Region(NamedTuple):
         Time in which the GPU waits for its launches.
     share : float
         Of all such time.
-    kernels : int
-    median_kernel_ns : float
     """
 
     name: str
@@ -306,9 +303,6 @@ class HostFacts(NamedTuple):
     ----------
     gaps : GapOwners
         Whom its idle time belongs to.
-    launching : Launching
-    trials : Trials
-    copies : HostCopies
     retries_ns : ndarray of int64
         Idle time behind calls that allocate in each quarter of the time between the first and the
         last bound of its steps; 0 where nothing is freed.

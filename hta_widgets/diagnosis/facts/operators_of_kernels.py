@@ -49,8 +49,6 @@ def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -
 
     Parameters
     ----------
-    rank : Rank
-    work : GpuWork
     is_meant : callable
         Whether an operator counts, by its name.
     """
@@ -92,10 +90,8 @@ def time_by_module(rank: Rank, places: Int64Array, length_ns: Times) -> dict[str
 
     Parameters
     ----------
-    rank : Rank
     places : ndarray of int64
         Place of the call to which each piece of time belongs, -1 for none.
-    length_ns : ndarray of int64
 
     Returns
     -------

@@ -32,7 +32,6 @@ class LastStep(NamedTuple):
 
     Attributes
     ----------
-    number : int
     length_ns : int
         From the end of the step before to the end of its last recorded kernel that computes, as the
         lengths of the others are: at least what it took.
@@ -51,7 +50,6 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
 
     Parameters
     ----------
-    rank : Rank
     steps : DeviceSteps
         Those that are analysed.
     """
@@ -80,7 +78,6 @@ class RankFacts(NamedTuple):
         See `step_facts`.
     communication : CommunicationFacts
         Of the kernels whose waiting is known.
-    records : RankRecords
     conditions : frozenset of Condition
         What holds of its recording.
     compute : ComputeFacts

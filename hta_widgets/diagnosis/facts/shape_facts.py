@@ -71,7 +71,6 @@ class Product(NamedTuple):
 
     Attributes
     ----------
-    type : str
     sizes : tuple of int
         Number of products, rows and columns of the output, and the size that is summed.
     """
@@ -138,7 +137,6 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
 
     Parameters
     ----------
-    rank : Rank
     kernels : GpuWork
         Those that compute.
     plain : ndarray of bool

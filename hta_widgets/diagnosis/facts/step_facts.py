@@ -54,7 +54,6 @@ def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
 
     Parameters
     ----------
-    rank : Rank
     window : Window
         Of the rank.
     edges : ndarray of int64

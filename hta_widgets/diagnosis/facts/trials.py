@@ -113,14 +113,12 @@ def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: Tria
 
     Parameters
     ----------
-    rank : Rank
     work : GpuWork
         Of its device.
     step : ndarray of int64
         Position of the step that launches each piece of work.
     count : int
         Number of steps.
-    limits : TrialLimits
     """
     kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
     groups = grouped(work.name[kernels], step[kernels])
@@ -178,7 +176,6 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
 
     Parameters
     ----------
-    rank : Rank
     work : GpuWork
         Of its device.
     limits : TrialLimits

@@ -67,11 +67,8 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
 
     Parameters
     ----------
-    job : Job
-    steps : Steps
     copies : sequence of tuple of int
         Ranks with the same stage of a pipeline, for each stage.
-    limits : Limits
     """
     compute = steps["compute"]
     nothing = np.ones_like(compute), np.zeros_like(compute), compute

@@ -224,7 +224,6 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
     ----------
     job : Job
         With the foreign ranks.
-    foreign : ForeignRanks
     steps : Steps
         Those of the diagnosed ranks.
     """

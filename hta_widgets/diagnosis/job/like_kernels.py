@@ -155,7 +155,6 @@ def tells_of_work(
     ----------
     cells : ndarray of int64
         What is compared as a whole: a step, or a rank in a step.
-    total_ns : ndarray of float64
     is_shaped : ndarray of bool
         Whether the shapes are part of the key, which then always tells.
     is_other : ndarray of bool
@@ -198,17 +197,11 @@ class LikeKernels:
 
     Attributes
     ----------
-    steps : Steps
     names : dict of int to str
         Kernel of each key.
     place, step : ndarray of int64
         Positions in ``steps.ranks`` and ``steps.numbers``.
-    key : ndarray of uint64
-    counts : ndarray of int64
-    total_ns, median_ns : ndarray of float64
-    kind : ndarray of uint64
-    size : ndarray of float64
-    is_shaped : ndarray of bool
+    key, counts, total_ns, median_ns, kind, size, is_shaped : ndarray
         See `LikeKernelFacts`.
     are_described : bool
         Whether grids or shapes are recorded for at least half of the time; without them, other

@@ -47,10 +47,6 @@ def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
     from the last stage to the first) or branches, the order of the ranks decides. Two ranks that
     exchange data for another reason look the same.
 
-    Parameters
-    ----------
-    all_series : iterable of Series
-
     Examples
     --------
     >>> pairs = [(0, 2), (2, 0), (2, 1), (1, 2), (5, 6)]
@@ -112,8 +108,6 @@ class Traffic:
 
     Attributes
     ----------
-    steps : Steps
-    waits : Waits
     place, step : ndarray of int64
         For each kernel of ``waits.matches.rows``: positions in ``steps.ranks`` and
         ``steps.numbers``; -1 if it is not among them.
@@ -190,8 +184,6 @@ def traffic_of(job: Job, steps: Steps, facts: Mapping[int, CommunicationFacts]) 
 
     Parameters
     ----------
-    job : Job
-    steps : Steps
     facts : mapping of int to CommunicationFacts
         By rank.
     """

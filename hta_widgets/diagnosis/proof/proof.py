@@ -86,7 +86,6 @@ class Window(NamedTuple):
 
     Attributes
     ----------
-    start_ns, end_ns : int
     held_ns : int
         Time of the intervals in it.
     """
@@ -105,7 +104,6 @@ def windows_of(edges: Edges, longest_ns: int) -> list[Window]:
 
     Parameters
     ----------
-    edges : Edges
     longest_ns : int
         Length of the longest window, unless a single interval is longer.
     """
@@ -162,8 +160,6 @@ def fullest(edges: Edges, longest_ns: int, taken: Times = _NONE) -> Window:
 
     Parameters
     ----------
-    edges : Edges
-    longest_ns : int
     taken : ndarray of int64
         Starts of other windows, ascending, of which there is nothing in `edges`: none is in this
         one.

@@ -274,8 +274,6 @@ class Seen(NamedTuple):
 
     Attributes
     ----------
-    what : What or Removed
-    ranks : tuple of int
     steps : tuple of int
         Numbers of the ProfilerSteps that its price is found in; (-1,) where none are recorded.
     limits : TrialLimits

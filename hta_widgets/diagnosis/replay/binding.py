@@ -56,7 +56,6 @@ class Edges(NamedTuple):
 
     Attributes
     ----------
-    kind : Edge
     source, target : ndarray of int64
         Numbers of what is at both ends.
     at_ns : ndarray of float64
@@ -96,11 +95,8 @@ class Solution:
 
     Attributes
     ----------
-    network : Network
-    weights : Weights
     nodes : ndarray of float64
         Times of the nodes of the network.
-    times : Times
     """
 
     def __init__(self, network: Network, weights: Weights) -> None:

@@ -94,7 +94,6 @@ class CriticalPath:
 
         Parameters
         ----------
-        solution : Solution
         steps : sequence of int
             Numbers of the steps that count, ascending; all when none are given. The path ends with
             the last of them, and what is in none of them is cut out.

@@ -32,8 +32,6 @@ class HostLine(NamedTuple):
 
     Attributes
     ----------
-    time_ns : ndarray of int64
-    line : ndarray of int64
     launch_row : ndarray of int64
         Row of the call that launches work there, -1 for other points.
     wait : ndarray of int64
@@ -59,8 +57,6 @@ def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> Ho
 
     Parameters
     ----------
-    operations : Operations
-    waits : WaitingCalls
     origin_ns : int
         When the recording that counts begins, if that is before the first point.
     """

@@ -46,8 +46,6 @@ def host_work(
 
     Parameters
     ----------
-    operations : Operations
-    line : HostLine
     edges : ndarray of int64
         Bounds of the steps on the main device.
     gaps : HostGaps, optional

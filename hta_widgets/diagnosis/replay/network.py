@@ -76,7 +76,6 @@ class Network:
 
     Attributes
     ----------
-    job : RecordedJob
     dropped : int
         Edges that were left out, as they contradict the order of the others: 0 with sound clocks.
     """
@@ -228,7 +227,6 @@ class Network:
 
         Parameters
         ----------
-        weights : Weights
         ends : ndarray of int64
             Operations of `RecordedJob.last`.
         end_ns : float
@@ -330,11 +328,8 @@ class _Edges(NamedTuple):
         Position of each edge when those of all kinds follow each other.
     of_segment, of_block, of_meeting : ndarray of int64
         Node of each.
-    source, target : ndarray of int64
     source_list, target_list : list of int
         The same, for a loop.
-    dropped : int
-    kept : Kept
     """
 
     line: Int64Array

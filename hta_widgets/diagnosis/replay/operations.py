@@ -30,10 +30,8 @@ class Operations:
 
     Attributes
     ----------
-    rank : Rank
     row : ndarray of int64
         In the events of the rank.
-    start_ns, end_ns : ndarray of int64
     stream : ndarray of int64
         Number of the stream, from 0.
     call : ndarray of int64

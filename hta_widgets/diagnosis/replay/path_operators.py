@@ -62,11 +62,6 @@ class OperatorTimes(NamedTuple):
 def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
     """Time on the host and on the GPU by operator, or frame where there is none.
 
-    Parameters
-    ----------
-    rank : Rank
-    pieces : RankPieces
-
     Returns
     -------
     OperatorTimes

@@ -129,7 +129,6 @@ def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
 
     Parameters
     ----------
-    solution : Solution
     end : int
         Operation that ends last.
     begin_ns : float

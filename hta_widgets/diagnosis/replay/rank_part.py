@@ -31,9 +31,6 @@ class RankPart(NamedTuple):
 
     Attributes
     ----------
-    line : HostLine
-    waits : WaitingCalls
-    starts : Starts
     host_work : ndarray of float64, shape (classes, points)
         See `host_work`.
     row, start_ns, end_ns, stream : ndarray of int64
@@ -42,7 +39,6 @@ class RankPart(NamedTuple):
         Values of `KernelType`.
     name : ndarray of int64
         Into `names`.
-    names : tuple of str
     first_ns : int
         When the first analysed step begins on the main device.
     steps : ndarray of int64
@@ -78,7 +74,6 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
 
     Parameters
     ----------
-    rank : Rank
     gaps : HostGaps, optional
         Idle time of its main device in the steps, if that is known already.
     """
@@ -166,7 +161,6 @@ class PackedArray(NamedTuple):
         All numbers, or those that are not 0.
     places : ndarray of int or None
         Where these are in the flat array.
-    dtype : str
     shape : tuple of int
         As they were.
     """

@@ -85,9 +85,6 @@ class RecordedJob:
 
     Attributes
     ----------
-    ranks : tuple of int
-    parts : tuple of RankPart
-    weights : Weights
     line : ndarray of int64
         Of each point: number of its line; lines of one rank follow each other.
     point_rank : ndarray of int64
@@ -98,7 +95,6 @@ class RecordedJob:
         Whether each point is the end of a call that may wait.
     stream : ndarray of int64
         Of each operation; operations of a stream follow each other.
-    operation_rank : ndarray of int64
     operation : ndarray of int64
         Position in the part of its rank.
     end_ns : ndarray of float64
@@ -111,7 +107,6 @@ class RecordedJob:
         See `Starts`.
     launch : ndarray of int64
         Point that each starts after, -1 for none.
-    is_finish : ndarray of bool
     after, source : ndarray of int64
         Operations of each dependency.
     waiter, awaited : ndarray of int64
@@ -258,7 +253,6 @@ def recorded_job(
         By rank.
     clocks : mapping of int to Alignment
         From the own clock of each rank (the only one of its alignment) to the common one.
-    met : Meetings
     steps : sequence of int
         Numbers of the steps that count; `NO_STEP` alone for all that is analysed.
     ranks : collection of int

@@ -191,7 +191,6 @@ class Replay:
 
         Parameters
         ----------
-        edits : sequence of Edit
         steps : iterable of int, optional
             Numbers of the steps that count, all when not given.
         peers_fixed : bool
@@ -259,7 +258,6 @@ def replay_of(
 
     Parameters
     ----------
-    job : Job
     parts : mapping of int to RankPart
         By rank; of those with GPU work.
     steps : sequence of int

@@ -38,7 +38,6 @@ class Slack:
 
     Attributes
     ----------
-    solution : Solution
     ends : ndarray of int64
         Operations of which the last is the end.
     begin_ns, end_ns : float
@@ -120,7 +119,6 @@ def least_over(
     ----------
     first, last : ndarray of int64
         Places of each interval, the last is not in it; intervals without places are left out.
-    values : ndarray of float64
     count : int
         Number of places.
 

@@ -89,7 +89,6 @@ class WaitingCalls(NamedTuple):
     ----------
     row : ndarray of int32
         In the events of the rank.
-    start_ns, end_ns : ndarray of int64
     kind : ndarray of int8
         Values of `Wait`.
     own_ns : ndarray of float64

@@ -36,7 +36,6 @@ class Mark(NamedTuple):
     ----------
     first, last : int
         Rows of the events that it begins and ends with.
-    start_ns, end_ns : int
     on_gpu : bool
         Whether it is of a GPU, which says nothing of launches.
     """
@@ -54,8 +53,6 @@ class WindowPath:
 
     Attributes
     ----------
-    mark : Mark
-    path : CriticalPath
     is_sound : bool
         Whether the replay gives the recorded times back.
     """

@@ -65,7 +65,6 @@ class _Loss(NamedTuple):
     is_known : callable
         Whether what was found explains all of it but what is left without that: else, what it is
         may be another cause as well.
-    panel : str
     proof : What
         What it is seen in.
     """

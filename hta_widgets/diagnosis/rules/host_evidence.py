@@ -95,7 +95,6 @@ class Within(NamedTuple):
 
     Attributes
     ----------
-    name : str
     around : str
         Call of the user's code around an operator; empty for none, and around other calls.
     share : float

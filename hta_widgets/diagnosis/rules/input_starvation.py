@@ -87,8 +87,6 @@ class LoadingTime:
 
     Attributes
     ----------
-    context : Context
-    price : Price
     ranks, steps : tuple of int
         Which are to blame, and in which steps.
     within : Within, optional

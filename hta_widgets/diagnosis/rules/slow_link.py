@@ -33,7 +33,6 @@ class SlowGroup(NamedTuple):
 
     Attributes
     ----------
-    ranks : tuple of int
     operation : str
         Of the transfers that lose most.
     size_bytes : int
@@ -98,7 +97,6 @@ def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
     ----------
     table : DataFrame
         See `transfers_by_group`.
-    limits : Limits
     """
     excess = table["transfer_ns"] - table["usual_ns"]
     slow = table[_is_slow(table["transfer_ns"], table["usual_ns"], limits)]

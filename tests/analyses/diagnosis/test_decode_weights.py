@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.diagnosis.decode_weights import decode_weights
+from hta_widgets.diagnosis.notices import decode_weights
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.kineto_text import call, host, kernel, write
 from tests.server_loops import DECODE, PREFILL, vllm
@@ -74,16 +74,16 @@ def at_peak(folder, percent):
 
 test_thresholds = cases(
     Case(
-        "decode_weights.MOST_ROWS",
+        "notices.MOST_ROWS",
         lambda folder, rows: bool(decode_weights(served(folder, rows=rows))),
         {64: True, 65: False},
     ),
     Case(
-        "decode_weights.LEAST_PERCENT",
+        "notices.LEAST_PERCENT",
         lambda folder, part: bool(
             decode_weights(served(folder, product_us=10 * part, other_us=1000 - 10 * part))
         ),
         {29.0: False, 31.0: True},
     ),
-    Case("decode_weights.AT_LIMIT_PERCENT", at_peak, {59.0: False, 61.0: True}),
+    Case("notices.AT_LIMIT_PERCENT", at_peak, {59.0: False, 61.0: True}),
 )

@@ -115,5 +115,5 @@ def says_loading(folder, part):
 
 
 test_thresholds = cases(
-    Case("slow_steps.MOST_OF_IT", says_loading, {0.47: False, 0.54: True}),
+    Case("notices.MOST_OF_IT", says_loading, {0.47: False, 0.54: True}),
 )

@@ -1,0 +1,259 @@
+"""What is said beside the findings: what limits them, and what is lost in steps without a price.
+
+A slow first step, and the last, have no price: as if each step lost it, it accused two healthy
+jobs; unsaid, it hid 190 ms in which a job loaded its first batch, a quarter of what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.roofline import roofline
+from hta_widgets.analyses.roofline.formulas import inputs_of
+from hta_widgets.analyses.roofline.peaks import GIGA, TERA
+from hta_widgets.analyses.server_steps import phases_of, server_steps
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.job.steps import Steps
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
+from hta_widgets.diagnosis.rules.host_evidence import within_gap
+from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.trace.job import Job
+
+
+def phase_notices(job: Job, steps: Steps) -> Iterator[str]:
+    """Phases of a server beside the one that is diagnosed: means of both would mean nothing."""
+    others = {name: len(each) for name, each in phases_of(job).items() if name != steps.phase}
+    if not (steps.phase and others):
+        return
+    what = " and ".join(counted(count, f"{name} step") for name, count in others.items())
+    yield (
+        f"the findings are of {counted(len(steps.numbers), f'{steps.phase} step')}; "
+        f"phase={next(iter(others))!r} diagnoses the {what}"
+    )
+
+
+def lead_in_notices(context: Context) -> Iterator[str]:
+    """Where GPUs are busy with what the recorder cannot show; no step and no share counts it."""
+    lead_in_ns = {rank: context.facts[rank].lead_in_ns for rank in context.ranks}
+    having = [rank for rank, ns in lead_in_ns.items() if ns]
+    if not having:
+        return
+    which = f"{'rank' if len(having) == 1 else 'ranks'} {number_ranges(having)}"
+    whose = "the GPU" if len(context.ranks) == 1 else f"the GPU of {which}"
+    longest = duration(max(lead_in_ns.values()))
+    least = longest if len(having) == 1 else f"up to {longest}"
+    yield (
+        f"for {least} after the recording began, {whose} was busy with work launched before it, "
+        "which is not recorded: that time is left out"
+    )
+
+
+def replay_notices(context: Context) -> Iterator[str]:
+    """What limits the prices, and what would bring nothing though it saves GPU work."""
+    replay = context.replay
+    yield from replay.notices
+    if not replay.is_sound:
+        yield "prices are what ranks need of their own, as their times cannot be replayed"
+    elif not context.replay.is_explained:
+        yield (
+            f"in {percent(replay.path.shares[UNEXPLAINED])} of the critical path, work that was "
+            "ready did not start, and nothing recorded says why: prices may be too low"
+        )
+    if replay.has_unknown_peers:
+        are_there = context.job.unopened_ranks
+        which, do = ("opened", "open") if are_there else ("recorded", "record")
+        share = replay.unmatched_percent
+        added = " (added over the streams)" if share > 100 else ""  # noqa: PLR2004
+        yield (
+            f"{percent(share)} of the time is communication with ranks that are not "
+            f"{which}{added}: prices are from none of it moving to all of it; {do} all ranks"
+        )
+    yield from context.hidden
+    yield from context.not_explained
+
+
+MOST_OF_IT: Final = 0.5
+"""Part of what a slow step takes more from which one kind of time is said to be what it is."""
+
+
+class _Kind(NamedTuple):
+    columns: tuple[str, ...]
+    words: str
+
+
+_KINDS: Final = (
+    _Kind(("gap_loader",), "while the host loads data"),
+    _Kind(("gap_init", "gap_alloc"), "while the host initialises or allocates"),
+    _Kind(("gap_step",), "while a server's host prepares the next step"),
+    _Kind(("gap_pause",), "while the host launches nothing"),
+    _Kind(("gap_op", "gap_sync"), "while the host launches too slowly"),
+    _Kind(("gap_profiler",), "while the profiler works"),
+    _Kind(("gap_depend",), "idle, waiting for what the trace does not show"),
+    _Kind(("compute",), "computing"),
+    _Kind(("memory",), "copying"),
+    _Kind(("transfer", "transfer_p2p", "undivided"), "communicating"),
+)
+
+
+def slow_step_notices(
+    context: Context, kept: Steps, findings: Sequence[Finding], unsound: Collection[int]
+) -> tuple[str, ...]:
+    """What is lost in steps that are left out, and in no finding.
+
+    Parameters
+    ----------
+    context : Context
+        Of all analysed steps.
+    kept : Steps
+        Those that prices are found in.
+    unsound : collection of int
+        Numbers of the steps that are left out as their recording has faults.
+    """
+    if not kept.period_ns:
+        return ()
+    named = {step for finding in findings for step in finding.steps} | {*unsound}
+    left_out = [each for each in context.all_steps.numbers if each not in kept.numbers]
+    silent = [each for each in left_out if each not in named]
+    return (*_first(context, kept, silent), *_last(context, kept))
+
+
+def _first(context: Context, kept: Steps, silent: Sequence[int]) -> Iterator[str]:
+    together = context.all_steps
+    if not silent:
+        return
+    lost = together.without([each for each in together.numbers if each not in silent])
+    excess_ns = lost.period_ns - kept.period_ns
+    which = f"{'step' if len(silent) == 1 else 'steps'} {number_ranges(silent)}"
+    share = len(silent) * excess_ns / (len(together.numbers) * together.period_ns)
+    of_it = f"{duration(excess_ns)} more{_what(context, lost, kept)}"
+    yield (
+        f"{which} took {duration(lost.period_ns)}, the others {duration(kept.period_ns)} on "
+        f"average, {of_it}: {percent(100 * share)} of the analysed time is lost there, and causes "
+        "are looked for in the others only"
+    )
+
+
+def _what(context: Context, lost: Steps, kept: Steps) -> str:
+    """What most of the time is that slow steps take more, on the rank that needs most of it."""
+    own_ns = lost.own.mean(axis=1) - kept.own.mean(axis=1)
+    rank = int(np.argmax(own_ns))
+    whole_ns = float((lost["period"].mean(axis=1) - kept["period"].mean(axis=1))[rank])
+    more = {
+        each: sum(
+            float((lost[name].mean(axis=1) - kept[name].mean(axis=1))[rank])
+            for name in each.columns
+        )
+        for each in _KINDS
+    }
+    kind = max(more, key=lambda each: more[each])
+    if more[kind] <= MOST_OF_IT * whole_ns:
+        return ""
+    number = context.ranks[rank]
+    where = f" on rank {number}" if len(context.ranks) > 1 else ""
+    return f" ({duration(more[kind])} of it {kind.words}{where}{_owner(context, kind, lost, rank)})"
+
+
+def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
+    """The call that owns the time of a kind, where most of it passes in the slow steps."""
+    name = max(kind.columns, key=lambda each: float(lost[each][rank].sum()))
+    every_ns = float(context.all_steps[name][rank].sum())
+    least_ns = context.limits.owner_percent / 100 * every_ns
+    if not name.startswith("gap_") or float(lost[name][rank].sum()) < max(least_ns, 1):
+        return ""
+    found = within_gap(context, (context.ranks[rank],), name)
+    return found.words if found else ""
+
+
+def _last(context: Context, kept: Steps) -> Iterator[str]:
+    """A slow last step, which is left out; if the recording ends before it, it takes even more."""
+    facts = [context.facts[rank].last_step for rank in context.ranks]
+    known = [each for each in facts if each is not None]
+    if not known or len({each.number for each in known}) > 1 or len(known) < len(facts):
+        return
+    length_ns = float(np.median([each.length_ns for each in known]))
+    usual_ns = kept.period_ns
+    if length_ns <= (1 + context.limits.longer_first_step_percent / 100) * usual_ns:
+        return
+    together = context.all_steps
+    recorded_ns = len(together.numbers) * together.period_ns + length_ns
+    excess_ns = length_ns - usual_ns
+    least = "" if all(each.is_complete for each in known) else "at least "
+    yield (
+        f"step {known[0].number}, the last, took {least}{duration(length_ns)}, the others "
+        f"{duration(usual_ns)} on average, {least}{duration(excess_ns)} more: "
+        f"{percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is lost "
+        "there, and no cause is looked for in it (include_last_profiler_step=True analyses it)"
+    )
+
+
+MOST_ROWS: Final = 64
+"""Products of so many rows, the requests of a step, read their weights for hardly any of them."""
+
+LEAST_PERCENT: Final = 30
+"""Part of the steps that such products take if anything is said of them: of the rest, quantised
+products and those of experts, nobody knows what they read."""
+
+AT_LIMIT_PERCENT: Final = 60
+"""Part of the memory's bandwidth from which better kernels would hardly help."""
+
+_WEIGHT: Final = {"aten::mm": 1, "aten::addmm": 2}
+"""Which input of a product is the weight."""
+
+
+def decode_weights(job: Job) -> tuple[str, ...]:
+    """Say in a sentence how many weights a decoding step reads, and how fast; of one rank.
+
+    Nothing where not all analysed steps decode, no peak is known, or less than `LEAST_PERCENT` of
+    their time is in products of at most `MOST_ROWS` rows whose shapes are recorded.
+    """
+    steps = server_steps(job).steps
+    if not len(steps) or set(steps["phase"]) != {"decode"} or not steps["recorded"].all():
+        return ()
+    rank = int(steps["rank"].iloc[0])
+    own = steps[steps["rank"] == rank]
+    made = roofline(job, [rank])
+    peak = made.peak
+    table = made.operators[made.operators["operator"].isin(_WEIGHT)]
+    weights = [_weight_bytes(*row) for row in table[_COLUMNS].itertuples(index=False)]
+    read = np.array(weights, dtype=np.int64) * table["calls"].to_numpy()
+    chosen = read > 0
+    gpu_ns, total = int(table["gpu_ns"].to_numpy()[chosen].sum()), int(read.sum())
+    period_ns = int(own["period_ns"].sum())
+    if peak is None or not gpu_ns or 100 * gpu_ns < LEAST_PERCENT * period_ns:
+        return ()
+    rate, count = total / gpu_ns, len(own)
+    of_peak = 100 * rate / peak.gb_per_s
+    said = (
+        f"decoding reads {data_size(total / count)} of weights per step at "
+        f"{number(rate / 1000)} TB/s, {percent(of_peak)} of the memory's peak, in "
+        f"{percent(100 * gpu_ns / period_ns)} of the time"
+    )
+    if of_peak >= AT_LIMIT_PERCENT:
+        dtype = str(table["dtype"].iloc[0])
+        size = _ELEMENT.get(dtype)
+        if dtype in peak.tflops and size:
+            rows = peak.tflops[dtype] * TERA * size / 2 / (peak.gb_per_s * GIGA)
+            said += (
+                f": at its limit, where more requests per step cost little up to some {rows:.0f}"
+            )
+        return (said,)
+    saved = duration((gpu_ns - total / peak.gb_per_s) / count)
+    return (f"{said}: faster kernels for products of few rows would save up to {saved} per step",)
+
+
+_COLUMNS: Final = ["operator", "input_dims", "input_types"]
+_ELEMENT: Final = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
+
+
+def _weight_bytes(operator: str, dims: str, types: str) -> int:
+    """Bytes of the weight of a product of few rows; 0 for any other."""
+    place = _WEIGHT[operator]
+    left, weight = inputs_of(dims, types).tensors[place - 1 : place + 1]
+    if left is None or weight is None or left.shape[0] > MOST_ROWS:
+        return 0
+    return weight.bytes

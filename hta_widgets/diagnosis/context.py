@@ -355,6 +355,10 @@ class Context:
         recoverable_ns = price.ns if price.ns >= 1 else 0.0
         parts = Words(words, detail if not self.health.doubts else UNSOUND)
         known = self.conditions(ranks) | {*conditions}
+        every = self.all_steps
+        seen: What | Removed = seen_in or what_of_class(cause.seen_in)
+        if price.edits and seen_in is None:
+            seen = Removed(price.edits, price.after, every.ranks, every.numbers)
         said = asked(cause.advice, known)
         if price.edits:
             self.edits[cause] = price.edits
@@ -372,7 +376,7 @@ class Context:
             evidence={**(evidence or {}), **({"conditions": said} if said else {})},
             links=links,
             seen=Seen(
-                seen_in or self._seen_in(cause, price),
+                seen,
                 tuple(rank for rank in self.ranks if rank in ranks) or self.ranks,
                 seen_steps or self.steps.numbers,
                 self.limits.trials,
@@ -384,13 +388,6 @@ class Context:
         """What holds of the recordings of some ranks; of all if none of them has a recording."""
         recorded = [rank for rank in ranks if rank in self.facts] or self.ranks
         return frozenset().union(*(self.facts[rank].conditions for rank in recorded))
-
-    def _seen_in(self, cause: Cause, price: Price) -> What | Removed:
-        """The time that would not pass without a cause."""
-        if not price.edits:
-            return what_of_class(cause.seen_in)
-        every = self.all_steps
-        return Removed(price.edits, price.after, every.ranks, every.numbers)
 
     def _confidence(self, cause: Cause, price: Price, known: Confidence) -> Confidence:
         """A price is not measured that may be too low for a finding, or that is no replay."""

@@ -142,16 +142,13 @@ def _what(context: Context, lost: Steps, kept: Steps) -> str:
     """What most of the time is that slow steps take more, on the rank that needs most of it."""
     own_ns = lost.own.mean(axis=1) - kept.own.mean(axis=1)
     rank = int(np.argmax(own_ns))
-    whole_ns = float((lost["period"].mean(axis=1) - kept["period"].mean(axis=1))[rank])
-    more = {
-        each: sum(
-            float((lost[name].mean(axis=1) - kept[name].mean(axis=1))[rank])
-            for name in each.columns
-        )
-        for each in _KINDS
-    }
+
+    def more_ns(name: str) -> float:
+        return float((lost[name].mean(axis=1) - kept[name].mean(axis=1))[rank])
+
+    more = {each: sum(map(more_ns, each.columns)) for each in _KINDS}
     kind = max(more, key=lambda each: more[each])
-    if more[kind] <= MOST_OF_IT * whole_ns:
+    if more[kind] <= MOST_OF_IT * more_ns("period"):
         return ""
     number = context.ranks[rank]
     where = f" on rank {number}" if len(context.ranks) > 1 else ""

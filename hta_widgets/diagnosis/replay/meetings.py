@@ -24,31 +24,26 @@ class Meetings(NamedTuple):
 
     Attributes
     ----------
-    rank : ndarray of int64
-        Rank of each member.
-    row : ndarray of int64
-        Row of its kernel in the events of the rank.
+    rank, row : ndarray of int64
+        Rank of each member, and row of its kernel in the events of the rank.
     number : ndarray of int64
         Of the meeting, ascending from 0.
     series : ndarray of int64
         Of the members: position of the series in the matches of the job's clocks, -1 for kernels
         that are matched by name alone.
-    elements : ndarray of int64
-        Of the members: what is transferred; -1 if not recorded.
     """
 
     rank: Int64Array
     row: Int64Array
     number: Int64Array
     series: Int64Array
-    elements: Int64Array
 
 
 def meetings(job: Job) -> Meetings:
     """The meetings of all ranks of a job."""
     if len(job.ranks) < 2:  # noqa: PLR2004
         nothing = np.zeros(0, dtype=np.int64)
-        return Meetings(nothing, nothing, nothing, nothing, nothing)
+        return Meetings(nothing, nothing, nothing, nothing)
     clocks = job_clocks(job)
     kernels, matches = clocks.matches.kernels, clocks.matches
     meets = matches.meets[matches.of_row]
@@ -69,7 +64,6 @@ def meetings(job: Job) -> Meetings:
         row=kernels.row[row],
         number=np.unique(number, return_inverse=True)[1].astype(np.int64),
         series=np.concatenate(series)[which],
-        elements=kernels.elements[row],
     )
 
 

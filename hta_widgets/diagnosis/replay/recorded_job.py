@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.alignment import Alignment
 from hta_widgets.analyses.time import patterns
@@ -121,8 +123,8 @@ class RecordedJob:
         Whether what follows each wait depends on it, or it ends before the analysed steps.
     arrival, finish, meeting : ndarray of int64
         Operations, and number of the meeting, of each member.
-    series, elements : ndarray of int64
-        Of each member; see `Meetings`; the series is `ALONE` without a recorded partner.
+    series : ndarray of int64
+        Of each member; see `Meetings`; `ALONE` without a recorded partner.
     last, last_step : ndarray of int64
         Operations that a step may end with, and position of the step in `steps`.
     steps : tuple of int
@@ -159,7 +161,6 @@ class RecordedJob:
     finish: Int64Array
     meeting: Int64Array
     series: Int64Array
-    elements: Int64Array
     last: Int64Array
     last_step: Int64Array
     steps: tuple[int, ...]
@@ -249,8 +250,6 @@ def recorded_job(
 
     Parameters
     ----------
-    parts : mapping of int to RankPart
-        By rank.
     clocks : mapping of int to Alignment
         From the own clock of each rank (the only one of its alignment) to the common one.
     steps : sequence of int
@@ -291,7 +290,7 @@ class _Joining:
 
         Communication without a recorded partner meets nobody, and is a member as well.
         """
-        found, numbers, series, elements = [], [], [], []
+        found, numbers, series = [], [], []
         count = int(self.met.number.max(initial=-1)) + 1
         for rank, part, base in zip(self.ranks, self.parts, self.part_base.tolist(), strict=False):
             own = np.flatnonzero(self.met.rank == rank)
@@ -303,30 +302,31 @@ class _Joining:
             found += [members + base, alone + base]
             numbers += [self.met.number[own[known]], count + np.arange(alone.size)]
             series += [self.met.series[own[known]], np.full(alone.size, ALONE)]
-            elements += [self.met.elements[own[known]], np.full(alone.size, NONE)]
             count += alone.size
         doubled, number = np.concatenate(found), np.concatenate(numbers)
         order = np.argsort(doubled, kind="stable")
         number = np.unique(number, return_inverse=True)[1]
         self.series = np.concatenate(series)[order]
-        self.elements = np.concatenate(elements)[order]
         return doubled[order], number[order].astype(np.int64)
 
     def joined(self) -> RecordedJob:
         """Everything on the common clock."""
         parts, scale = self.parts, [1 + float(clock.drift[0]) for clock in self.clocks]
 
-        def points(column: str) -> Int64Array:
-            return np.concatenate([getattr(part.line, column) for part in parts])
+        def columns(path: str) -> list[NDArray[Any]]:
+            return [*map(attrgetter(path), parts)]
 
-        def scaled(pieces: Sequence[Float64Array]) -> Float64Array:
-            return np.concatenate([each * by for each, by in zip(pieces, scale, strict=True)])
+        def scaled(path: str) -> Float64Array:
+            pieces = zip(columns(path), scale, strict=True)
+            return np.concatenate([each * by for each, by in pieces], axis=-1)
 
-        def operations(pieces: Sequence[Int64Array]) -> Int64Array:
+        def shifted(path: str, bases: Int64Array) -> Int64Array:
+            return np.concatenate(_shifted(columns(path), bases))
+
+        def operations(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
             return np.repeat(np.concatenate(pieces), self.copies)
 
-        start = self._common([part.start_ns for part in parts])
-        end = self._common([part.end_ns for part in parts])
+        start, end = (self._common(columns(each)) for each in ("start_ns", "end_ns"))
         arrival, finish = self.at[self.doubled], self.end_at[self.doubled]
         size = int(self.copies.sum())
         end_ns = np.repeat(end, self.copies)
@@ -335,29 +335,25 @@ class _Joining:
         is_finish[finish] = True
         duration = np.repeat(end - start, self.copies)
         duration[arrival] = duration[finish] = 0
-        gap = np.repeat(scaled([part.starts.gap_ns for part in parts]), self.copies)
+        gap = np.repeat(scaled("starts.gap_ns"), self.copies)
         gap[finish] = 0
-        latency = np.repeat(scaled([part.starts.latency_ns for part in parts]), self.copies)
-        launch = operations(_shifted([part.starts.point for part in parts], self.point_base))
+        launch = np.repeat(shifted("starts.point", self.point_base), self.copies)
         launch[finish] = NONE
         last_arrival = np.full(int(self.number.max(initial=-1)) + 1, -np.inf)
         np.maximum.at(last_arrival, self.number, start[self.doubled])
         streams = _bases([int(part.stream.max(initial=-1)) + 1 for part in parts])
         lines = _bases([int(part.line.line.max()) + 1 for part in parts])
-        wait_of = np.concatenate(_shifted([part.waits.of for part in parts], self._wait_bases))
+        wait_of = shifted("waits.of", self._wait_bases)
         last, last_step = self._lasts()
         sizes = [part.row.size for part in parts]
-        of_part = np.concatenate([np.arange(each) for each in sizes])
         weights = Weights(
-            own=scaled([part.line.own_ns for part in parts]),
-            host_work=np.concatenate(
-                [part.host_work * by for part, by in zip(parts, scale, strict=True)], axis=1
-            ),
+            own=scaled("line.own_ns"),
+            host_work=scaled("host_work"),
             duration=duration,
-            latency=latency,
+            latency=np.repeat(scaled("starts.latency_ns"), self.copies),
             gap=gap,
-            delay=scaled([part.starts.delay_ns for part in parts]),
-            returning=scaled([part.waits.return_ns for part in parts]),
+            delay=scaled("starts.delay_ns"),
+            returning=scaled("waits.return_ns"),
             transfer=end[self.doubled] - last_arrival[self.number],
             earliest=np.full(last_arrival.size, -np.inf),
         )
@@ -365,40 +361,31 @@ class _Joining:
             ranks=self.ranks,
             parts=parts,
             weights=weights,
-            line=np.concatenate(_shifted([part.line.line for part in parts], lines)),
+            line=shifted("line.line", lines),
             point_rank=np.repeat(np.arange(len(parts)), np.diff(self.point_base)),
-            point_ns=self._common([part.line.time_ns for part in parts]),
-            ends_wait=points("wait") >= 0,
-            stream=operations(_shifted([part.stream for part in parts], streams)),
+            point_ns=self._common(columns("line.time_ns")),
+            ends_wait=np.concatenate(columns("line.wait")) >= 0,
+            stream=operations(_shifted(columns("stream"), streams)),
             operation_rank=operations([np.full(each, at) for at, each in enumerate(sizes)]),
-            operation=np.repeat(of_part, self.copies),
+            operation=operations([np.arange(each) for each in sizes]),
             end_ns=end_ns,
-            type=np.repeat(np.concatenate([part.type for part in parts]), self.copies),
+            type=operations(columns("type")),
             step=operations([self._positions(part)[part.step] for part in parts]),
-            waits_for_room=np.repeat(
-                np.concatenate([part.starts.waits_for_room for part in parts]), self.copies
-            ),
+            waits_for_room=operations(columns("starts.waits_for_room")),
             launch=launch,
             is_finish=is_finish,
-            after=self.at[
-                np.concatenate(_shifted([p.starts.after for p in parts], self.part_base))
-            ],
-            source=self.end_at[
-                np.concatenate(_shifted([p.starts.source for p in parts], self.part_base))
-            ],
+            after=self.at[shifted("starts.after", self.part_base)],
+            source=self.end_at[shifted("starts.source", self.part_base)],
             waiter=self._waiters()[wait_of],
-            awaited=self.end_at[
-                np.concatenate(_shifted([p.waits.operation for p in parts], self.part_base))
-            ],
-            wait_kind=np.concatenate([part.waits.kind for part in parts])[wait_of],
-            waits_to_allocate=np.concatenate([part.waits.to_allocate for part in parts])[wait_of],
-            drains=np.concatenate([part.waits.drains for part in parts])[wait_of],
-            is_needed=np.concatenate([part.waits.is_needed for part in parts])[wait_of],
+            awaited=self.end_at[shifted("waits.operation", self.part_base)],
+            wait_kind=np.concatenate(columns("waits.kind"))[wait_of],
+            waits_to_allocate=np.concatenate(columns("waits.to_allocate"))[wait_of],
+            drains=np.concatenate(columns("waits.drains"))[wait_of],
+            is_needed=np.concatenate(columns("waits.is_needed"))[wait_of],
             arrival=arrival,
             finish=finish,
             meeting=self.number,
             series=self.series,
-            elements=self.elements,
             last=last,
             last_step=last_step,
             steps=self.steps,

@@ -103,7 +103,7 @@ def _alone(rank: Rank) -> RecordedJob | None:
         return None
     nothing = np.zeros(0, dtype=np.int64)
     clock = Alignment.of_offsets(np.zeros(1, dtype=np.int64))
-    met = Meetings(nothing, nothing, nothing, nothing, nothing)
+    met = Meetings(nothing, nothing, nothing, nothing)
     number = rank.trace.rank
     return recorded_job({number: part}, {number: clock}, met, (NO_STEP,), (number,))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 NS_PER_US = 1000
+NS_PER_MS = 1e6
 UNDEFINED = "n/a"
 _SIGNIFICANT_DIGITS = 3
 _LEAST_PERCENT = 0.01

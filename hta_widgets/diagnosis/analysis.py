@@ -9,7 +9,7 @@ import pandas as pd
 from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices, step_source
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.rank_facts import RankFacts
@@ -33,7 +33,7 @@ from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges, whole_numbers
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of

@@ -40,10 +40,8 @@ from hta_widgets.diagnosis.replay.edits import (
     ShorterOperations,
 )
 from hta_widgets.diagnosis.replay.replay import Replay
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
-
-NS_PER_MS: Final = 1e6
 
 HALF_OF_LARGEST: Final = 0.5
 """A rank is to blame if its share of the cause is at least this part of the largest share."""

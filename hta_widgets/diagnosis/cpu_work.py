@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.facts.gap_owners import CODE_OF_USERS
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.events import Kind
@@ -42,7 +42,6 @@ NAME_WIDTH: Final = 60
 _MOST_OF_A_RANK: Final = 1000
 """Lines that each rank tells; all of a job are summed up."""
 
-_NS_PER_MS: Final = 1e6
 _TOP_PACKAGE: Final = re.compile(r"(?:.*/lib/python[\d.]+/)?([\w-]+)")
 
 
@@ -330,4 +329,4 @@ def _listed(owners: tuple[CpuOwner, ...]) -> list[Mapping[str, Any]]:
 
 
 def _in_ms(ns: int) -> float:
-    return round(ns / _NS_PER_MS, 6)
+    return round(ns / NS_PER_MS, 6)

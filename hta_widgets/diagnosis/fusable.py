@@ -13,9 +13,8 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.rank_answers import answers_of_all
 from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import kernel_word
+from hta_widgets.quantities import NS_PER_MS
 from hta_widgets.trace.job import Job
-
-_NS_PER_MS: Final = 1e6
 
 _WORDS: Final = 6
 """Kernels of a chain that are named."""
@@ -51,7 +50,7 @@ def fusable_kernels(job: Job, ranks: Sequence[int] = ()) -> pd.DataFrame:
             words = f"bmm → softmax → bmm, {scores.queries:,} queries × {scores.keys:,} keys"
             add(words, "", times, products_ns + others_ns, others_ns)
     rows = [
-        (*key, times / steps, total_ns / steps / _NS_PER_MS, saved_ns / steps / _NS_PER_MS)
+        (*key, times / steps, total_ns / steps / NS_PER_MS, saved_ns / steps / NS_PER_MS)
         for key, (times, total_ns, saved_ns) in found.items()
     ]
     table = pd.DataFrame(rows, columns=_COLUMNS)

@@ -17,7 +17,6 @@ from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import recording_in_words
-from hta_widgets.diagnosis.context import NS_PER_MS
 from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.diagnosis.finding import MOST_SHOWN, WHAT_TO_TRY, Finding
@@ -31,7 +30,7 @@ from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.edits import Edit, applied
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 from hta_widgets.trace.job import Job
 

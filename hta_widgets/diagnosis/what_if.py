@@ -28,12 +28,10 @@ from hta_widgets.diagnosis.replay.edits import (
 )
 from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
 from hta_widgets.errors import ParameterError
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import has_gpu_work
-
-NS_PER_MS = 1e6
 
 AS_RECORDED = 100.0
 """Percent of what is recorded."""

@@ -25,7 +25,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     waterfall,
 )
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, number, percent, signed
+from hta_widgets.quantities import NS_PER_MS, counted, duration, number, percent, signed
 from hta_widgets.trace.job import Job
 
 Verdict: TypeAlias = Literal[
@@ -47,8 +47,6 @@ _GREW: Final = 1.05
 
 _LEAST_OF_IT: Final = 0.2
 """Part of the difference from which the price of a cause is said with the verdict."""
-
-_NS_PER_MS: Final = 1e6
 
 
 class CauseChange(NamedTuple):
@@ -79,7 +77,7 @@ class CauseChange(NamedTuple):
     @property
     def became(self) -> str:
         """What became of it, with both prices."""
-        before, after = (duration(each * _NS_PER_MS) for each in (self.first_ms, self.second_ms))
+        before, after = (duration(each * NS_PER_MS) for each in (self.first_ms, self.second_ms))
         if self.outcome == "new":
             return f"new, {after}"
         if self.outcome in ("gone", "untold"):
@@ -139,7 +137,7 @@ class Change(Result):
         ]
         if not towards:
             return ""
-        change_ns = abs(towards[0].second_ms - towards[0].first_ms) * _NS_PER_MS
+        change_ns = abs(towards[0].second_ms - towards[0].first_ms) * NS_PER_MS
         if change_ns < _LEAST_OF_IT * abs(self.delta_ns):
             return ""
         return f" Cause by replay: {towards[0].words}."
@@ -324,7 +322,7 @@ def _rates(one: Summary, other: Summary) -> str:
     """Work per time, which recordings of a fixed length differ in."""
     rates = [
         each.spent[each.spent["part"].isin(["compute", "memory"])]["count"].sum()
-        / (each.steps["period_ns"].sum() / _NS_PER_MS)
+        / (each.steps["period_ns"].sum() / NS_PER_MS)
         for each in (one, other)
     ]
     return (

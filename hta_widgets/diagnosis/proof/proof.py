@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.proof.what import Removed, Seen, Stretches
 from hta_widgets.diagnosis.rank_answers import answers_of_all
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -180,8 +180,6 @@ SEEN_AT_ONCE: Final = 1_000
 MARGIN: Final = 0.1
 """Part of a window that is shown before and after it, so that its edges are seen."""
 
-_NS_PER_MS: Final = 1e6
-
 
 @dataclass(frozen=True, eq=False)
 class Proof:
@@ -209,7 +207,7 @@ class Proof:
     def ms(self) -> float:
         """Length of all intervals, those of all ranks added (ms)."""
         lengths = self.intervals["end_ns"] - self.intervals["start_ns"]
-        return float(lengths.sum()) / _NS_PER_MS
+        return float(lengths.sum()) / NS_PER_MS
 
     def shown_ns(self, place: int) -> tuple[int, int]:
         """Start and end of the window at a place, with a margin on both sides."""
@@ -343,7 +341,7 @@ def _table(intervals: pd.DataFrame, windows: list[Window]) -> pd.DataFrame:
             "end_ns": np.array([each.end_ns for each in windows], dtype=np.int64),
             "ranks": [tuple(np.unique(ranks[each]).tolist()) for each in inside],
             "intervals": np.array([np.count_nonzero(each) for each in inside], dtype=np.int64),
-            "ms": held_ns / _NS_PER_MS,
+            "ms": held_ns / NS_PER_MS,
             "percent": 100 * held_ns / max((ends - starts).sum(), 1),
         }
     )

@@ -19,10 +19,8 @@ from hta_widgets.diagnosis.replay.meetings import meetings
 from hta_widgets.diagnosis.replay.network import Network
 from hta_widgets.diagnosis.replay.rank_part import RankPart
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights, recorded_job
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import NS_PER_MS, counted
 from hta_widgets.trace.job import Job
-
-NS_PER_MS: Final = 1e6
 
 MOST_UNMATCHED: Final = 2.0
 """Percent of a step in communication without a recorded partner from which a price has two ends."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
 from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
 from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
-from hta_widgets.quantities import duration, number
+from hta_widgets.quantities import NS_PER_MS, duration, number
 
 
 @cause(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
@@ -23,6 +23,7 @@ from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subject
+from hta_widgets.quantities import NS_PER_MS
 
 HELD_UP: Final = (
     input_starvation,

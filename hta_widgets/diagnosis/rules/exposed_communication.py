@@ -11,7 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.analyses.communication.recorded import SEND_RECEIVE
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.communication_facts import Reason
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import CommunicationHidden
 from hta_widgets.diagnosis.rules.slow_link import slow_link
 from hta_widgets.diagnosis.rules.wording import WithinModule, listed, part_of_it, within_module
-from hta_widgets.quantities import duration, number
+from hta_widgets.quantities import NS_PER_MS, duration, number
 
 MOST_INCOMPLETE: Final = 0.5
 """If collectives without some of their members transfer this part, it may be waiting."""

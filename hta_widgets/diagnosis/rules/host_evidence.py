@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import on_common_clock
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.gap_owners import EVERY, LOADERS, Inside, Owner, Stretch
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.rules.wording import named
-from hta_widgets.quantities import percent
+from hta_widgets.quantities import NS_PER_MS, percent
 
 _NAME_WIDTH: Final = 40
 _ALL: Final = 0.995

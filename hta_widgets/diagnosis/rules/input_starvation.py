@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hta_widgets.diagnosis.cause import Cause, cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Idle
@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     within_gap,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import NS_PER_MS, duration
 
 _OF_LOADER: Final = {
     "single": {Condition.LOADER, Condition.LOADER_ALONE},

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link, fused_optimizers
 from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutStarts
@@ -21,7 +21,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
 )
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 
 MOST_BY_STACKS: Final = 0.5
 """Part of the price that a host twice as fast must bring for stacks to be the first suspect:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.wording import if_host_kept_up, named, on_ranks, per_step
-from hta_widgets.quantities import percent
+from hta_widgets.quantities import NS_PER_MS, percent
 
 
 @cause(

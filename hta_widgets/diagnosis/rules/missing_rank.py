@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.job.health import missing_of
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
 from hta_widgets.diagnosis.rules.wording import the_ranks
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import NS_PER_MS, counted
 
 
 @cause(

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
@@ -18,7 +18,7 @@ from hta_widgets.diagnosis.rules.wording import (
     on_ranks,
     within_module,
 )
-from hta_widgets.quantities import percent
+from hta_widgets.quantities import NS_PER_MS, percent
 
 HALF: Final = 0.5
 """The larger part of the time tells what to do."""

@@ -7,13 +7,13 @@ import numpy as np
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.arrays import Mask
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import Edit, WithoutMeetings
 from hta_widgets.diagnosis.rules.slow_link import slow_link
 from hta_widgets.diagnosis.rules.stage_imbalance import equal_stages
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 
 
 @cause(

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import HostSpeed, WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import NS_PER_MS, duration
 
 
 @cause(

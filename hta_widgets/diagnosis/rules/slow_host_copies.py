@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import CopiesOfName
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
@@ -19,7 +19,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     steps_table,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
-from hta_widgets.quantities import data_size, number
+from hta_widgets.quantities import NS_PER_MS, data_size, number
 
 
 @cause(

@@ -6,12 +6,12 @@ import pandas as pd
 
 from hta_widgets.analyses.roofline.peaks import TERA
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, other_kernels
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks
-from hta_widgets.quantities import number, percent
+from hta_widgets.quantities import NS_PER_MS, number, percent
 
 
 @cause(

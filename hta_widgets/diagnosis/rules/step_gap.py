@@ -8,7 +8,7 @@ import pandas as pd
 
 from hta_widgets.analyses.server_steps import like_steps, server_steps
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     within_gap,
 )
 from hta_widgets.diagnosis.rules.wording import on_ranks
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import NS_PER_MS, duration
 
 FEWEST_LIKE: Final = 3
 """Steps of a phase, without the first of the recording, of which the usual gap is known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, fused_optimizers
@@ -13,7 +13,7 @@ from hta_widgets.diagnosis.fusable import in_words
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks, within_module
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 
 @cause(

@@ -14,7 +14,7 @@ import pandas as pd
 
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price
@@ -25,7 +25,7 @@ from hta_widgets.diagnosis.rules.allocator_retries import recurs
 from hta_widgets.diagnosis.rules.host_evidence import owners_table, steps_table
 from hta_widgets.diagnosis.rules.wording import subject
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import NS_PER_MS, duration
 
 ALIKE: Final = 0.9
 """A step runs the kernels of another one if it launches this part of them, as large."""

@@ -82,7 +82,10 @@ def write_baseline(summary: Summary, path: Path) -> int:
         "name": summary.name,
         "environment": summary.environment,
         "steps": {name: summary.steps[name].tolist() for name in _STEP_COLUMNS},
-        "kernels": _kernels(summary.kernels),
+        "kernels": {
+            str(kernel): {name: own[name].tolist() for name in _KERNEL_COLUMNS}
+            for kernel, own in summary.kernels.groupby("kernel")
+        },
         "labels": summary.labels,
         "findings": [*summary.findings],
         "status": summary.status,
@@ -109,13 +112,6 @@ def write_baseline(summary: Summary, path: Path) -> int:
     except OSError as error:
         msg = f"{path} cannot be written: {error.strerror or error}"
         raise BaselineError(msg) from error
-
-
-def _kernels(table: pd.DataFrame) -> dict[str, dict[str, list[int]]]:
-    return {
-        str(kernel): {name: own[name].tolist() for name in _KERNEL_COLUMNS}
-        for kernel, own in table.groupby("kernel")
-    }
 
 
 def read_baseline(name: str, folder: Path = FOLDER) -> Summary:

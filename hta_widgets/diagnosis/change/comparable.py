@@ -185,10 +185,9 @@ def _recording(first: Summary, second: Summary) -> Iterator[Difference]:
             weight: Weight = "method" if name in _OTHER_METHOD else "note"
             yield Difference(what, words[had], words[has], forbids, weight)
     if any(each.left_out for each in (first, second)):
-        before, after = (_left_out(each) for each in (first, second))
+        before, after = (
+            counted(len(each.left_out), "step") if each.left_out else "none"
+            for each in (first, second)
+        )
         if before != after:
             yield Difference("steps left out", before, after, "they are not counted", "note")
-
-
-def _left_out(each: Summary) -> str:
-    return counted(len(each.left_out), "step") if each.left_out else "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
@@ -126,6 +127,11 @@ class Change(Result):
     def delta_ns(self) -> int:
         """By how much the mean step of the second is longer."""
         return self.second.mean_ns - self.first.mean_ns
+
+    @property
+    def percent(self) -> float:
+        """The same in percent of the first; NaN without steps."""
+        return 100 * (self.second.mean_ns / self.first.mean_ns - 1) if self.first.mean_ns else nan
 
     @property
     def main_cause(self) -> str:
@@ -262,7 +268,11 @@ def _verdict(
         said = f"Cannot tell: {steps} on {where}; record five or more to tell noise from a change."
         return "cannot tell", f"{said} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
-    proof = "further apart than they vary" if step.is_apart else _chance(step.chance)
+    proof = f"p = {number(step.chance)}"
+    if step.is_apart:
+        proof = "further apart than they vary"
+    elif step.chance < _LEAST_CHANCE:  # smaller ones tell nothing more
+        proof = f"p < {_LEAST_CHANCE}"
     return verdict, f"{said}: {takes[:-1]} ({_counted(one, other)}, {proof})."
 
 
@@ -275,11 +285,6 @@ def _counted(one: Summary, other: Summary) -> str:
         for side in (one, other)
     ]
     return " and ".join(each)
-
-
-def _chance(chance: float) -> str:
-    """The p of a test; smaller ones tell nothing more."""
-    return f"p = {number(chance)}" if chance >= _LEAST_CHANCE else f"p < {_LEAST_CHANCE}"
 
 
 _UNEVEN: Final = "Cannot tell, as only some of the steps changed; record more"
@@ -309,13 +314,10 @@ def _takes(one: Summary, other: Summary) -> str:
     before, after = one.mean_ns, other.mean_ns
     if one.unit != other.unit:
         return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
-    change = 100 * (after / before - 1)
-    return (
-        f"the mean step takes {duration(after)} instead of {duration(before)} "
-        f"({signed(change, percent)})."
-        if one.environment["steps_marked"]
-        else f"the GPU span is {duration(after)} instead of {duration(before)}."
-    )
+    if not one.environment["steps_marked"]:
+        return f"the GPU span is {duration(after)} instead of {duration(before)}."
+    change = signed(100 * (after / before - 1), percent)
+    return f"the mean step takes {duration(after)} instead of {duration(before)} ({change})."
 
 
 def _rates(one: Summary, other: Summary) -> str:

@@ -17,7 +17,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.change.baseline import SUFFIX, read_baseline
 from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.summary import Summary, folded, summary
+from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, folded, summary
 from hta_widgets.diagnosis.change.waterfall import shares
 from hta_widgets.errors import ParameterError, number_ranges
 from hta_widgets.quantities import counted, duration, percent
@@ -106,21 +106,24 @@ def pooled(every: Sequence[Summary]) -> Summary:
     if len(every) == 1:
         return first
     for each in every[1:]:
-        for key in ("ranks", "steps_marked"):
-            if each.environment[key] != first.environment[key]:
-                what = "ranks " + number_ranges(first.environment["ranks"])
-                msg = (
-                    f"{each.name} is no other recording of {first.name}: that has {what}, with "
-                    f"{'' if first.environment['steps_marked'] else 'no '}marked steps; compare "
-                    "recordings of one program on the same ranks"
-                )
-                raise ParameterError(msg)
+        if any(
+            each.environment[key] != first.environment[key] for key in ("ranks", "steps_marked")
+        ):
+            msg = (
+                f"{each.name} is no other recording of {first.name}: that has ranks "
+                f"{number_ranges(first.environment['ranks'])}, with "
+                f"{'' if first.environment['steps_marked'] else 'no '}marked steps; compare "
+                "recordings of one program on the same ranks"
+            )
+            raise ParameterError(msg)
     counts = [len(each.steps) for each in every]
     steps = pd.concat([each.steps for each in every], ignore_index=True)
     starts = np.cumsum([0, *counts[:-1]]).tolist()
     kernels = [_renumbered(each, start) for each, start in zip(every, starts, strict=True)]
     recorded = [each.environment["recorded"] for each in every]
     alike = {name: all(each[name] for each in recorded) for name in recorded[0]}
+    findings = tuple(_usual_findings(every))
+    unsure = (each.status for each in every if each.status not in ("findings", "healthy"))
     return replace(
         first,
         name=f"{first.name} ({len(every)} recordings)",
@@ -129,8 +132,8 @@ def pooled(every: Sequence[Summary]) -> Summary:
         spent=folded([each.spent for each in every]),
         kernels=pd.concat(kernels, ignore_index=True),
         labels={key: text for each in every for key, text in each.labels.items()},
-        findings=tuple(_usual_findings(every)),
-        status=_usual_status(every),
+        findings=findings,
+        status=next(unsure, "findings" if findings else "healthy"),
         doubts=tuple(_doubts(every)),
         left_out=(),
         lacks=tuple(dict.fromkeys(lack for each in every for lack in each.lacks)),
@@ -153,11 +156,6 @@ def _usual_findings(every: Sequence[Summary]) -> Iterable[dict[str, Any]]:
         if 2 * len(alike) > len(every):
             by_price = sorted(alike, key=lambda found: float(found["recoverable_ms"]))
             yield by_price[(len(by_price) - 1) // 2]
-
-
-def _usual_status(every: Sequence[Summary]) -> str:
-    unsure = (each.status for each in every if each.status not in ("findings", "healthy"))
-    return next(unsure, "findings" if any(_usual_findings(every)) else "healthy")
 
 
 def _doubts(every: Sequence[Summary]) -> Iterable[str]:
@@ -217,7 +215,7 @@ def _table(jobs: Sequence[Summary], changes: Sequence[Change]) -> pd.DataFrame:
             "job": [each.name for each in jobs],
             "steps": [len(each.steps) for each in jobs],
             "mean_ns": [each.mean_ns for each in jobs],
-            "change_percent": [np.nan, *(_change(each) for each in changes)],
+            "change_percent": [np.nan, *(each.percent for each in changes)],
             "verdict": ["", *(each.verdict for each in changes)],
         }
     )
@@ -227,18 +225,11 @@ def _table(jobs: Sequence[Summary], changes: Sequence[Change]) -> pd.DataFrame:
 
 
 def _classes(each: Summary) -> dict[str, int]:
-    names = [column.removesuffix("_ns") for one in BUDGET for column in one.columns]
-    parts = shares(each.steps[names].sum().to_numpy(dtype=np.int64), each.rows)
-    of_part = dict(zip(names, parts.tolist(), strict=True))
-    return {
-        f"{one.name}_ns": sum(of_part[column.removesuffix("_ns")] for column in one.columns)
-        for one in BUDGET
-    }
-
-
-def _change(change: Change) -> float:
-    before, after = change.first.mean_ns, change.second.mean_ns
-    return 100 * (after / before - 1) if before else np.nan
+    parts = shares(each.steps[[*CLASS_OF]].sum().to_numpy(dtype=np.int64), each.rows)
+    found = {f"{one.name}_ns": 0 for one in BUDGET}
+    for part, ns in zip(CLASS_OF, parts.tolist(), strict=True):
+        found[f"{CLASS_OF[part]}_ns"] += ns
+    return found
 
 
 def _sentence(table: pd.DataFrame, changes: Sequence[Change]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -43,6 +42,10 @@ RUNTIME: Final = "runtime"
 """Among the versions: ``CUDA`` or ``HIP``, which tells makes of GPUs apart where none is named."""
 
 SMALLER: Final = "(smaller ones)"
+
+_OF_FINDINGS: Final = (
+    *("cause", "ranks", "recoverable_ms", "bound", "percent", "sentence", "confidence"),
+)
 
 COLUMNS: Final = tuple(dict.fromkeys((*PARTS[:-1], *GAPS)))
 """What the time of a step is divided into."""
@@ -130,16 +133,7 @@ def rounded(total: int, count: int) -> int:
 
 
 def summary(job: Job) -> Summary:
-    """Summarise a job, once.
-
-    Parameters
-    ----------
-    job : Job
-
-    Returns
-    -------
-    Summary
-    """
+    """Summarise a job, once."""
     return job.remember(_summary)
 
 
@@ -156,6 +150,7 @@ def _summary(job: Job) -> Summary:
     kernels = _kernels(answers)
     spent = folded([each.table for each in answers.values()])
     named = {*kernels["kernel"], *spent["kernel"]}
+    findings = [each.to_dict() for each in found]
     labels = {key: text for each in answers.values() for key, text in each.labels.items()}
     return Summary(
         name=job.name,
@@ -164,24 +159,14 @@ def _summary(job: Job) -> Summary:
         spent=spent,
         kernels=kernels,
         labels={key: kept_name(text) for key, text in labels.items() if key in named},
-        findings=tuple(map(_finding, found)),
+        findings=tuple({name: each[name] for name in _OF_FINDINGS} for each in findings),
         status=found.status,
-        doubts=found.health.doubts or _nothing(found),
+        # why there is nothing to diagnose, as in a recording that captures graphs
+        doubts=found.health.doubts or (found.finding,) * (found.status == "not_applicable"),
         left_out=tuple(each for each in numbers if each not in counted),
         lacks=tuple(each.lack for each in found.not_recorded),
         memory_bytes=_memory(own),
     )
-
-
-def _nothing(found: Diagnosis) -> tuple[str, ...]:
-    """Why there is nothing to diagnose, as in a recording that captures graphs."""
-    return (found.finding,) if found.status == "not_applicable" else ()
-
-
-def _finding(each: Any) -> dict[str, Any]:  # noqa: ANN401
-    whole = each.to_dict()
-    names = ("cause", "ranks", "recoverable_ms", "bound", "percent", "sentence", "confidence")
-    return {name: whole[name] for name in names}
 
 
 def _steps(found: Diagnosis, counted: list[int]) -> pd.DataFrame:
@@ -235,20 +220,20 @@ def versions_of(rank: Rank) -> tuple[tuple[str, str], ...]:
     metadata, calls = rank.trace.metadata, rank.trace.events.name.values
     names = ("pytorch_version", "torch_version", "cuda_runtime_version", "cuda_driver_version")
     known = [(name, metadata.get(name)) for name in names]
-    known += [(RUNTIME, word) for word in ("HIP", "CUDA") if _calls(calls, word.lower())][:1]
+    launches = [name for name in calls if "Launch" in name]
+    runtimes = ("HIP", "CUDA")
+    known += [
+        (RUNTIME, word)
+        for word in runtimes
+        if any(name.startswith(word.lower()) for name in launches)
+    ][:1]
     return tuple((name, str(value)[:40]) for name, value in known if value is not None)
-
-
-def _calls(names: Sequence[str], prefix: str) -> bool:
-    return any(name.startswith(prefix) and "Launch" in name for name in names)
 
 
 def _environment(
     job: Job, ranks: list[int], records: list[RankRecords], counted: list[int]
 ) -> dict[str, Any]:
-    gpus = Counter(
-        name for each in job.reduce(identity_of, job.ranks).values() for name in each.gpus
-    )
+    gpus = {name for each in job.reduce(identity_of, job.ranks).values() for name in each.gpus}
     versions = dict(pair for each in job.reduce(versions_of, job.ranks).values() for pair in each)
     return {
         "world_size": world_size_among(job.reduce(world_size_of, job.ranks)),

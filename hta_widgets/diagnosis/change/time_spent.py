@@ -87,14 +87,11 @@ def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpen
         )
     chosen = np.flatnonzero(np.isin(found.window.steps, steps))
     pieces = [*_busy_pieces(rank, found, split, chosen), _idle_pieces(found, chosen)]
-    columns = pd.DataFrame(
-        {name: np.concatenate([getattr(each, name) for each in pieces]) for name in _Pieces._fields}
+    columns = dict(
+        zip(_Pieces._fields, map(np.concatenate, zip(*pieces, strict=True)), strict=True)
     )
-    return TimeSpent(
-        names.table(columns),
-        _kernels(rank, found, chosen, names),
-        names.labels(),
-    )
+    table = names.table(pd.DataFrame(columns))
+    return TimeSpent(table, _kernels(rank, found, chosen, names), names.labels())
 
 
 class _Pieces(NamedTuple):
@@ -191,7 +188,8 @@ def _kernels(rank: Rank, found: DeviceSteps, chosen: Int64Array, names: _Names) 
     )
     sums = table.groupby(["name", "is_graph", "step"])["total_ns"].agg(["size", "sum"])
     sums = sums.reset_index()
-    sums["kernel"] = names.kernels(sums["name"].to_numpy(), sums["is_graph"].to_numpy())
+    of_kernels = zip(sums["name"].tolist(), sums["is_graph"].tolist(), strict=True)
+    sums["kernel"] = [names.kernel(*pair) for pair in of_kernels]
     by_key = sums.groupby(["kernel", "step"], as_index=False)[["size", "sum"]].sum()
     return by_key.rename(columns={"size": "count", "sum": "total_ns"})
 
@@ -237,7 +235,7 @@ class _Names:
         def text(key: int) -> str:
             if key < first_kernel:
                 return self._name(key)
-            return self._kernel(*divmod(key - first_kernel, 2))
+            return self.kernel(*divmod(key - first_kernel, 2))
 
         return _coded(keys, text)
 
@@ -277,10 +275,8 @@ class _Names:
     def _name(self, code: int) -> str:
         return kept_name(self.names[code]) if code >= 0 else ""
 
-    def kernels(self, names: Int64Array, graphs: Int64Array) -> list[str]:
-        return [self._kernel(*pair) for pair in zip(names.tolist(), graphs.tolist(), strict=True)]
-
-    def _kernel(self, code: int, is_graph: int) -> str:
+    def kernel(self, code: int, is_graph: int) -> str:
+        """The normalised name of a kernel, or what graphs are called."""
         if (code, is_graph) not in self.known:
             name = self.mangled.get(code, self.names[code])
             key = GRAPHS if is_graph else kept_name(normalised_kernel_name(name))
@@ -317,7 +313,7 @@ def names_by_key(rank: Rank) -> dict[str, dict[str, tuple[str, ...]]]:
     graphs[which.ravel()[work.type == KernelType.CUDA_GRAPH]] = 1
     for place in np.argsort(-total_ns, kind="stable").tolist():
         code = int(codes[place])
-        key = names._kernel(code, int(graphs[place]))  # noqa: SLF001
+        key = names.kernel(code, int(graphs[place]))
         found["kernel"].setdefault(key, {})[work.names[code]] = None
     return {what: {key: tuple(each) for key, each in own.items()} for what, own in found.items()}
 

@@ -16,6 +16,8 @@ from hta_widgets.diagnosis.change.time_spent import KEYS
 LEVELS: Final = ("class", *KEYS)
 """From the coarsest to the finest; at each, the differences of all rows add up to the whole."""
 
+_NUMBERS: Final = ("first_ns", "second_ns", "delta_ns", "first_count", "second_count")
+
 Outcome: TypeAlias = Literal["new", "gone", "grew", "fell", "same"]
 
 MOST_OF_IT: Final = 0.8
@@ -70,8 +72,10 @@ def waterfall(first: Summary, second: Summary) -> pd.DataFrame:
         up to `Summary.mean_ns`, exactly: each is rounded so that the sum up to it is right to half
         a ns. Largest change first.
     """
-    by_class = not _modules_match(first, second)
-    tables = [_keyed(each, by_class=by_class) for each in (first, second)]
+    tables = [each.spent for each in (first, second)]
+    if not _modules_match(first, second):
+        tables = [each.assign(module=each["module"].map(of_classes)) for each in tables]
+    tables = [each.groupby([*KEYS])[["count", "time_ns"]].sum() for each in tables]
     both = tables[0].add_suffix("_first").join(tables[1].add_suffix("_second"), how="outer")
     both = both.fillna(0)
     table = pd.DataFrame(index=both.index)
@@ -82,8 +86,7 @@ def waterfall(first: Summary, second: Summary) -> pd.DataFrame:
     table = table.reset_index()
     table.insert(0, "class", table["part"].map(CLASS_OF))
     order = table["delta_ns"].abs().sort_values(ascending=False, kind="stable").index
-    names = ["first_ns", "second_ns", "delta_ns", "first_count", "second_count"]
-    return table.loc[order, [*LEVELS, *names]].reset_index(drop=True)
+    return table.loc[order, [*LEVELS, *_NUMBERS]].reset_index(drop=True)
 
 
 def shares(sums: Int64Array, count: int) -> Int64Array:
@@ -97,13 +100,6 @@ def shares(sums: Int64Array, count: int) -> Int64Array:
     ends = [rounded(int(each), count) for each in np.cumsum(sums).tolist()]
     whole = np.array([0, *ends], dtype=np.int64)
     return whole[1:] - whole[:-1]
-
-
-def _keyed(each: Summary, *, by_class: bool) -> pd.DataFrame:
-    table = each.spent
-    if by_class:
-        table = table.assign(module=table["module"].map(of_classes))
-    return table.groupby([*KEYS])[["count", "time_ns"]].sum()
 
 
 def _modules_match(first: Summary, second: Summary) -> bool:
@@ -120,8 +116,7 @@ def _modules_match(first: Summary, second: Summary) -> bool:
 def level(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Sum up a waterfall by one of `LEVELS` and those above it, largest change first."""
     keys = [*LEVELS[: LEVELS.index(name) + 1]]
-    names = ["first_ns", "second_ns", "delta_ns", "first_count", "second_count"]
-    sums = table.groupby(keys, as_index=False)[names].sum()
+    sums = table.groupby(keys, as_index=False)[[*_NUMBERS]].sum()
     order = sums["delta_ns"].abs().sort_values(ascending=False, kind="stable").index
     return sums.loc[order].reset_index(drop=True)
 
@@ -207,13 +202,8 @@ def _followed(rows: pd.DataFrame, depth: int) -> Line:
 
 
 def _line(path: tuple[str, ...], rows: pd.DataFrame) -> Line:
-    return Line(
-        path=path,
-        first_ns=int(rows["first_ns"].sum()),
-        second_ns=int(rows["second_ns"].sum()),
-        first_count=float(rows["first_count"].sum()),
-        second_count=float(rows["second_count"].sum()),
-    )
+    first_ns, second_ns, _, first_count, second_count = (rows[name].sum() for name in _NUMBERS)
+    return Line(path, int(first_ns), int(second_ns), float(first_count), float(second_count))
 
 
 CLASS_LABELS: Final = {each.name: each.label for each in BUDGET}

@@ -68,8 +68,11 @@ def exposed_reasons(
             continue
         transfer_ns, ends_ns = exposed_ns[here], chosen.end_ns[here]
         is_short = ends_ns - arrived_ns[here] <= SHORT_NS
-        is_same = (chosen.stream[here] == _busiest_stream(computes)) & ~is_short
-        launch = _launch_of_next(computes, ends_ns)
+        # the stream that computes most: others have helpers of NCCL, such as copies into buckets
+        streams, which = np.unique(computes.stream, return_inverse=True)
+        busiest = streams[np.argmax(np.bincount(which, computes.duration_ns))]
+        is_same = (chosen.stream[here] == busiest) & ~is_short
+        launch = np.append(computes.launch, -1)[np.searchsorted(computes.start_ns, ends_ns)]
         is_known = (launch >= 0) & ~is_short & ~is_same
         launched_ns = rank.trace.events.start_ns[launch]
         late_ns = np.clip(launched_ns - arrived_ns[here], 0, transfer_ns) * is_known
@@ -84,18 +87,6 @@ def exposed_reasons(
         ):
             found[reason] += int(ns.sum())
     return found
-
-
-def _busiest_stream(computes: GpuWork) -> int:
-    """The stream that computes most: others have helpers of NCCL, such as copies into buckets."""
-    streams, which = np.unique(computes.stream, return_inverse=True)
-    return int(streams[np.argmax(np.bincount(which, computes.duration_ns))])
-
-
-def _launch_of_next(computes: GpuWork, ends_ns: Times) -> Int64Array:
-    """Row of the launch of what computes first after each of some times; -1 for none."""
-    launch = np.append(computes.launch, -1)
-    return np.asarray(launch[np.searchsorted(computes.start_ns, ends_ns)])
 
 
 def _in_optimizer(rank: Rank, launch: Int64Array) -> Mask:

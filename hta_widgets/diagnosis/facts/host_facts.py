@@ -158,11 +158,10 @@ def _by_name(
 def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
     """Bytes of each copy, 0 where they are not recorded."""
     table = rank.trace.events.side.get("transfers")
-    if table is None or not table.rows.size:
+    if table is None:
         return np.zeros(rows.size, dtype=np.int64)
-    at = table.places_of(rows)
-    sizes = np.asarray(table.columns["bytes"])[at]
-    return np.where(at >= 0, np.maximum(sizes, 0), 0).astype(np.int64)
+    sizes = np.append(np.asarray(table.columns["bytes"]), 0)[table.places_of(rows)]
+    return np.asarray(np.maximum(sizes, 0), dtype=np.int64)
 
 
 class Region(NamedTuple):

@@ -21,7 +21,7 @@ from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import Groups, distinct, grouped, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import SideTable, TextColumn
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -200,11 +200,11 @@ def shape_codes(rank: Rank, work: GpuWork) -> tuple[Int64Array, tuple[str, ...]]
     if table is None or not isinstance(dims, TextColumn):
         return found, ()
     says = np.array([any(map(str.isdigit, text)) for text in dims.values] or [False])
-    codes = np.where(says[dims.codes], dims.codes, UNKNOWN)
+    codes = np.append(np.where(says[dims.codes], dims.codes, UNKNOWN), UNKNOWN)
     waiting = np.flatnonzero(work.launch >= 0)
     calls = rank.parents[work.launch[waiting]].astype(np.int64)
     for _ in range(MOST_PARENTS):
-        found[waiting] = _values_at(table, codes, calls)
+        found[waiting] = codes[table.places_of(calls)]
         further = (found[waiting] < 0) & (calls >= 0)
         waiting, calls = waiting[further], rank.parents[calls[further]].astype(np.int64)
     return found, dims.values
@@ -224,14 +224,6 @@ def sizes_of_shapes(texts: Sequence[str]) -> Float64Array:
     return np.array(found)
 
 
-def _values_at(table: SideTable, values: Int32Array, rows: Int64Array) -> Int64Array:
-    """Values of a column at some rows of the events; -1 where the table has none."""
-    if not table.rows.size:
-        return np.full(rows.size, UNKNOWN, dtype=np.int64)
-    at = table.places_of(rows)
-    return np.where(at >= 0, values[at], UNKNOWN).astype(np.int64)
-
-
 def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, Float64Array]:
     """Hash of the grid and block of each kernel, and its number of threads; 0 if not recorded."""
     sizes = launch_configuration(rank, work, _SIZES)
@@ -248,12 +240,12 @@ def _launch_sizes(rank: Rank, work: GpuWork) -> tuple[Keys, Float64Array]:
 def _hashes(codes: Int64Array | Int32Array, texts: Sequence[str]) -> Keys:
     """Hash of each text by its code, the same in any process; 0 for the code -1."""
     used, places = np.unique(codes, return_inverse=True)
-    by_code = [0 if code < 0 else _hash(texts[code]) for code in used.tolist()]
-    return np.array(by_code, dtype=np.uint64)[places]
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest(), "little")
+    by_code = [
+        blake2b(texts[code].encode(errors="replace"), digest_size=8).digest() if code >= 0 else b""
+        for code in used.tolist()
+    ]
+    hashes = [int.from_bytes(digest, "little") for digest in by_code]
+    return np.array(hashes, dtype=np.uint64)[places]
 
 
 def _mixed(one: Keys, other: Keys, factor: np.uint64) -> Keys:

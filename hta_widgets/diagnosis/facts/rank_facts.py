@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_gaps import GAPS
-from hta_widgets.analyses.communication.partition import PARTS, RankSplit
+from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import NO_STEP, lead_in_end
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
@@ -140,14 +139,7 @@ def _beside_trials(
     first, last = (int(each) for each in (steps.edges[0], steps.edges[-1]))
     ends = [end for span in host.trials.spans_ns for end in span]
     edges = np.maximum.accumulate(np.clip(np.array([first, *ends, last]), first, last))
-    by_bin = {
-        **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
-        **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
-        "starting": steps.gaps.starting_in_bins(edges),
-        "unattributed": steps.gaps.unattributed_in_bins(edges),
-        "loading_code": steps.gaps.loading_code_in_bins(edges),
-        "host": np.diff(edges),
-    }
+    by_bin = {**step_facts.of_gpu(steps, edges), "host": np.diff(edges)}
     during = {name: bins[1::2].sum() for name, bins in by_bin.items()}
     left = {name: np.maximum(columns[name] - ns, 0) for name, ns in during.items()}
     return {**columns, **left}

@@ -172,11 +172,19 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
         "cpu": window.step_length_ns,
         **host_time(rank, window, edges),
         "kernels": _kernels(rank, steps),
-        "starting": steps.gaps.starting_in_bins(edges),
-        "unattributed": steps.gaps.unattributed_in_bins(edges),
-        "loading_code": steps.gaps.loading_code_in_bins(edges),
+        **of_gpu(steps, edges),
+    }
+
+
+def of_gpu(steps: DeviceSteps, edges: Times) -> Columns:
+    """What the GPU does, and why it does nothing, between some times (ns)."""
+    gaps = steps.gaps
+    return {
+        "starting": gaps.starting_in_bins(edges),
+        "unattributed": gaps.unattributed_in_bins(edges),
+        "loading_code": gaps.loading_code_in_bins(edges),
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
-        **dict(zip(GAPS, steps.gaps.in_bins(edges), strict=True)),
+        **dict(zip(GAPS, gaps.in_bins(edges), strict=True)),
     }
 
 

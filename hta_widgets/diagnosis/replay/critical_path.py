@@ -372,7 +372,8 @@ class _Rows(NamedTuple):
                 )
             )
         point = np.concatenate(points)
-        before = np.where(np.diff(job.line, prepend=NONE), NONE, np.roll(point, 1))
+        before = np.roll(point, 1)
+        before[job.origins] = NONE
         return cls(operation, point, before, stream)
 
 

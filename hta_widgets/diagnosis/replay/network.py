@@ -72,13 +72,7 @@ class _Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Nodes and edges of a recorded job; weights are given with each question.
-
-    Attributes
-    ----------
-    dropped : int
-        Edges that were left out, as they contradict the order of the others: 0 with sound clocks.
-    """
+    """Nodes and edges of a recorded job; weights are given with each question."""
 
     job: RecordedJob
 
@@ -87,7 +81,7 @@ class Network:
         """First point of each segment."""
         job = self.job
         begins = job.ends_wait.copy()
-        begins[np.flatnonzero(np.diff(job.line, prepend=NONE))] = True
+        begins[job.origins] = True
         return np.flatnonzero(begins)
 
     @cached_property
@@ -133,22 +127,14 @@ class Network:
 
     @cached_property
     def dropped(self) -> int:
-        """Edges that were left out, as they contradict the order of the others."""
+        """Edges that are left out, as they contradict the order of others: 0 with sound clocks."""
         return self._edges.dropped
 
     def _sums(self, weights: Weights) -> _Sums:
-        own = weights.own.copy()
-        along = np.cumsum(own)
+        along = np.cumsum(weights.own)
         host = along - along[self.segment_first][self.segment]
         gap = np.where(self.opens_stream, 0, weights.gap)
         return _Sums(host, np.cumsum(gap + weights.duration))
-
-    def ready(self, weights: Weights, sums: _Sums) -> Float64Array:
-        """Time from the segment of each operation's launch to its end, at the earliest; -inf."""
-        job = self.job
-        launched = job.launch >= 0
-        after = sums.host[job.launch] + weights.latency + weights.duration
-        return np.where(launched, after, -np.inf)
 
     def edge_weights(self, weights: Weights) -> Float64Array:
         """Weight of each edge, in order of the edges."""
@@ -161,7 +147,10 @@ class Network:
         )
         gap_first = np.where(self.opens_stream[first], 0, weights.gap[first])
         inner = length - gap_first
-        ready = reduce_runs(np.maximum, self.ready(weights, sums) - along, first)
+        # from the segment of each operation's launch to its end, at the earliest
+        ready = sums.host[job.launch] + weights.latency + weights.duration
+        ready = np.where(job.launch >= 0, ready, -np.inf)
+        ready = reduce_runs(np.maximum, ready - along, first)
         steps = np.cumsum(weights.own)
         line = steps[self.segment_first[edges.line]] - steps[self.segment_first[edges.line - 1]]
         pieces = (
@@ -179,8 +168,7 @@ class Network:
     def _start(self) -> Float64Array:
         """Times of the nodes that nothing precedes; -inf for the others."""
         found = np.full(self._edges.nodes, -np.inf)
-        opens = np.diff(self.job.line[self.segment_first], prepend=NONE) != 0
-        own = np.flatnonzero(opens)
+        own = np.flatnonzero(np.diff(self.job.line[self.segment_first], prepend=NONE))
         found[self._edges.of_segment[own]] = self.job.point_ns[self.segment_first[own]]
         return found
 
@@ -204,8 +192,6 @@ class Network:
 
         Parameters
         ----------
-        of_edges : ndarray of float64
-            Weights of the edges.
         latest : ndarray of float64
             Of each node; infinite for those that only others bound.
         """
@@ -248,7 +234,7 @@ class Network:
         np.minimum.at(point, job.launch[launched], latest_launch)
         own = np.cumsum(weights.own)
         ahead = point - own
-        bounds = np.append(np.flatnonzero(np.diff(job.line, prepend=NONE)), job.line.size)
+        bounds = np.append(job.origins, job.line.size)
         for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             backward = ahead[first:last][::-1]
             np.minimum.accumulate(backward, out=backward)

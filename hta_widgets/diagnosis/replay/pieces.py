@@ -103,25 +103,11 @@ class Pieces(NamedTuple):
         ends = distinct_times(self.end_ns, inside)
         source = np.searchsorted(self.end_ns, ends)
         starts = np.concatenate((self.start_ns[:1], ends[:-1]))
-        return Pieces(
-            starts,
-            ends,
-            self.of[source],
-            self.rank[source],
-            self.operation[source],
-            self.point[source],
-        )
+        return self.take(source)._replace(start_ns=starts, end_ns=ends)
 
-    def take(self, chosen: Mask) -> Pieces:
-        """Some of them, between which time is left out."""
-        return Pieces(
-            self.start_ns[chosen],
-            self.end_ns[chosen],
-            self.of[chosen],
-            self.rank[chosen],
-            self.operation[chosen],
-            self.point[chosen],
-        )
+    def take(self, chosen: Mask | Int64Array) -> Pieces:
+        """Some of them, between which time may be left out."""
+        return Pieces._make(column[chosen] for column in self)
 
 
 def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
@@ -261,7 +247,7 @@ class _Rows(NamedTuple):
         for of_kind, (limit_ns, name) in _LIMIT_NS.items():
             first[kind == of_kind] = _CODE[name]
             usual_ns[kind == of_kind] = (before_ns + limit_ns)[kind == of_kind]
-        from_origin = (kind == Edge.LAUNCH) & _is_origin(solution)[np.where(waits, 0, before)]
+        from_origin = (kind == Edge.LAUNCH) & np.isin(before, job.origins)
         first[from_origin] = _CODE["before the recording"]
         usual_ns[from_origin] = start_ns[from_origin]
         own = np.array([_CODE[OPERATION_CLASSES[each]] for each in KernelType], dtype=np.int8)
@@ -276,11 +262,3 @@ class _Rows(NamedTuple):
         )
         until, codes = (each.ravel() for each in columns)
         return np.repeat(edges, 3), cls(until, codes, np.repeat(operation, 3), np.repeat(point, 3))
-
-
-def _is_origin(solution: Solution) -> Mask:
-    """Which numbers are of origins of lines."""
-    found = np.zeros(solution.time_ns.size, dtype=np.bool_)
-    line = solution.network.job.line
-    found[np.flatnonzero(np.diff(line, prepend=NONE))] = True
-    return found

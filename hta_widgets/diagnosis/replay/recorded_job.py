@@ -166,6 +166,11 @@ class RecordedJob:
     steps: tuple[int, ...]
     first_ns: Float64Array
 
+    @cached_property
+    def origins(self) -> Int64Array:
+        """Points that begin a line."""
+        return np.flatnonzero(np.diff(self.line, prepend=NONE))
+
     @property
     def meetings(self) -> int:
         """Number of meetings."""

@@ -26,7 +26,6 @@ import numpy as np
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.network import Times
-from hta_widgets.diagnosis.replay.operations import NONE
 
 CRITICAL_NS: Final = 0.5
 """Slack of what nothing recorded in whole ns can be told from none."""
@@ -92,7 +91,7 @@ class Slack:
             slack.append(late_ns[edges.target[jumps]] - edges.at_ns[jumps])
         # from the beginning to what waits for nothing, and from what ends to the end
         job, times = solution.network.job, solution.times
-        origins = np.flatnonzero(np.diff(job.line, prepend=NONE))
+        origins = job.origins
         meetings = np.flatnonzero(solution.weights.earliest > -np.inf)
         starts = np.concatenate((origins, solution.first_meeting + meetings))
         begun_ns = np.concatenate((times.point[origins], solution.weights.earliest[meetings]))

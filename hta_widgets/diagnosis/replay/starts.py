@@ -238,13 +238,11 @@ class _Starting:
         found = self._recorded_waits()
         after, source = self._inferred_waits() if found is None else found
         known = (after != NONE) & (source != NONE)
+        known &= self.operations.starts_call[after]  # inside a graph, its own order counts
         after, source = after[known], source[known]
-        fits = self.operations.starts_call[after]  # inside a graph, its own order counts
-        after, source = after[fits], source[fits]
         fits = self.operations.end_ns[source] <= self.start[after] + self.operations.slack_ns
         fits &= self.start[source] < self.start[after]  # short ones would wait for each other
-        after, source = after[fits], source[fits]
-        return after, source
+        return after[fits], source[fits]
 
     def _recorded_waits(self) -> tuple[Int64Array, Int64Array] | None:
         """Those that events of the profiler tell; None without such events."""
@@ -265,10 +263,10 @@ class _Starting:
         calls = events.rows_of(Kind.RUNTIME, Kind.DRIVER)
         calls = calls[events.correlation[calls] >= 0]
         by_id = calls[np.argsort(events.correlation[calls], kind="stable")]
-        recorded = np.asarray(table.columns["wait_on_cuda_event_record_corr_id"])[at].astype(
-            np.int64
+        recorded, waited = (
+            np.asarray(table.columns[f"wait_on_{name}"])[at].astype(np.int64)
+            for name in ("cuda_event_record_corr_id", "stream")
         )
-        waited = np.asarray(table.columns["wait_on_stream"])[at].astype(np.int64)
         asked_ns, known = _time_of(
             by_id, events.correlation, events.start_ns, events.correlation[rows]
         )
@@ -329,11 +327,8 @@ class _Starting:
         chosen = [rows[:0]]
         for number in range(int(self.line.line.max()) + 1):
             own = self.line.line[launching] == number
-            begun_ns, asked = (
-                self.line.time_ns[launching][own],
-                np.sort(asked_ns[line_of_ask == number]),
-            )
-            before = np.searchsorted(asked, begun_ns)
+            asked = np.sort(asked_ns[line_of_ask == number])
+            before = np.searchsorted(asked, self.line.time_ns[launching][own])
             chosen.append(rows[own][np.diff(before, prepend=0) > 0])
         starting = np.flatnonzero(work.starts_call)
         return np.asarray(starting[np.isin(work.call[starting], np.concatenate(chosen))])

@@ -162,7 +162,7 @@ class _Candidates:
         self.end_ns = self.start_ns + self.length_ns
         self.name = events.name.codes[self.row].astype(np.int64)
         self.limit_ns = self.end_ns + operations.slack_ns
-        self.usual_launch_ns = _median(events.duration_ns[launching])
+        self.usual_launch_ns = np.median(events.duration_ns[launching]) if launching.size else 0.0
         self.kind = np.full(self.row.size, NONE, dtype=np.int8)
         self.pairs: list[tuple[Int64Array, Int64Array]] = []
 
@@ -178,9 +178,6 @@ class _Candidates:
     def _named(self, pattern: re.Pattern[str]) -> Mask:
         fits = {code: bool(pattern.search(self.names[code])) for code in set(self.name.tolist())}
         return np.array([fits[code] for code in self.name.tolist()], dtype=np.bool_)
-
-    def _is(self, kind: Wait, calls: Int64Array) -> None:
-        self.kind[calls] = kind
 
     def _await(
         self, calls: Int64Array, operations: Int64Array, early_ns: int | IntArray = 0
@@ -209,9 +206,9 @@ class _Candidates:
         ends = work.end_ns[copy[calls]]
         calls = calls[self.end_ns[calls] >= ends - early_ns]
         texts = [self.names[work.name[copy[call]]] for call in calls.tolist()]
-        of_host = np.array([not _WITHIN_DEVICE.search(text) for text in texts], dtype=np.bool_)
-        to_device = np.array(
-            [bool(patterns.HOST_TO_DEVICE.search(text)) for text in texts], np.bool_
+        of_host, to_device = (
+            np.array([bool(pattern.search(text)) is says for text in texts], dtype=np.bool_)
+            for pattern, says in ((_WITHIN_DEVICE, False), (patterns.HOST_TO_DEVICE, True))
         )
         calls, to_device = calls[of_host], to_device[of_host]
         self.kind[calls] = np.where(to_device, Wait.COPY_TO_DEVICE, Wait.COPY)
@@ -233,7 +230,7 @@ class _Candidates:
         calls = calls[(in_flight >= FULL_QUEUE) & (self.length_ns[calls] > LONG_CALL_NS)]
         found = self._ended_inside(calls)
         calls, found = calls[found != NONE], found[found != NONE]
-        self._is(Wait.QUEUE, calls)
+        self.kind[calls] = Wait.QUEUE
         self.pairs.append((calls, found))
 
     def _ended_inside(self, calls: Int64Array) -> Int64Array:
@@ -252,17 +249,14 @@ class _Candidates:
         before.
         """
         calls = self._left(patterns.WAITS_FOR_EVENT)
-        self._is(Wait.EVENT, calls)
-        found = self._ended_inside(calls)
-        self._await(calls, found)
+        self.kind[calls] = Wait.EVENT
+        self._await(calls, self._ended_inside(calls))
 
     def _streams(self) -> None:
         """The stream that the trace names, else the one that was launched to last."""
         work = self.operations
-        named = self._left(_STREAM)
-        copies = self._left(_OWN_COPY)
-        calls = np.sort(np.concatenate((named, copies)))
-        self._is(Wait.STREAM, calls)
+        calls = np.sort(np.concatenate((self._left(_STREAM), self._left(_OWN_COPY))))
+        self.kind[calls] = Wait.STREAM
         if not calls.size or not len(work):
             return
         at = self.start_ns[calls]
@@ -303,8 +297,7 @@ class _Candidates:
         """All streams; a call that frees memory only where none of them is still busy after it."""
         work = self.operations
         frees, others = self._left(_FREE), self._left(patterns.BLOCKING)
-        self._is(Wait.FREE, frees)
-        self._is(Wait.DEVICE, others)
+        self.kind[frees], self.kind[others] = Wait.FREE, Wait.DEVICE
         for calls, all_must_fit in ((frees, True), (others, False)):
             if not calls.size or not len(work):
                 continue
@@ -383,7 +376,3 @@ def _soon_after(times: Int64Array, ends: Int64Array) -> Mask:
     at = np.searchsorted(times, ends)
     found = np.append(times, np.iinfo(np.int64).max)[at]
     return np.asarray(found - ends <= SOON_NS)
-
-
-def _median(values: Int64Array) -> float:
-    return float(np.median(values)) if values.size else 0.0

@@ -124,7 +124,7 @@ def blocking_sync(context: Context) -> Finding | None:
     if not context.is_worth_it(blocking_sync, price.ns):
         return None
     ranks, steps = context.blamed(refill.mean(axis=1)), context.steps_with(refill)
-    largest = largest_owner(context, ranks, ("gap_sync",))
+    largest = largest_owner(context, ranks, "gap_sync")
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_sync")
     count, call = 0.0, ""
     if largest is not None:

@@ -6,7 +6,7 @@ part: one recorded rank of a DDP job was called launch bound, and 17 % of its st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -50,137 +50,77 @@ class _Loss(NamedTuple):
         What a finding on it is called.
     seen_in : tuple of str
         Its classes of the budget; a finding in one of them is its cause.
-    others : tuple of Cause
-        Further causes of it.
-    ns : callable
-        Time (ns) of each rank and step.
-    edits : callable
+    ns : ndarray, shape (ranks, steps)
+    edits : tuple of Edit
         What is different in a replay without it.
     words : str
         What the GPU does then.
-    unknown : callable
-        What is not known of it, in words.
-    owner : callable
-        The call that holds most of the time on some ranks, None where there is none.
-    is_known : callable
-        Whether what was found explains all of it but what is left without that: else, what it is
-        may be another cause as well.
+    unknown : str
+        What is not known of it.
+    panel : str
     proof : What
         What it is seen in.
+    others : tuple of Cause
+        Further causes of it.
+    is_of_host : bool
+        Whether it is named by the call of the host that holds most of it.
+    is_known : bool
+        Whether what was found explains all of it but what is left without that: else, what it is
+        may be another cause as well.
     """
 
     cause: Cause
     seen_in: tuple[str, ...]
-    others: tuple[Cause, ...]
-    ns: Callable[[Context], Matrix]
-    edits: Callable[[Context], tuple[Edit, ...]]
+    ns: Matrix
+    edits: tuple[Edit, ...]
     words: str
-    unknown: Callable[[Context], str]
-    owner: Callable[[Context, Sequence[int]], Within | None]
-    is_known: Callable[[Context], bool]
+    unknown: str
     panel: str
     proof: What
+    others: tuple[Cause, ...] = ()
+    is_of_host: bool = False
+    is_known: bool = True
 
     def is_explained(self, context: Context) -> bool:
         """Whether something that was found is its cause."""
         causes = context.found
         return any(each.seen_in in self.seen_in or each in self.others for each in causes)
 
-
-def _communicating(context: Context) -> Matrix:
-    """Communication that nothing hides; waiting in a pipeline has a rule of its own."""
-    steps = context.steps
-    transfer = steps["transfer"] + steps["transfer_p2p"] + steps["undivided"]
-    if context.traffic.pipelines:
-        return transfer
-    return transfer + steps["wait"] + steps["wait_p2p"]
-
-
-def _is_divided(context: Context) -> bool:
-    """Whether transfer is known from waiting in most of the communication that nothing hides."""
-    undivided, every = context.steps["undivided"].sum(), _communicating(context).sum()
-    return bool(2 * undivided <= every)
-
-
-def _unknown_of_communication(context: Context) -> str:
-    if _is_divided(context):
-        return "what the ranks wait for is not known"
-    return "waiting and transfer cannot be told apart"
-
-
-def _without_communication(context: Context) -> tuple[Edit, ...]:
-    if context.traffic.pipelines:
-        return (CommunicationHidden(),)
-    return (WithoutMeetings(np.ones(context.replay.job.arrival.size, dtype=np.bool_)),)
-
-
-def _idle(context: Context) -> Matrix:
-    return np.asarray(context.steps["idle"] - _unseen(context))
-
-
-def _without_host(context: Context) -> tuple[Edit, ...]:
-    del context
-    return HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))
-
-
-def _copying(context: Context) -> Matrix:
-    return context.steps["memory"]
-
-
-def _without_copies(context: Context) -> tuple[Edit, ...]:
-    job = context.replay.job
-    is_copy = job.type == KernelType.MEMORY
-    return (ShorterOperations(np.where(is_copy, job.weights.duration, 0.0)),)
-
-
-def _nobody(context: Context, ranks: Sequence[int]) -> None:
-    del context, ranks
-
-
-_COMMUNICATION: Final = _Loss(
-    cause=exposed_communication,
-    seen_in=("transfer", "communication", "waiting"),
-    others=(),
-    ns=_communicating,
-    edits=_without_communication,
-    words="communicates with nothing to compute meanwhile",
-    unknown=_unknown_of_communication,
-    owner=_nobody,
-    is_known=_is_divided,
-    panel="overlap",
-    proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
-)
-_IDLE: Final = _Loss(
-    cause=host_pause,
-    seen_in=("late_launching", "late_synchronising", "data_loading"),
-    others=(warm_up,),
-    ns=_idle,
-    edits=_without_host,
-    words="is idle",
-    unknown=lambda _: "the trace does not show what the host does meanwhile",
-    owner=within_idle,
-    is_known=lambda _: True,
-    panel="idle_owners",
-    proof=LateHost(),
-)
-_COPIES: Final = _Loss(
-    cause=slow_host_copies,
-    seen_in=("copies",),
-    others=(),
-    ns=_copying,
-    edits=_without_copies,
-    words="copies or fills memory with nothing to compute meanwhile",
-    unknown=lambda _: "no computation is known to wait for these copies",
-    owner=_nobody,
-    is_known=lambda _: True,
-    panel="memory_bandwidth",
-    proof=Busy(("memory",)),
-)
+    def owner(self, context: Context, ranks: Sequence[int]) -> Within | None:
+        """The call that holds most of the time on some ranks, None where there is none."""
+        return within_idle(context, ranks) if self.is_of_host else None
 
 
 def communication_without_cause(context: Context) -> Finding | None:
-    """Report communication that nothing else explains."""
-    return _reported(context, _COMMUNICATION)
+    """Report communication that nothing else explains and nothing hides.
+
+    Waiting in a pipeline has a rule of its own.
+    """
+    if not context.ranks:
+        return None
+    steps = context.steps
+    edits: tuple[Edit, ...] = (CommunicationHidden(),)
+    ns = steps["transfer"] + steps["transfer_p2p"] + steps["undivided"]
+    if not context.traffic.pipelines:
+        ns = ns + steps["wait"] + steps["wait_p2p"]
+        members = np.ones(context.replay.job.arrival.size, dtype=np.bool_)
+        edits = (WithoutMeetings(members),)
+    is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
+    unknown = "waiting and transfer cannot be told apart"
+    if is_divided:
+        unknown = "what the ranks wait for is not known"
+    loss = _Loss(
+        cause=exposed_communication,
+        seen_in=("transfer", "communication", "waiting"),
+        ns=ns,
+        edits=edits,
+        words="communicates with nothing to compute meanwhile",
+        unknown=unknown,
+        panel="overlap",
+        proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
+        is_known=is_divided,
+    )
+    return _reported(context, loss)
 
 
 def idle_without_cause(context: Context) -> Finding | None:
@@ -188,13 +128,41 @@ def idle_without_cause(context: Context) -> Finding | None:
 
     Its pieces may be of several kinds, each of which is too small for a finding of its own.
     """
-    return _reported(context, _IDLE)
+    if not context.ranks:
+        return None
+    loss = _Loss(
+        cause=host_pause,
+        seen_in=("late_launching", "late_synchronising", "data_loading"),
+        ns=np.asarray(context.steps["idle"] - _unseen(context)),
+        edits=(HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))),
+        words="is idle",
+        unknown="the trace does not show what the host does meanwhile",
+        panel="idle_owners",
+        proof=LateHost(),
+        others=(warm_up,),
+        is_of_host=True,
+    )
+    return _reported(context, loss)
 
 
 def copies_without_cause(context: Context) -> None:
     """Say what copies take that nothing else explains; what they are for is not known."""
-    if _is_much(context, _COPIES) and not _COPIES.is_explained(context):
-        _notice(context, _COPIES, _left(context, _COPIES))
+    if not context.ranks:
+        return
+    job = context.replay.job
+    copies_ns = np.where(job.type == KernelType.MEMORY, job.weights.duration, 0.0)
+    loss = _Loss(
+        cause=slow_host_copies,
+        seen_in=("copies",),
+        ns=context.steps["memory"],
+        edits=(ShorterOperations(copies_ns),),
+        words="copies or fills memory with nothing to compute meanwhile",
+        unknown="no computation is known to wait for these copies",
+        panel="memory_bandwidth",
+        proof=Busy(("memory",)),
+    )
+    if _is_much(context, loss) and not loss.is_explained(context):
+        _notice(context, loss, _left(context, loss))
 
 
 def _reported(context: Context, loss: _Loss) -> Finding | None:
@@ -213,11 +181,14 @@ def _reported(context: Context, loss: _Loss) -> Finding | None:
 
 def _is_much(context: Context, loss: _Loss) -> bool:
     """Whether a loss may be worth a finding or a notice: only then is it replayed."""
-    lost = loss.ns(context)
-    if not lost.size:
+    if not loss.ns.size:
         return False
     worth_ns = WORTH_A_NOTICE * context.steps.period_ns
-    return bool(lost.max(axis=0).mean() > _least_ns(context) or lost.mean() > worth_ns)
+    return bool(loss.ns.max(axis=0).mean() > _least_ns(context) or loss.ns.mean() > worth_ns)
+
+
+def _least_ns(context: Context) -> float:
+    return context.limits.least_percent_unexplained / 100 * context.steps.median_period_ns
 
 
 def _left(context: Context, loss: _Loss) -> Price:
@@ -227,48 +198,39 @@ def _left(context: Context, loss: _Loss) -> Price:
     A gain of more than the rank loses that loses most in a step would be of work that waits for
     what is not recorded, too. Of the mean rank, it would hide a pause of one, for which all wait.
     """
-    lost, after = loss.ns(context), context.edits_of(context.found)
-    whole_ns = float(lost.max(axis=0).mean())
+    after = context.edits_of(context.found)
+    whole_ns = float(loss.ns.max(axis=0).mean())
     if not whole_ns or not context.replay.is_sound:
         return Price.counted(whole_ns, "at most")
-    edits = loss.edits(context)
-    left = context.price(lost, *edits, bound="at most", after=after)
+    left = context.price(loss.ns, *loss.edits, bound="at most", after=after)
     if left.ns > whole_ns:
         return Price.counted(whole_ns, "at most")
-    alone_ns = context.price(lost, *edits).ns if after else left.ns
-    return Price(left.ns, min(left.lower_ns, alone_ns), left.bound, edits)
-
-
-def _least_ns(context: Context) -> float:
-    return context.limits.least_percent_unexplained / 100 * context.steps.median_period_ns
+    alone_ns = context.price(loss.ns, *loss.edits).ns if after else left.ns
+    return Price(left.ns, min(left.lower_ns, alone_ns), left.bound, loss.edits)
 
 
 def _found(context: Context, loss: _Loss, left: Price) -> Finding:
-    lost, unknown = loss.ns(context), loss.unknown(context)
-    ranks = context.blamed(lost.mean(axis=1))
-    steps, within = context.steps_with(lost), loss.owner(context, ranks)
-    evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step("lost_ms", lost / 1e6)}
+    ranks, steps = context.blamed(loss.ns.mean(axis=1)), context.steps_with(loss.ns)
+    within = loss.owner(context, ranks)
+    evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step("lost_ms", loss.ns / 1e6)}
     names = (within.name, within.around) if within else ()
+    # what would tell the cause is not recorded, or in the traces of ranks that are not open
+    unrecorded = (Condition.NOT_RECORDED, Condition.NOT_OPENED)[
+        : 1 + bool(context.job.unopened_ranks)
+    ]
     return context.finding(
         loss.cause,
         words=f"The GPU{on_ranks(context, ranks)} {loss.words}"
-        f"{_works(within) if within else f'; cause not found: {unknown}'}",
+        f"{_works(within) if within else f'; cause not found: {loss.unknown}'}",
         price=left,
         ranks=ranks,
         steps=steps,
-        conditions=conditions_of_owners(names) if within else _unrecorded(context),
+        conditions=conditions_of_owners(names) if within else unrecorded,
         evidence=evidence | (within.evidence if within else {}),
         links=(Link(panel=loss.panel, ranks=ranks, steps=steps),),
         seen_in=loss.proof,
         confidence="measured" if within else "inconclusive",
     )
-
-
-def _unrecorded(context: Context) -> tuple[Condition, ...]:
-    """What would tell the cause is not recorded, or in the traces of ranks that are not open."""
-    if context.job.unopened_ranks:
-        return Condition.NOT_RECORDED, Condition.NOT_OPENED
-    return (Condition.NOT_RECORDED,)
 
 
 def _works(within: Within) -> str:
@@ -277,14 +239,14 @@ def _works(within: Within) -> str:
 
 def _notice(context: Context, loss: _Loss, left: Price) -> None:
     """Say how much of the mean step a loss is, and what there is to gain of it."""
-    lost_ns, step_ns = float(loss.ns(context).mean()), context.steps.period_ns
-    if context.found and (loss.is_explained(context) or loss.is_known(context)):
+    lost_ns, step_ns = float(loss.ns.mean()), context.steps.period_ns
+    if context.found and (loss.is_explained(context) or loss.is_known):
         lost_ns = min(lost_ns, left.ns)
     if lost_ns <= WORTH_A_NOTICE * step_ns:  # both are 0 where nothing is counted
         return
     without = " without the causes that are found" if context.found else ""
     within = loss.owner(context, context.ranks)
-    what = _works(within) if within else f"; {loss.unknown(context)}"
+    what = _works(within) if within else f"; {loss.unknown}"
     context.not_explained.append(
         f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}"
         f": at most {duration(left.ns)} of it can be gained{without}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.analyses.communication.recorded import SEND_RECEIVE
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.communication_facts import Reason
+from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts, Reason
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.job.health import missing_of
@@ -155,14 +155,20 @@ def exposed_communication(context: Context) -> Finding | None:
         return None
     table = _by_group(context)
     is_doubtful = _is_doubtful(context)
-    is_within = not is_doubtful and not table.empty
-    within = _within(context) if is_within else WithinModule()
-    reasons = _reasons(context)
-    reason = _reason(context, reasons) if is_within else None
+    facts = [context.facts[rank].communication for rank in context.ranks]
+    whole_ns = sum(int(each.transfer_ns.sum()) for each in facts)
+    reasons = _reasons(facts, whole_ns)
+    within, reason, why = WithinModule(), None, ""
+    if not is_doubtful and not table.empty:
+        within = within_module(context, [each.modules for each in facts], whole_ns)
+        part = reasons["percent"].max()
+        if part >= context.limits.owner_percent:
+            reason = Reason[reasons["reason"].iloc[0]]
+            why = f", {part_of_it(part / 100)} {reason.value}"
     return context.finding(
         exposed_communication,
         words=_words(context, table, float(transfer.mean()), is_doubtful=is_doubtful),
-        detail=within.words + _why(reasons, reason),
+        detail=within.words + why,
         price=price,
         ranks=context.ranks,
         steps=context.steps.numbers if context.steps.are_recorded else (),
@@ -190,28 +196,12 @@ def _conditions(table: pd.DataFrame, reason: Reason | None) -> Iterator[Conditio
         yield _CONDITIONS[reason]
 
 
-def _reasons(context: Context) -> pd.DataFrame:
+def _reasons(facts: Sequence[CommunicationFacts], whole_ns: int) -> pd.DataFrame:
     """Why nothing computes during the transfers, of all ranks together, the most first."""
-    facts = [context.facts[rank].communication for rank in context.ranks]
-    whole_ns = sum(int(each.transfer_ns.sum()) for each in facts)
     sums = {reason: sum(each.reasons.get(reason, 0) for each in facts) for reason in Reason}
     rows = [(each.name, 100 * ns / whole_ns) for each, ns in sums.items() if ns]
     table = pd.DataFrame(rows, columns=["reason", "percent"])
     return table.sort_values("percent", ascending=False, kind="stable", ignore_index=True)
-
-
-def _reason(context: Context, reasons: pd.DataFrame) -> Reason | None:
-    """The one of most of the transfer."""
-    if reasons.empty or reasons["percent"].iloc[0] < context.limits.owner_percent:
-        return None
-    return Reason[reasons["reason"].iloc[0]]
-
-
-def _why(reasons: pd.DataFrame, reason: Reason | None) -> str:
-    """The same in words, with a comma before them; empty for none."""
-    if reason is None:
-        return ""
-    return f", {part_of_it(reasons['percent'].iloc[0] / 100)} {reason.value}"
 
 
 def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doubtful: bool) -> str:
@@ -235,13 +225,6 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
     return words
 
 
-def _within(context: Context) -> WithinModule:
-    """The module that asks for most of the transfer."""
-    facts = [context.facts[rank].communication for rank in context.ranks]
-    whole_ns = sum(int(each.transfer_ns.sum()) for each in facts)
-    return within_module(context, [each.modules for each in facts], whole_ns)
-
-
 def _is_doubtful(context: Context) -> bool:
     """Whether most of the transfer is in collectives without some of their members."""
     traffic = context.traffic
@@ -256,7 +239,9 @@ def _by_group(context: Context) -> pd.DataFrame:
     traffic = context.traffic
     cells = len(context.ranks) * len(context.steps.numbers)
     speeds = traffic.busbw_gb_per_s
-    kinds = [(each.operation, _name(each.operation, each.group)) for each in traffic.series]
+    kinds = [
+        (each.operation, "" if each.operation == P2P else each.group) for each in traffic.series
+    ]
     rows = []
     for kind in dict.fromkeys(kinds):
         chosen = traffic.is_in_steps & np.array([each == kind for each in kinds])
@@ -269,7 +254,3 @@ def _by_group(context: Context) -> pd.DataFrame:
     names = ["operation", "group", "count_per_step", "exposed_ms", "busbw_gb_per_s"]
     table = pd.DataFrame(rows, columns=names)
     return table.sort_values("exposed_ms", ascending=False, kind="stable", ignore_index=True)
-
-
-def _name(operation: str, group: str) -> str:
-    return "" if operation == P2P else group

@@ -72,22 +72,17 @@ def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.Dat
     return table.sort_values("idle_ms", ascending=False, kind="stable", ignore_index=True)
 
 
-def largest_owner(
-    context: Context, ranks: Sequence[int], names: Sequence[str]
-) -> tuple[Owner, int] | None:
-    """The owner of most idle time over all ranks, and the number of ranks that have it."""
+def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Owner, int] | None:
+    """The owner of most idle time of a kind over all ranks, and how many of them have it."""
     by_name: Mapping[tuple[str, str], list[Owner]] = defaultdict(list)
     for host in host_of(context, ranks).values():
-        for name in names:
-            for owner in host.gaps.owners.get(name, ()):
-                by_name[owner.name, owner.place].append(owner)
+        for owner in host.gaps.owners.get(name, ()):
+            by_name[owner.name, owner.place].append(owner)
     if not by_name:
         return None
     same = max(by_name.values(), key=lambda owners: sum(each.idle_ns for each in owners))
-    whole = Owner(
-        same[0].name, same[0].place, sum(x.idle_ns for x in same), sum(x.times for x in same)
-    )
-    return whole, len(same)
+    idle_ns, times = sum(each.idle_ns for each in same), sum(each.times for each in same)
+    return same[0]._replace(idle_ns=idle_ns, times=times), len(same)
 
 
 class Within(NamedTuple):
@@ -168,15 +163,13 @@ def within_gap(context: Context, ranks: Sequence[int], name: str) -> Within | No
     return innermost_within(context, _parts(context, ranks, name))
 
 
-def within_idle(context: Context, ranks: Sequence[int]) -> Within | None:
-    """The innermost call inside which most of the idle time of the host passes, of any kind."""
-    found = innermost_within(context, _parts(context, ranks, EVERY))
-    return found._replace(of="the idle time") if found else None
+def within_idle(context: Context, ranks: Sequence[int], *, busiest: bool = False) -> Within | None:
+    """The innermost call inside which most of the idle time of the host passes, of any kind.
 
-
-def busiest_when_idle(context: Context, ranks: Sequence[int]) -> Within | None:
-    """The operator or function that holds most of the idle time of the host itself."""
-    found = busiest_within(context, _parts(context, ranks, EVERY))
+    Or the operator or function that holds most of it itself, the busiest.
+    """
+    look = busiest_within if busiest else innermost_within
+    found = look(context, _parts(context, ranks, EVERY))
     return found._replace(of="the idle time") if found else None
 
 

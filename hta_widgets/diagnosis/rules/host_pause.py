@@ -7,14 +7,13 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.gap_owners import Stretch
+from hta_widgets.diagnosis.facts.gap_owners import Owner, Stretch
 from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
-    Within,
     largest_owner,
     longest_stretch,
     steps_table,
@@ -72,6 +71,7 @@ def host_pause(context: Context) -> Finding | None:
     ranks, steps = _who(context, pauses), context.steps_with(pauses)
     who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
     within = within_gap(context, ranks, "gap_pause")
+    largest, _ = largest_owner(context, ranks, "gap_pause") or (None, 0)
     is_there = within and found and within.name in (found[1].before, found[1].after)
     where = _where(found[1]) if found and not is_there else ""
     return context.finding(
@@ -79,11 +79,13 @@ def host_pause(context: Context) -> Finding | None:
         words=f"{who} {who.verb('stall')} for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",
-        detail=within.words if within else _activity(context, ranks),
+        detail=within.words if within else _activity(largest),
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=conditions_of_owners(_owners(context, ranks, within)),
+        conditions=conditions_of_owners(
+            [*([within.name] if within else ()), *([largest.name] if largest else ())]
+        ),
         evidence={
             **(within.evidence if within else {}),
             "pauses": stretches_table(context, ranks, "gap_pause"),
@@ -92,12 +94,6 @@ def host_pause(context: Context) -> Finding | None:
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
         seen_in=Idle(("gap_pause",)),
     )
-
-
-def _owners(context: Context, ranks: tuple[int, ...], within: Within | None) -> list[str]:
-    """Names of the calls that hold most of the pauses."""
-    largest = largest_owner(context, ranks, ("gap_pause",))
-    return [*([within.name] if within else ()), *([largest[0].name] if largest else ())]
 
 
 def _who(context: Context, pauses: Matrix) -> tuple[int, ...]:
@@ -128,9 +124,8 @@ def _where(stretch: Stretch) -> str:
     return f", before {named(stretch.after, 30)}" if stretch.after else ""
 
 
-def _activity(context: Context, ranks: tuple[int, ...]) -> str:
+def _activity(largest: Owner | None) -> str:
     """What it does instead, in words."""
-    largest = largest_owner(context, ranks, ("gap_pause",))
-    if largest is None or not largest[0].name:
+    if largest is None or not largest.name:
         return "; the trace does not show why" if largest else ""
-    return f", most in {named(largest[0].name)}"
+    return f", most in {named(largest.name)}"

@@ -157,5 +157,5 @@ class LoadingTime:
         """Where in the code it is idle, with a comma before it."""
         if self.within is not None:
             return self.within.words
-        largest = largest_owner(self.context, self.ranks, ("gap_loader",))
+        largest = largest_owner(self.context, self.ranks, "gap_loader")
         return f", most in {named(largest[0].name, 60)}" if largest and largest[0].name else ""

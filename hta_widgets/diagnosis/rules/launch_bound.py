@@ -15,9 +15,9 @@ from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link, 
 from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutStarts
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
-    busiest_when_idle,
     host_of,
     steps_table,
+    within_idle,
 )
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
@@ -136,7 +136,7 @@ def launch_bound(context: Context) -> Finding | None:
     table = _launching(context, ranks)
     worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
     half_ms = _gain_ms(context, HostSpeed(2))
-    busiest = busiest_when_idle(context, ranks)
+    busiest = within_idle(context, ranks, busiest=True)
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
     return context.finding(

@@ -89,7 +89,10 @@ def no_tensor_cores(context: Context) -> Finding | None:
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
-    within = WithinModule() if is_half else _within(context, blamed)
+    within = WithinModule()
+    if not is_half:
+        plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
+        within = within_module(context, [each.products.modules for each in blamed], plain_ns)
     return context.finding(
         no_tensor_cores,
         words=(
@@ -127,12 +130,6 @@ def _uneven(blamed: list[ComputeFacts]) -> str:
 def _is_uneven(blamed: list[ComputeFacts]) -> bool:
     half_ns = sum(int(each.taken["half"].sum()) for each in blamed)
     return sum(each.products.uneven_ns for each in blamed) > HALF * half_ns
-
-
-def _within(context: Context, blamed: list[ComputeFacts]) -> WithinModule:
-    """The module that most of them are in."""
-    whole_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
-    return within_module(context, [each.products.modules for each in blamed], whole_ns)
 
 
 def _conditions(blamed: list[ComputeFacts], *, is_half: bool) -> list[Condition]:

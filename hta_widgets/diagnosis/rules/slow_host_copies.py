@@ -13,7 +13,6 @@ from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ExposedCopies
 from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import (
-    Within,
     host_of,
     innermost_within,
     steps_table,
@@ -78,7 +77,8 @@ def slow_host_copies(context: Context) -> Finding | None:
     if not context.is_worth_it(slow_host_copies, price.ns):
         return None
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
-    table, within = _copies(context, ranks), _asked_for(context, ranks)
+    asked_for = [host.copies.inside for host in host_of(context, ranks).values()]
+    within = innermost_within(context, [part for part in asked_for if part.whole_ns])
     return context.finding(
         slow_host_copies,
         words=_words(context, ranks, steps),
@@ -89,7 +89,7 @@ def slow_host_copies(context: Context) -> Finding | None:
         conditions=_conditions(context, ranks),
         evidence={
             **(within.evidence if within else {}),
-            "copies": table,
+            "copies": _copies(context, ranks),
             "steps": steps_table(context, exposed=exposed),
         },
         links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
@@ -120,12 +120,6 @@ def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> 
         f"{who} {who.verb('copy') if who.is_plural else 'copies'} {amount} "
         f"({named(largest.name)}){in_steps(context, steps)} with no kernel running at the same time"
     )
-
-
-def _asked_for(context: Context, ranks: tuple[int, ...]) -> Within | None:
-    """The call that asks for most of the copies; None if none does."""
-    parts = [host.copies.inside for host in host_of(context, ranks).values()]
-    return innermost_within(context, [part for part in parts if part.whole_ns])
 
 
 def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:

@@ -198,7 +198,9 @@ def slow_link(context: Context) -> Finding | None:
     lost = np.zeros_like(context.steps["transfer"])
     lost[places] = slow.excess_ns / len(context.steps.numbers)
     usual = _usual_factors(context, table, slow)
-    price = context.price(lost, _usual_links(context, usual))
+    keys = context.replay.job.member_kernels
+    links = FasterLinks(np.array([usual.get(key, 1.0) for key in keys]))
+    price = context.price(lost, links)
     if not context.is_worth_it(slow_link, price.ns):
         return None
     ranks = tuple(context.ranks[place] for place in places)
@@ -245,10 +247,8 @@ def _usual_factors(
     traffic, found = context.traffic, dict[tuple[int, int], float]()
     matches, kernels = traffic.matches, traffic.matches.kernels
     for collective in np.flatnonzero(traffic.is_in_steps & matches.meets).tolist():
-        series, rows = (
-            traffic.series[collective],
-            slice(*matches.edges[collective : collective + 2]),
-        )
+        series = traffic.series[collective]
+        rows = slice(*matches.edges[collective : collective + 2])
         elements = int(kernels.elements[matches.rows[matches.edges[collective]]])
         known = usual.get((series.operation, series.size, elements))
         if known is None or _group(traffic, collective) != slow.ranks:
@@ -256,9 +256,3 @@ def _usual_factors(
         for kernel in matches.rows[rows].tolist():
             found[kernels.ranks[kernels.place[kernel]], int(kernels.row[kernel])] = known
     return found
-
-
-def _usual_links(context: Context, usual: dict[tuple[int, int], float]) -> FasterLinks:
-    """The edit in which transfers of the group take as long as those of the others."""
-    keys = context.replay.job.member_kernels
-    return FasterLinks(np.array([usual.get(key, 1.0) for key in keys]))

@@ -29,8 +29,9 @@ def stage_imbalance(context: Context) -> Finding | None:
     copies = context.traffic.copies
     if len(copies) < 2:  # noqa: PLR2004
         return None
-    of_stage = stages_of(context)
     places = [[context.ranks.index(rank) for rank in stage] for stage in copies]
+    work = context.work.mean(axis=1)
+    of_stage = np.array([np.median(work[stage]) for stage in places])  # of the median copy
     factor = np.array([of_stage[k] / _median_of_others(of_stage, k) for k in range(len(copies))])
     most = context.limits.more_work_of_stage
     worst = int(of_stage.argmax())
@@ -75,13 +76,6 @@ def equal_stages(context: Context) -> Computing:
         computing.mean(axis=0), computing, out=np.ones_like(computing), where=computing > 0
     )
     return context.faster_computing(equal)
-
-
-def stages_of(context: Context) -> Float64Array:
-    """Computing time (ns) of each stage: of the mean step, of the median copy."""
-    work = context.work.mean(axis=1)
-    places = [[context.ranks.index(rank) for rank in stage] for stage in context.traffic.copies]
-    return np.array([np.median(work[stage]) for stage in places])
 
 
 def _median_of_others(values: Float64Array, at: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
@@ -93,39 +93,33 @@ def workload_imbalance(context: Context) -> Finding | None:
     if found is None or found.steps.size < min(FEWEST_STEPS, len(context.steps.numbers)):
         return None
     excess = np.maximum(found.excess_ns, 0)
-    price = _price(context, found)
+    price = context.price(excess, context.computing_less(excess), between_ranks=True)
+    # equal work brings at least what moving it does, at most that the excess vanishes
+    equal = context.price(excess, context.faster_computing(found.equal))
+    price = price._replace(lower_ns=min(equal.lower_ns, price.lower_ns))
     if not context.is_worth_it(workload_imbalance, price.ns):
         return None
-    ranks = _who(context, found)
-    reason = _reason(context, excess)
-    words = _words(context, found, ranks, price.ns, reason)
+    ranks, reason, steps = _who(context, found), _reason(context, excess), ()
+    if context.steps.are_recorded:
+        steps = tuple(np.array(context.steps.numbers)[found.steps].tolist())
     return context.finding(
         workload_imbalance,
-        words=words,
+        words=_words(context, found, ranks, price.ns, reason),
         price=price,
         ranks=ranks,
-        steps=_numbers(context, found),
+        steps=steps,
         conditions=(Condition.SAME_SIZES,) if reason is _Reason.NOT_RECORDED else (),
         evidence={
             "work": context.by_rank_and_step("work_ms", context.work / 1e6),
             "factor": context.by_rank_and_step("factor", found.factor),
         },
         links=tuple(
-            Link(panel=name, ranks=ranks, steps=_numbers(context, found))
-            for name in ("ranks", "rank_overlap")
+            Link(panel=name, ranks=ranks, steps=steps) for name in ("ranks", "rank_overlap")
         ),
         seen_in=ComputingKernels(),
-        seen_steps=_numbers(context, found),
+        seen_steps=steps,
         confidence="measured" if reason is _Reason.MORE_WORK else "inconclusive",
     )
-
-
-def _price(context: Context, found: _Uneven) -> Price:
-    """What equal work brings: at least what moving it does, at most that the excess vanishes."""
-    excess = np.maximum(found.excess_ns, 0)
-    price = context.price(excess, context.computing_less(excess), between_ranks=True)
-    equal = context.price(excess, context.faster_computing(found.equal))
-    return price._replace(lower_ns=min(equal.lower_ns, price.lower_ns))
 
 
 def _reason(context: Context, excess: Matrix) -> _Reason:
@@ -174,12 +168,6 @@ def _who(context: Context, found: _Uneven) -> tuple[int, ...]:
     if heavy.sum() > 1 and heavy[[*busiest]].all() and heavy.mean() <= _HALF:
         return tuple(context.ranks[at] for at in np.flatnonzero(heavy).tolist())
     return (context.ranks[place],) if times >= SAME_RANK * found.steps.size else ()
-
-
-def _numbers(context: Context, found: _Uneven) -> tuple[int, ...]:
-    if not context.steps.are_recorded:
-        return ()
-    return tuple(context.steps.numbers[step] for step in found.steps.tolist())
 
 
 def _words(

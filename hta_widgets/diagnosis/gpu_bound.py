@@ -23,7 +23,7 @@ from hta_widgets.analyses.roofline.formulas import PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.diagnosis.cause import Cause, cause
-from hta_widgets.diagnosis.context import NS_PER_MS, Context
+from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gpus import Gpu
@@ -36,7 +36,7 @@ from hta_widgets.diagnosis.rules.slow_shape import slow_shape
 from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.model.kernels import KernelType, type_by_name
 
 WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)

@@ -129,13 +129,7 @@ class Context:
         return self.steps["compute"] - found.excess_of((*found.slow, *found.throttled))
 
     def computing(self, column: str, *, saved: bool = False) -> Matrix:
-        """Time (ns) in a kind of computing kernels, or what could be saved of it.
-
-        Parameters
-        ----------
-        column : str
-            Of `ComputeFacts.taken`, or of ``saved``.
-        """
+        """Time (ns) in a kind of kernels that compute, or what could be saved of it (ns)."""
         numbers = self.steps.numbers
         rows = []
         for rank in self.ranks:
@@ -153,13 +147,7 @@ class Context:
         return recoverable_ns >= max(least_ns, self.limits.least_ms * NS_PER_MS)
 
     def blamed(self, share: Float64Array) -> tuple[int, ...]:
-        """Ranks whose share is at least half of the largest; all if most are.
-
-        Parameters
-        ----------
-        share : ndarray of float64
-            Of each rank in the cause.
-        """
+        """Ranks whose share of the cause is at least half of the largest; all if most are."""
         guilty = share >= HALF_OF_LARGEST * share.max(initial=0.0)
         guilty &= share > 0
         if np.count_nonzero(guilty) >= MOST_RANKS * len(self.ranks):
@@ -239,14 +227,8 @@ class Context:
         None where it is not worth a finding. Where most of it is hidden behind the host, that is
         noted.
 
-        Parameters
-        ----------
-        what : str
-            What would shorten them, in words.
-        saved : ndarray, shape (ranks, steps)
-            What they could take less (ns).
-        columns : str
-            Of `Savings`.
+        None where it is not worth a finding; where most of it is hidden behind the host, a notice
+        says what would shorten them. The columns are of `Savings`.
         """
         shorter = self.shorter_kernels(*columns)
         price, hidden_ns = self.price(saved, shorter, bound=bound), 0.0

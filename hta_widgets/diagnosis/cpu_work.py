@@ -181,13 +181,10 @@ class CpuWork:
 
 
 def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = None) -> CpuWork:
-    """Sum up what the CPUs did.
+    """Sum up what the CPUs did in some ProfilerSteps.
 
-    Parameters
-    ----------
-    steps : collection of int, optional
-        Numbers of the ProfilerSteps that count; all analysed ones when not given, or if no rank has
-        any of them. Where no operator runs in them, all that is analysed counts.
+    All analysed ones count when none are given, or if no rank has any of them. Where no operator
+    runs in them, all that is analysed counts.
     """
     chosen = tuple(ranks)
     known = {step for each in job.reduce(_steps_of, chosen).values() for step in each} - {NO_STEP}

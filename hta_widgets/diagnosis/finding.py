@@ -131,15 +131,7 @@ def other_kernels(unless: Condition) -> tuple[Advice, ...]:
 
 
 def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
-    """The advice that can be followed, the first one first.
-
-    Parameters
-    ----------
-    advice : sequence of Advice
-        Of a cause, the most concrete first.
-    conditions : collection of Condition
-        What holds.
-    """
+    """The advice of a cause that can be followed, the first one first."""
     found = [each for each in advice if each.holds(conditions)][:MOST_GIVEN]
     return tuple(each._replace(do=_in_words_of(each.do, conditions)) for each in found)
 

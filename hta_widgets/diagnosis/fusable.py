@@ -25,14 +25,11 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
 def fusable_kernels(job: Job, ranks: Sequence[int] = ()) -> pd.DataFrame:
     """List the kernels of some ranks, all when not given, that one kernel could replace.
 
-    Returns
-    -------
-    DataFrame
-        A row for the chains of the same elementwise kernels, and for each size of the scores of
-        unfused attention, those that fusing shortens most first: ``kernels`` (in words),
-        ``first_kernel`` (empty of attention), ``count`` (how often they run), ``total_ms`` and
-        ``saved_ms``, how much less fused ones would take: means of the ranks in one step, or
-        without steps in the recording. Fused attention saves at least what is no product.
+    A row for the chains of the same elementwise kernels, and for each size of the scores of unfused
+    attention, those that fusing shortens most first: ``kernels`` (in words), ``first_kernel``
+    (empty of attention), ``count`` (how often they run), ``total_ms`` and ``saved_ms``, how much
+    less fused ones would take: means of the ranks in one step, or without steps in the recording.
+    Fused attention saves at least what is no product.
     """
     answers = job.remember(answers_of_all, Limits().trials)
     facts = [answers[rank].facts.compute for rank in job.select_ranks(ranks)]

@@ -105,14 +105,8 @@ def slow_step_notices(
 ) -> tuple[str, ...]:
     """What is lost in steps that are left out, and in no finding.
 
-    Parameters
-    ----------
-    context : Context
-        Of all analysed steps.
-    kept : Steps
-        Those that prices are found in.
-    unsound : collection of int
-        Numbers of the steps that are left out as their recording has faults.
+    Prices are found in those that are kept; unsound ones are left out as their recording has
+    faults.
     """
     if not kept.period_ns:
         return ()

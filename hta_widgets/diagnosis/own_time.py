@@ -33,13 +33,7 @@ class OwnTime(NamedTuple):
 
 
 def own_time(steps: pd.DataFrame) -> OwnTime:
-    """Compare the own time of ranks.
-
-    Parameters
-    ----------
-    steps : DataFrame
-        `Diagnosis.steps`, a row for each rank and step.
-    """
+    """Compare the own time of ranks, of `Diagnosis.steps`."""
     own = steps.set_index(["rank", "step"])["own_ns"].unstack().astype(float)  # noqa: PD010
     own = own.reindex(columns=range(int(own.columns.min()), int(own.columns.max()) + 1))
     values = own.to_numpy()

@@ -100,11 +100,6 @@ def significance_of_recordings(
     reach `MOST_CHANCE`, all of one side must lie above all of the other, and then it is that of the
     steps.
 
-    Parameters
-    ----------
-    first, second : sequence of sequence of float
-        The values of each recording.
-
     Examples
     --------
     >>> slow_run = [[100, 101, 100, 99, 100], [107, 108, 107, 106, 107]]

@@ -66,15 +66,7 @@ class TimeSpent(NamedTuple):
 
 
 def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpent:
-    """What the time of some steps of a rank is spent on.
-
-    Parameters
-    ----------
-    split : RankSplit
-        The waiting of its communication kernels.
-    steps : tuple of int
-        Numbers of the steps; -1 alone without steps.
-    """
+    """What the time of some steps of a rank is spent on; -1 alone stands for no steps."""
     found = device_steps(rank, split)
     names = _Names(rank)
     if found is None:
@@ -139,10 +131,8 @@ def _busy_pieces(
 def first_come(start_ns: Times, end_ns: Times) -> tuple[Int64Array, Times, Times]:
     """Give each instant to the interval that covers it and began first.
 
-    Returns
-    -------
-    which, start_ns, end_ns : ndarray of int64
-        Disjoint parts of the intervals, ascending, and which interval each is of.
+    Returned are disjoint parts of the intervals, ascending: which interval each is of, its start
+    and its end.
 
     Examples
     --------

@@ -62,15 +62,11 @@ class Line(NamedTuple):
 
 
 def waterfall(first: Summary, second: Summary) -> pd.DataFrame:
-    """Put the mean steps of two jobs side by side.
+    """Put the mean steps of two jobs side by side, the largest change first.
 
-    Returns
-    -------
-    DataFrame
-        One row per `LEVELS`: ``first_ns``, ``second_ns`` and ``delta_ns`` (int64; of the mean
-        step), ``first_count`` and ``second_count`` (per mean step; float). The times of a job add
-        up to `Summary.mean_ns`, exactly: each is rounded so that the sum up to it is right to half
-        a ns. Largest change first.
+    One row per `LEVELS`: ``first_ns``, ``second_ns`` and ``delta_ns`` (int64; of the mean step),
+    ``first_count`` and ``second_count`` (per mean step; float). The times of a job add up to
+    `Summary.mean_ns`, exactly: each is rounded so that the sum up to it is right to half a ns.
     """
     tables = [each.spent for each in (first, second)]
     if not _modules_match(first, second):
@@ -138,16 +134,10 @@ class Opened(NamedTuple):
 
 
 def opened(table: pd.DataFrame, path: tuple[str, ...]) -> Opened:
-    """Open a row of a waterfall.
+    """Open a row of a waterfall by its path: texts of `LEVELS`, as far down as the row is.
 
-    Parameters
-    ----------
-    table : DataFrame
-        From `waterfall`.
-    path : tuple of str
-        Texts of `LEVELS`, as far down as the row is; nothing opens all of it. One of the lowest
-        level is shown among those beside it, and of a path that there is not, the part that there
-        is.
+    Nothing opens all of it. A row of the lowest level is shown among those beside it, and of a path
+    that there is not, the part that there is.
     """
     above, rows = [_line((), table)], table
     for depth, text in enumerate(path[: len(LEVELS) - 1]):

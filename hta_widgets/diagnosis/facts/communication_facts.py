@@ -50,15 +50,8 @@ def exposed_reasons(
 ) -> Mapping[Reason, int]:
     """Exposed transfer (ns) by its reason; less than all of it where launches are not recorded.
 
-    Parameters
-    ----------
-    work : GpuWork
-        All of its GPU work.
-    chosen : GpuWork
-        Its communication.
-    arrived_ns, exposed_ns : ndarray of int64
-        For each piece of ``chosen``: when its last member arrives, and the transfer from then on in
-        which its device does nothing else.
+    Of each piece of ``chosen``, the communication among all work, it is known when its last member
+    arrives, and the transfer from then on in which its device does nothing else.
     """
     found = dict.fromkeys(Reason, 0)
     for device, every in work.by_device().items():

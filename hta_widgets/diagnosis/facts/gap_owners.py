@@ -43,11 +43,8 @@ def conditions_of_drains(
 ) -> frozenset[Condition]:
     """What holds of the calls behind more than half of some idle time.
 
-    Parameters
-    ----------
-    drain, operator : ndarray of int64
-        Place of the call that waited before each piece of idle time, and of the outermost operator
-        directly around it: the call itself where there is none.
+    `drain` is the place of the call that waited before each piece of idle time, and `operator` that
+    of the outermost operator directly around it: the call itself where there is none.
     """
     copy = _copies(rank, drain, operator)
     names = np.append(rank.gpu_work.name, -1)[copy]
@@ -148,10 +145,7 @@ class Inside(NamedTuple):
 def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
     """Follow some time from the outermost call inwards, as long as most of it is in one path.
 
-    Parameters
-    ----------
-    places : ndarray of int64
-        Place of the call to which each piece belongs, -1 for none.
+    Each piece belongs to the call at a place, to none at -1.
     """
     no_work = np.full(places.size, -1)
     tree = call_tree(calls_of(rank), Weights(places, no_work, length_ns, ""))

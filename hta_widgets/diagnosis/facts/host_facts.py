@@ -87,13 +87,7 @@ class HostCopies(NamedTuple):
 
 
 def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
-    """Copies between host and device that hold up the GPU, and the time of all kernels.
-
-    Parameters
-    ----------
-    work : GpuWork
-        All recorded work of a device.
-    """
+    """Copies that hold up the GPU among all work of a device, and the time of all kernels."""
     is_copy = work.type == KernelType.MEMORY
     to_device, to_host = (
         is_copy & named(work, pattern.search)
@@ -112,15 +106,7 @@ def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
 
 
 def host_copies(rank: Rank, work: GpuWork, edges: Times) -> HostCopies:
-    """Find the exposed copies between host and device.
-
-    Parameters
-    ----------
-    work : GpuWork
-        All recorded work of its device.
-    edges : ndarray of int64
-        Bounds of the steps.
-    """
+    """Find the exposed copies between host and device among all work of a device."""
     chosen, busy = exposed_copies(work)
     if not chosen.size:
         return HostCopies(np.zeros(edges.size - 1, dtype=np.int64), (), Inside())

@@ -126,10 +126,7 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
 def pace_in_windows(rank: Rank) -> Float64Array:
     """How long kernels of a rank take beside alike ones at other times: the median of each 10 ms.
 
-    Returns
-    -------
-    ndarray of float64
-        Of windows with some kernels, ascending by time.
+    Of windows with some kernels, ascending by time.
     """
     kernels = rank.remember(_kernels)
     work = kernels.work
@@ -187,12 +184,7 @@ def _kernels(rank: Rank) -> _Kernels:
 def shape_codes(rank: Rank, work: GpuWork) -> tuple[Int64Array, tuple[str, ...]]:
     """Input shapes of the nearest operator around each launch that records some.
 
-    Returns
-    -------
-    codes : ndarray of int64
-        Positions in ``texts``; -1 where none are recorded.
-    texts : tuple of str
-        As in the trace.
+    As positions in texts of the trace; -1 where none are recorded.
     """
     table = rank.trace.events.side.get("operators")
     dims = None if table is None else table.columns.get("input_dims")

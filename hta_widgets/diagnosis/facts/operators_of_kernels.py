@@ -45,13 +45,7 @@ class Operators(NamedTuple):
 
 
 def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -> Operators:
-    """The nearest operator around the launch of each kernel.
-
-    Parameters
-    ----------
-    is_meant : callable
-        Whether an operator counts, by its name.
-    """
+    """The nearest operator around the launch of each kernel, of those whose names are meant."""
     calls = calls_of(rank)
     chosen = (calls.kind == Kind.CPU_OP) & calls.named(is_meant)
     nearest = nearest_at_or_above(calls.forest, chosen)
@@ -86,18 +80,10 @@ def _text(texts: Sequence[str], code: int) -> str:
 
 
 def time_by_module(rank: Rank, places: Int64Array, length_ns: Times) -> dict[str, int]:
-    """Time inside each kind of module of the user's model.
+    """Time (ns) inside each kind of module of the user's model, by its class, outermost first.
 
-    Parameters
-    ----------
-    places : ndarray of int64
-        Place of the call to which each piece of time belongs, -1 for none.
-
-    Returns
-    -------
-    dict of str to int
-        Time (ns) by the class of the module, outermost first; empty if no modules are recorded.
-        The one module that is outermost of all holds everything, and is left out.
+    Each piece of time belongs to the call at a place, to none at -1. The one module that is
+    outermost of all holds everything, and is left out. Empty if no modules are recorded.
     """
     paths = module_paths(rank)
     codes = paths.at(places)

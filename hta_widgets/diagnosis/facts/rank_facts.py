@@ -45,13 +45,7 @@ class LastStep(NamedTuple):
 
 
 def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
-    """The last step of a rank, None where it is analysed or nothing that it computes is recorded.
-
-    Parameters
-    ----------
-    steps : DeviceSteps
-        Those that are analysed.
-    """
+    """The last step of a rank; None where it is analysed, or nothing that it computes is there."""
     marks, numbers = rank.steps, steps.window.steps
     if NO_STEP in numbers or not len(marks):
         return None

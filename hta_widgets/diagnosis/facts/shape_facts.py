@@ -133,16 +133,9 @@ class ShapeFacts(NamedTuple):
 
 
 def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) -> ShapeFacts:
-    """Find the products of a rank that are slow for their sizes.
+    """Find the products of a rank that are slow for their sizes, among kernels that compute.
 
-    Parameters
-    ----------
-    kernels : GpuWork
-        Those that compute.
-    plain : ndarray of bool
-        Which of them multiply without tensor cores: these are slow for that.
-    peak : Peak or None
-        Of the GPU.
+    Those that are plain multiply without tensor cores, and are slow for that.
     """
     nothing = np.zeros(len(kernels), dtype=np.int64)
     operators = operators_of(rank, kernels, _PLACES.__contains__)

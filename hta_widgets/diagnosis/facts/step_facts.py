@@ -52,12 +52,7 @@ def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
     launch work, or mark steps; ``frees`` is the number of calls that free memory. ``host`` is the
     time of the step's mark outside blocking calls, data loading and the profiler.
 
-    Parameters
-    ----------
-    window : Window
-        Of the rank.
-    edges : ndarray of int64
-        First start and last end of GPU work, if there are no steps.
+    The edges are the first start and the last end of GPU work, if there are no steps.
     """
     calls, events = calls_of(rank), rank.trace.events
     asked = _of_launching_threads(rank, calls)

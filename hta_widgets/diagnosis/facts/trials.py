@@ -109,17 +109,7 @@ class Trials(NamedTuple):
 
 
 def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: TrialLimits) -> Trials:
-    """Find the kernels that few steps have.
-
-    Parameters
-    ----------
-    work : GpuWork
-        Of its device.
-    step : ndarray of int64
-        Position of the step that launches each piece of work.
-    count : int
-        Number of steps.
-    """
+    """Find the kernels that few steps have, by the position of the step that launches each."""
     kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
     groups = grouped(work.name[kernels], step[kernels])
     name, of_step = work.name[kernels][groups.first], step[kernels][groups.first]
@@ -174,12 +164,7 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
     follow each other so, and run nowhere else but in other such stretches. Models launch many
     kernels between two waits.
 
-    Parameters
-    ----------
-    work : GpuWork
-        Of its device.
-    limits : TrialLimits
-        Of the steps, the share is that of the recorded time.
+    The limit on steps is a share of the recorded time.
     """
     waits = waits_for_events(rank)
     if waits.size < limits.kernels:

@@ -65,10 +65,7 @@ class Hardware:
 def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: Limits) -> Hardware:
     """Compare the kernels of the ranks, where the ranks or steps differ at all.
 
-    Parameters
-    ----------
-    copies : sequence of tuple of int
-        Ranks with the same stage of a pipeline, for each stage.
+    `copies` are the ranks with the same stage of a pipeline, for each stage.
     """
     compute = steps["compute"]
     nothing = np.ones_like(compute), np.zeros_like(compute), compute

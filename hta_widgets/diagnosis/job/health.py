@@ -218,15 +218,7 @@ class JobHealth:
 
 
 def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
-    """Ask all ranks of a job, and find out what of the diagnosed ones cannot be counted.
-
-    Parameters
-    ----------
-    job : Job
-        With the foreign ranks.
-    steps : Steps
-        Those of the diagnosed ranks.
-    """
+    """Ask all ranks of a job, also foreign ones, what of the diagnosed steps cannot be counted."""
     ranks = job.reduce(health_of, job.ranks)
     diagnosed = [ranks[rank] for rank in steps.ranks]
     touched = {step for each in diagnosed for step in each.lost.steps} & {*steps.numbers}

@@ -151,14 +151,8 @@ def tells_of_work(
 ) -> Mask:
     """Whether kernels with the same key are the same work, see `MOST_UNLIKE`.
 
-    Parameters
-    ----------
-    cells : ndarray of int64
-        What is compared as a whole: a step, or a rank in a step.
-    is_shaped : ndarray of bool
-        Whether the shapes are part of the key, which then always tells.
-    is_other : ndarray of bool
-        Whether a kernel has another launch size than elsewhere.
+    They are compared by cell: a step, or a rank in a step. Shapes that are part of the key always
+    tell; else those are other work that have another launch size than elsewhere.
 
     Examples
     --------
@@ -253,10 +247,7 @@ class LikeKernels:
         that no other rank does. If alike kernels are less than half of it, those of like size
         count too, but make it no larger.
 
-        Parameters
-        ----------
-        of_means : bool
-            Whether the mean of alike kernels counts, which some slow ones lengthen, or the median.
+        Of alike kernels the median counts, or the mean, which some slow ones lengthen.
         """
         usual, _ = self._over_ranks(self.median_ns)
         pace = self._pace if of_means else self.median_ns / np.maximum(usual, 1)

@@ -61,17 +61,7 @@ class Steps:
         asked: Collection[int] | None = None,
         phase: str = "",
     ) -> Steps:
-        """Put the steps of the ranks beside each other.
-
-        Parameters
-        ----------
-        by_rank : mapping of int to dict
-            `step_facts` of each rank.
-        asked : collection of int, optional
-            Numbers of the steps that count; all when not given.
-        phase : str
-            What these are, of a server.
-        """
+        """Put the steps of the ranks beside each other: all, or those that are asked for."""
         busy = {rank: facts for rank, facts in by_rank.items() if facts["step"].size}
         common = common_steps(by_rank)
         if asked is not None:
@@ -174,14 +164,9 @@ class Steps:
         return replace(self, ranks=tuple(self.ranks[place] for place in kept), columns=columns)
 
     def gain_ns(self, removed: Matrix) -> float:
-        """By how much the mean step is shorter if the ranks need less time of their own.
+        """By how much the mean step is shorter if the ranks need less time (ns) of their own.
 
         All ranks wait for the one that needs most, so that it is the most in each step that counts.
-
-        Parameters
-        ----------
-        removed : ndarray, shape (ranks, steps)
-            Time (ns) that is not needed any more.
         """
         if not removed.size:
             return 0.0
@@ -210,11 +195,6 @@ def compared_ranks(by_rank: Mapping[int, Columns]) -> tuple[int, ...]:
     A rank without ProfilerSteps is analysed as a whole, and the others without their last step:
     beside them, it would seem to compute longer. Where all ranks have steps, and no two of them the
     same, the steps are numbered differently, and all are compared as recordings.
-
-    Parameters
-    ----------
-    by_rank : mapping of int to dict
-        `step_facts` of each rank.
 
     Examples
     --------

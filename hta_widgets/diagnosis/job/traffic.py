@@ -180,13 +180,7 @@ class Traffic:
 
 
 def traffic_of(job: Job, steps: Steps, facts: Mapping[int, CommunicationFacts]) -> Traffic:
-    """Put the communication kernels of all ranks into the steps.
-
-    Parameters
-    ----------
-    facts : mapping of int to CommunicationFacts
-        By rank.
-    """
+    """Put the communication kernels of all ranks into the steps."""
     waits = job_waits(job)
     kernels, rows = waits.matches.kernels, waits.matches.rows
     places, at = kernels.place[rows], kernels.row[rows]

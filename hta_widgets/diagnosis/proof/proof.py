@@ -102,10 +102,7 @@ def windows_of(edges: Edges, longest_ns: int) -> list[Window]:
     it is longer than somebody can look at, it is the fullest that is not. The others are not longer
     than the first, and disjoint; from the second on, none holds more than the one before it.
 
-    Parameters
-    ----------
-    longest_ns : int
-        Length of the longest window, unless a single interval is longer.
+    No window is longer than the longest, unless a single interval is.
     """
     if not edges.starts.size:
         return []
@@ -158,11 +155,8 @@ def fullest(edges: Edges, longest_ns: int, taken: Times = _NONE) -> Window:
 
     A window holds one whole interval at least, however long; of equal ones it is the first.
 
-    Parameters
-    ----------
-    taken : ndarray of int64
-        Starts of other windows, ascending, of which there is nothing in `edges`: none is in this
-        one.
+    None of the other windows, whose starts are taken (ascending), is in this one: there is nothing
+    of them among the edges.
     """
     starts, ends = edges.starts, edges.ends
     barrier = np.append(taken, ends[-1])[np.searchsorted(taken, starts)]
@@ -301,14 +295,9 @@ def _step_ns(facts: Mapping[int, RankFacts], seen: Seen) -> int:
 
 
 def put_together(found: Mapping[int, Stretches], step_ns: int) -> Proof:
-    """Find the windows of the intervals of some ranks.
+    """Find the windows of the intervals of some ranks, on the common clock.
 
-    Parameters
-    ----------
-    found : mapping of int to Stretches
-        Of each rank, on the common clock.
-    step_ns : int
-        Length of the longest step: no window is longer, unless a single interval is.
+    No window is longer than the longest step, unless a single interval is.
     """
     sizes = [each.start_ns.size for each in found.values()]
     nothing = np.zeros(0, dtype=np.int64)

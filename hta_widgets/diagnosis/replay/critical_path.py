@@ -92,11 +92,7 @@ class CriticalPath:
     def of(cls, solution: Solution, steps: Sequence[int] = ()) -> CriticalPath:
         """Find the path through all steps of a job, or through some.
 
-        Parameters
-        ----------
-        steps : sequence of int
-            Numbers of the steps that count, ascending; all when none are given. The path ends with
-            the last of them, and what is in none of them is cut out.
+        The path ends with the last of the steps that count, and what is in none of them is cut out.
 
         Raises
         ------
@@ -131,16 +127,13 @@ class CriticalPath:
     def pieces(self) -> pd.DataFrame:
         """The pieces of the path in order of time, each from the end of the one before.
 
-        Returns
-        -------
-        DataFrame
-            ``start_ns``, ``end_ns`` (on the common clock), ``class`` (one of `CLASSES`), ``rank``,
-            ``step``, ``kernel`` (name of the operation, empty on the host), ``row`` (of the
-            operation in the events of the rank, -1 on the host), ``stream`` (number of its stream
-            among those of the rank, -1 on the host), ``call`` (row of the call that launches, that
-            waits, or that ends a distance of the host; -1 for none), ``call_before`` (row of the
-            call that begins a distance of the host, -1 for none), ``operation`` (position in the
-            `RecordedJob`, -1 on the host), ``ns`` and ``percent`` (of the path).
+        ``start_ns``, ``end_ns`` (on the common clock), ``class`` (one of `CLASSES`), ``rank``,
+        ``step``, ``kernel`` (name of the operation, empty on the host), ``row`` (of the operation
+        in the events of the rank, -1 on the host), ``stream`` (number of its stream among those of
+        the rank, -1 on the host), ``call`` (row of the call that launches, that waits, or that ends
+        a distance of the host; -1 for none), ``call_before`` (row of the call that begins a
+        distance of the host, -1 for none), ``operation`` (position in the `RecordedJob`, -1 on the
+        host), ``ns`` and ``percent`` (of the path).
         """
         parts, job, rows = self.parts, self.job, self._rows
         names, code = job.names
@@ -226,14 +219,11 @@ class CriticalPath:
     def by_kernel(self) -> pd.DataFrame:
         """What each kernel of the steps takes of the path, and what is gained without it.
 
-        Returns
-        -------
-        DataFrame
-            ``kernel``, ``calls``, ``critical_calls`` (with a slack of at most 0.5 ns), ``ns``
-            and ``percent`` (on the path), ``slack_ns`` (least of its calls; infinite if no end
-            waits for any), ``drag_ns`` (largest of its calls), ``together_ns`` (without all
-            calls together: 0 if none is critical, missing where the replay was not solved again,
-            which it is for the ten that take most of the path).
+        ``kernel``, ``calls``, ``critical_calls`` (with a slack of at most 0.5 ns), ``ns`` and
+        ``percent`` (on the path), ``slack_ns`` (least of its calls; infinite if no end waits for
+        any), ``drag_ns`` (largest of its calls), ``together_ns`` (without all calls together: 0 if
+        none is critical, missing where the replay was not solved again, which it is for the ten
+        that take most of the path).
         """
         job, slack = self.job, self.slack
         names, code = job.names
@@ -281,10 +271,7 @@ class CriticalPath:
     def gain_ns(self, operations: Mask) -> float:
         """By how much (ns) the end would be sooner if some operations together took no time.
 
-        Parameters
-        ----------
-        operations : ndarray of bool
-            Of all operations of the job; of communication, the finish.
+        Of communication, that is the finish.
         """
         weights, network = self.slack.solution.weights, self.slack.solution.network
         gone = operations[self.job.finish]
@@ -300,15 +287,8 @@ class CriticalPath:
     def by_operator(self, job: Job) -> pd.DataFrame:
         """Time of each operator: its own on the host, and that of the GPU work that it launched.
 
-        Parameters
-        ----------
-        job : Job
-            That was replayed: the calls of its ranks are asked for.
-
-        Returns
-        -------
-        DataFrame
-            ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first.
+        ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first. The calls of
+        the ranks of the job that was replayed are asked for.
         """
         parts = {
             rank: (self._of_rank(place),)

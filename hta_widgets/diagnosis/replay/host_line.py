@@ -53,13 +53,7 @@ class HostLine(NamedTuple):
 
 
 def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> HostLine:
-    """Put the points of a rank in order.
-
-    Parameters
-    ----------
-    origin_ns : int
-        When the recording that counts begins, if that is before the first point.
-    """
+    """Put the points of a rank in order; it begins at an origin, or with the first point."""
     launched = np.flatnonzero(operations.is_launched)
     launches, first = np.unique(operations.call[launched], return_index=True)
     row = np.concatenate((launches, waits.row))

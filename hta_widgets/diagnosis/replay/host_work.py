@@ -44,17 +44,9 @@ def host_work(
 ) -> Float64Array:
     """Time (ns) of each of `HOST_WORK` before each point, and of what is launching `NEITHER`.
 
-    Parameters
-    ----------
-    edges : ndarray of int64
-        Bounds of the steps on the main device.
-    gaps : HostGaps, optional
-        Its idle time between them, if that is known already.
-
-    Returns
-    -------
-    ndarray of float64, shape (classes + 1, points)
-        Together no more than ``line.own_ns``.
+    Of each class and then each point; together no more than ``line.own_ns``. `edges` are the bounds
+    of the steps on the main device, and `gaps` its idle time between them, if that is known
+    already.
     """
     rank = operations.rank
     found = np.zeros((NEITHER + 1, line.time_ns.size))

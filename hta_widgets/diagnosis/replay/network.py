@@ -190,10 +190,7 @@ class Network:
     def backward(self, of_edges: Float64Array, latest: Float64Array) -> Float64Array:
         """Latest time of each node at which none of some is later than given.
 
-        Parameters
-        ----------
-        latest : ndarray of float64
-            Of each node; infinite for those that only others bound.
+        Infinite are those that only others bound.
         """
         edges = self._edges
         found = latest.tolist()
@@ -209,19 +206,9 @@ class Network:
         return np.array(found)
 
     def latest(self, weights: Weights, ends: Int64Array, end_ns: float) -> Times:
-        """When every point and operation happens at the latest, if some end in time.
+        """When everything happens at the latest, if the last of some operations ends in time.
 
-        Parameters
-        ----------
-        ends : ndarray of int64
-            Operations of `RecordedJob.last`.
-        end_ns : float
-            When the last of them ends.
-
-        Returns
-        -------
-        Times
-            Infinite for what none of them waits for.
+        The operations are of `RecordedJob.last`. Infinite for what none of them waits for.
         """
         job, edges, along = self.job, self._edges, self._sums(weights).stream
         nodes = np.full(edges.nodes, np.inf)

@@ -151,14 +151,9 @@ class Operations:
         return np.argsort(self.end_ns, kind="stable")
 
     def latest_ended(self, from_ns: Times, until_ns: Times, skipped: Skipped) -> Int64Array:
-        """Operation that ended latest between two times, -1 for none.
+        """Operation that ended latest between two times, both included, -1 for none.
 
-        Parameters
-        ----------
-        from_ns, until_ns : ndarray of int64
-            Of each question, both included.
-        skipped : callable
-            Mask of the pairs (positions of questions, operations) that do not count.
+        Pairs of positions of questions and of operations that are skipped do not count.
         """
         order, ends = self.by_end, self.end_ns[self.by_end]
         found = np.full(from_ns.size, NONE)

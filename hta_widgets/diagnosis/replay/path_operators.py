@@ -62,10 +62,7 @@ class OperatorTimes(NamedTuple):
 def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
     """Time on the host and on the GPU by operator, or frame where there is none.
 
-    Returns
-    -------
-    OperatorTimes
-        Calls of the runtime belong to what makes them; times together are those of the pieces.
+    Calls of the runtime belong to what makes them; times together are those of the pieces.
     """
     calls, events = calls_of(rank), rank.trace.events
     segments = on_threads(calls, pieces)

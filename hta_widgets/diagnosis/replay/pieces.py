@@ -111,15 +111,7 @@ class Pieces(NamedTuple):
 
 
 def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
-    """The path to the end of an operation.
-
-    Parameters
-    ----------
-    end : int
-        Operation that ends last.
-    begin_ns : float
-        Where the path is cut off.
-    """
+    """The path to the end of an operation, cut off where it begins."""
     path = _path(solution, solution.first_operation + end, begin_ns)
     rows = _Rows.of(solution, path)
     end_ns = float(solution.times.end[end])

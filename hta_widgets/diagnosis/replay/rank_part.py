@@ -70,13 +70,7 @@ class RankPart(NamedTuple):
 
 
 def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
-    """What a replay needs of one rank.
-
-    Parameters
-    ----------
-    gaps : HostGaps, optional
-        Idle time of its main device in the steps, if that is known already.
-    """
+    """What a replay needs of one rank; its idle time in the steps may be known already."""
     operations, window = Operations(rank), window_of(rank)
     waits = waiting_calls(operations)
     first_ns = operations.start_ns.min(initial=window.end_ns)

@@ -253,14 +253,8 @@ def recorded_job(
 ) -> RecordedJob:
     """Put the parts of all ranks on one clock.
 
-    Parameters
-    ----------
-    clocks : mapping of int to Alignment
-        From the own clock of each rank (the only one of its alignment) to the common one.
-    steps : sequence of int
-        Numbers of the steps that count; `NO_STEP` alone for all that is analysed.
-    ranks : collection of int
-        Ranks whose steps count; the others are waited for.
+    The clock of each rank is the only one of its alignment. `NO_STEP` alone counts all that is
+    analysed; the steps of some ranks count, the others are waited for.
     """
     return _Joining(parts, clocks, met, steps, ranks).joined()
 

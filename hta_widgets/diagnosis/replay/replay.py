@@ -187,12 +187,7 @@ class Replay:
     ) -> float:
         """By how much the mean of some steps is shorter (ns); 0 where it would be longer.
 
-        Parameters
-        ----------
-        steps : iterable of int, optional
-            Numbers of the steps that count, all when not given.
-        peers_fixed : bool
-            Whether communication without a recorded partner ends no earlier than it did.
+        With its peers fixed, communication without a recorded partner ends no earlier than it did.
         """
         every = (*edits, PeersFixed()) if peers_fixed else tuple(edits)
         less = self._recorded - self._changed_ns(every)
@@ -252,18 +247,10 @@ def replay_of(
     ranks: Collection[int],
     counted: Sequence[int] = (),
 ) -> Replay:
-    """Put the parts of ranks together.
+    """Put the parts of ranks with GPU work together.
 
-    Parameters
-    ----------
-    parts : mapping of int to RankPart
-        By rank; of those with GPU work.
-    steps : sequence of int
-        Numbers of all steps that are analysed, ascending.
-    ranks : collection of int
-        Ranks whose steps count.
-    counted : sequence of int
-        Numbers of the steps among them that count; all when none are given.
+    All analysed steps are replayed (ascending), those that are counted count, all if none are; and
+    of these those of some ranks.
     """
     return Replay(recorded_job(parts, _clocks(job), meetings(job), steps, ranks), counted)
 

@@ -114,12 +114,7 @@ def least_over(
     Each interval is the union of two whose length is a power of two; those of one length are
     halved together, from the longest down.
 
-    Parameters
-    ----------
-    first, last : ndarray of int64
-        Places of each interval, the last is not in it; intervals without places are left out.
-    count : int
-        Number of places.
+    The last place is not in an interval; those without places are left out.
 
     Examples
     --------

@@ -170,10 +170,7 @@ def _gain_ms(context: Context, *edits: Edit) -> float:
 def may_be_stacks(half_ms: float, price_ms: float) -> bool:
     """Whether recording stacks, which slows a host, may be why it is late, as far as prices tell.
 
-    Parameters
-    ----------
-    half_ms, price_ms : float
-        What a host twice as fast brings, and an infinitely fast one.
+    They are those of a host twice as fast, and of an infinitely fast one.
     """
     return half_ms >= MOST_BY_STACKS * price_ms
 

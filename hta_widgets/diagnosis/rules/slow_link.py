@@ -91,13 +91,7 @@ def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
 
 
 def slowest_group(table: pd.DataFrame, limits: Limits) -> SlowGroup | None:
-    """The group that loses most by transfers that take longer than elsewhere.
-
-    Parameters
-    ----------
-    table : DataFrame
-        See `transfers_by_group`.
-    """
+    """The group of `transfers_by_group` that loses most by transfers that take longer."""
     excess = table["transfer_ns"] - table["usual_ns"]
     slow = table[_is_slow(table["transfer_ns"], table["usual_ns"], limits)]
     if slow.empty:

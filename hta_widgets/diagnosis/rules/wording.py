@@ -171,15 +171,7 @@ class WithinModule(NamedTuple):
 def within_module(
     context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int
 ) -> WithinModule:
-    """Find the module inside which most of some time passes.
-
-    Parameters
-    ----------
-    by_rank : sequence of mapping of str to int
-        `time_by_module` of each rank.
-    whole_ns : int
-        All of the time of these ranks.
-    """
+    """Find the module inside which most of some time passes, by `time_by_module` of each rank."""
     total: dict[str, int] = {}
     for times in by_rank:
         for name, ns in times.items():

@@ -16,33 +16,22 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Cause:
-    """A cause of lost time, which is called as its rule.
-
-    Attributes
-    ----------
-    look : callable
-        The rule: from a `Context` to a `Finding`, or to None.
-    seen_in : str
-        Name of the class of `BUDGET` that the lost time is counted in.
-    when : str
-        When it is reported, for the docs.
-    limit : str
-        Field of `Limits`: the share of the mean step from which it is reported.
-    makes_others_wait : bool
-        Whether the stages of a pipeline wait for each other longer because of it.
-    advice : tuple of Advice
-        What can be done about it, the most concrete first.
-    what_if : mapping of str to object
-        Arguments of `what_if` that take it out, as far as such a change does; empty if none does.
-    """
+    """A cause of lost time, which is called as its rule."""
 
     look: Callable[[Any], Finding | None]
+    """The rule: from a `Context` to a `Finding`, or to None."""
     seen_in: str
+    """Name of the class of `BUDGET` that the lost time is counted in."""
     when: str
+    """When it is reported, for the docs."""
     limit: str
+    """Field of `Limits`: the share of the mean step from which it is reported."""
     makes_others_wait: bool
+    """Whether the stages of a pipeline wait for each other longer because of it."""
     advice: tuple[Advice, ...]
+    """What can be done about it, the most concrete first."""
     what_if: Mapping[str, Any]
+    """Arguments of `what_if` that take it out, as far as such a change does; empty if none does."""
 
     def __post_init__(self) -> None:
         """Refuse a declaration that nothing else would notice."""

@@ -61,38 +61,26 @@ MOST_RANKS: Final = 0.75
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What rules work on.
-
-    Attributes
-    ----------
-    steps : Steps
-        Those that count: without the steps of autotuning and warm-up, once these are known.
-    all_steps : Steps
-        With them.
-    facts : mapping of int to RankFacts
-        By rank.
-    health : JobHealth
-        What the recorders got wrong.
-    found : dict of Cause to Finding
-        What the rules before this one found.
-    edits : dict of Cause to tuple of Edit
-        What is different in a replay without each of these.
-    hidden : list of str
-        What would save GPU work, but no time, as a notice.
-    not_explained : list of str
-        Losses that no finding explains, as notices.
-    """
+    """What rules work on."""
 
     job: Job
     steps: Steps
+    """Those that count: without the steps of autotuning and warm-up, once these are known."""
     all_steps: Steps
+    """With them."""
     facts: Mapping[int, RankFacts]
+    """By rank."""
     limits: Limits
     health: JobHealth = field(default_factory=JobHealth)
+    """What the recorders got wrong."""
     found: dict[Cause, Finding] = field(default_factory=dict)
+    """What the rules before this one found."""
     edits: dict[Cause, tuple[Edit, ...]] = field(default_factory=dict)
+    """What is different in a replay without each of these."""
     hidden: list[str] = field(default_factory=list)
+    """What would save GPU work, but no time, as a notice."""
     not_explained: list[str] = field(default_factory=list)
+    """Losses that no finding explains, as notices."""
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -64,21 +64,14 @@ _COLUMNS: Final = ["operator", "input_dims", "dtype", "calls", "gpu_ms", "tflops
 
 
 class Rates(NamedTuple):
-    """What is known of the products of a job.
-
-    Attributes
-    ----------
-    products : DataFrame
-        Matrix products by shape, with a peak: rows of `over_ranks`.
-    kernel_ns : float
-        Time of all kernels.
-    in_graphs_ns : float
-        Of those that a CUDA graph launched, of which no shapes are recorded.
-    """
+    """What is known of the products of a job."""
 
     products: pd.DataFrame
+    """Matrix products by shape, with a peak: rows of `over_ranks`."""
     kernel_ns: float
+    """Time of all kernels."""
     in_graphs_ns: float
+    """Of those that a CUDA graph launched, of which no shapes are recorded."""
 
     @classmethod
     def of(cls, context: Context) -> Rates:
@@ -97,15 +90,10 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GpuBound:
-    """A job whose pace the GPU sets, and of which the findings bring little.
-
-    Attributes
-    ----------
-    context : Context
-        What the rules of the diagnosis worked on.
-    """
+    """A job whose pace the GPU sets, and of which the findings bring little."""
 
     context: Context
+    """What the rules of the diagnosis worked on."""
 
     @classmethod
     def of(cls, context: Context, findings: Sequence[Finding], joint_ms: float) -> GpuBound | None:

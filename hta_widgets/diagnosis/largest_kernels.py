@@ -138,19 +138,13 @@ def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:
 
 
 class Product(NamedTuple):
-    """Kernels of one name that multiply matrices.
-
-    Attributes
-    ----------
-    gpu_ns, least_ns : float
-        Their time, and what they would take at the peak of the GPU.
-    uneven : str
-        A dimension that is no multiple of `MULTIPLE`, if their type has 16 bits.
-    """
+    """Kernels of one name that multiply matrices."""
 
     gpu_ns: float
     least_ns: float
+    """Their time, and what they would take at the peak of the GPU."""
     uneven: str
+    """A dimension that is no multiple of `MULTIPLE`, if their type has 16 bits."""
 
 
 def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:

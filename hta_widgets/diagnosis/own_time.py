@@ -13,23 +13,16 @@ _A_PAIR: Final = 2
 
 
 class OwnTime(NamedTuple):
-    """Time that ranks need themselves, compared with the others.
-
-    Attributes
-    ----------
-    own_ns : DataFrame
-        A row for each rank, a column for each step from the first to the last; NaN where a step was
-        not analysed.
-    percent : DataFrame
-        How much more each is than the median rank in the same step, in percent of that; of two
-        ranks, than the faster one. Of a single rank, than its median step.
-    usual_percent : Series
-        How much more the median rank needs in each step than in the median step.
-    """
+    """Time that ranks need themselves, compared with the others."""
 
     own_ns: pd.DataFrame
+    """A row for each rank, a column for each step from the first to the last; NaN where a step was
+    not analysed."""
     percent: pd.DataFrame
+    """How much more each is than the median rank in the same step, in percent of that; of two
+    ranks, than the faster one. Of a single rank, than its median step."""
     usual_percent: pd.Series[float]
+    """How much more the median rank needs in each step than in the median step."""
 
 
 def own_time(steps: pd.DataFrame) -> OwnTime:

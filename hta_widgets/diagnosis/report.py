@@ -67,18 +67,13 @@ class Replayed:
 
     The job remembers the replay until it is told to forget it: of 1.5 M events it has 100 MB, and
     is put together again in 65 ms.
-
-    Attributes
-    ----------
-    asked : tuple
-        What `replay_of_ranks` is asked.
-    edits : mapping of str to tuple of Edit
-        By the cause of each finding; none where it is not replayed.
     """
 
     job: Job
     asked: tuple[TrialLimits, tuple[int, ...], tuple[int, ...]]
+    """What `replay_of_ranks` is asked."""
     edits: Mapping[str, tuple[Edit, ...]]
+    """By the cause of each finding; none where it is not replayed."""
 
     @property
     def replay(self) -> Replay:

@@ -28,24 +28,17 @@ _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
 class Difference(NamedTuple):
-    """Something in which two jobs differ.
-
-    Attributes
-    ----------
-    first, second : str
-        What it is in each.
-    forbids : str
-        What cannot be concluded.
-    weight : {"hardware", "method", "note"}
-        Whether the times of both are of other GPUs, of other work or another recording, or may
-        still be compared.
-    """
+    """Something in which two jobs differ."""
 
     what: str
     first: str
     second: str
+    """What it is in each."""
     forbids: str
+    """What cannot be concluded."""
     weight: Weight
+    """Whether the times of both are of other GPUs, of other work or another recording, or may still
+    be compared."""
 
     @property
     def sentence(self) -> str:

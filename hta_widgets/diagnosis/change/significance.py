@@ -38,29 +38,20 @@ _MOST_EXACT: Final = 30
 
 
 class Significance(NamedTuple):
-    """What can be said of the values of two sides.
-
-    Attributes
-    ----------
-    ratio : float
-        Median of the second ÷ median of the first; NaN without values.
-    low, high : float
-        Interval of the ratio, of `CONFIDENCE`; NaN with too few values to reach `MOST_CHANCE`.
-    chance : float
-        One-sided p of Mann-Whitney in the direction of the change; NaN with too few.
-    counts : tuple of int
-        Values of each side.
-    is_apart : bool
-        Whether, of too few values for that, the sides lie further apart than each varies, and
-        their medians by more than `LARGE_PERCENT`.
-    """
+    """What can be said of the values of two sides."""
 
     ratio: float
+    """Median of the second ÷ median of the first; NaN without values."""
     low: float
     high: float
+    """Interval of the ratio, of `CONFIDENCE`; NaN with too few values to reach `MOST_CHANCE`."""
     chance: float
+    """One-sided p of Mann-Whitney in the direction of the change; NaN with too few."""
     counts: tuple[int, int]
+    """Values of each side."""
     is_apart: bool = False
+    """Whether, of too few values for that, the sides lie further apart than each varies, and their
+    medians by more than `LARGE_PERCENT`."""
 
     @property
     def can_tell(self) -> bool:

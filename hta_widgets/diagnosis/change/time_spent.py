@@ -42,27 +42,20 @@ _NONE: Final = -1
 
 
 class TimeSpent(NamedTuple):
-    """What the time of some steps of one rank is spent on.
-
-    Attributes
-    ----------
-    table : DataFrame
-        One row per ``part`` (one of `PARTS` but idle, or of `GAPS`), ``module`` (its path, or
-        without modules the annotation with ``N`` for its numbers), ``operator``, ``shape`` (of the
-        inputs, with their types) and ``kernel`` (normalised name; of idle time, the call that the
-        host is in); all empty where not recorded. ``count`` is the number of pieces of work, or of
-        idle time, and ``time_ns`` their time of that part: that of all rows is the length of the
-        steps, exactly, and that of the rows of a part its column of `step_facts`.
-    kernels : DataFrame
-        One row per ``kernel`` and ``step`` that launches it: ``count``, and ``total_ns`` of their
-        durations, which may overlap.
-    labels : dict of str to str
-        How kernels are called on screen, by their normalised names.
-    """
+    """What the time of some steps of one rank is spent on."""
 
     table: pd.DataFrame
+    """One row per ``part`` (one of `PARTS` but idle, or of `GAPS`), ``module`` (its path, or
+    without modules the annotation with ``N`` for its numbers), ``operator``, ``shape`` (of the
+    inputs, with their types) and ``kernel`` (normalised name; of idle time, the call that the host
+    is in); all empty where not recorded. ``count`` is the number of pieces of work, or of idle
+    time, and ``time_ns`` their time of that part: that of all rows is the length of the steps,
+    exactly, and that of the rows of a part its column of `step_facts`."""
     kernels: pd.DataFrame
+    """One row per ``kernel`` and ``step`` that launches it: ``count``, and ``total_ns`` of their
+    durations, which may overlap."""
     labels: dict[str, str]
+    """How kernels are called on screen, by their normalised names."""
 
 
 def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpent:

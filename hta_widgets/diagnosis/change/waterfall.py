@@ -28,23 +28,16 @@ _ALIKE_MODULES: Final = 0.9
 
 
 class Line(NamedTuple):
-    """A part of the difference.
-
-    Attributes
-    ----------
-    path : tuple of str
-        Texts of `LEVELS`, as far down as the part is; none for all of it.
-    first_ns, second_ns : int
-        Of the mean step of each job.
-    first_count, second_count : float
-        Pieces of work, or of idle time, in the mean step of each.
-    """
+    """A part of the difference."""
 
     path: tuple[str, ...]
+    """Texts of `LEVELS`, as far down as the part is; none for all of it."""
     first_ns: int
     second_ns: int
+    """Of the mean step of each job."""
     first_count: float
     second_count: float
+    """Pieces of work, or of idle time, in the mean step of each."""
 
     @property
     def delta_ns(self) -> int:
@@ -118,19 +111,13 @@ def level(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 class Opened(NamedTuple):
-    """A row of the waterfall with those that it is the sum of.
-
-    Attributes
-    ----------
-    above : tuple of Line
-        The whole difference, and what was opened on the way to this row, which is the last.
-    below : tuple of Line
-        Its rows of the next level at which there are several, largest change first; they add up to
-        it.
-    """
+    """A row of the waterfall with those that it is the sum of."""
 
     above: tuple[Line, ...]
+    """The whole difference, and what was opened on the way to this row, which is the last."""
     below: tuple[Line, ...]
+    """Its rows of the next level at which there are several, largest change first; they add up to
+    it."""
 
 
 def opened(table: pd.DataFrame, path: tuple[str, ...]) -> Opened:

@@ -98,26 +98,19 @@ BEFORE: Final = -2
 
 
 class CommunicationFacts(NamedTuple):
-    """Communication kernels of one rank, in the order of ``RankSplit.rows``.
-
-    Attributes
-    ----------
-    step : ndarray of int64
-        Number of the ProfilerStep that launched them; `BEFORE` of those launched before the first.
-    wait_ns, transfer_ns : ndarray of int64
-        Time before and after the last member arrives in which the device does nothing else;
-        kernels that run at once are counted each.
-    modules : mapping of str to int
-        ``transfer_ns`` of all of them by the module that asks for it, see `time_by_module`.
-    reasons : mapping of Reason to int
-        ``transfer_ns`` of all of them by why nothing computes meanwhile.
-    """
+    """Communication kernels of one rank, in the order of ``RankSplit.rows``."""
 
     step: Int64Array
+    """Number of the ProfilerStep that launched them; `BEFORE` of those launched before the
+    first."""
     wait_ns: Times
     transfer_ns: Times
+    """Time before and after the last member arrives in which the device does nothing else; kernels
+    that run at once are counted each."""
     modules: Mapping[str, int]
+    """``transfer_ns`` of all of them by the module that asks for it, see `time_by_module`."""
     reasons: Mapping[Reason, int]
+    """``transfer_ns`` of all of them by why nothing computes meanwhile."""
 
 
 def communication_facts(rank: Rank, split: RankSplit) -> CommunicationFacts:

@@ -116,39 +116,25 @@ class ProductRow(NamedTuple):
 
 
 class OfKernels(NamedTuple):
-    """Time (ns) of each computing kernel by what it does, and what could be saved of it.
-
-    Attributes
-    ----------
-    taken : dict of str to ndarray of int64
-        Columns of `ComputeFacts.taken`; 0 for kernels that do something else.
-    saved : dict of str to ndarray of int64
-        Columns of `Savings`.
-    """
+    """Time (ns) of each computing kernel by what it does, and what could be saved of it."""
 
     taken: dict[str, Times]
+    """Columns of `ComputeFacts.taken`; 0 for kernels that do something else."""
     saved: dict[str, Times]
+    """Columns of `Savings`."""
 
 
 class ProductFacts(NamedTuple):
-    """Kernels without tensor cores that multiply matrices or convolve.
-
-    Attributes
-    ----------
-    uneven_ns : int
-        Part of those with types of 16 bits in which a dimension is no multiple of `MULTIPLE`.
-    uneven : str
-        The most frequent such dimension, as text; empty if there is none.
-    rows : tuple of ProductRow
-        Those with most time.
-    modules : dict of str to int
-        Their time by module, see `time_by_module`.
-    """
+    """Kernels without tensor cores that multiply matrices or convolve."""
 
     uneven_ns: int = 0
+    """Part of those with types of 16 bits in which a dimension is no multiple of `MULTIPLE`."""
     uneven: str = ""
+    """The most frequent such dimension, as text; empty if there is none."""
     rows: tuple[ProductRow, ...] = ()
+    """Those with most time."""
     modules: dict[str, int] = {}  # noqa: RUF012  # never changed
+    """Their time by module, see `time_by_module`."""
 
 
 class Kind(NamedTuple):
@@ -309,41 +295,27 @@ class AttentionRow(NamedTuple):
 
 
 class AttentionFacts(NamedTuple):
-    """Kernels that compute, write or read the scores of unfused attention.
-
-    Attributes
-    ----------
-    is_math : bool
-        Whether they run in `MATH`.
-    rows : tuple of AttentionRow
-        Longest first.
-    modules : dict of str to int
-        Their time by module, see `time_by_module`.
-    """
+    """Kernels that compute, write or read the scores of unfused attention."""
 
     is_math: bool = False
+    """Whether they run in `MATH`."""
     rows: tuple[AttentionRow, ...] = ()
+    """Longest first."""
     modules: dict[str, int] = {}  # noqa: RUF012  # never changed
+    """Their time by module, see `time_by_module`."""
 
 
 class _Kind(NamedTuple):
-    """Which scores an operator touches.
-
-    Attributes
-    ----------
-    makes, takes : Scores or None
-        Of a product: its output, and its first input; of a softmax, its input.
-    width : int
-        Of a product: size of the dimension that is summed.
-    touches : frozenset of Scores
-        Of all of its inputs, and the output of a product; with queries and keys in both orders.
-    """
+    """Which scores an operator touches."""
 
     name: str
     makes: Scores | None
     takes: Scores | None
+    """Of a product: its output, and its first input; of a softmax, its input."""
     width: int
+    """Of a product: size of the dimension that is summed."""
     touches: frozenset[Scores]
+    """Of all of its inputs, and the output of a product; with queries and keys in both orders."""
 
 
 def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionFacts]:
@@ -404,19 +376,13 @@ def _scores(shape: Shape) -> Scores | None:
 
 
 class _Proved(NamedTuple):
-    """Attention that is proved.
-
-    Attributes
-    ----------
-    times : dict of Scores to int
-        How often each is computed.
-    starts, ends : list of int
-        Places of the products before and after each softmax, of both passes.
-    """
+    """Attention that is proved."""
 
     times: dict[Scores, int]
+    """How often each is computed."""
     starts: list[int]
     ends: list[int]
+    """Places of the products before and after each softmax, of both passes."""
 
     def holds(self, places: Int64Array) -> Mask:
         """Whether places lie between a product and the next one."""
@@ -476,18 +442,12 @@ class LayoutRow(NamedTuple):
 
 
 class LayoutFacts(NamedTuple):
-    """Kernels that convert between NCHW and NHWC.
-
-    Attributes
-    ----------
-    channels_last_ns : int
-        Time of the convolutions whose kernels are named after NHWC: what they are converted for.
-    rows : tuple of LayoutRow
-        Longest first.
-    """
+    """Kernels that convert between NCHW and NHWC."""
 
     channels_last_ns: int
+    """Time of the convolutions whose kernels are named after NHWC: what they are converted for."""
     rows: tuple[LayoutRow, ...]
+    """Longest first."""
 
 
 def layout_facts(kernels: GpuWork) -> tuple[OfKernels, LayoutFacts]:
@@ -513,42 +473,28 @@ def layout_facts(kernels: GpuWork) -> tuple[OfKernels, LayoutFacts]:
 
 
 class ChainRow(NamedTuple):
-    """Chains of the same kernels in the same order.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The first kernels in order; equal ones in a row are one of them.
-    kernels : int
-        Number of kernels in each.
-    times : int
-        How often they run.
-    total_ns, saved_ns : int
-        Time of all, and how much less of it fused kernels would take.
-    """
+    """Chains of the same kernels in the same order."""
 
     names: tuple[str, ...]
+    """The first kernels in order; equal ones in a row are one of them."""
     kernels: int
+    """Number of kernels in each."""
     times: int
+    """How often they run."""
     total_ns: int
     saved_ns: int
+    """Time of all, and how much less of it fused kernels would take."""
 
 
 class Savings(NamedTuple):
-    """By how much less each kernel of a rank could take (ns), of those that could.
-
-    Attributes
-    ----------
-    row : ndarray of int64
-        In the events of the rank, ascending.
-    columns : dict of str to ndarray of int64
-        With tensor cores (``plain``); fused with its neighbours (``chains``); in fused attention
-        (``attention``); in one layout of images (``layout``); and in products whose sizes fit
-        (``shape``).
-    """
+    """By how much less each kernel of a rank could take (ns), of those that could."""
 
     row: Int64Array
+    """In the events of the rank, ascending."""
     columns: dict[str, Times]
+    """With tensor cores (``plain``); fused with its neighbours (``chains``); in fused attention
+    (``attention``); in one layout of images (``layout``); and in products whose sizes fit
+    (``shape``)."""
 
     @classmethod
     def of(cls, kernels: GpuWork, columns: dict[str, Times]) -> Savings:
@@ -566,37 +512,28 @@ class Savings(NamedTuple):
 
 
 class ComputeFacts(NamedTuple):
-    """Computing kernels of one rank.
-
-    Attributes
-    ----------
-    step : ndarray of int64
-        Numbers of the analysed ProfilerSteps, ascending.
-    taken : dict of str to ndarray of int64
-        Time (ns) of each step in products of matrices and convolutions (``product``), of these
-        without tensor cores (``plain``), and of these in types of 16 bits (``half``); in
-        elementwise kernels (``elementwise``), unfused attention (``attention``), kernels that
-        convert images between NCHW and NHWC (``layout``), and products that are slow for sizes that
-        do not fit (``shape``).
-    saved : dict of str to ndarray of int64
-        Sums over the kernels of each step of the columns of `Savings`. Elementwise kernels of
-        unfused attention save nothing as ``chains``.
-    shapes : tuple of ShapeRow
-        Products that are slow for their sizes, those with most time.
-    chains : tuple of ChainRow
-        Those with most time.
-    """
+    """Computing kernels of one rank."""
 
     step: Int64Array
+    """Numbers of the analysed ProfilerSteps, ascending."""
     taken: dict[str, Times]
+    """Time (ns) of each step in products of matrices and convolutions (``product``), of these
+    without tensor cores (``plain``), and of these in types of 16 bits (``half``); in elementwise
+    kernels (``elementwise``), unfused attention (``attention``), kernels that convert images
+    between NCHW and NHWC (``layout``), and products that are slow for sizes that do not fit
+    (``shape``)."""
     saved: dict[str, Times]
+    """Sums over the kernels of each step of the columns of `Savings`. Elementwise kernels of
+    unfused attention save nothing as ``chains``."""
     savings: Savings
     gpu: Gpu
     products: ProductFacts
     attention: AttentionFacts
     layout: LayoutFacts
     shapes: tuple[ShapeRow, ...]
+    """Products that are slow for their sizes, those with most time."""
     chains: tuple[ChainRow, ...]
+    """Those with most time."""
 
 
 def compute_facts(rank: Rank) -> ComputeFacts:

@@ -117,29 +117,21 @@ class Telling(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Where most of some time passes: each of the calls holds more than half of it.
-
-    Attributes
-    ----------
-    ns_of : mapping of str to int
-        Time inside all calls of a name, whatever is around them: the first batch of a loader may
-        be asked for elsewhere than the others.
-    chain : tuple of Telling
-        Modules, annotations, functions of the user's code and operators directly inside these
-        around most of the time, from outermost to innermost.
-    loader : str
-        Key of `LOADERS` for the DataLoader among these calls, empty for none.
-    own_ns : mapping of str to int
-        Time in operators and functions themselves, not in what they call, of those with most that
-        launch nothing: a check of sizes that is made a thousand times is on no path that holds most
-        of the time.
-    """
+    """Where most of some time passes: each of the calls holds more than half of it."""
 
     whole_ns: int = 0
     ns_of: Mapping[str, int] = {}
+    """Time inside all calls of a name, whatever is around them: the first batch of a loader may be
+    asked for elsewhere than the others."""
     chain: tuple[Telling, ...] = ()
+    """Modules, annotations, functions of the user's code and operators directly inside these around
+    most of the time, from outermost to innermost."""
     loader: str = ""
+    """Key of `LOADERS` for the DataLoader among these calls, empty for none."""
     own_ns: Mapping[str, int] = {}
+    """Time in operators and functions themselves, not in what they call, of those with most that
+    launch nothing: a check of sizes that is made a thousand times is on no path that holds most of
+    the time."""
 
 
 def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
@@ -214,63 +206,41 @@ def _tells(tree: CallTree, node: int, name: str) -> bool:
 
 
 class Owner(NamedTuple):
-    """Calls of one name that idle time of a kind belongs to.
-
-    Attributes
-    ----------
-    name : str
-        Of the call; of synchronisations, of the operator around it.
-    place : str
-        Annotation, module or line of the user's code around it; empty if none is recorded.
-    times : int
-        Idle intervals that it takes part of; of synchronisations, calls.
-    """
+    """Calls of one name that idle time of a kind belongs to."""
 
     name: str
+    """Of the call; of synchronisations, of the operator around it."""
     place: str
+    """Annotation, module or line of the user's code around it; empty if none is recorded."""
     idle_ns: int
     times: int
+    """Idle intervals that it takes part of; of synchronisations, calls."""
 
 
 class Stretch(NamedTuple):
-    """An idle interval.
-
-    Attributes
-    ----------
-    start_ns, end_ns : int
-        On the rank's own clock.
-    idle_ns : int
-        Time of the kind in it.
-    before, after : str
-        Operators that launch the work before and after it; empty if not recorded.
-    """
+    """An idle interval."""
 
     start_ns: int
     end_ns: int
+    """On the rank's own clock."""
     idle_ns: int
+    """Time of the kind in it."""
     before: str
     after: str
+    """Operators that launch the work before and after it; empty if not recorded."""
 
 
 class GapOwners(NamedTuple):
-    """Owners and longest intervals of the idle time of a rank, by its kind.
-
-    Attributes
-    ----------
-    owners : mapping of str to tuple of Owner
-        Longest first, for those of `HOST_GAPS` that occur.
-    longest : mapping of str to tuple of Stretch
-        Longest first.
-    inside : mapping of str to Inside
-        Where most of the time passes; of `EVERY`, too.
-    drains : frozenset of Condition
-        What holds of the calls that let the GPU run dry, of those that cost most.
-    """
+    """Owners and longest intervals of the idle time of a rank, by its kind."""
 
     owners: Mapping[str, tuple[Owner, ...]]
+    """Longest first, for those of `HOST_GAPS` that occur."""
     longest: Mapping[str, tuple[Stretch, ...]]
+    """Longest first."""
     inside: Mapping[str, Inside]
+    """Where most of the time passes; of `EVERY`, too."""
     drains: frozenset[Condition] = frozenset()
+    """What holds of the calls that let the GPU run dry, of those that cost most."""
 
 
 def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:

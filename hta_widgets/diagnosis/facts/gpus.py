@@ -31,22 +31,15 @@ _MOST: Final = 1000
 
 
 class Gpu(NamedTuple):
-    """The device with most work of a rank.
-
-    Attributes
-    ----------
-    name : str
-        Empty if not recorded.
-    major, minor : int
-        Compute capability; 0 if not recorded.
-    memory_bytes : int
-        0 if not recorded.
-    """
+    """The device with most work of a rank."""
 
     name: str = ""
+    """Empty if not recorded."""
     major: int = 0
     minor: int = 0
+    """Compute capability; 0 if not recorded."""
     memory_bytes: int = 0
+    """0 if not recorded."""
 
     @property
     def peak(self) -> Peak | None:

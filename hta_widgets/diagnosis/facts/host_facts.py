@@ -63,21 +63,14 @@ class CopiesOfName(NamedTuple):
 
 
 class HostCopies(NamedTuple):
-    """Exposed copies of a rank: no kernel runs beside them.
-
-    Attributes
-    ----------
-    exposed_ns : ndarray of int64
-        Of each step.
-    by_name : tuple of CopiesOfName
-        Longest first.
-    inside : Inside
-        The calls that ask for most of the exposed time.
-    """
+    """Exposed copies of a rank: no kernel runs beside them."""
 
     exposed_ns: Int64Array
+    """Of each step."""
     by_name: tuple[CopiesOfName, ...]
+    """Longest first."""
     inside: Inside
+    """The calls that ask for most of the exposed time."""
 
     def are_most(self, condition: Condition) -> bool:
         """Whether most of the time is in copies of which one of `OF_COPIES` holds."""
@@ -151,42 +144,28 @@ def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
 
 
 class Region(NamedTuple):
-    """A part of a program.
-
-    Attributes
-    ----------
-    name : str
-        Of its outermost call, of an optimizer its own.
-    call : str
-        The call's whole name; empty if they are several.
-    idle_ns : int
-        Time in which the GPU waits for its launches.
-    share : float
-        Of all such time.
-    """
+    """A part of a program."""
 
     name: str
+    """Of its outermost call, of an optimizer its own."""
     call: str
+    """The call's whole name; empty if they are several."""
     idle_ns: int
+    """Time in which the GPU waits for its launches."""
     share: float
+    """Of all such time."""
     kernels: int
     median_kernel_ns: float
 
 
 class Launching(NamedTuple):
-    """How a rank launches its work.
-
-    Attributes
-    ----------
-    median_kernel_ns, median_launch_ns : float
-        Duration of its kernels and of the calls that launch them.
-    region : Region or None
-        With most of the time in which the GPU waits for launches.
-    """
+    """How a rank launches its work."""
 
     median_kernel_ns: float
     median_launch_ns: float
+    """Duration of its kernels and of the calls that launch them."""
     region: Region | None
+    """With most of the time in which the GPU waits for launches."""
 
 
 def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
@@ -282,28 +261,20 @@ def _median(values: Int64Array) -> float:
 
 
 class HostFacts(NamedTuple):
-    """Facts on the host of one rank.
-
-    Attributes
-    ----------
-    gaps : GapOwners
-        Whom its idle time belongs to.
-    retries_ns : ndarray of int64
-        Idle time behind calls that allocate in each quarter of the time between the first and the
-        last bound of its steps; 0 where nothing is freed.
-    overhead_ns : mapping of str to int
-        Time of the profiler by the name of its work, longest first.
-    has_stacks : bool
-        Whether Python frames are recorded.
-    """
+    """Facts on the host of one rank."""
 
     gaps: GapOwners
+    """Whom its idle time belongs to."""
     launching: Launching
     trials: Trials
     copies: HostCopies
     retries_ns: Int64Array
+    """Idle time behind calls that allocate in each quarter of the time between the first and the
+    last bound of its steps; 0 where nothing is freed."""
     overhead_ns: Mapping[str, int]
+    """Time of the profiler by the name of its work, longest first."""
     has_stacks: bool
+    """Whether Python frames are recorded."""
 
 
 def host_facts(rank: Rank, steps: DeviceSteps, limits: TrialLimits) -> HostFacts:

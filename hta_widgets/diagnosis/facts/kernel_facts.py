@@ -48,41 +48,28 @@ Keys = NDArray[np.uint64]
 
 
 class LikeKernelFacts(NamedTuple):
-    """Kernels of one rank that compute: a row for each kind of alike kernels and step.
-
-    Attributes
-    ----------
-    key : ndarray of uint64
-        Equal for alike kernels, on any rank.
-    step : ndarray of int64
-        Number of the ProfilerStep that launched them.
-    counts : ndarray of int64
-        Number of kernels.
-    total_ns, median_ns : ndarray of int64
-        Of their durations.
-    kind : ndarray of uint64
-        Equal for kernels of one name, on any rank.
-    size : ndarray of float64
-        Of the work of each, see `kernel_sizes`; NaN if it is not recorded.
-    is_shaped : ndarray of bool
-        Whether the shapes of the operator are part of the key.
-    names : dict of int to str
-        Kernel of each key.
-    described_ns, kernels_ns : int
-        Time of the kernels whose grid or shapes are recorded, and of all.
-    """
+    """Kernels of one rank that compute: a row for each kind of alike kernels and step."""
 
     key: Keys
+    """Equal for alike kernels, on any rank."""
     step: Int64Array
+    """Number of the ProfilerStep that launched them."""
     counts: Int64Array
+    """Number of kernels."""
     total_ns: Times
     median_ns: Times
+    """Of their durations."""
     kind: Keys
+    """Equal for kernels of one name, on any rank."""
     size: Float64Array
+    """Of the work of each, see `kernel_sizes`; NaN if it is not recorded."""
     is_shaped: Mask
+    """Whether the shapes of the operator are part of the key."""
     names: dict[int, str]
+    """Kernel of each key."""
     described_ns: int
     kernels_ns: int
+    """Time of the kernels whose grid or shapes are recorded, and of all."""
 
 
 class _Kernels(NamedTuple):

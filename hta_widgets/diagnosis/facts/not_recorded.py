@@ -18,34 +18,23 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class RankRecords(NamedTuple):
-    """What one rank's trace holds.
-
-    Attributes
-    ----------
-    gpu_work : bool
-        Any work of a GPU.
-    launches : bool
-        Calls that launch some, whether it is there or not.
-    kernels : bool
-        Each kernel, not only the time in which any runs.
-    host_code : bool
-        Operators or Python functions.
-    frames, memory : bool
-        Python functions, and what is allocated.
-    communication : bool
-        Communication kernels.
-    collectives : bool
-        Which collective, group and size a communication kernel belongs to.
-    """
+    """What one rank's trace holds."""
 
     gpu_work: bool
+    """Any work of a GPU."""
     launches: bool
+    """Calls that launch some, whether it is there or not."""
     kernels: bool
+    """Each kernel, not only the time in which any runs."""
     host_code: bool
+    """Operators or Python functions."""
     frames: bool
     memory: bool
+    """Python functions, and what is allocated."""
     communication: bool
+    """Communication kernels."""
     collectives: bool
+    """Which collective, group and size a communication kernel belongs to."""
 
 
 class NotRecorded(NamedTuple):

@@ -27,21 +27,14 @@ _IN_ALL_MODELS: Final = re.compile(
 
 
 class Operators(NamedTuple):
-    """The operator of each of some kernels.
-
-    Attributes
-    ----------
-    place : ndarray of int64
-        Of the call, -1 for none.
-    kind : ndarray of int64
-        Position in `kinds`; kernels of operators with the same name, shapes and types have one.
-    kinds : list of tuple of str
-        Name, shapes and types, as in the trace; empty where they are not recorded.
-    """
+    """The operator of each of some kernels."""
 
     place: Int64Array
+    """Of the call, -1 for none."""
     kind: Int64Array
+    """Position in `kinds`; kernels of operators with the same name, shapes and types have one."""
     kinds: list[tuple[str, str, str]]
+    """Name, shapes and types, as in the trace; empty where they are not recorded."""
 
 
 def operators_of(rank: Rank, work: GpuWork, is_meant: Callable[[str], object]) -> Operators:

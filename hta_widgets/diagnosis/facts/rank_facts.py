@@ -27,21 +27,15 @@ _MAY_COMPUTE = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
 
 
 class LastStep(NamedTuple):
-    """A step that is left out because it comes last: the recording may end before it does.
-
-    Attributes
-    ----------
-    length_ns : int
-        From the end of the step before to the end of its last recorded kernel that computes, as the
-        lengths of the others are: at least what it took.
-    is_complete : bool
-        Whether that is all it took: its mark has an end, and all kernels that were launched in it
-        have run.
-    """
+    """A step that is left out because it comes last: the recording may end before it does."""
 
     number: int
     length_ns: int
+    """From the end of the step before to the end of its last recorded kernel that computes, as the
+    lengths of the others are: at least what it took."""
     is_complete: bool
+    """Whether that is all it took: its mark has an end, and all kernels that were launched in it
+    have run."""
 
 
 def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
@@ -63,38 +57,26 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
 
 
 class RankFacts(NamedTuple):
-    """Facts on one rank.
-
-    Attributes
-    ----------
-    steps : dict of str to ndarray
-        See `step_facts`.
-    communication : CommunicationFacts
-        Of the kernels whose waiting is known.
-    conditions : frozenset of Condition
-        What holds of its recording.
-    compute : ComputeFacts
-        Kinds of the computing kernels.
-    host : HostFacts or None
-        None without GPU work.
-    beside_trials : dict of str to ndarray, optional
-        ``steps`` without the trials of an autotuner, if these are found without steps.
-    last_step : LastStep, optional
-        The step that is left out because it comes last.
-    lead_in_ns : int
-        Time from the begin of its window in which its GPU is busy with work from before the
-        recording.
-    """
+    """Facts on one rank."""
 
     steps: Columns
+    """See `step_facts`."""
     communication: CommunicationFacts
+    """Of the kernels whose waiting is known."""
     records: RankRecords
     conditions: frozenset[Condition]
+    """What holds of its recording."""
     compute: ComputeFacts
+    """Kinds of the computing kernels."""
     host: HostFacts | None = None
+    """None without GPU work."""
     beside_trials: Columns | None = None
+    """``steps`` without the trials of an autotuner, if these are found without steps."""
     last_step: LastStep | None = None
+    """The step that is left out because it comes last."""
     lead_in_ns: int = 0
+    """Time from the begin of its window in which its GPU is busy with work from before the
+    recording."""
 
 
 def rank_facts(

@@ -67,16 +67,11 @@ MOST_LISTED: Final = 5
 
 
 class Product(NamedTuple):
-    """A product of two matrices, or of batches of them.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of products, rows and columns of the output, and the size that is summed.
-    """
+    """A product of two matrices, or of batches of them."""
 
     type: str
     sizes: tuple[int, int, int, int]
+    """Number of products, rows and columns of the output, and the size that is summed."""
 
     @property
     def multiple(self) -> int:
@@ -116,20 +111,14 @@ class ShapeRow(NamedTuple):
 
 
 class ShapeFacts(NamedTuple):
-    """Products that are slow for their sizes.
-
-    Attributes
-    ----------
-    total_ns, saved_ns : ndarray of int64
-        Of each computing kernel: its time if it is of one of these, and what is saved at the rate
-        of smaller products, with sizes that are rounded up, or of its sisters.
-    rows : tuple of ShapeRow
-        Those with most time.
-    """
+    """Products that are slow for their sizes."""
 
     total_ns: Times
     saved_ns: Times
+    """Of each computing kernel: its time if it is of one of these, and what is saved at the rate of
+    smaller products, with sizes that are rounded up, or of its sisters."""
     rows: tuple[ShapeRow, ...] = ()
+    """Those with most time."""
 
 
 def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) -> ShapeFacts:

@@ -88,24 +88,17 @@ def _waits(rank: Rank, pattern: re.Pattern[str]) -> Int64Array:
 
 
 class Trials(NamedTuple):
-    """Kernels of the steps of a rank that other steps do not have.
-
-    Attributes
-    ----------
-    columns : mapping of str to ndarray of int64
-        For each step: ``trial_names`` (number of kernel names that an autotuner tries, 0 if none
-        does), ``trials`` (ns, their duration), ``once`` (ns, duration of the kernels that run in
-        no other step).
-    names : tuple of str
-        Of the kernels tried, the longest first.
-    spans_ns : tuple of pairs of int
-        Without steps, when each series of trials starts and ends on the GPU, ascending; empty
-        without trials, and where the steps are recorded.
-    """
+    """Kernels of the steps of a rank that other steps do not have."""
 
     columns: Mapping[str, Int64Array]
+    """For each step: ``trial_names`` (number of kernel names that an autotuner tries, 0 if none
+    does), ``trials`` (ns, their duration), ``once`` (ns, duration of the kernels that run in no
+    other step)."""
     names: tuple[str, ...]
+    """Of the kernels tried, the longest first."""
     spans_ns: tuple[tuple[int, int], ...] = ()
+    """Without steps, when each series of trials starts and ends on the GPU, ascending; empty
+    without trials, and where the steps are recorded."""
 
 
 def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: TrialLimits) -> Trials:

@@ -27,33 +27,23 @@ _PAIR: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class Hardware:
-    """What the kernels say about the GPUs.
-
-    Attributes
-    ----------
-    like : LikeKernels, optional
-        None if all ranks compute equally long, so that there is nothing to compare.
-    ratio, excess_ns : ndarray of float64, shape (ranks, steps)
-        See `LikeKernels`; of all ranks. The ratio of ranks that are slow for less than half of the
-        time is that of means.
-    needed_ns : ndarray of float64, shape (ranks, steps)
-        See `LikeKernels`.
-    slow, throttled : tuple of int
-        Positions of ranks with a slow GPU, and with one that is slow at times.
-    stage : tuple of int
-        Ranks whose kernels take longer, and that are all copies of one stage of a pipeline.
-    against_itself : ndarray of float64
-        See `LikeKernels`.
-    """
+    """What the kernels say about the GPUs."""
 
     like: LikeKernels | None
+    """None if all ranks compute equally long, so that there is nothing to compare."""
     ratio: Matrix
     excess_ns: Matrix
+    """See `LikeKernels`; of all ranks. The ratio of ranks that are slow for less than half of the
+    time is that of means."""
     needed_ns: Matrix
+    """See `LikeKernels`."""
     slow: tuple[int, ...] = ()
     throttled: tuple[int, ...] = ()
+    """Positions of ranks with a slow GPU, and with one that is slow at times."""
     stage: tuple[int, ...] = ()
+    """Ranks whose kernels take longer, and that are all copies of one stage of a pipeline."""
     against_itself: Float64Array | None = None
+    """See `LikeKernels`."""
 
     def excess_of(self, places: Sequence[int]) -> Matrix:
         """Excess of some ranks, 0 for the others."""

@@ -52,18 +52,12 @@ Value = TypeVar("Value", bound=Hashable)
 
 @dataclass(frozen=True)
 class ForeignRanks:
-    """Ranks that do not belong to the others, and why, in words.
-
-    Attributes
-    ----------
-    left_out : mapping of int to str
-        Those that did not run with the others: nothing of them counts.
-    not_compared : mapping of int to str
-        Those that did, on another kind of GPU, or as if in another job: the others wait for them.
-    """
+    """Ranks that do not belong to the others, and why, in words."""
 
     left_out: Mapping[int, str] = field(default_factory=dict)
+    """Those that did not run with the others: nothing of them counts."""
     not_compared: Mapping[int, str] = field(default_factory=dict)
+    """Those that did, on another kind of GPU, or as if in another job: the others wait for them."""
 
     @property
     def by_rank(self) -> dict[int, str]:
@@ -177,24 +171,16 @@ def _ran_together(job: Job, others: Sequence[int], rank: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class JobHealth:
-    """What the recorders of a job got wrong, and what that does to a diagnosis.
-
-    Attributes
-    ----------
-    ranks : mapping of int to RankHealth
-        Of all ranks that were opened.
-    foreign : ForeignRanks
-        Ranks that do not belong to the others.
-    left_out_steps : tuple of int
-        Analysed steps that no rule counts, as they lack GPU work of a rank.
-    doubts : tuple of str
-        Why no finding is measured; empty where what is wrong could be left out.
-    """
+    """What the recorders of a job got wrong, and what that does to a diagnosis."""
 
     ranks: Mapping[int, RankHealth] = field(default_factory=dict)
+    """Of all ranks that were opened."""
     foreign: ForeignRanks = field(default_factory=ForeignRanks)
+    """Ranks that do not belong to the others."""
     left_out_steps: tuple[int, ...] = ()
+    """Analysed steps that no rule counts, as they lack GPU work of a rank."""
     doubts: tuple[str, ...] = ()
+    """Why no finding is measured; empty where what is wrong could be left out."""
 
     @property
     def is_sound(self) -> bool:

@@ -94,21 +94,15 @@ def runs_of(*columns: NDArray[np.generic]) -> tuple[Int64Array, Int64Array]:
 
 
 class SizePaces(NamedTuple):
-    """What is known of each row by the name of its kernels.
-
-    Attributes
-    ----------
-    pace : ndarray of float64
-        Mean duration of all kernels of this name, rank and step relative to the median of the
-        ranks, and to how much larger they are; 1 where that is not known.
-    is_like, is_unlike : ndarray of bool
-        Whether they are as many and of the same size as on the median of the ranks, nearly; and
-        whether they are of another size.
-    """
+    """What is known of each row by the name of its kernels."""
 
     pace: Float64Array
+    """Mean duration of all kernels of this name, rank and step relative to the median of the ranks,
+    and to how much larger they are; 1 where that is not known."""
     is_like: Mask
     is_unlike: Mask
+    """Whether they are as many and of the same size as on the median of the ranks, nearly; and
+    whether they are of another size."""
 
 
 def paces_by_size(
@@ -187,25 +181,14 @@ _COLUMNS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class LikeKernels:
-    """Kernels of all ranks, a row for each rank, kind of alike kernels and step.
-
-    Attributes
-    ----------
-    names : dict of int to str
-        Kernel of each key.
-    place, step : ndarray of int64
-        Positions in ``steps.ranks`` and ``steps.numbers``.
-    key, counts, total_ns, median_ns, kind, size, is_shaped : ndarray
-        See `LikeKernelFacts`.
-    are_described : bool
-        Whether grids or shapes are recorded for at least half of the time; without them, other
-        work cannot be told from a slower GPU.
-    """
+    """Kernels of all ranks, a row for each rank, kind of alike kernels and step."""
 
     steps: Steps
     names: Mapping[int, str]
+    """Kernel of each key."""
     place: Int64Array
     step: Int64Array
+    """Positions in ``steps.ranks`` and ``steps.numbers``."""
     key: Keys
     counts: Int64Array
     total_ns: Float64Array
@@ -213,7 +196,10 @@ class LikeKernels:
     kind: Keys
     size: Float64Array
     is_shaped: Mask
+    """See `LikeKernelFacts`."""
     are_described: bool
+    """Whether grids or shapes are recorded for at least half of the time; without them, other work
+    cannot be told from a slower GPU."""
 
     @classmethod
     def of(cls, steps: Steps, facts: Mapping[int, LikeKernelFacts]) -> LikeKernels:

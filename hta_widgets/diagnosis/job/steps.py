@@ -35,24 +35,16 @@ such a call at once is little of them: 1.3 % where a host was blocked for half o
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The analysed steps that all ranks have in common.
-
-    Attributes
-    ----------
-    ranks : tuple of int
-        Those with GPU work.
-    numbers : tuple of int
-        Of the ProfilerSteps; (-1,) if the ranks have none in common: the GPU span is one step.
-    columns : dict of str to ndarray of float64, shape (ranks, steps)
-        Those of `STEP_COLUMNS`; times in ns.
-    phase : str
-        Of a server, whose other steps are not among them; empty for all steps.
-    """
+    """The analysed steps that all ranks have in common."""
 
     ranks: tuple[int, ...]
+    """Those with GPU work."""
     numbers: tuple[int, ...]
+    """Of the ProfilerSteps; (-1,) if the ranks have none in common: the GPU span is one step."""
     columns: Mapping[str, Matrix]
+    """Those of `STEP_COLUMNS`; times in ns."""
     phase: str = ""
+    """Of a server, whose other steps are not among them; empty for all steps."""
 
     @classmethod
     def of(

@@ -104,23 +104,17 @@ def _in_order(neighbours: Neighbours, connected: set[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Matched collectives and sends of a job, and their part in each step.
-
-    Attributes
-    ----------
-    place, step : ndarray of int64
-        For each kernel of ``waits.matches.rows``: positions in ``steps.ranks`` and
-        ``steps.numbers``; -1 if it is not among them.
-    exposed_wait_ns, exposed_transfer_ns : ndarray of int64
-        For each kernel, see `CommunicationFacts`.
-    """
+    """Matched collectives and sends of a job, and their part in each step."""
 
     steps: Steps
     waits: Waits
     place: Int64Array
     step: Int64Array
+    """For each kernel of ``waits.matches.rows``: positions in ``steps.ranks`` and
+    ``steps.numbers``; -1 if it is not among them."""
     exposed_wait_ns: Int64Array
     exposed_transfer_ns: Int64Array
+    """For each kernel, see `CommunicationFacts`."""
 
     @property
     def matches(self) -> Matches:

@@ -41,15 +41,11 @@ class Edges(NamedTuple):
 
     Which start belongs to which end matters to nothing here: the time of all intervals before a
     time is that since all starts before it, less that since all ends before it.
-
-    Attributes
-    ----------
-    starts, ends : ndarray of int64
-        Each ascending.
     """
 
     starts: Times
     ends: Times
+    """Each ascending."""
 
     @classmethod
     def of(cls, starts: Times, ends: Times) -> Edges:
@@ -82,17 +78,12 @@ class Edges(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A window, from the start of an interval to the end of one.
-
-    Attributes
-    ----------
-    held_ns : int
-        Time of the intervals in it.
-    """
+    """A window, from the start of an interval to the end of one."""
 
     start_ns: int
     end_ns: int
     held_ns: int
+    """Time of the intervals in it."""
 
 
 def windows_of(edges: Edges, longest_ns: int) -> list[Window]:

@@ -29,16 +29,11 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class Stretches(NamedTuple):
-    """Intervals of one rank.
-
-    Attributes
-    ----------
-    start_ns, end_ns : ndarray of int64
-        Kernels that run at once are one each, so that they may overlap.
-    """
+    """Intervals of one rank."""
 
     start_ns: Times
     end_ns: Times
+    """Kernels that run at once are one each, so that they may overlap."""
 
     @classmethod
     def nothing(cls) -> Stretches:
@@ -75,21 +70,15 @@ class Removed:
 
     A host that is late once makes all that follows late; which idle time that is tells only the
     replay.
-
-    Attributes
-    ----------
-    edits : tuple of Edit
-        What is different without the cause.
-    after : tuple of Edit
-        What has a price of its own.
-    ranks, steps : tuple of int
-        Of the replay: those whose steps count.
     """
 
     edits: tuple[Edit, ...]
+    """What is different without the cause."""
     after: tuple[Edit, ...]
+    """What has a price of its own."""
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
+    """Of the replay: those whose steps count."""
 
     def of(self, job: Job, limits: TrialLimits, ranks: Sequence[int]) -> dict[int, Stretches]:
         """When it is on some ranks, on the common clock."""
@@ -136,15 +125,10 @@ class What(Protocol):
 
 @dataclass(frozen=True)
 class Idle:
-    """Idle time of the GPU.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        Of `GAPS`.
-    """
+    """Idle time of the GPU."""
 
     kinds: tuple[str, ...]
+    """Of `GAPS`."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         return _idle(steps, np.isin(steps.gaps.kind, [GAP[name] for name in self.kinds]))
@@ -165,15 +149,10 @@ def _idle(steps: DeviceSteps, chosen: Mask) -> Stretches:
 
 @dataclass(frozen=True)
 class Busy:
-    """Time of the GPU by what it does, each instant counted once.
-
-    Attributes
-    ----------
-    parts : tuple of str
-        Of `PARTS`.
-    """
+    """Time of the GPU by what it does, each instant counted once."""
 
     parts: tuple[str, ...]
+    """Of `PARTS`."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         covers = steps.busy.covers
@@ -194,15 +173,10 @@ class ComputingKernels:
 
 @dataclass(frozen=True)
 class Saving:
-    """Kernels that could take less time.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Of `Savings`.
-    """
+    """Kernels that could take less time."""
 
     columns: tuple[str, ...]
+    """Of `Savings`."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         savings, work = facts.compute.savings, computing_kernels(rank)
@@ -222,15 +196,10 @@ class ExposedCopies:
 
 @dataclass(frozen=True)
 class Work:
-    """Some of the GPU work.
-
-    Attributes
-    ----------
-    rows : frozenset of (int, int)
-        Rank, and row in its events.
-    """
+    """Some of the GPU work."""
 
     rows: frozenset[tuple[int, int]]
+    """Rank, and row in its events."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         number = rank.trace.rank
@@ -270,20 +239,14 @@ def what_of_class(name: str) -> What:
 
 
 class Seen(NamedTuple):
-    """What the cause of a finding is seen in.
-
-    Attributes
-    ----------
-    steps : tuple of int
-        Numbers of the ProfilerSteps that its price is found in; (-1,) where none are recorded.
-    limits : TrialLimits
-        With which the facts on its ranks were found.
-    """
+    """What the cause of a finding is seen in."""
 
     what: What | Removed
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
+    """Numbers of the ProfilerSteps that its price is found in; (-1,) where none are recorded."""
     limits: TrialLimits
+    """With which the facts on its ranks were found."""
 
     def is_in(self, steps: Int64Array) -> Mask:
         """Which of some steps it is looked for in: all where none are recorded."""

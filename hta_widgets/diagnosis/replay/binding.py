@@ -52,42 +52,28 @@ _SEVERAL: Final = (Edge.DEPENDENCY, Edge.WAIT, Edge.ARRIVAL)
 
 
 class Edges(NamedTuple):
-    """All edges of one kind.
-
-    Attributes
-    ----------
-    source, target : ndarray of int64
-        Numbers of what is at both ends.
-    at_ns : ndarray of float64
-        When the target can happen because of the source.
-    """
+    """All edges of one kind."""
 
     kind: Edge
     source: Int64Array
     target: Int64Array
+    """Numbers of what is at both ends."""
     at_ns: Float64Array
+    """When the target can happen because of the source."""
 
 
 class Binding(NamedTuple):
-    """What decides when each point, operation and meeting happens.
-
-    Attributes
-    ----------
-    kind : ndarray of int8
-        `Edge`, -1 for what begins by itself.
-    source : ndarray of int64
-        Number of what it waits for; -1 for what begins by itself, or waits for the number before.
-    head : ndarray of int64
-        First of each run: of the points of a line, or of the operations of a stream, that decide
-        for each other; anything else is a run by itself.
-    run : ndarray of int64
-        Position in ``head`` of the run of each.
-    """
+    """What decides when each point, operation and meeting happens."""
 
     kind: Int8Array
+    """`Edge`, -1 for what begins by itself."""
     source: Int64Array
+    """Number of what it waits for; -1 for what begins by itself, or waits for the number before."""
     head: Int64Array
+    """First of each run: of the points of a line, or of the operations of a stream, that decide for
+    each other; anything else is a run by itself."""
     run: Int64Array
+    """Position in ``head`` of the run of each."""
 
 
 class Solution:

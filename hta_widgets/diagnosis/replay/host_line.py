@@ -28,23 +28,16 @@ one line; they do not where more of their calls than this overlap."""
 
 
 class HostLine(NamedTuple):
-    """Points of a rank, line by line, each in order of time; an origin begins each line.
-
-    Attributes
-    ----------
-    launch_row : ndarray of int64
-        Row of the call that launches work there, -1 for other points.
-    wait : ndarray of int64
-        Position among the `WaitingCalls` of the call that ends there, -1 for other points.
-    own_ns : ndarray of float64
-        Time from the point before without waiting, 0 for an origin.
-    """
+    """Points of a rank, line by line, each in order of time; an origin begins each line."""
 
     time_ns: Times
     line: Int64Array
     launch_row: Int64Array
+    """Row of the call that launches work there, -1 for other points."""
     wait: Int64Array
+    """Position among the `WaitingCalls` of the call that ends there, -1 for other points."""
     own_ns: Float64Array
+    """Time from the point before without waiting, 0 for an origin."""
 
     @property
     def is_origin(self) -> Int64Array:

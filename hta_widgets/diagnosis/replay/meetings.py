@@ -20,23 +20,16 @@ length, but for this share of them. Without such broadcasts, one takes the time 
 
 
 class Meetings(NamedTuple):
-    """Kernels that meet.
-
-    Attributes
-    ----------
-    rank, row : ndarray of int64
-        Rank of each member, and row of its kernel in the events of the rank.
-    number : ndarray of int64
-        Of the meeting, ascending from 0.
-    series : ndarray of int64
-        Of the members: position of the series in the matches of the job's clocks, -1 for kernels
-        that are matched by name alone.
-    """
+    """Kernels that meet."""
 
     rank: Int64Array
     row: Int64Array
+    """Rank of each member, and row of its kernel in the events of the rank."""
     number: Int64Array
+    """Of the meeting, ascending from 0."""
     series: Int64Array
+    """Of the members: position of the series in the matches of the job's clocks, -1 for kernels
+    that are matched by name alone."""
 
 
 def meetings(job: Job) -> Meetings:

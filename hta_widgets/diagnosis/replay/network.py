@@ -28,35 +28,23 @@ _LATER: Final = 0.25
 
 
 class Times(NamedTuple):
-    """When everything happens (ns on the common clock, float64).
-
-    Attributes
-    ----------
-    point : ndarray
-        Of each point.
-    end : ndarray
-        End of each operation.
-    meeting : ndarray
-        Last arrival of each meeting.
-    """
+    """When everything happens (ns on the common clock, float64)."""
 
     point: Float64Array
+    """Of each point."""
     end: Float64Array
+    """End of each operation."""
     meeting: Float64Array
+    """Last arrival of each meeting."""
 
 
 class Kept(NamedTuple):
-    """What is left where edges that contradict the order of the others are dropped.
-
-    Attributes
-    ----------
-    waits, dependencies, members : ndarray of int64
-        Positions among those of the job, ascending.
-    """
+    """What is left where edges that contradict the order of the others are dropped."""
 
     waits: Int64Array
     dependencies: Int64Array
     members: Int64Array
+    """Positions among those of the job, ascending."""
 
 
 class _Sums(NamedTuple):
@@ -291,31 +279,23 @@ class Network:
 
 
 class _Edges(NamedTuple):
-    """Edges between nodes, by their target in an order in which everything comes after its causes.
-
-    Attributes
-    ----------
-    line, stream, launch : ndarray of int64
-        Segments with one before, blocks with one before, and blocks with a launch.
-    order : ndarray of int64
-        Position of each edge when those of all kinds follow each other.
-    of_segment, of_block, of_meeting : ndarray of int64
-        Node of each.
-    source_list, target_list : list of int
-        The same, for a loop.
-    """
+    """Edges between nodes, by their target, in an order in which all comes after its causes."""
 
     line: Int64Array
     stream: Int64Array
     launch: Int64Array
+    """Segments with one before, blocks with one before, and blocks with a launch."""
     order: Int64Array
+    """Position of each edge when those of all kinds follow each other."""
     of_segment: Int64Array
     of_block: Int64Array
     of_meeting: Int64Array
+    """Node of each."""
     source: Int64Array
     target: Int64Array
     source_list: list[int]
     target_list: list[int]
+    """The same, for a loop."""
     dropped: int
     kept: Kept
 

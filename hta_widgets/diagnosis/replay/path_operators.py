@@ -24,26 +24,18 @@ NOT_RECORDED: Final = "launch not recorded"
 
 
 class RankPieces(NamedTuple):
-    """Pieces of a path on one rank, on its own clock.
-
-    Attributes
-    ----------
-    start_ns, end_ns : ndarray of int64
-        Of those on the host.
-    call, call_before : ndarray of int64
-        Rows of the calls that end and begin their distances, -1 for none.
-    operation : ndarray of int64
-        Of the other pieces: row of the operation.
-    operation_ns : ndarray of int64
-        Their length.
-    """
+    """Pieces of a path on one rank, on its own clock."""
 
     start_ns: Times
     end_ns: Times
+    """Of those on the host."""
     call: Int64Array
     call_before: Int64Array
+    """Rows of the calls that end and begin their distances, -1 for none."""
     operation: Int64Array
+    """Of the other pieces: row of the operation."""
     operation_ns: Times
+    """Their length."""
 
 
 class OperatorTimes(NamedTuple):

@@ -61,28 +61,19 @@ _LIMIT_NS: Final = {
 
 
 class Pieces(NamedTuple):
-    """Pieces of a path in order of time; each begins where the one before ends.
-
-    Attributes
-    ----------
-    start_ns, end_ns : ndarray of int64
-        On the common clock.
-    of : ndarray of int8
-        Position in `CLASSES`.
-    rank : ndarray of int64
-        Position of the rank among those of the job.
-    operation : ndarray of int64
-        Operation of the job that each is of, or that waits or is waited for; -1 for the host.
-    point : ndarray of int64
-        Point of the job before which the host works, or that launches or waits; -1 on a stream.
-    """
+    """Pieces of a path in order of time; each begins where the one before ends."""
 
     start_ns: Times
     end_ns: Times
+    """On the common clock."""
     of: Int8Array
+    """Position in `CLASSES`."""
     rank: Int64Array
+    """Position of the rank among those of the job."""
     operation: Int64Array
+    """Operation of the job that each is of, or that waits or is waited for; -1 for the host."""
     point: Int64Array
+    """Point of the job before which the host works, or that launches or waits; -1 on a stream."""
 
     @classmethod
     def nothing(cls) -> Pieces:

@@ -27,46 +27,33 @@ _MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
 
 
 class RankPart(NamedTuple):
-    """Points, operations and what they wait for, on the rank's own clock.
-
-    Attributes
-    ----------
-    host_work : ndarray of float64, shape (classes, points)
-        See `host_work`.
-    row, start_ns, end_ns, stream : ndarray of int64
-        Of the operations; see `Operations`.
-    type : ndarray of int8
-        Values of `KernelType`.
-    name : ndarray of int64
-        Into `names`.
-    first_ns : int
-        When the first analysed step begins on the main device.
-    steps : ndarray of int64
-        Numbers of the analysed steps.
-    last : ndarray of int64
-        Operations that a step may end with: the last of each stream, of those that compute.
-    last_of : ndarray of int64
-        Position in ``steps`` of the step of each, ascending.
-    step : ndarray of int64
-        Position in ``steps`` of the step that launched each operation, -1 before the first.
-    """
+    """Points, operations and what they wait for, on the rank's own clock."""
 
     line: HostLine
     waits: WaitingCalls
     starts: Starts
     host_work: Float64Array
+    """Of shape (classes, points). See `host_work`."""
     row: Int64Array
     start_ns: Times
     end_ns: Times
     stream: Int64Array
+    """Of the operations; see `Operations`."""
     type: Int8Array
+    """Values of `KernelType`."""
     name: Int64Array
+    """Into `names`."""
     names: tuple[str, ...]
     first_ns: int
+    """When the first analysed step begins on the main device."""
     steps: Int64Array
+    """Numbers of the analysed steps."""
     last: Int64Array
+    """Operations that a step may end with: the last of each stream, of those that compute."""
     last_of: Int64Array
+    """Position in ``steps`` of the step of each, ascending."""
     step: Int64Array
+    """Position in ``steps`` of the step that launched each operation, -1 before the first."""
 
 
 def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
@@ -147,22 +134,15 @@ _EXACT: Final = 2.0**53
 
 
 class PackedArray(NamedTuple):
-    """An array in the narrowest type that holds its numbers exactly.
-
-    Attributes
-    ----------
-    values : ndarray
-        All numbers, or those that are not 0.
-    places : ndarray of int or None
-        Where these are in the flat array.
-    shape : tuple of int
-        As they were.
-    """
+    """An array in the narrowest type that holds its numbers exactly."""
 
     values: NDArray[Any]
+    """All numbers, or those that are not 0."""
     places: NDArray[Any] | None
+    """Where these are in the flat array."""
     dtype: str
     shape: tuple[int, ...]
+    """As they were."""
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> PackedArray:
@@ -183,18 +163,12 @@ class PackedArray(NamedTuple):
 
 
 class PackedPart(NamedTuple):
-    """A `RankPart`; of 1.5 M events, 14 MB instead of 45.
-
-    Attributes
-    ----------
-    fields : tuple
-        Those of the part, with arrays packed, and tuples of arrays as tuples of these.
-    has_operations : bool
-        Whether there is any GPU work.
-    """
+    """A `RankPart`; of 1.5 M events, 14 MB instead of 45."""
 
     fields: tuple[Any, ...]
+    """Those of the part, with arrays packed, and tuples of arrays as tuples of these."""
     has_operations: bool
+    """Whether there is any GPU work."""
 
     @classmethod
     def of(cls, part: RankPart) -> PackedPart:

@@ -43,38 +43,26 @@ ALONE: Final = -2
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What everything takes (ns, float64): this is what a question changes.
-
-    Attributes
-    ----------
-    own : ndarray
-        Time of the host before each point.
-    host_work : ndarray, shape (classes + 1, points)
-        Part of ``own`` in each of `HOST_WORK`, and in what is launching `NEITHER`; the rest of it
-        is launching.
-    duration : ndarray
-        Of each operation; 0 for an arrival and a finish.
-    latency, gap : ndarray
-        Of each operation; see `Starts`.
-    delay : ndarray
-        Of each dependency.
-    returning : ndarray
-        Of each awaited operation; -inf if nobody waits.
-    transfer : ndarray
-        Of each member of a meeting, from the last arrival to its end.
-    earliest : ndarray
-        Time before which each meeting cannot be; -inf where only its members decide.
-    """
+    """What everything takes (ns, float64): this is what a question changes."""
 
     own: Float64Array
+    """Time of the host before each point."""
     host_work: Float64Array
+    """Of shape (classes + 1, points). Part of ``own`` in each of `HOST_WORK`, and in what is
+    launching `NEITHER`; the rest of it is launching."""
     duration: Float64Array
+    """Of each operation; 0 for an arrival and a finish."""
     latency: Float64Array
     gap: Float64Array
+    """Of each operation; see `Starts`."""
     delay: Float64Array
+    """Of each dependency."""
     returning: Float64Array
+    """Of each awaited operation; -inf if nobody waits."""
     transfer: Float64Array
+    """Of each member of a meeting, from the last arrival to its end."""
     earliest: Float64Array
+    """Time before which each meeting cannot be; -inf where only its members decide."""
 
     def changed(self, **columns: Float64Array) -> Weights:
         """The same with other columns."""
@@ -83,88 +71,62 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class RecordedJob:
-    """Points, operations and meetings of all ranks, as recorded.
-
-    Attributes
-    ----------
-    line : ndarray of int64
-        Of each point: number of its line; lines of one rank follow each other.
-    point_rank : ndarray of int64
-        Of each point: position of its rank.
-    point_ns : ndarray of float64
-        Recorded time.
-    ends_wait : ndarray of bool
-        Whether each point is the end of a call that may wait.
-    stream : ndarray of int64
-        Of each operation; operations of a stream follow each other.
-    operation : ndarray of int64
-        Position in the part of its rank.
-    end_ns : ndarray of float64
-        Recorded end; of an arrival, the start of its kernel.
-    type : ndarray of int8
-        Values of `KernelType`.
-    step : ndarray of int64
-        Position in `steps` of the step that launched each, -1 for none of them.
-    waits_for_room : ndarray of bool
-        See `Starts`.
-    launch : ndarray of int64
-        Point that each starts after, -1 for none.
-    after, source : ndarray of int64
-        Operations of each dependency.
-    waiter, awaited : ndarray of int64
-        Point and operation of each wait.
-    wait_kind : ndarray of int8
-        Values of `Wait`, of each.
-    waits_to_allocate : ndarray of bool
-        Whether the allocator is the reason of each.
-    drains : ndarray of bool
-        Whether other work than copies of the host runs when the call of each begins.
-    is_needed : ndarray of bool
-        Whether what follows each wait depends on it, or it ends before the analysed steps.
-    arrival, finish, meeting : ndarray of int64
-        Operations, and number of the meeting, of each member.
-    series : ndarray of int64
-        Of each member; see `Meetings`; `ALONE` without a recorded partner.
-    last, last_step : ndarray of int64
-        Operations that a step may end with, and position of the step in `steps`.
-    steps : tuple of int
-        Numbers of the steps that all ranks have.
-    first_ns : ndarray of float64
-        Start of the first step of each rank; infinite for ranks whose steps do not count.
-    """
+    """Points, operations and meetings of all ranks, as recorded."""
 
     ranks: tuple[int, ...]
     parts: tuple[RankPart, ...]
     weights: Weights
     line: Int64Array
+    """Of each point: number of its line; lines of one rank follow each other."""
     point_rank: Int64Array
+    """Of each point: position of its rank."""
     point_ns: Float64Array
+    """Recorded time."""
     ends_wait: Mask
+    """Whether each point is the end of a call that may wait."""
     stream: Int64Array
+    """Of each operation; operations of a stream follow each other."""
     operation_rank: Int64Array
     operation: Int64Array
+    """Position in the part of its rank."""
     end_ns: Float64Array
+    """Recorded end; of an arrival, the start of its kernel."""
     type: Int8Array
+    """Values of `KernelType`."""
     step: Int64Array
+    """Position in `steps` of the step that launched each, -1 for none of them."""
     waits_for_room: Mask
+    """See `Starts`."""
     launch: Int64Array
+    """Point that each starts after, -1 for none."""
     is_finish: Mask
     after: Int64Array
     source: Int64Array
+    """Operations of each dependency."""
     waiter: Int64Array
     awaited: Int64Array
+    """Point and operation of each wait."""
     wait_kind: Int8Array
+    """Values of `Wait`, of each."""
     waits_to_allocate: Mask
+    """Whether the allocator is the reason of each."""
     drains: Mask
+    """Whether other work than copies of the host runs when the call of each begins."""
     is_needed: Mask
+    """Whether what follows each wait depends on it, or it ends before the analysed steps."""
     arrival: Int64Array
     finish: Int64Array
     meeting: Int64Array
+    """Operations, and number of the meeting, of each member."""
     series: Int64Array
+    """Of each member; see `Meetings`; `ALONE` without a recorded partner."""
     last: Int64Array
     last_step: Int64Array
+    """Operations that a step may end with, and position of the step in `steps`."""
     steps: tuple[int, ...]
+    """Numbers of the steps that all ranks have."""
     first_ns: Float64Array
+    """Start of the first step of each rank; infinite for ranks whose steps do not count."""
 
     @cached_property
     def origins(self) -> Int64Array:

@@ -33,20 +33,14 @@ CRITICAL_NS: Final = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Slack:
-    """Slack and drag of a replay.
-
-    Attributes
-    ----------
-    ends : ndarray of int64
-        Operations of which the last is the end.
-    begin_ns, end_ns : float
-        Time that counts.
-    """
+    """Slack and drag of a replay."""
 
     solution: Solution
     ends: Int64Array
+    """Operations of which the last is the end."""
     begin_ns: float
     end_ns: float
+    """Time that counts."""
 
     @cached_property
     def latest(self) -> Times:

@@ -53,34 +53,23 @@ _RECORDED_WAIT: Final = "Stream Wait Event"
 
 
 class Starts(NamedTuple):
-    """What the start of each operation waits for.
-
-    Attributes
-    ----------
-    point : ndarray of int64
-        Point of the `HostLine` that each starts after, -1 for none.
-    latency_ns : ndarray of float64
-        Least time from there.
-    gap_ns : ndarray of float64
-        Least time from the end of the operation before on its stream; -inf for the first.
-    unexplained_ns : ndarray of float64
-        Part of these that nothing recorded explains.
-    waits_for_room : ndarray of bool
-        Whether that would be more, but kernels of other streams fill the GPU.
-    after, source : ndarray of int64
-        Operations that start after another one of the rank.
-    delay_ns : ndarray of float64
-        Least time from the end of the source to the start.
-    """
+    """What the start of each operation waits for."""
 
     point: Int64Array
+    """Point of the `HostLine` that each starts after, -1 for none."""
     latency_ns: Float64Array
+    """Least time from there."""
     gap_ns: Float64Array
+    """Least time from the end of the operation before on its stream; -inf for the first."""
     unexplained_ns: Float64Array
+    """Part of these that nothing recorded explains."""
     waits_for_room: Mask
+    """Whether that would be more, but kernels of other streams fill the GPU."""
     after: Int64Array
     source: Int64Array
+    """Operations that start after another one of the rank."""
     delay_ns: Float64Array
+    """Least time from the end of the source to the start."""
 
 
 def starts(operations: Operations, line: HostLine) -> Starts:

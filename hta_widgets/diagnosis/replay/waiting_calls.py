@@ -83,46 +83,32 @@ SYNCHRONISING: Final = (Wait.STREAM, Wait.EVENT, Wait.DEVICE)
 
 
 class WaitingCalls(NamedTuple):
-    """Calls that may wait, by their end, and what each waits for.
-
-    Attributes
-    ----------
-    row : ndarray of int32
-        In the events of the rank.
-    kind : ndarray of int8
-        Values of `Wait`.
-    own_ns : ndarray of float64
-        What each takes without waiting.
-    to_allocate : ndarray of bool
-        Whether each frees memory, or synchronises just before a call of the allocator.
-    drains : ndarray of bool
-        Whether work other than copies of the host runs when each begins: without it, the host loses
-        no lead.
-    is_needed : ndarray of bool
-        Whether a graph is launched next, whose input depends on what the call returned, or the call
-        ends before the analysed steps.
-    waited : ndarray of bool
-        Which of them ended with an operation.
-    of : ndarray of int64
-        Position of the call of each awaited operation, ascending.
-    operation : ndarray of int64
-        Which is awaited.
-    return_ns : ndarray of float64
-        Least time from its end to the end of the call.
-    """
+    """Calls that may wait, by their end, and what each waits for."""
 
     row: IntArray
+    """In the events of the rank."""
     start_ns: Times
     end_ns: Times
     kind: Int8Array
+    """Values of `Wait`."""
     own_ns: Float64Array
+    """What each takes without waiting."""
     to_allocate: Mask
+    """Whether each frees memory, or synchronises just before a call of the allocator."""
     drains: Mask
+    """Whether work other than copies of the host runs when each begins: without it, the host loses
+    no lead."""
     is_needed: Mask
+    """Whether a graph is launched next, whose input depends on what the call returned, or the call
+    ends before the analysed steps."""
     waited: Mask
+    """Which of them ended with an operation."""
     of: Int64Array
+    """Position of the call of each awaited operation, ascending."""
     operation: Int64Array
+    """Which is awaited."""
     return_ns: Float64Array
+    """Least time from its end to the end of the call."""
 
 
 def waiting_calls(rank_operations: Operations) -> WaitingCalls:

@@ -30,36 +30,25 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class Mark(NamedTuple):
-    """A stretch of the recording, on the clock of its rank.
-
-    Attributes
-    ----------
-    first, last : int
-        Rows of the events that it begins and ends with.
-    on_gpu : bool
-        Whether it is of a GPU, which says nothing of launches.
-    """
+    """A stretch of the recording, on the clock of its rank."""
 
     first: int
     last: int
+    """Rows of the events that it begins and ends with."""
     start_ns: int
     end_ns: int
     on_gpu: bool = False
+    """Whether it is of a GPU, which says nothing of launches."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowPath:
-    """The critical path of what a mark covers.
-
-    Attributes
-    ----------
-    is_sound : bool
-        Whether the replay gives the recorded times back.
-    """
+    """The critical path of what a mark covers."""
 
     mark: Mark
     path: CriticalPath
     is_sound: bool
+    """Whether the replay gives the recorded times back."""
 
     @property
     def job(self) -> RecordedJob:

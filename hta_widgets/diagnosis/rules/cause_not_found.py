@@ -42,44 +42,29 @@ WORTH_A_NOTICE: Final = 0.15
 
 
 class _Loss(NamedTuple):
-    """A class of time without computation.
-
-    Attributes
-    ----------
-    cause : Cause
-        What a finding on it is called.
-    seen_in : tuple of str
-        Its classes of the budget; a finding in one of them is its cause.
-    ns : ndarray, shape (ranks, steps)
-    edits : tuple of Edit
-        What is different in a replay without it.
-    words : str
-        What the GPU does then.
-    unknown : str
-        What is not known of it.
-    panel : str
-    proof : What
-        What it is seen in.
-    others : tuple of Cause
-        Further causes of it.
-    is_of_host : bool
-        Whether it is named by the call of the host that holds most of it.
-    is_known : bool
-        Whether what was found explains all of it but what is left without that: else, what it is
-        may be another cause as well.
-    """
+    """A class of time without computation."""
 
     cause: Cause
+    """What a finding on it is called."""
     seen_in: tuple[str, ...]
+    """Its classes of the budget; a finding in one of them is its cause."""
     ns: Matrix
     edits: tuple[Edit, ...]
+    """What is different in a replay without it."""
     words: str
+    """What the GPU does then."""
     unknown: str
+    """What is not known of it."""
     panel: str
     proof: What
+    """What it is seen in."""
     others: tuple[Cause, ...] = ()
+    """Further causes of it."""
     is_of_host: bool = False
+    """Whether it is named by the call of the host that holds most of it."""
     is_known: bool = True
+    """Whether what was found explains all of it but what is left without that: else, what it is may
+    be another cause as well."""
 
     def is_explained(self, context: Context) -> bool:
         """Whether something that was found is its cause."""

@@ -23,21 +23,14 @@ _OPERATION: Final = "all_to_all"
 
 
 class _Exchanges(NamedTuple):
-    """All-to-alls in the steps.
-
-    Attributes
-    ----------
-    chosen : ndarray of bool
-        Which collectives they are.
-    imbalance : float
-        Median of the ratio of the largest to the mean share.
-    elements : ndarray of float64
-        Of each rank, over all exchanges.
-    """
+    """All-to-alls in the steps."""
 
     chosen: Mask
+    """Which collectives they are."""
     imbalance: float
+    """Median of the ratio of the largest to the mean share."""
     elements: Float64Array
+    """Of each rank, over all exchanges."""
 
 
 @cause(

@@ -86,25 +86,17 @@ def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Ow
 
 
 class Within(NamedTuple):
-    """A call inside which most of the time of a finding passes.
-
-    Attributes
-    ----------
-    around : str
-        Call of the user's code around an operator; empty for none, and around other calls.
-    share : float
-        Of the time, over all its ranks.
-    loader : str
-        See `Inside`; empty if it is another one on some rank.
-    of : str
-        What it is the share of, in words.
-    """
+    """A call inside which most of the time of a finding passes."""
 
     name: str
     around: str
+    """Call of the user's code around an operator; empty for none, and around other calls."""
     share: float
+    """Of the time, over all its ranks."""
     loader: str
+    """See `Inside`; empty if it is another one on some rank."""
     of: str = "this time"
+    """What it is the share of, in words."""
 
     @property
     def evidence(self) -> dict[str, float]:

@@ -83,21 +83,15 @@ def input_starvation(context: Context) -> Finding | None:
 
 @dataclass(frozen=True)
 class LoadingTime:
-    """Idle time of GPUs while their hosts load or prepare data, worth a finding.
-
-    Attributes
-    ----------
-    ranks, steps : tuple of int
-        Which are to blame, and in which steps.
-    within : Within, optional
-        The call inside which most of it passes.
-    """
+    """Idle time of GPUs while their hosts load or prepare data, worth a finding."""
 
     context: Context
     price: Price
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
+    """Which are to blame, and in which steps."""
     within: Within | None
+    """The call inside which most of it passes."""
 
     @classmethod
     def of(cls, context: Context, cause: Cause) -> LoadingTime | None:

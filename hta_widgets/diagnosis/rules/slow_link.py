@@ -29,29 +29,20 @@ Ranks = tuple[int, ...]
 
 
 class SlowGroup(NamedTuple):
-    """A process group whose transfers take longer than the same ones of other groups.
-
-    Attributes
-    ----------
-    operation : str
-        Of the transfers that lose most.
-    size_bytes : int
-        Of one of these; -1 if unknown.
-    gb_per_s, usual_gb_per_s : float
-        Bus bandwidth of these transfers in the group, and in the others; NaN if unknown.
-    factor : float
-        How many times as long these transfers take.
-    excess_ns : float
-        How much longer all transfers of the group take, in all steps together.
-    """
+    """A process group whose transfers take longer than the same ones of other groups."""
 
     ranks: Ranks
     operation: str
+    """Of the transfers that lose most."""
     size_bytes: int
+    """Of one of these; -1 if unknown."""
     gb_per_s: float
     usual_gb_per_s: float
+    """Bus bandwidth of these transfers in the group, and in the others; NaN if unknown."""
     factor: float
+    """How many times as long these transfers take."""
     excess_ns: float
+    """How much longer all transfers of the group take, in all steps together."""
 
 
 def transfers_by_group(traffic: Traffic) -> pd.DataFrame:

@@ -35,21 +35,15 @@ class _Reason(Enum):
 
 
 class _Uneven(NamedTuple):
-    """Work of ranks relative to that of their peers.
-
-    Attributes
-    ----------
-    factor, excess_ns, equal : ndarray of float64, shape (ranks, steps)
-        Work relative to that of the median peer, how much more it is, and how many times as much it
-        would be if all peers had as much.
-    steps : ndarray of int64
-        Positions of the steps in which some rank has considerably more.
-    """
+    """Work of ranks relative to that of their peers."""
 
     factor: Matrix
     excess_ns: Matrix
     equal: Matrix
+    """Work relative to that of the median peer, how much more it is, and how many times as much it
+    would be if all peers had as much."""
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    """Positions of the steps in which some rank has considerably more."""
 
 
 @cause(

@@ -18,14 +18,7 @@ from tests.analyses.diagnosis.thresholds import Case, cases, check
 
 NO_THRESHOLDS = {
     "units": {
-        "explain_change._NS_PER_MS",
-        "context.NS_PER_MS",
-        "cpu_work._NS_PER_MS",
-        "fusable._NS_PER_MS",
-        "proof._NS_PER_MS",
-        "replay.NS_PER_MS",
         "what_if.AS_RECORDED",
-        "what_if.NS_PER_MS",
     },
     "of times that are equal but for their floats, or of their order (tests/diagnosis/replay)": {
         "binding.TIE_NS",

@@ -83,25 +83,7 @@ def diagnosis(
     limits: Limits | None = None,
     phase: str | None = None,
 ) -> Diagnosis:
-    """Find out why a job is slow.
-
-    Parameters
-    ----------
-    job : Job
-    ranks : iterable of int, optional
-        Ranks to diagnose, all when not given. All ranks of the job are compared, and what these
-        wait for is looked for on all; findings on other ranks only are named in a notice.
-    steps : iterable of int, optional
-        ProfilerSteps to diagnose, all analysed ones when not given or empty.
-    limits : Limits, optional
-        From when on a cause is worth a finding.
-    phase : {"decode", "prefill", "mixed"}, optional
-        Of an inference server, whose steps are diagnosed: the one with most time when neither this
-        nor `steps` is given.
-
-    Returns
-    -------
-    Diagnosis
+    """Find out why a job is slow, as `diagnose` does.
 
     Raises
     ------

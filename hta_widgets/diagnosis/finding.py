@@ -17,28 +17,19 @@ Bound = Literal["measured", "at most", "at least"]
 
 
 class Price(NamedTuple):
-    """What the mean step would be shorter by without a cause.
-
-    Attributes
-    ----------
-    ns : float
-    lower_ns : float
-        The least that it may be, where ranks are not recorded that this job communicates with: with
-        these as slow as before. Else the price.
-    bound : {"measured", "at most", "at least"}
-        Whether the cause costs this, or no more (as what replaces it costs something, too), or no
-        less.
-    edits : tuple of Edit
-        What is different without it; empty where that is not replayed.
-    after : tuple of Edit
-        What has a price of its own: this is what is left to gain after it.
-    """
+    """What the mean step would be shorter by without a cause."""
 
     ns: float
     lower_ns: float
+    """The least that it may be, where ranks are not recorded that this job communicates with: with
+    these as slow as before. Else the price."""
     bound: Bound = "measured"
+    """Whether the cause costs this, or no more (as what replaces it costs something, too), or no
+    less."""
     edits: tuple[Edit, ...] = ()
+    """What is different without it; empty where that is not replayed."""
     after: tuple[Edit, ...] = ()
+    """What has a price of its own: this is what is left to gain after it."""
 
     @classmethod
     def counted(cls, ns: float, bound: Bound = "measured") -> Price:
@@ -161,18 +152,12 @@ LONGEST_SENTENCE: Final = 240
 
 
 class Words(NamedTuple):
-    """What a sentence is made of, beside the price.
-
-    Attributes
-    ----------
-    cause : str
-        Who and what, without a full stop.
-    detail : str
-        What is added to it if the sentence does not get too long, with its comma.
-    """
+    """What a sentence is made of, beside the price."""
 
     cause: str
+    """Who and what, without a full stop."""
     detail: str = ""
+    """What is added to it if the sentence does not get too long, with its comma."""
 
     def sentence(self, cost: str) -> str:
         """Put the sentence together; the cost is left out where it is empty."""

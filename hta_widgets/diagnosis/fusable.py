@@ -62,12 +62,9 @@ def in_words(names: Sequence[str], kernels: int) -> str:
     >>> in_words(["add_bias", "gelu"], 3)
     'add_bias → gelu (3 kernels)'
     """
-    words = [_word(each) for each in names[:_WORDS]]
+    words = []
+    for name in names[:_WORDS]:
+        does = readable_name(name).partition(" · ")[0].removeprefix("elementwise ")
+        words.append(does or kernel_word(name))
     more = " → …" if len(names) > _WORDS else ""
     return f"{' → '.join(words)}{more} ({kernels:,} kernels)"
-
-
-def _word(name: str) -> str:
-    """What an elementwise kernel does, as far as its name is known."""
-    what = readable_name(name).partition(" · ")[0].removeprefix("elementwise ")
-    return what or kernel_word(name)

@@ -51,24 +51,16 @@ _LEAST_OF_IT: Final = 0.2
 
 
 class CauseChange(NamedTuple):
-    """What became of a cause of lost time.
-
-    Attributes
-    ----------
-    cause : str
-    outcome : {"gone", "new", "grew", "fell", "same", "untold"}
-        ``untold``: the other trace lacks something that it may be seen in.
-    first_ms, second_ms : float
-        By how much a step would be shorter without it, by replay; 0 where there is none.
-    sentence : str
-        Of the finding of the second job, or of the first if it is gone.
-    """
+    """What became of a cause of lost time."""
 
     cause: str
     outcome: Literal["gone", "new", "grew", "fell", "same", "untold"]
+    """``untold``: the other trace lacks something that it may be seen in."""
     first_ms: float
     second_ms: float
+    """By how much a step would be shorter without it, by replay; 0 where there is none."""
     sentence: str
+    """Of the finding of the second job, or of the first if it is gone."""
 
     @property
     def words(self) -> str:

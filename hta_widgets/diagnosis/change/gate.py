@@ -29,18 +29,12 @@ _LIMIT: Final = re.compile(r"(step|kernel|memory)(?::(\d{1,4}(?:\.\d{1,4})?)\s?%
 
 
 class Limit(NamedTuple):
-    """Something that must not become worse.
-
-    Attributes
-    ----------
-    what : str
-        Key of `LIMITS`.
-    percent : float
-        By how much it may; of findings, none may be new.
-    """
+    """Something that must not become worse."""
 
     what: What
+    """Key of `LIMITS`."""
     percent: float
+    """By how much it may; of findings, none may be new."""
 
     @classmethod
     def parse(cls, text: str) -> Limit:
@@ -107,18 +101,12 @@ _ALLOW: Final = ("allow", "CAUSE")
 
 
 class Judgement(NamedTuple):
-    """What was asked of a change, and the answer.
-
-    Attributes
-    ----------
-    broken : tuple of str
-        Which limits are broken, by what.
-    untold : tuple of str
-        Which cannot be checked, and why.
-    """
+    """What was asked of a change, and the answer."""
 
     broken: tuple[str, ...]
+    """Which limits are broken, by what."""
     untold: tuple[str, ...]
+    """Which cannot be checked, and why."""
 
     @property
     def outcome(self) -> Literal["regression", "cannot_tell", "passed"]:

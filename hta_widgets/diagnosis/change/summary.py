@@ -58,53 +58,37 @@ CLASS_OF: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Summary:
-    """A job, as far as it is compared.
-
-    Attributes
-    ----------
-    name : str
-    environment : dict of str to value of JSON
-        What jobs must have in common to be compared: ``world_size`` (0 if not stated), ``ranks``
-        (that were analysed), ``gpus`` (names), ``steps_marked``, ``versions``, ``recorded`` (what
-        the traces hold), ``hta_widgets``.
-    steps : DataFrame
-        One row per step that counts: ``step``, ``job_ns`` (that of the slowest rank), ``period_ns``
-        and `COLUMNS` (ns, sums over ``ranks`` of the environment; the latter add up to the former).
-    spent : DataFrame
-        See `TimeSpent.table`; sums over ranks and steps, as many as `rows`.
-    kernels : DataFrame
-        See `TimeSpent.kernels`; sums over ranks.
-    labels : dict of str to str
-        How kernels are called on screen.
-    findings : tuple of dict
-        `Finding.to_dict` of each, without advice and evidence.
-    status : str
-        `Diagnosis.status`.
-    doubts : tuple of str
-        Why times cannot be believed, or why there are none.
-    left_out : tuple of int
-        Steps that do not count, as warm-up and what lacks work.
-    lacks : tuple of str
-        What the traces lack, in words.
-    memory_bytes : int
-        Most that any GPU had allocated; -1 if not recorded.
-    recordings : tuple of int
-        Steps of each recording, in their order, where it was recorded several times; see `pooled`.
-    """
+    """A job, as far as it is compared."""
 
     name: str
     environment: dict[str, Any]
+    """What jobs must have in common to be compared: ``world_size`` (0 if not stated), ``ranks``
+    (that were analysed), ``gpus`` (names), ``steps_marked``, ``versions``, ``recorded`` (what the
+    traces hold), ``hta_widgets``."""
     steps: pd.DataFrame
+    """One row per step that counts: ``step``, ``job_ns`` (that of the slowest rank), ``period_ns``
+    and `COLUMNS` (ns, sums over ``ranks`` of the environment; the latter add up to the former)."""
     spent: pd.DataFrame
+    """See `TimeSpent.table`; sums over ranks and steps, as many as `rows`."""
     kernels: pd.DataFrame
+    """See `TimeSpent.kernels`; sums over ranks."""
     labels: dict[str, str]
+    """How kernels are called on screen."""
     findings: tuple[dict[str, Any], ...]
+    """`Finding.to_dict` of each, without advice and evidence."""
     status: str
+    """`Diagnosis.status`."""
     doubts: tuple[str, ...]
+    """Why times cannot be believed, or why there are none."""
     left_out: tuple[int, ...]
+    """Steps that do not count, as warm-up and what lacks work."""
     lacks: tuple[str, ...]
+    """What the traces lack, in words."""
     memory_bytes: int
+    """Most that any GPU had allocated; -1 if not recorded."""
     recordings: tuple[int, ...] = ()
+    """Steps of each recording, in their order, where it was recorded several times; see
+    `pooled`."""
 
     def by_recording(self, values: Sequence[float]) -> list[Sequence[float]]:
         """Divide what there is of each step by recording."""

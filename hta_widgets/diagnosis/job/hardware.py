@@ -80,7 +80,7 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
     if not places or len(places) > max(2, limits.slower_ranks_percent / 100 * len(compute)):
         return found
     ranks = tuple(steps.ranks[place] for place in places)
-    if _are_a_stage(ranks, copies):
+    if len(ranks) > 1 and any({*ranks} == {*stage} for stage in copies):
         return replace(found, stage=ranks)
     slow = tuple(place for place in places if steady[place] and not unsteady[place])
     throttled = tuple(place for place in places if place not in slow)
@@ -101,11 +101,6 @@ def _differ(compute: Matrix) -> bool:
     over_steps = compute.max(axis=1) > (1 + LEAST_DIFFERENCE) * compute.min(axis=1)
     pair = compute.max(axis=0) > (1 + LEAST_DIFFERENCE) * compute.min(axis=0)
     return bool(over_ranks.any() or over_steps.any() or (len(compute) == _PAIR and pair.any()))
-
-
-def _are_a_stage(hot: Sequence[int], copies: Sequence[tuple[int, ...]]) -> bool:
-    """Whether these ranks are all copies, two or more, of one stage."""
-    return len(hot) > 1 and any({*hot} == {*stage} for stage in copies)
 
 
 def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> Mask:

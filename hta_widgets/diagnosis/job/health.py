@@ -75,7 +75,9 @@ class ForeignRanks:
 def foreign_ranks(job: Job) -> ForeignRanks:
     """Find the ranks that do not belong to most others."""
     left_out = _copies(job)
-    ranks = _of_most_kinds(job, [rank for rank in job.ranks if rank not in left_out])
+    kinds = {rank: job.kinds[rank].name for rank in job.ranks if rank not in left_out}
+    most = _most_common(kinds)  # a server beside training is another job
+    ranks = [rank for rank, kind in kinds.items() if kind == most]
     late, sizes = _late(job, ranks), _of_other_sizes(job, ranks)
     others = [rank for rank in ranks if rank not in late and rank not in sizes]
     not_compared = {}
@@ -91,13 +93,6 @@ def foreign_ranks(job: Job) -> ForeignRanks:
 def job_of(job: Job, ranks: tuple[int, ...]) -> Job:
     """The job of these ranks only, so that `Job.remember` knows it."""
     return job.only(ranks)
-
-
-def _of_most_kinds(job: Job, ranks: Sequence[int]) -> list[int]:
-    """Those with the most common kind of recording: a server beside training is another job."""
-    kinds = {rank: job.kinds[rank].name for rank in ranks}
-    most = _most_common(kinds)
-    return [rank for rank, kind in kinds.items() if kind == most]
 
 
 def _copies(job: Job) -> dict[int, str]:

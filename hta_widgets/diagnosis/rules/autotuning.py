@@ -7,7 +7,6 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
 from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
@@ -78,7 +77,8 @@ def autotuning(context: Context) -> Finding | None:
 
 def _unmarked(context: Context) -> Finding | None:
     """Report what trials take of a recording without steps: the others wait for who tries most."""
-    spans = [_span_ns(host) for host in host_of(context, ()).values()]
+    hosts = host_of(context, ()).values()
+    spans = [sum(end - start for start, end in host.trials.spans_ns) for host in hosts]
     cost_ns = float(max(spans, default=0))
     if not cost_ns or not context.is_worth_it(autotuning, cost_ns):
         return None
@@ -100,10 +100,6 @@ def _unmarked(context: Context) -> Finding | None:
         links=(Link(panel="kernel_breakdown", ranks=ranks),),
         seen_in=Trials(),
     )
-
-
-def _span_ns(host: HostFacts) -> int:
-    return sum(end - start for start, end in host.trials.spans_ns)
 
 
 def _names(context: Context, ranks: tuple[int, ...]) -> list[str]:

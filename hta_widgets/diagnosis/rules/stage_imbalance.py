@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
@@ -32,7 +31,8 @@ def stage_imbalance(context: Context) -> Finding | None:
     places = [[context.ranks.index(rank) for rank in stage] for stage in copies]
     work = context.work.mean(axis=1)
     of_stage = np.array([np.median(work[stage]) for stage in places])  # of the median copy
-    factor = np.array([of_stage[k] / _median_of_others(of_stage, k) for k in range(len(copies))])
+    of_others = [np.median(np.delete(of_stage, stage)) for stage in range(len(copies))]
+    factor = of_stage / np.maximum(of_others, 1.0)
     most = context.limits.more_work_of_stage
     worst = int(of_stage.argmax())
     excess = np.zeros_like(context.steps["compute"])
@@ -76,7 +76,3 @@ def equal_stages(context: Context) -> Computing:
         computing.mean(axis=0), computing, out=np.ones_like(computing), where=computing > 0
     )
     return context.faster_computing(equal)
-
-
-def _median_of_others(values: Float64Array, at: int) -> float:
-    return max(float(np.median(np.delete(values, at))), 1.0)

@@ -139,22 +139,10 @@ def not_recorded(
     not_opened: Sequence[int] = (),
     serves: bool = False,
 ) -> tuple[NotRecorded, ...]:
-    """List what the traces lack.
+    """List what the traces of a job of some size (0 if not recorded) lack.
 
-    Parameters
-    ----------
-    records : mapping of int to RankRecords
-        Of all ranks with a trace.
-    world_size : int
-        Number of ranks that the traced job had; 0 if not recorded.
-    with_steps : bool
-        Whether the ranks that are compared have steps in common.
-    left_out : sequence of int
-        Ranks with GPU work that are not compared: no part of their time is that of the others.
-    not_opened : sequence of int
-        Ranks with a trace that was not opened.
-    serves : bool
-        Whether the steps are those of an inference server, which nobody marks.
+    The ranks that are left out have GPU work, but no part of their time is that of the others,
+    which have their steps in common, or not; those of a server nobody marks.
     """
     steps = _SERVER_STEPS if serves else _STEPS
     found = [*_gpu_work_of(records)]

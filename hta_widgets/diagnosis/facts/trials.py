@@ -145,9 +145,7 @@ def _waits_between(rank: Rank, work: GpuWork, tried: Int64Array) -> int:
 
 
 def _sums(length_ns: Int64Array, step: Int64Array, chosen: Mask, count: int) -> Int64Array:
-    sums = np.zeros(count, dtype=np.int64)
-    np.add.at(sums, step[chosen], length_ns[chosen])
-    return sums
+    return np.bincount(step[chosen], length_ns[chosen], count).astype(np.int64)
 
 
 def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | None:

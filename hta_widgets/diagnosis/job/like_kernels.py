@@ -235,7 +235,7 @@ class LikeKernels:
 
         Of alike kernels the median counts, or the mean, which some slow ones lengthen.
         """
-        usual, _ = self._over_ranks(self.median_ns)
+        usual, _ = usual_of(self.median_ns, self.step, self.key)
         pace = self._pace if of_means else self.median_ns / np.maximum(usual, 1)
         alike = self._medians_of(pace, self._shared)
         every = self._medians_of(np.where(self._shared, pace, self._pace), self._compared)
@@ -301,7 +301,7 @@ class LikeKernels:
         ``kernel``, ``count``, ``ms``, ``usual_ms`` (as long as on the median of the ranks),
         ``factor``.
         """
-        usual, ranks = self._over_ranks(self.total_ns / self.counts)
+        usual, ranks = usual_of(self.total_ns / self.counts, self.step, self.key)
         rows = np.flatnonzero((self.place == place) & (ranks >= PAIR))
         table = pd.DataFrame(
             {
@@ -335,7 +335,7 @@ class LikeKernels:
 
     @cached_property
     def _has_key_elsewhere(self) -> Mask:
-        return np.asarray(self._over_ranks(self.median_ns)[1] >= PAIR)
+        return np.asarray(usual_of(self.median_ns, self.step, self.key)[1] >= PAIR)
 
     @cached_property
     def _tells(self) -> Mask:
@@ -356,7 +356,7 @@ class LikeKernels:
     @cached_property
     def _pace(self) -> Float64Array:
         """Mean duration of each row relative to the median of the ranks; 1 if that is not known."""
-        usual, _ = self._over_ranks(self.total_ns / self.counts)
+        usual, _ = usual_of(self.total_ns / self.counts, self.step, self.key)
         alike = self.total_ns / np.maximum(usual * self.counts, 1)
         by_size = np.where(self._tells, self._sizes.pace, 1.0)
         return np.where(self._shared, alike, by_size)
@@ -370,7 +370,3 @@ class LikeKernels:
         of_cell = np.bincount(self._cells, self.total_ns, self._size)
         of_chosen = np.bincount(self._cells[chosen], self.total_ns[chosen], self._size)
         return np.asarray(of_chosen / np.maximum(of_cell, 1))
-
-    def _over_ranks(self, values: Float64Array) -> tuple[Float64Array, Int64Array]:
-        """Median over the ranks with the same key and step, of two the smaller; and how many."""
-        return usual_of(values, self.step, self.key)

@@ -32,18 +32,12 @@ class Edit(Protocol):
 
 @dataclass(frozen=True)
 class WithoutHostWork:
-    """The host does without some of what it does beside launching.
-
-    Attributes
-    ----------
-    classes : tuple of str
-        Of `HOST_WORK`.
-    ranks : tuple of int
-        Whose host; empty for all.
-    """
+    """The host does without some of what it does beside launching."""
 
     classes: tuple[str, ...]
+    """Of `HOST_WORK`."""
     ranks: tuple[int, ...] = ()
+    """Whose host; empty for all."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         places = [HOST_WORK.index(name) for name in self.classes]
@@ -56,18 +50,12 @@ class WithoutHostWork:
 
 @dataclass(frozen=True)
 class HostSpeed:
-    """The host launches, and does everything else that is no class of `HOST_WORK`, faster.
-
-    Attributes
-    ----------
-    factor : float
-        How many times as fast; may be infinite.
-    ranks : tuple of int
-        Whose host; empty for all.
-    """
+    """The host launches, and does everything else that is no class of `HOST_WORK`, faster."""
 
     factor: float
+    """How many times as fast; may be infinite."""
     ranks: tuple[int, ...] = ()
+    """Whose host; empty for all."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         launching = np.maximum(weights.own - weights.host_work.sum(axis=0), 0)
@@ -86,21 +74,14 @@ class WithoutStarts:
 
 @dataclass(frozen=True)
 class WithoutWaits:
-    """Calls do not wait for the GPU, but where what follows depends on it.
-
-    Attributes
-    ----------
-    kinds : tuple of Wait
-        Of which calls.
-    of_allocator : bool
-        Only those that free memory, or come just before a call of the allocator.
-    drains : bool
-        Only those that wait for other work than copies of the host.
-    """
+    """Calls do not wait for the GPU, but where what follows depends on it."""
 
     kinds: tuple[Wait, ...]
+    """Of which calls."""
     of_allocator: bool = False
+    """Only those that free memory, or come just before a call of the allocator."""
     drains: bool = False
+    """Only those that wait for other work than copies of the host."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         gone = np.isin(job.wait_kind, self.kinds) & ~job.is_needed
@@ -113,15 +94,10 @@ class WithoutWaits:
 
 @dataclass(frozen=True)
 class WithoutCopies:
-    """Copies between host and device take no time, and nobody waits for them.
-
-    Attributes
-    ----------
-    ranks : tuple of int
-        Whose copies; empty for all.
-    """
+    """Copies between host and device take no time, and nobody waits for them."""
 
     ranks: tuple[int, ...] = ()
+    """Whose copies; empty for all."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         gone = job.is_host_copy & _of_ranks(job, self.ranks)[job.operation_rank]
@@ -134,15 +110,10 @@ class WithoutCopies:
 
 @dataclass(frozen=True, eq=False)
 class ShorterOperations:
-    """Some operations take less time.
-
-    Attributes
-    ----------
-    less_ns : ndarray of float64
-        By how much, for each operation of the job.
-    """
+    """Some operations take less time."""
 
     less_ns: Float64Array
+    """By how much, for each operation of the job."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(duration=np.maximum(weights.duration - self.less_ns, 0))
@@ -150,15 +121,11 @@ class ShorterOperations:
 
 @dataclass(frozen=True, eq=False)
 class Computing:
-    """Ranks compute faster or more slowly in some steps.
-
-    Attributes
-    ----------
-    factor : ndarray of float64, shape (ranks, steps)
-        How many times as long the kernels of each rank of the job take that each step launches.
-    """
+    """Ranks compute faster or more slowly in some steps."""
 
     factor: Float64Array
+    """Of shape (ranks, steps). How many times as long the kernels of each rank of the job take that
+    each step launches."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         known = (job.step >= 0) & job.is_computing
@@ -174,10 +141,6 @@ class ComputingLess:
     What is usual is the median over ranks, see `EqualWork`; where kernels take no longer, all of a
     step become shorter alike. Without steps, this keeps what is slow at times from being taken off
     a whole recording.
-
-    Attributes
-    ----------
-    less_ns : ndarray of float64, shape (ranks, steps)
     """
 
     less_ns: Float64Array
@@ -205,17 +168,12 @@ class EqualWork:
     """All ranks take as long for a kernel as the mean or the median of them.
 
     A kernel is the n-th of its name in its step.
-
-    Attributes
-    ----------
-    of_ranks : {"mean", "median"}
-        The mean moves the work; with the median, more work vanishes.
-    only_slower : bool
-        Whether only those become shorter that take longer.
     """
 
     of_ranks: str = "mean"
+    """The mean moves the work; with the median, more work vanishes."""
     only_slower: bool = False
+    """Whether only those become shorter that take longer."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         equal = _equal_ns(job, weights.duration, self.of_ranks)
@@ -225,15 +183,10 @@ class EqualWork:
 
 @dataclass(frozen=True)
 class CommunicationHidden:
-    """Communication takes less time; ranks still wait for those that come late.
-
-    Attributes
-    ----------
-    share : float
-        How much of it is gone, from 0 to 1.
-    """
+    """Communication takes less time; ranks still wait for those that come late."""
 
     share: float = 1.0
+    """How much of it is gone, from 0 to 1."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         remains = np.isfinite(weights.transfer)  # of `WithoutMeetings`, there is nothing to hide
@@ -243,15 +196,10 @@ class CommunicationHidden:
 
 @dataclass(frozen=True, eq=False)
 class FasterLinks:
-    """Some transfers take less time.
-
-    Attributes
-    ----------
-    factor : ndarray of float64
-        How many times as long each member of a meeting takes.
-    """
+    """Some transfers take less time."""
 
     factor: Float64Array
+    """How many times as long each member of a meeting takes."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(transfer=weights.transfer * self.factor)
@@ -259,15 +207,10 @@ class FasterLinks:
 
 @dataclass(frozen=True, eq=False)
 class WithoutMeetings:
-    """Some communication neither waits for others nor takes any time.
-
-    Attributes
-    ----------
-    members : ndarray of bool
-        Which members of meetings.
-    """
+    """Some communication neither waits for others nor takes any time."""
 
     members: Mask
+    """Which members of meetings."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(transfer=np.where(self.members, -np.inf, weights.transfer))
@@ -289,17 +232,11 @@ class PeersFixed:
 
 @dataclass(frozen=True)
 class KernelsFaster:
-    """Kernels of some names take part of their time.
-
-    Attributes
-    ----------
-    names : frozenset of str
-    factor : float
-        How many times as long they take.
-    """
+    """Kernels of some names take part of their time."""
 
     names: frozenset[str]
     factor: float
+    """How many times as long they take."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         names, code = job.names

@@ -75,9 +75,7 @@ class Network:
     @cached_property
     def segment(self) -> Int64Array:
         """Segment of each point."""
-        begins = np.zeros(self.job.line.size, dtype=np.int64)
-        begins[self.segment_first] = 1
-        return np.cumsum(begins) - 1
+        return _numbers(self.segment_first, self.job.line.size)
 
     @cached_property
     def opens_stream(self) -> Mask:
@@ -105,9 +103,7 @@ class Network:
     @cached_property
     def block(self) -> Int64Array:
         """Block of each operation."""
-        begins = np.zeros(self.job.stream.size, dtype=np.int64)
-        begins[self.block_first] = 1
-        return np.cumsum(begins) - 1
+        return _numbers(self.block_first, self.job.stream.size)
 
     @cached_property
     def _edges(self) -> _Edges:
@@ -350,6 +346,11 @@ class _Edges(NamedTuple):
             dropped=dropped,
             kept=Kept(*may_go),
         )
+
+
+def _numbers(first: Int64Array, count: int) -> Int64Array:
+    """Which run each of so many is in, of runs that begin with the first ones."""
+    return np.repeat(np.arange(first.size), np.diff(np.append(first, count)))
 
 
 def _recorded(network: Network) -> Float64Array:

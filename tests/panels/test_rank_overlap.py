@@ -80,10 +80,11 @@ def test_values_out_of_range_are_refused(loaded: Job, wrong):
         RankOverlapPanel(loaded, **wrong)
 
 
-def test_the_dashboard_shows_it_where_there_is_something_to_compare(loaded: Job):
+def test_the_dashboard_shows_it_where_there_are_ranks_or_gpus_to_compare(loaded: Job):
     assert "rank_overlap" in Dashboard(loaded).panels
-    assert RankOverlapPanel.concerns(kernels_job({0: a_rank(5, 5)}))
-    assert not RankOverlapPanel.concerns(kernels_job({0: [(COMPUTE, 0, 9, 0, 7)]}))
+    two_gpus = [(COMPUTE, 0, 9, gpu, 7) for gpu in (0, 1)]
+    assert RankOverlapPanel.concerns(kernels_job({0: two_gpus}))
+    assert not RankOverlapPanel.concerns(kernels_job({0: a_rank(5, 5)}))  # of two streams
 
 
 def test_the_selected_window_is_cut_into_slices():

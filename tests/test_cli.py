@@ -270,6 +270,16 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert set(listed) == COMMANDS
 
 
+def test_an_unknown_option_is_said_with_those_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["diagnose", "traces", "--fail-on"])
+    said = capsys.readouterr().err
+    assert "--fail-on-findings" in said
+    assert said.endswith("hta-widgets diagnose: error: unknown: --fail-on\n")
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
         cli.main(["--version"])

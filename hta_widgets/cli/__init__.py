@@ -80,6 +80,11 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:  # noqa: ANN401
         super().__init__(allow_abbrev=False, **options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401
+        """What a command does not know is said with its own usage."""
+        options, unknown = super().parse_known_args(args, namespace)
+        return self.error(f"unknown: {' '.join(unknown)}") if unknown else (options, unknown)
+
 
 def _parser() -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = _Parser(

@@ -10,6 +10,7 @@ import os
 import re
 import runpy
 from pathlib import Path
+from posixpath import normpath
 from tempfile import TemporaryDirectory
 
 from sphinx.application import Sphinx
@@ -70,7 +71,8 @@ def write_list(app: Sphinx, error: Exception | None) -> None:
     overview = (Path(app.srcdir) / "docs" / "README.md").read_text(encoding="utf-8")
     row = re.compile(r"^\| \[(.+?)\]\((\S+)\.md\) \| (.+?) \|", re.MULTILINE)
     lines = [
-        f"- [{title}](docs/{page}.html): {what}" for title, page, what in row.findall(overview)
+        f"- [{title}]({normpath(f'docs/{page}.html')}): {what}"
+        for title, page, what in row.findall(overview)
     ]
     lines = [re.sub(r"\[([^]]+)\]\([^)]+\.md[^)]*\)", r"\1", line) for line in lines]
     head = ["# hta_widgets", "", "> Find out in a notebook why a GPU job is slow.", ""]

@@ -76,8 +76,9 @@ def foreign_ranks(job: Job) -> ForeignRanks:
     """Find the ranks that do not belong to most others."""
     left_out = _copies(job)
     kinds = {rank: job.kinds[rank].name for rank in job.ranks if rank not in left_out}
-    most = _most_common(kinds)  # a server beside training is another job
-    ranks = [rank for rank, kind in kinds.items() if kind == most]
+    # a server beside training is another job; what has neither calls nor marks may be of any kind
+    usual = (_most_common(kinds), "unknown")
+    ranks = [rank for rank, kind in kinds.items() if kind in usual]
     late, sizes = _late(job, ranks), _of_other_sizes(job, ranks)
     others = [rank for rank in ranks if rank not in late and rank not in sizes]
     not_compared = {}

@@ -119,6 +119,19 @@ def test_a_rank_of_another_run_is_named_and_left_out(
     assert found.ranks == (0, 1, 2)
 
 
+def test_a_rank_of_another_run_is_named_where_only_its_kernels_are_recorded(folder: Path) -> None:
+    change(folder, 3, late_us=7 * MINUTE_US, factor=1.4)
+    path = folder / "rank-3.json"
+    document = json.loads(path.read_text())
+    work = [each for each in document["traceEvents"] if each.get("cat") == "kernel"]
+    path.write_text(json.dumps(document | {"traceEvents": work}))
+    found = diagnosed(folder)
+    assert found.job.kinds[3].name == "unknown"
+    (notice,) = notices(found)
+    assert notice.startswith("rank 3 began 420 s after the others")
+    assert found.ranks == (0, 1, 2)
+
+
 @pytest.mark.parametrize("late_us", [30e6, 7 * MINUTE_US, 3 * 365 * 86_400e6])
 def test_a_clock_that_is_wrong_makes_no_other_run(folder: Path, late_us: float) -> None:
     """Collectives end together on it, too, once it is aligned."""

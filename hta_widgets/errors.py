@@ -220,6 +220,18 @@ def whole_numbers(name: str, given: object) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, chosen)))
 
 
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, and how many more there are.
+
+    Examples
+    --------
+    >>> some_of(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def number_ranges(numbers: Iterable[int]) -> str:
     """Write numbers compactly: ``0-2, 4``.
 

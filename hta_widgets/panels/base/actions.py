@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from hta_widgets.errors import some_of
+
 _MAX_NAMES = 3
 
 
@@ -36,10 +38,8 @@ def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Pa
     files = files_of(returned)
     if not files:
         return "Nothing to write."
-    names = [file.name for file in files[:_MAX_NAMES]]
-    if len(files) > _MAX_NAMES:
-        names[-1] += f" and {len(files) - _MAX_NAMES} more"
-    return f"Wrote {', '.join(names)} {_place(files[0].resolve().parent, beside)}"
+    names = some_of([file.name for file in files], _MAX_NAMES)
+    return f"Wrote {names} {_place(files[0].resolve().parent, beside)}"
 
 
 def _place(folder: Path, beside: Collection[Path]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.errors import TraceFormatError, TraceNotFoundError
+from hta_widgets.errors import TraceFormatError, TraceNotFoundError, some_of
 from hta_widgets.trace.cache.files import cache_folder, prune, size_limit
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO, starts_as_trace
@@ -35,7 +35,6 @@ from hta_widgets.trace.remote.files import RemoteFile, RemoteFiles, is_current
 from hta_widgets.trace.remote.urls import PathLike, TraceSource, is_url, local_path, redacted
 
 _ARCHIVES = (".tar.gz",)
-_MAX_NAMES = 5
 
 
 HEAD_BYTES: Final = (2**16, 2**20, 2**24)
@@ -265,11 +264,9 @@ def _display_name(url: str) -> str:
 def _no_trace_message(url: str, listing: Sequence[RemoteFile]) -> str:
     recordings = [file.name for file in listing if file.name.endswith(RECORDINGS)]
     names = recordings or [file.name for file in listing]
-    some = ", ".join(names[:_MAX_NAMES])
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    what = f"it has {some}{more}" if names else "it is empty"
+    what = f"it has {some_of(names)}" if names else "it is empty"
     if recordings:
-        what = f"{some}{more} must be exported first (nsys export --type sqlite)"
+        what = f"{some_of(recordings)} must be exported first (nsys export --type sqlite)"
     return f"{_display_name(url)} has no trace: {what}; {WHAT_IS_A_TRACE}"
 
 

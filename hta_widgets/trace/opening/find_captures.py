@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from hta_widgets.errors import ParameterError, RankError, TraceNotFoundError, number_ranges
+from hta_widgets.errors import ParameterError, RankError, TraceNotFoundError, number_ranges, some_of
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.rank_numbers import rank_in_file_name
 from hta_widgets.trace.opening.recognise import format_of, traces_in
@@ -69,9 +69,8 @@ def without_captures(paths: Sequence[Path], notices: list[str]) -> list[Path]:
         return [*paths]
     verb = "is" if len(captures) == 1 else "are"
     noun = "a capture" if len(captures) == 1 else "captures"
-    names = ", ".join(path.name for path in captures[:3])
-    more = f" and {len(captures) - 3} more" if len(captures) > 3 else ""  # noqa: PLR2004
-    notices.append(f"{names}{more} {verb} {noun} of graphs, and no rank")
+    names = some_of([path.name for path in captures], 3)
+    notices.append(f"{names} {verb} {noun} of graphs, and no rank")
     return [path for path in paths if path not in captures]
 
 

@@ -13,6 +13,7 @@ from hta_widgets.errors import (
     RankError,
     TraceFormatError,
     TraceNotFoundError,
+    some_of,
     unreadable_path,
 )
 from hta_widgets.trace.loaders.columns import whole_number
@@ -34,8 +35,6 @@ _GIVE_TRACES = "give a trace, a folder of traces, or several traces"
 
 _MOST_READ: Final = 16
 """Processes without a rank that are searched for GPU work, each up to the first of it."""
-
-_MAX_NAMES: Final = 5
 
 
 def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
@@ -215,10 +214,8 @@ def _with_gpu_work(runs: list[Run], fetched: FetchedSource, notices: list[str]) 
     if not idle or len(idle) == len(runs):
         return runs
     names = [each.name for run in idle for each in run.recordings]
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     have, are = ("has", "is") if len(names) == 1 else ("have", "are")
-    some = ", ".join(names[:_MAX_NAMES])
-    notices.append(f"{some}{more} {have} no rank and no GPU work and {are} left out")
+    notices.append(f"{some_of(names)} {have} no rank and no GPU work and {are} left out")
     return [run for run in runs if run not in idle]
 
 

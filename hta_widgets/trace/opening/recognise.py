@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from hta_widgets.errors import TraceFormatError, TraceNotFoundError
+from hta_widgets.errors import TraceFormatError, TraceNotFoundError, some_of
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.nsys.format import RECORDINGS
 from hta_widgets.trace.loaders.xplane import SUFFIX as XPLANE_SUFFIX
 from hta_widgets.trace.model.formats import Format
 
-_MAX_NAMES: Final = 5
 ARCHIVES: Final = (".zip", ".xz", ".bz2", ".zst", ".tar", ".tar.gz", ".tgz", ".7z")
 _NOT_A_TRACE: Final = "{} is not a trace and is left out"
 _EMPTY: Final = "{} is empty and is left out"
@@ -135,9 +134,7 @@ def _require_readable(entries: Iterable[Path]) -> None:
 
 
 def _list_names(paths: Sequence[Path]) -> str:
-    surplus = len(paths) - _MAX_NAMES
-    more = f" and {surplus} more" if surplus > 0 else ""
-    return f"{', '.join(path.name for path in paths[:_MAX_NAMES])}{more}"
+    return some_of([path.name for path in paths])
 
 
 def _describe_contents(entries: Sequence[Path]) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hta_widgets.errors import RankError, number_ranges
+from hta_widgets.errors import RankError, number_ranges, some_of
 from hta_widgets.trace.opening.recordings import Recording
 from hta_widgets.trace.opening.runs import Run
 from hta_widgets.trace.ranks.cycle import utc
@@ -149,8 +149,7 @@ def _doubled(recordings: Sequence[Recording]) -> list[str]:
 
 def _some(names: Sequence[str]) -> str:
     """The first of some names, each on one line."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(map(_shown, names[:_MOST_NAMES])) + more
+    return some_of([*map(_shown, names)], _MOST_NAMES)
 
 
 def _about(recordings: Sequence[Recording], run: Run) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from hta_widgets.errors import some_of
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
@@ -128,10 +129,9 @@ def _tools_in(piece: bytes) -> Iterable[str]:
 
 def _described(categories: Sequence[str]) -> str:
     named = [f"'{name[:_CATEGORY_CHARACTERS]}'" for name in categories if name]
-    more = f" and {len(named) - _CATEGORIES} more" if len(named) > _CATEGORIES else ""
-    names = ", ".join(named[:_CATEGORIES]).replace("{", "(").replace("}", ")")
+    names = some_of(named, _CATEGORIES).replace("{", "(").replace("}", ")")
     said = ["without a category"] * ("" in categories)
     if named:
         noun = "categories" if len(named) > 1 else "category"
-        said.append(f"of the {noun} {names}{more}")
+        said.append(f"of the {noun} {names}")
     return " and ".join(said)

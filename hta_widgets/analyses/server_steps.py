@@ -22,7 +22,7 @@ from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
-from hta_widgets.trace.model.server_spans import StepSpan
+from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
 
 PHASES: Final = ("decode", "mixed", "prefill")

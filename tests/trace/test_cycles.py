@@ -19,9 +19,8 @@ from hta_widgets.errors import HtaWidgetsError, UnknownCycleError
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.formats import Stated
 from hta_widgets.trace.opening.open import find_cycle
-from hta_widgets.trace.opening.recordings import Recording
 from hta_widgets.trace.opening.run_choices import SeveralRunsError
-from hta_widgets.trace.opening.runs import runs_of
+from hta_widgets.trace.opening.runs import Recording, runs_of
 from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import kernel, write
 from tests.recorded_folders import (

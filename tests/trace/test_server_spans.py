@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.trace.model.server_spans import step_span
+from hta_widgets.trace.model.server_steps import step_span
 
 # name: engine, phase, requests and tokens of prompts, requests and tokens that run already
 STEPS = {

@@ -22,7 +22,7 @@ from typing import Final
 
 from hta_widgets.export.anonymise import kept
 from hta_widgets.names.demangling import demangled
-from hta_widgets.trace.model.server_spans import step_span
+from hta_widgets.trace.model.server_steps import step_span
 
 _CONSONANTS: Final = "jkqvwxbg"
 _VOWELS: Final = "aiou"

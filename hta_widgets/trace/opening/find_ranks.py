@@ -22,9 +22,8 @@ from hta_widgets.trace.opening.fetch import FetchedSource
 from hta_widgets.trace.opening.find_captures import without_captures
 from hta_widgets.trace.opening.rank_numbers import number_ranks, rank_in_file_name
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of, traces_in
-from hta_widgets.trace.opening.recordings import Recording
 from hta_widgets.trace.opening.run_choices import SeveralRunsError
-from hta_widgets.trace.opening.runs import Run, runs_of
+from hta_widgets.trace.opening.runs import Recording, Run, runs_of
 from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.cycle import Cycle
 from hta_widgets.trace.ranks.source import RankSource

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hta_widgets.errors import RankError, number_ranges, some_of
-from hta_widgets.trace.opening.recordings import Recording
-from hta_widgets.trace.opening.runs import Run
+from hta_widgets.trace.opening.runs import Recording, Run
 from hta_widgets.trace.ranks.cycle import utc
 
 _MOST_RUNS: Final = 10

@@ -17,8 +17,7 @@ from hta_widgets.trace.cache.trace_file import LoadedTrace, is_sound
 from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
-from hta_widgets.trace.model.health.lost_operators import LostOperators, lost_operators
-from hta_widgets.trace.model.health.lost_work import lost_work
+from hta_widgets.trace.model.health.lost_work import LostOperators, lost_operators, lost_work
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.health.wrong_times import wrong_times
 from hta_widgets.trace.model.kernels import KernelRules

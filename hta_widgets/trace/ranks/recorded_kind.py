@@ -17,7 +17,7 @@ from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.captures import Captures, captures_of
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
-from hta_widgets.trace.model.server_spans import ENGINES
+from hta_widgets.trace.model.server_steps import ENGINES
 from hta_widgets.trace.model.steps import REQUEST_SPAN
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.rank import Rank

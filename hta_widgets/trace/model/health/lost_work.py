@@ -1,4 +1,4 @@
-"""Kernels that were launched and are not in the trace: the recorder lost them.
+"""Kernels, and operators, that are not in the trace: the recorder lost them.
 
 PyTorch drops kernels at the start of a recording, and wherever a buffer of CUPTI is full, without a
 word. What the GPU did then looks like idle time, for which a diagnosis would find a cause::
@@ -20,7 +20,7 @@ import numpy as np
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.grouping import are_among
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind, KindSet
 from hta_widgets.trace.model.steps import StepMarks
 
 LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
@@ -50,6 +50,19 @@ APART: Final = 0.05
 
 BROKEN_LINKS: Final = 0.5
 """With work without an id for as many of the launches without work, ids were lost, and no work."""
+
+
+INSIDE: Final = 0.9
+"""Part of the launches between the first operator and the last that operators make, where the
+recording has operators of all."""
+
+OUTSIDE: Final = 0.05
+"""Part of the launches before the first operator or after the last, from which they are lost."""
+
+FEWEST_LAUNCHES: Final = 20
+"""With fewer launches, a few may well be made by other libraries."""
+
+_OPERATORS: Final = KindSet((Kind.CPU_OP, Kind.PYTHON))
 
 
 class Stretch(NamedTuple):
@@ -300,3 +313,44 @@ def _touched(steps: StepMarks, launch_ns: Times, lost_ns: Times, holes: _Holes) 
     np.add.at(hole_ns, last + 1, -holes.length_ns)
     in_holes = np.cumsum(hole_ns)[:-1] > MOST_LOST * (steps.end_ns - steps.start_ns)
     return tuple(sorted({*steps.number[(lost > MOST_LOST * launched) | in_holes].tolist()}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostOperators:
+    """Launches of kernels before the first operator or after the last; 0 where none are lost."""
+
+    launches: int = 0
+    outside: int = 0
+
+
+def lost_operators(events: Events, parents: Int32Array) -> LostOperators:
+    """Find out whether operators are recorded for a part of the time only.
+
+    So it is where a buffer was full, or wrapped; what the host does outside looks like work that
+    nobody asked for::
+
+        operators                     |----| |----| |----|
+        launches    | | |  | | |       | |    | |    | |
+                    |--- outside ---|
+
+    Parameters
+    ----------
+    events : Events
+    parents : ndarray of int32
+        Row of the call around each CPU call, -1 for none.
+    """
+    operators = np.flatnonzero(_OPERATORS.among(events.kind))
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[events.named(calls, LAUNCHES_A_KERNEL)]
+    around = parents[calls]
+    calls = calls[(around < 0) | ~KindSet(LAUNCH_CALLS).among(events.kind[around])]
+    if not operators.size or calls.size < FEWEST_LAUNCHES:
+        return LostOperators(launches=calls.size)
+    last_ns = int(events.end_ns[operators].max())
+    start_ns = events.start_ns[calls]
+    between = calls[(start_ns >= events.start_ns[operators[0]]) & (start_ns <= last_ns)]
+    around = parents[between]
+    inside = np.count_nonzero((around >= 0) & _OPERATORS.among(events.kind[around]))
+    outside = calls.size - between.size
+    is_lost = outside > OUTSIDE * calls.size and inside > INSIDE * between.size
+    return LostOperators(launches=calls.size, outside=outside if is_lost else 0)

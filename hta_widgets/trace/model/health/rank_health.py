@@ -8,8 +8,7 @@ from typing import Final
 
 from hta_widgets.quantities import duration
 from hta_widgets.trace.model.events import Faults
-from hta_widgets.trace.model.health.lost_operators import LostOperators
-from hta_widgets.trace.model.health.lost_work import LostWork
+from hta_widgets.trace.model.health.lost_work import LostOperators, LostWork
 from hta_widgets.trace.model.health.wrong_times import MOST_AGAINST_ORDER, WrongTimes
 from hta_widgets.trace.model.notices import Notice
 

@@ -427,7 +427,7 @@ def over_ranks(operators: pd.DataFrame) -> pd.DataFrame:
 
 
 _SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
-_SIZE: Final = re.compile(r"\d+")
+_DIMENSION: Final = re.compile(r"\d+")
 _SHAPES: Final = 3
 
 
@@ -440,5 +440,5 @@ def operator_label(row: Row) -> str:
     'aten::addmm 5 · 2×3 · 3×5'
     """
     found = _SHAPE.findall(row["input_dims"])
-    shapes = ["×".join(_SIZE.findall(shape)) for shape in found[:_SHAPES]]
+    shapes = ["×".join(_DIMENSION.findall(shape)) for shape in found[:_SHAPES]]
     return f"{row['operator']} {' · '.join(shapes)}" + " …" * (len(found) > _SHAPES)

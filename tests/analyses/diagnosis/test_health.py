@@ -347,7 +347,7 @@ test_thresholds = cases(
     Case("wrong_times.STANDSTILL", standstill, {0.199: False, 0.201: True}),
     Case("wrong_times._TIMES_AS_LONG", times_as_long, {9.9: False, 10.1: True}),
     Case("wrong_times._FEWEST_OTHERS", with_others, {2: False, 3: True}),
-    Case("lost_operators.INSIDE", with_operators, {0.895: False, 0.905: True}),
-    Case("lost_operators.OUTSIDE", without_operators, {0.049: False, 0.051: True}),
-    Case("lost_operators.FEWEST_LAUNCHES", few_launches, {19: False, 20: True}),
+    Case("lost_work.INSIDE", with_operators, {0.895: False, 0.905: True}),
+    Case("lost_work.OUTSIDE", without_operators, {0.049: False, 0.051: True}),
+    Case("lost_work.FEWEST_LAUNCHES", few_launches, {19: False, 20: True}),
 )

@@ -224,6 +224,8 @@ class TestCode:
     def test_an_unknown_field_is_refused(self):
         with pytest.raises(TypeError, match="no field rank; it has ranks, streams"):
             Selection().set(rank=3)
+        with pytest.raises(AttributeError, match="no field rank; it has ranks, streams"):
+            Selection().rank = 3
 
     def test_a_wrong_value_changes_nothing(self):
         selection = Selection(ranks=[1])

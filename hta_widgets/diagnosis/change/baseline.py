@@ -21,7 +21,7 @@ import pyarrow as pa
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.diagnosis.change.summary import CLASS_OF, COLUMNS, Summary
 from hta_widgets.diagnosis.change.time_spent import KEYS, LONGEST_NAME
-from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.errors import HtaWidgetsError, write_errors
 
 SCHEMA_VERSION: Final = 1
 """Raised when files that are written could not be read by an earlier version."""
@@ -102,16 +102,14 @@ def write_baseline(summary: Summary, path: Path) -> int:
         pa.array(summary.spent["time_ns"].to_numpy(), pa.int64()),
     ]
     schema = _SCHEMA.with_metadata({_METADATA: text.encode()})
-    try:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        stream.write_table(pa.Table.from_arrays(columns, schema=schema))
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as stream:
-            stream.write_table(pa.Table.from_arrays(columns, schema=schema))
         with atomic_write(path) as partial:
-            return partial.write_bytes(sink.getvalue().to_pybytes())
-    except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror or error}"
-        raise BaselineError(msg) from error
+            partial.write_bytes(sink.getvalue().to_pybytes())
+    return int(sink.getvalue().size)
 
 
 def read_baseline(name: str, folder: Path = FOLDER) -> Summary:

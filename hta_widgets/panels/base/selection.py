@@ -54,6 +54,10 @@ class Follower(Protocol):
         """Take over a field of the selection."""
 
 
+def _no_field(names: str) -> str:
+    return f"a selection has no field {names}; it has {', '.join(_SHOWN)}"
+
+
 class Selection(SharedModel):
     """Selected ranks, streams, kernel and time, shared by the panels of one job.
 
@@ -109,12 +113,19 @@ class Selection(SharedModel):
     finding = Int(None, allow_none=True, min=0).tag(sync=True, echo_update=False)
     """Place of the selected finding in the job's `Diagnosis`, from 0; None means none."""
 
+    is_on_page = False
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse what is no field: ``selection.rank = 3`` would select nothing, without a word."""
+        if not (name.startswith("_") or hasattr(type(self), name)):
+            raise AttributeError(_no_field(name))
+        super().__setattr__(name, value)
+
     def __init__(self, **fields: Any) -> None:  # noqa: ANN401
         self._followers: dict[Follower, None] = {}
         self._settled: dict[str, Any] = {}
         self._before: list[dict[str, Any]] = []
         self._ranks_of_jobs: frozenset[int] | None = None
-        self.is_on_page = False
         super().__init__(**fields)
         self._settled, self._before = self.values(), []
 
@@ -184,9 +195,7 @@ class Selection(SharedModel):
         """
         unknown = sorted(fields.keys() - {*self.fields()})
         if unknown:
-            known = ", ".join(_SHOWN)
-            msg = f"a selection has no field {', '.join(unknown)}; it has {known}"
-            raise TypeError(msg)
+            raise TypeError(_no_field(", ".join(unknown)))
         wanted = Selection.nothing() | fields
         with self.hold(), self.hold_trait_notifications():
             for name, value in wanted.items():

@@ -19,6 +19,7 @@ from hta_widgets.diagnosis.change.baseline import (
 )
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.summary import summary
+from hta_widgets.errors import WriteError
 from hta_widgets.sample import write_sample
 from tests.diagnosis.change.made import finding, job_of
 
@@ -181,5 +182,5 @@ def test_other_tables_are_refused(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BaselineError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         write_baseline(job_of(ROWS), tmp_path / "file" / "x.arrow")

@@ -20,6 +20,7 @@ from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.export.extended_trace import existing_folder, require_no_trace
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.loaders.kineto.load import BASE_TIME, base_ns
 from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet, Trace
@@ -131,23 +132,9 @@ def _track_name(line: Line, number: int, *, is_renamed: bool) -> str | None:
     return f"thread {line.tid}{which}" if is_renamed else None
 
 
-CATEGORIES: Final = {
-    Kind.KERNEL: "kernel",
-    Kind.BUSY: "kernel",
-    Kind.GRAPH: "kernel",
-    Kind.MEMCPY: "gpu_memcpy",
-    Kind.MEMSET: "gpu_memset",
-    Kind.SYNC: "cuda_sync",
-    Kind.GPU_ANNOTATION: "gpu_user_annotation",
-    Kind.CPU_OP: "cpu_op",
-    Kind.RUNTIME: "cuda_runtime",
-    Kind.DRIVER: "cuda_driver",
-    Kind.ANNOTATION: "user_annotation",
-    Kind.PYTHON: "python_function",
-    Kind.OVERHEAD: "overhead",
-    Kind.OTHER: "other",
-}
-"""Category that each kind is written with; counters, instants and counter ranges are left out."""
+_WRITTEN: Final = KindSet(set(Kind) - {Kind.COUNTER, Kind.INSTANT, Kind.PROFILER_RANGE})
+_CATEGORIES: Final = {**CATEGORIES, Kind.BUSY: "kernel", Kind.GRAPH: "kernel"}
+"""Category that each kind is written with."""
 
 _KEPT: Final = ("schemaVersion", "distributedInfo", "deviceProperties")
 """Metadata of a Kineto trace that an excerpt keeps."""
@@ -237,7 +224,7 @@ def overlapping_rows(events: Events, start_ns: int, end_ns: int) -> Int64Array:
     last = int(np.searchsorted(events.start_ns, end_ns, side="left"))
     ends = events.start_ns[:last] + events.duration_ns[:last]
     inside = (ends > start_ns) | (events.start_ns[:last] >= start_ns)
-    written = KindSet(tuple(CATEGORIES)).among(events.kind[:last])
+    written = _WRITTEN.among(events.kind[:last])
     return np.flatnonzero(inside & written)
 
 
@@ -294,7 +281,7 @@ def _event(events: Events, row: int, track: Track, shift_ns: int) -> str:
     }
     fields: dict[str, Any] = {
         "ph": "X",
-        "cat": CATEGORIES[kind],
+        "cat": _CATEGORIES[kind],
         "name": events.name.values[events.name.codes[row]],
         "pid": track.pid,
         "tid": track.tid,

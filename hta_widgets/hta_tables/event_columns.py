@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.quantities import NS_PER_US
+from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet, SideTable, TextColumn
+from hta_widgets.trace.model.events import GPU_SIDE, NO_FIELDS, Kind, KindSet, SideTable, TextColumn
 from hta_widgets.trace.ranks.iterations import iterations
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -25,28 +26,6 @@ else:
 NONE: Final = -1
 NOT_RECORDED: Final = 0
 """``index_correlation`` of an event with a correlation id of which the other side is missing."""
-
-CATEGORIES: Final[Mapping[Kind, str]] = {
-    Kind.KERNEL: "kernel",
-    Kind.MEMCPY: "gpu_memcpy",
-    Kind.MEMSET: "gpu_memset",
-    Kind.GRAPH: "graph",
-    Kind.SYNC: "cuda_sync",
-    Kind.GPU_ANNOTATION: "gpu_user_annotation",
-    Kind.CPU_OP: "cpu_op",
-    Kind.RUNTIME: "cuda_runtime",
-    Kind.DRIVER: "cuda_driver",
-    Kind.ANNOTATION: "user_annotation",
-    Kind.PYTHON: "python_function",
-    Kind.PROFILER_RANGE: "cuda_profiler_range",
-    Kind.COUNTER: "counter",
-    Kind.INSTANT: "cpu_instant_event",
-    Kind.OVERHEAD: "overhead",
-    Kind.OTHER: "other",
-    Kind.BUSY: "busy",
-}
-"""The PyTorch profiler's present name of the category of each kind. What it has no name for, and
-what older traces and those of other devices call otherwise, has the name of the kind."""
 
 CATEGORY_NAMES: Final = np.array([CATEGORIES[kind] for kind in Kind], dtype=object)
 """By value of `Kind`."""
@@ -196,7 +175,7 @@ def _numbers(
 def _texts(
     table: SideTable | None, column: str, rows: Int64Array, default: str = ""
 ) -> NDArray[np.object_]:
-    codes, texts = _codes(table, column, rows)
+    codes, texts = (table or NO_FIELDS).texts_at(column, rows)
     return decoded(codes, [*texts, default])
 
 
@@ -204,19 +183,8 @@ def _values(
     table: SideTable | None, column: str, rows: Int64Array, default: str
 ) -> NDArray[np.object_]:
     """Values of JSON text, each distinct text decoded once."""
-    codes, texts = _codes(table, column, rows)
+    codes, texts = (table or NO_FIELDS).texts_at(column, rows)
     return decoded(codes, [*(_value(text, default) for text in texts), default])
-
-
-def _codes(
-    table: SideTable | None, column: str, rows: Int64Array
-) -> tuple[Int64Array, tuple[str, ...]]:
-    found = None if table is None else table.columns.get(column)
-    if table is None or not isinstance(found, TextColumn):
-        return np.full(rows.size, NONE, dtype=np.int64), ()
-    return np.append(found.codes, np.int32(NONE))[table.places_of(rows)].astype(np.int64), (
-        found.values
-    )
 
 
 def _value(text: str, default: str) -> object:

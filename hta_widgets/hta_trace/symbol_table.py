@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from hta_widgets.arrays import Int64Array
-from hta_widgets.hta_tables.event_columns import CATEGORIES
 from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
 
 if TYPE_CHECKING:

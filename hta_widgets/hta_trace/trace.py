@@ -17,6 +17,7 @@ from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.names.shorten import plain_name
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.loaders.kineto.decode import decode_fields
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Kind, KindSet
@@ -106,7 +107,7 @@ class Trace:
     def symbol_table(self) -> TraceSymbolTable:
         """Numbers of the names and categories of all ranks."""
         for kinds, names in self._of_all_ranks(_kinds_and_names).values():
-            self._symbols.add_symbols(tables.CATEGORIES[Kind(kind)] for kind in kinds)
+            self._symbols.add_symbols(CATEGORIES[Kind(kind)] for kind in kinds)
             self._symbols.add_symbols(names)
         return self._symbols
 

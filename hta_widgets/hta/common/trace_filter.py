@@ -11,8 +11,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from hta_widgets.errors import ParameterError
-from hta_widgets.hta_tables.event_columns import CATEGORIES
 from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
+from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.model.events import Kind
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.trace.model.events import Events, SideTable, TextColumn
+from hta_widgets.trace.model.events import NO_FIELDS, Events, SideTable, TextColumn
 from hta_widgets.trace.model.notices import Notice
 
 MEMORY: Final = "memory"
@@ -95,7 +95,7 @@ class Details(NamedTuple):
     def missing(cls, reason: str) -> Details:
         """No fields, for a reason."""
         words = reason.replace("{", "{{").replace("}", "}}")
-        return cls(SideTable(np.zeros(0, dtype=np.int64), {}), (Notice(words),))
+        return cls(NO_FIELDS, (Notice(words),))
 
 
 def loaded(events: Events, group: DetailGroup) -> SideTable | None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,14 @@ class SideTable:
         at = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
         return np.where(self.rows[at] == rows, at, -1)
 
+    def texts_at(self, column: str, rows: Int64Array) -> tuple[Int64Array, tuple[str, ...]]:
+        """Codes of a column at some rows of the main table, -1 for no text, and the texts."""
+        found = self.columns.get(column)
+        if not isinstance(found, TextColumn):
+            return np.full(rows.size, -1, dtype=np.int64), ()
+        codes = np.append(found.codes, np.int32(-1))[self.places_of(rows)]
+        return codes.astype(np.int64), found.values
+
     def having(self, is_kept: Mask) -> SideTable:
         """The fields of some rows of the main table, by their places among these."""
         found = is_kept[self.rows] | (self.rows < 0)
@@ -138,6 +146,10 @@ class SideTable:
             for name, column in self.columns.items()
         }
         return pd.DataFrame(columns, index=pd.Index(self.rows, name="event"))
+
+
+NO_FIELDS: Final = SideTable(np.zeros(0, dtype=np.int64), {})
+"""The table of fields that no event has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,12 +224,7 @@ class Events:
         self, table: str, column: str, rows: Int64Array
     ) -> tuple[Int64Array, tuple[str, ...]]:
         """Codes of a side table's column at some rows, -1 where it has no text, and the texts."""
-        side = self.side.get(table)
-        found = None if side is None else side.columns.get(column)
-        if side is None or not isinstance(found, TextColumn):
-            return np.full(rows.size, -1, dtype=np.int64), ()
-        codes = np.append(found.codes, np.int32(-1))[side.places_of(rows)]
-        return codes.astype(np.int64), found.values
+        return self.side.get(table, NO_FIELDS).texts_at(column, rows)
 
     def names_at(self, rows: Int64Array) -> list[str]:
         """Names of the events in the given rows."""

@@ -22,7 +22,7 @@ from hta_widgets.trace.loaders.cupti.load import (
 )
 from hta_widgets.trace.loaders.event_blocks import shared_bytes
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import Kind, SideTable, Trace
+from hta_widgets.trace.model.events import NO_FIELDS, Kind, SideTable, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read_details(path: Path, trace: Trace, _process: int | None, group: DetailGr
         raise TraceFormatError(msg)
     blocks = [*_blocks(path)]
     if not blocks:
-        return SideTable(np.zeros(0, dtype=np.int64), {})
+        return NO_FIELDS
     rows = trace.events.rows_of(Kind.KERNEL)
     of_table = trace.events.index[rows]  # kernels are loaded before all other tables
     columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}

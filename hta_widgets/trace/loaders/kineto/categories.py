@@ -24,6 +24,21 @@ CATEGORY_KINDS = {
     "overhead": Kind.OVERHEAD,
 }
 
+CATEGORIES: dict[Kind, str] = {kind: kind.name.lower() for kind in Kind} | {
+    Kind.MEMCPY: "gpu_memcpy",
+    Kind.MEMSET: "gpu_memset",
+    Kind.SYNC: "cuda_sync",
+    Kind.GPU_ANNOTATION: "gpu_user_annotation",
+    Kind.RUNTIME: "cuda_runtime",
+    Kind.DRIVER: "cuda_driver",
+    Kind.ANNOTATION: "user_annotation",
+    Kind.PYTHON: "python_function",
+    Kind.PROFILER_RANGE: "cuda_profiler_range",
+    Kind.INSTANT: "cpu_instant_event",
+}
+"""The PyTorch profiler's present name of the category of each kind. What it has no name for, and
+what older traces and those of other devices call otherwise, has the name of the kind."""
+
 SYNC_NAMES = {"mtia_ccp_events": frozenset({"event_wait", "event_record"})}
 """What is no work in a category of work: MTIA's waits for events of other streams lie among its
 kernels, where CUDA's have a category of their own (``cuda_sync``)."""

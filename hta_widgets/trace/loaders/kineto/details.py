@@ -30,7 +30,7 @@ from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
 from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, Reading, repair
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
+from hta_widgets.trace.model.events import NO_FIELDS, Events, Kind, SideTable, Trace
 
 Vocabularies = defaultdict[str, Vocabulary[bytes]]
 """Texts of each column that holds text."""
@@ -237,7 +237,7 @@ def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) ->
         Of the events that have any of the fields; without rows if none has.
     """
     if group not in FIELDS:  # loading has found that there are none
-        return SideTable(np.zeros(0, dtype=np.int64), {})
+        return NO_FIELDS
     found = _OfRows(trace.events, FIELDS[group])
     text, read_count = EventText(path), 0
     with no_garbage_collection():
@@ -279,7 +279,7 @@ class _OfRows:
     def table(self) -> SideTable:
         """The fields by row."""
         if "rows" not in self._columns.names():
-            return SideTable(np.zeros(0, dtype=np.int64), {})
+            return NO_FIELDS
         return side_table(self._columns, self._rows, self._texts_of)
 
     def _texts_of(self, column: str) -> tuple[str, ...] | None:

@@ -23,7 +23,7 @@ from hta_widgets.trace.loaders.nsys.load import (
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite
 from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS, READABLE
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import Events, Kind, SideTable, Trace
+from hta_widgets.trace.model.events import NO_FIELDS, Events, Kind, SideTable, Trace
 from hta_widgets.trace.model.formats import Format, FoundRank, Recorded
 
 _IDENTITY = ("start", "end", "deviceId", "correlationId", "globalPid")
@@ -52,7 +52,7 @@ def read_details(path: Path, trace: Trace, process: int | None, group: DetailGro
         blocks = [*tables.chunks(KERNELS, process, wanted=wanted)]
         has_sizes = {*LAUNCH_COLUMNS} & {*tables.columns(KERNELS)}
     if not blocks or not has_sizes:
-        return SideTable(np.zeros(0, dtype=np.int64), {})
+        return NO_FIELDS
     table = {name: np.concatenate([block[name] for block in blocks]) for name in wanted}
     rows, places = _matched(trace.events, table, first_ns)
     return SideTable(rows, _launches({name: table[name][places] for name in LAUNCH_COLUMNS}))

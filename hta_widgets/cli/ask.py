@@ -270,10 +270,7 @@ def _error_text(failure: Exception) -> str:
 def serve() -> None:
     """Answer over the standard input and output until they are closed.
 
-    Raises
-    ------
-    ParameterError
-        If the SDK of the protocol is not installed.
+    Raises `ParameterError` if the SDK of the protocol is not installed.
     """
     try:
         from mcp.server.mcpserver import MCPServer  # noqa: PLC0415  # an extra

@@ -21,29 +21,19 @@ _RUN: Final = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
 
 
 class GivenTrace(NamedTuple):
-    """An existing trace or folder of traces.
-
-    Attributes
-    ----------
-    source : str
-        The absolute path, or the URL.
-    name : str
-        Name for display.
-    """
+    """An existing trace or folder of traces."""
 
     source: str
+    """The absolute path, or the URL."""
     name: str
+    """Name for display."""
 
     @classmethod
     def from_argument(cls, given: str) -> GivenTrace:
         """Check that the given path or URL exists.
 
-        Raises
-        ------
-        TraceNotFoundError
-            If it does not exist.
-        RemoteError
-            If a URL contains credentials, or its file system does not respond.
+        Raises `TraceNotFoundError` if it does not exist; `RemoteError` if a URL contains
+        credentials, or its file system does not respond.
         """
         path = local_path(given) if is_url(given) else Path(given)
         if path is None:
@@ -86,10 +76,7 @@ def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
 def rank_list(text: str) -> tuple[int, ...]:
     """Read ranks as they are written in messages.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If the text is something else.
+    Raises `ArgumentTypeError` if the text is something else.
 
     Examples
     --------

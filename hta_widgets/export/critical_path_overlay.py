@@ -39,21 +39,14 @@ _NOTHING: Final = msgspec.Raw(b"null")
 
 
 class ArrowEnd(NamedTuple):
-    """Where an arrow begins or ends.
-
-    Attributes
-    ----------
-    event : int
-        Position in the file.
-    time_ns : int
-        On the clock of the rank.
-    is_start : bool
-        Whether that is the start of the event, or its end.
-    """
+    """Where an arrow begins or ends."""
 
     event: int
+    """Position in the file."""
     time_ns: int
+    """On the clock of the rank."""
     is_start: bool
+    """Whether that is the start of the event, or its end."""
 
 
 class Arrow(NamedTuple):

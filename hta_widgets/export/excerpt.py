@@ -32,36 +32,23 @@ _LARGEST_ID: Final = 2**31
 
 
 class Line(NamedTuple):
-    """Where a slice is in the source.
-
-    Attributes
-    ----------
-    pid, tid : int or str
-        As in the source.
-    device : int
-        -1 for what is not on a GPU. Exports have one process for several devices.
-    """
+    """Where a slice is in the source."""
 
     pid: int | str
     tid: int | str
+    """As in the source."""
     device: int
+    """-1 for what is not on a GPU. Exports have one process for several devices."""
 
 
 @dataclass
 class Track:
-    """A line of the written trace.
-
-    Attributes
-    ----------
-    pid : int or str
-    tid : int
-    name : str, optional
-        What to call it, where its number does not say it.
-    """
+    """A line of the written trace."""
 
     pid: int | str
     tid: int
     name: str | None
+    """What to call it, where its number does not say it."""
     _open_ends: list[int] = field(default_factory=list)
 
     def takes(self, start_ns: int, end_ns: int) -> bool:

@@ -141,10 +141,7 @@ def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
 def existing_folder(output_dir: PathLike) -> Path:
     """Return the folder to write to.
 
-    Raises
-    ------
-    ParameterError
-        If it does not exist or is not writable.
+    Raises `ParameterError` if it does not exist or is not writable.
     """
     folder = Path(output_dir).expanduser()
     if not os.fspath(output_dir) or not folder.is_dir():
@@ -160,10 +157,7 @@ def existing_folder(output_dir: PathLike) -> Path:
 def require_no_trace(job: Job, target: Path) -> None:
     """Make sure that a copy would not replace a trace.
 
-    Raises
-    ------
-    ParameterError
-        If it would.
+    Raises `ParameterError` if it would.
     """
     if target.resolve() in {source.path.resolve() for source in job.sources.values()}:
         msg = f"{target} is a trace of this job and is never overwritten; give another output_dir"

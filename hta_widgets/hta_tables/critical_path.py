@@ -39,67 +39,41 @@ _TYPES: Final = {
 
 
 class GraphNode(NamedTuple):
-    """The start or the end of an event, or a place inside of it where the path is cut.
-
-    Attributes
-    ----------
-    event : int
-        Position in the source.
-    time_ns : int
-        On the clock of the rank.
-    is_start : bool
-    is_blocking : bool
-        Whether it is of a call that may wait for the GPU.
-    """
+    """The start or the end of an event, or a place inside of it where the path is cut."""
 
     event: int
+    """Position in the source."""
     time_ns: int
+    """On the clock of the rank."""
     is_start: bool
     is_blocking: bool
+    """Whether it is of a call that may wait for the GPU."""
 
 
 class GraphEdge(NamedTuple):
-    """What leads from one node to another.
-
-    Attributes
-    ----------
-    begin, end : int
-        Numbers of nodes.
-    type : CPEdgeType
-    weight_ns : int
-    event : int
-        Position in the source of the operation or call that it is the time of, -1 for none.
-    bound_by : BoundType
-    slack_ns : float or None
-        By how much it may be longer; None if the end does not wait for it.
-    drag_ns : float or None
-        What is gained if the operation took no time; None for all else.
-    """
+    """What leads from one node to another."""
 
     begin: int
     end: int
+    """Numbers of nodes."""
     type: CPEdgeType
     weight_ns: int
     event: int
+    """Position in the source of the operation or call that it is the time of, -1 for none."""
     bound_by: BoundType
     slack_ns: float | None
+    """By how much it may be longer; None if the end does not wait for it."""
     drag_ns: float | None
+    """What is gained if the operation took no time; None for all else."""
 
 
 class Graph(NamedTuple):
-    """The graph of what a mark covers; no two edges lead from one node to the same other.
-
-    Attributes
-    ----------
-    nodes : list of GraphNode
-    edges : list of GraphEdge
-    critical : int
-        Number of the edges on the path; these come first, in order of time.
-    """
+    """The graph of what a mark covers; no two edges lead from one node to the same other."""
 
     nodes: list[GraphNode]
     edges: list[GraphEdge]
     critical: int
+    """Number of the edges on the path; these come first, in order of time."""
 
 
 def critical_path_graph(

@@ -63,33 +63,22 @@ class EventEnd(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A stretch of the path.
-
-    Attributes
-    ----------
-    start_ns, end_ns : int
-        On the clock of the rank.
-    type : CPEdgeType
-    bound_by : BoundType
-    row : int
-        Of the operation or call that it is the time of, -1 for none.
-    begins, ends : EventEnd or None
-        What is at its start and at its end; None where nothing starts or ends.
-    slack_ns : float
-        By how much what is at its end may be later.
-    drag_ns : float
-        What is gained if the operation took no time; None for all else.
-    """
+    """A stretch of the path."""
 
     start_ns: int
     end_ns: int
+    """On the clock of the rank."""
     type: CPEdgeType
     bound_by: BoundType
     row: int
+    """Of the operation or call that it is the time of, -1 for none."""
     begins: EventEnd | None
     ends: EventEnd | None
+    """What is at its start and at its end; None where nothing starts or ends."""
     slack_ns: float
+    """By how much what is at its end may be later."""
     drag_ns: float | None
+    """What is gained if the operation took no time; None for all else."""
 
 
 _OPERATIONS: Final = {*OPERATION_CLASSES.values(), "transfer"}

@@ -96,41 +96,28 @@ _IN_A_WORD = re.compile(r"[\w$.@]")
 
 @dataclass
 class _Group:
-    """A bracket that has been opened and not yet closed. Places are indexes into the pieces.
-
-    Attributes
-    ----------
-    opened_by : str
-        The opening bracket; empty for the whole name.
-    start : int
-        Place of the opening bracket.
-    holds_function : bool
-        The group may contain a whole function, as ``(f<int>(float))`` does, rather than being one
-        function's list of arguments.
-    element, name : int
-        Places where the text since the last comma begins, and the last name in it.
-    has_template : bool
-        That name has template arguments.
-    arguments : int
-        Place of the argument list that ends at the last piece, -1 if none does.
-    count : int
-        Number of arguments in that list.
-    commas : int
-        Number of commas so far.
-    const : bool
-        The element began with ``const``, which is to be placed behind the type.
-    """
+    """A bracket that has been opened and not yet closed. Places are indexes into the pieces."""
 
     opened_by: str
+    """The opening bracket; empty for the whole name."""
     start: int
+    """Place of the opening bracket."""
     holds_function: bool
+    """The group may contain a whole function, as ``(f<int>(float))`` does, rather than being one
+    function's list of arguments."""
     element: int
     name: int
+    """Places where the text since the last comma begins, and the last name in it."""
     has_template: bool = False
+    """That name has template arguments."""
     arguments: int = -1
+    """Place of the argument list that ends at the last piece, -1 if none does."""
     count: int = 0
+    """Number of arguments in that list."""
     commas: int = 0
+    """Number of commas so far."""
     const: bool = False
+    """The element began with ``const``, which is to be placed behind the type."""
 
 
 @dataclass
@@ -150,23 +137,16 @@ class Reading:
                    └ return type
 
         result   f<4,A<char*>>(2)
-
-    Attributes
-    ----------
-    pieces : list of str
-        Tokens read so far.
-    skips : dict of int to int
-        First place to skip, to the first place after it that is kept.
-    groups : list of _Group
-        Open brackets, outermost first; the first is the whole name.
-    opened : Counter
-        Number of open brackets of each kind, to ignore closing ones that match nothing.
     """
 
     pieces: list[str] = field(default_factory=list)
+    """Tokens read so far."""
     skips: dict[int, int] = field(default_factory=dict)
+    """First place to skip, to the first place after it that is kept."""
     groups: list[_Group] = field(default_factory=lambda: [_Group("", -1, True, 0, 0)])
+    """Open brackets, outermost first; the first is the whole name."""
     opened: Counter[str] = field(default_factory=Counter)
+    """Number of open brackets of each kind, to ignore closing ones that match nothing."""
 
     def of(self, text: str) -> str:
         """Normalise a demangled name."""

@@ -53,18 +53,13 @@ ALL_REDUCE: Final = Kind(
 
 @dataclass(frozen=True)
 class Communication:
-    """One rank's part of a collective.
-
-    Attributes
-    ----------
-    sent, received
-        Number of elements on this rank.
-    """
+    """One rank's part of a collective."""
 
     kind: Kind
     group: Group
     sent: int
     received: int
+    """Number of elements on this rank."""
 
     @property
     def ring_bytes(self) -> int:

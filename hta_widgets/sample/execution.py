@@ -152,10 +152,7 @@ other ranks catch up, which costs no simulated time."""
 def run_programs(programs: Sequence[Program], turn: Callable[[], object] = lambda: None) -> None:
     """Run programs to their ends, in turns; each turn takes a rank to where it waits.
 
-    Raises
-    ------
-    RuntimeError
-        If all ranks wait for each other.
+    Raises `RuntimeError` if all ranks wait for each other.
     """
     waiting: dict[int, Execution | None] = dict.fromkeys(range(len(programs)))
     while waiting:

@@ -150,10 +150,7 @@ def _entries_per_step(layers: int, recording: Recording) -> int:
 def make_room(folder: Path, ranks: int) -> list[Path]:
     """Return the paths of the files of all ranks, where no sample file is left.
 
-    Raises
-    ------
-    HtaWidgetsError
-        If a file of that name exists that is no sample.
+    Raises `HtaWidgetsError` if a file of that name exists that is no sample.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ours = [path for path in folder.glob("rank-*.json.gz") if is_sample_file(path)]

@@ -27,39 +27,26 @@ class Clock:
 
 @dataclass(frozen=True)
 class Recording:
-    """What the profiler writes.
-
-    Attributes
-    ----------
-    operators
-        Operators; without them, kernels have no collective fields either.
-    annotations
-        ``record_function`` blocks, steps included.
-    steps
-        ``ProfilerStep#N``.
-    collective_fields
-        What NCCL does, at its kernels; PyTorch before 2.4 writes none.
-    shapes
-        Shapes, types and values of the inputs of operators.
-    stacks
-        Python functions; they cost the CPU as much as the operators.
-    modules
-        Which of the functions are calls of an ``nn.Module``.
-    memory
-        What the caching allocator does.
-    synchronization
-        For what streams and the CPU wait (``enable_cuda_sync_events``).
-    """
+    """What the profiler writes."""
 
     operators: bool = True
+    """Operators; without them, kernels have no collective fields either."""
     annotations: bool = True
+    """``record_function`` blocks, steps included."""
     steps: bool = True
+    """``ProfilerStep#N``."""
     collective_fields: bool = True
+    """What NCCL does, at its kernels; PyTorch before 2.4 writes none."""
     shapes: bool = True
+    """Shapes, types and values of the inputs of operators."""
     stacks: bool = False
+    """Python functions; they cost the CPU as much as the operators."""
     modules: bool = False
+    """Which of the functions are calls of an ``nn.Module``."""
     memory: bool = False
+    """What the caching allocator does."""
     synchronization: bool = False
+    """For what streams and the CPU wait (``enable_cuda_sync_events``)."""
 
     def writes(self, category: str, name: str) -> bool:
         """Whether it writes a CPU event."""

@@ -96,10 +96,7 @@ def anonymise(
 def _traces(given: Path) -> list[Path]:
     """The traces of a file or folder.
 
-    Raises
-    ------
-    TraceNotFoundError, TraceFormatError
-        If there is none, or it is of another format.
+    Raises `TraceNotFoundError` or `TraceFormatError` if there is none, or it is of another format.
     """
     form = format_of(given) if given.exists() else None
     found = [given]

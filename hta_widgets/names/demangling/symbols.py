@@ -56,23 +56,15 @@ _CONTROL = re.compile(r"[\0-\x1f]")
 
 
 class Name(NamedTuple):
-    """A name that has been read.
-
-    Attributes
-    ----------
-    text : str
-    arguments : list, optional
-        Template arguments at its end.
-    qualifiers : str
-        Those of a member function, such as ``const``.
-    returns : bool
-        A return type follows if it is a template; constructors have none.
-    """
+    """A name that has been read."""
 
     text: str
     arguments: list[Argument] | None = None
+    """Template arguments at its end."""
     qualifiers: str = ""
+    """Those of a member function, such as ``const``."""
     returns: bool = True
+    """A return type follows if it is a template; constructors have none."""
 
 
 class Symbol(Cursor):
@@ -81,10 +73,7 @@ class Symbol(Cursor):
     def text(self) -> str:
         """Return the demangled name.
 
-        Raises
-        ------
-        UnreadableError
-            If the name cannot be read to its end, within the limits.
+        Raises `UnreadableError` if the name cannot be read to its end, within the limits.
         """
         text = self._whole()
         if _CONTROL.search(text) or not _CLONES.fullmatch(self.rest):

@@ -63,10 +63,7 @@ def in_lambda(text: str) -> str:
 def resolved(text: str, arguments: Sequence[Argument]) -> str:
     """Replace the marks of parameters by arguments.
 
-    Raises
-    ------
-    UnreadableError
-        If there are too few arguments, or the text would become too long.
+    Raises `UnreadableError` if there are too few arguments, or the text would become too long.
     """
     _check_length(text, arguments)
     text = _MARK.sub(lambda mark: _apart(_in_place_of(mark, arguments), mark), text)

@@ -98,10 +98,7 @@ def array_of_texts(texts: Sequence[bytes]) -> pa.Array:
 def numbers_of(values: pa.Array) -> NDArray[Any]:
     """View the numbers of an array without copying, and without pandas, which `to_numpy` imports.
 
-    Raises
-    ------
-    ValueError
-        If it is not an array of numbers, or has missing values.
+    Raises `ValueError` if it is not an array of numbers, or has missing values.
     """
     if values.null_count or str(values.type) not in _NUMBERS:
         msg = f"a column of {values.type} with {values.null_count} missing values"

@@ -31,21 +31,14 @@ WORTH_KEEPING: Final = 2**20
 
 
 class DerivedColumnCache(NamedTuple):
-    """The files of columns derived from one rank.
-
-    Attributes
-    ----------
-    folder : Path
-        Where the rank's own file lies.
-    stem : str
-        How the names of the rank's files begin.
-    key : str
-        What the rank's own file was written under.
-    """
+    """The files of columns derived from one rank."""
 
     folder: Path
+    """Where the rank's own file lies."""
     stem: str
+    """How the names of the rank's files begin."""
     key: str
+    """What the rank's own file was written under."""
 
     def read(self, name: str) -> dict[str, NDArray[Any]] | None:
         """Open what was kept under a name, by memory map; None where there is nothing usable."""

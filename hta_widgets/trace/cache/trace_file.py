@@ -63,20 +63,13 @@ _FARTHEST_NS: Final = 1 << 62
 
 
 class LoadedTrace(NamedTuple):
-    """A trace with its links and, if it is cached, its derived-column cache.
-
-    Attributes
-    ----------
-    trace : Trace
-    links : mapping of str to ndarray of int32
-        One value per event each.
-    derived : DerivedColumnCache, optional
-        Cache for columns derived from the trace.
-    """
+    """A trace with its links and, if it is cached, its derived-column cache."""
 
     trace: Trace
     links: Mapping[str, Int32Array]
+    """One value per event each."""
     derived: DerivedColumnCache | None = None
+    """Cache for columns derived from the trace."""
 
 
 def write_trace(stored: LoadedTrace, key: str, path: Path) -> None:

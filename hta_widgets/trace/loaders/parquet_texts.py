@@ -40,10 +40,7 @@ class TextBudget:
     def spend(self, values: pa.Array) -> None:
         """Count the texts of a column.
 
-        Raises
-        ------
-        ValueError
-            If there are more than a file of its size may hold.
+        Raises `ValueError` if there are more than a file of its size may hold.
         """
         if not (pa.types.is_dictionary(values.type) and is_text(values.type.value_type)):
             return

@@ -22,10 +22,7 @@ _PLANE: Final = re.compile(
 def refuse_named_xplane(path: Path) -> None:
     """Refuse an XPlane profile, by its name.
 
-    Raises
-    ------
-    TraceFormatError
-        If it has the suffix of one.
+    Raises `TraceFormatError` if it has the suffix of one.
     """
     if path.name.endswith(SUFFIX):
         raise TraceFormatError(_message(path))
@@ -34,10 +31,7 @@ def refuse_named_xplane(path: Path) -> None:
 def refuse_xplane(path: Path) -> None:
     """Refuse an XPlane profile, by its name or its first bytes.
 
-    Raises
-    ------
-    TraceFormatError
-        If it is one.
+    Raises `TraceFormatError` if it is one.
     """
     refuse_named_xplane(path)
     if path.is_file():

@@ -36,20 +36,14 @@ class CallTree:
     The backward pass runs on a separate thread while the thread that started it waits: its
     outermost calls count as inside the annotation ``## backward ##``, or else ``ProfilerStep#n``,
     in which they start.
-
-    Attributes
-    ----------
-    rows : ndarray of int64, or int32 where they are kept
-        Row of the call at each position.
-    ends : ndarray of int64, or int32 where they are kept
-        ``rows[position:ends[position]]`` are the call at a position and all calls inside it.
-    events : int
-        Number of events of the trace.
     """
 
     rows: IntArray
+    """Row of the call at each position."""
     ends: IntArray
+    """``rows[position:ends[position]]`` are the call at a position and all calls inside it."""
     events: int
+    """Number of events of the trace."""
 
     @classmethod
     def of(cls, events: Events, parents: Int32Array) -> CallTree:

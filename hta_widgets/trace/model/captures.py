@@ -36,33 +36,21 @@ LEAST_FOR_ORDER: Final = 20
 
 
 class Capture(NamedTuple):
-    """A complete capture.
-
-    Attributes
-    ----------
-    begin : int
-        Row of the call that begins it.
-    launches : ndarray of int64
-        Rows of its launching calls, in order of time.
-    """
+    """A complete capture."""
 
     begin: int
+    """Row of the call that begins it."""
     launches: Int64Array
+    """Rows of its launching calls, in order of time."""
 
 
 class Captures(NamedTuple):
-    """The complete captures of a recording.
-
-    Attributes
-    ----------
-    operations : tuple of int
-        Launching calls in each of them, in order of time.
-    launches : int
-        Launching calls of the whole recording.
-    """
+    """The complete captures of a recording."""
 
     operations: tuple[int, ...]
+    """Launching calls in each of them, in order of time."""
     launches: int
+    """Launching calls of the whole recording."""
 
     @property
     def share(self) -> float:

@@ -69,24 +69,16 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CutForest:
-    """CPU calls without ProfilerSteps, thread by thread in preorder; every subtree is one slice.
-
-    Attributes
-    ----------
-    rows : ndarray of int32
-        Row of the call at each place.
-    parent : ndarray of int32
-        Place of the call around each, -1 for none.
-    cut_end_ns : ndarray of int64
-        End of each call, at the latest that of the call around it.
-    ends : ndarray of int32
-        ``places[place:ends[place]]`` are the call at a place and all calls inside it.
-    """
+    """CPU calls without ProfilerSteps, thread by thread in preorder; every subtree is one slice."""
 
     rows: Int32Array
+    """Row of the call at each place."""
     parent: Int32Array
+    """Place of the call around each, -1 for none."""
     cut_end_ns: Times
+    """End of each call, at the latest that of the call around it."""
     ends: Int32Array
+    """``places[place:ends[place]]`` are the call at a place and all calls inside it."""
 
     def threads(self, events: Events) -> list[Thread]:
         """The threads with calls, ascending by process and thread."""

@@ -78,18 +78,12 @@ class DetailGroup(Enum):
 
 
 class Details(NamedTuple):
-    """Fields of one group.
-
-    Attributes
-    ----------
-    table : SideTable
-        Without rows and columns if the source has none, or cannot be read.
-    notices : tuple of Notice
-        Why they are missing.
-    """
+    """Fields of one group."""
 
     table: SideTable
+    """Without rows and columns if the source has none, or cannot be read."""
     notices: tuple[Notice, ...] = ()
+    """Why they are missing."""
 
     @classmethod
     def missing(cls, reason: str) -> Details:

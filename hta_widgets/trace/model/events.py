@@ -100,16 +100,10 @@ class TextColumn:
 
 @dataclass(frozen=True, eq=False)
 class SideTable:
-    """Fields that only some events have.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Ascending rows of the main table; ``columns[c][i]`` belongs to event ``rows[i]``.
-    columns : mapping of str to ndarray or TextColumn
-    """
+    """Fields that only some events have."""
 
     rows: Int64Array
+    """Ascending rows of the main table; ``columns[c][i]`` belongs to event ``rows[i]``."""
     columns: Mapping[str, NDArray[np.generic] | TextColumn]
 
     def places_of(self, rows: Int64Array) -> Int64Array:
@@ -154,40 +148,29 @@ NO_FIELDS: Final = SideTable(np.zeros(0, dtype=np.int64), {})
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """One row per event, ascending by start.
-
-    Attributes
-    ----------
-    start_ns, duration_ns : ndarray of int64
-        Nanoseconds; starts count from the trace's origin.
-    kind : ndarray of int8
-        Values of `Kind`.
-    name : TextColumn
-    pid, tid : ndarray of int8, int16, int32 or int64
-        As in the trace; a label (old traces write ``"stream 7"``) is ``-2 - position`` in `labels`.
-    device, stream, correlation : ndarray of int8, int16, int32 or int64
-        -1 where the event has none.
-    index : ndarray of int32
-        Position of the event in the source.
-    labels : tuple of str
-    side : mapping of str to SideTable
-        Those of ``transfers``, ``collectives``, ``operators``, ``launches``, ``memory``,
-        ``uncategorised_memory`` (of events without a row, so that its rows are -1), ``counters``
-        and ``mangled`` (names of kernels before demangling) that the trace has.
-    """
+    """One row per event, ascending by start."""
 
     start_ns: Times
     duration_ns: Times
+    """Nanoseconds; starts count from the trace's origin."""
     kind: Int8Array
+    """Values of `Kind`."""
     name: TextColumn
     pid: IntArray
     tid: IntArray
+    """As in the trace; a label (old traces write ``"stream 7"``) is ``-2 - position`` in
+    `labels`."""
     device: IntArray
     stream: IntArray
     correlation: IntArray
+    """-1 where the event has none."""
     index: Int32Array
+    """Position of the event in the source."""
     labels: tuple[str, ...] = ()
     side: Mapping[str, SideTable] = field(default_factory=dict)
+    """Those of ``transfers``, ``collectives``, ``operators``, ``launches``, ``memory``,
+    ``uncategorised_memory`` (of events without a row, so that its rows are -1), ``counters`` and
+    ``mangled`` (names of kernels before demangling) that the trace has."""
 
     def __len__(self) -> int:
         """Number of events."""
@@ -265,19 +248,14 @@ class Events:
 
 
 class Faults(NamedTuple):
-    """What is wrong with a file, and was seen while it was loaded.
-
-    Attributes
-    ----------
-    is_cut : bool
-        The file ends in the middle.
-    repeated, impossible : int
-        Events that are left out: those that are there twice, and GPU work at times that cannot be.
-    """
+    """What is wrong with a file, and was seen while it was loaded."""
 
     is_cut: bool = False
+    """The file ends in the middle."""
     repeated: int = 0
     impossible: int = 0
+    """Events that are left out: those that are there twice, and GPU work at times that cannot
+    be."""
 
 
 @dataclass(frozen=True, eq=False)

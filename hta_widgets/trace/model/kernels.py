@@ -100,14 +100,10 @@ class KernelRules:
 
     A copy between two GPUs is MEMORY too: the trace does not say whether a collective, a pipeline
     or the placement of a tensor asked for it. A pattern of the user can.
-
-    Attributes
-    ----------
-    extra : tuple of (KernelType, compiled pattern)
-        The user's own rules, in order; each matches anywhere in the name.
     """
 
     extra: Rules = ()
+    """The user's own rules, in order; each matches anywhere in the name."""
 
     @classmethod
     def from_user(
@@ -115,10 +111,8 @@ class KernelRules:
     ) -> KernelRules:
         """Build the rules from ``{"COMMUNICATION": ["my_ring_", ...], ...}``.
 
-        Raises
-        ------
-        ParameterError
-            If a type does not exist, or a pattern is not a valid regular expression.
+        Raises `ParameterError` if a type does not exist, or a pattern is not a valid regular
+        expression.
         """
         if isinstance(rules, KernelRules):
             return rules

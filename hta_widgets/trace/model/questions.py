@@ -28,20 +28,14 @@ class Question(NamedTuple):
 
     Questions are equal if their functions and arguments are, so that an answer is found again
     without a name that somebody has to think of and keep apart from others.
-
-    Attributes
-    ----------
-    function : callable
-        Defined at the top of a module, so that workers find it.
-    arguments : tuple
-        Positional arguments after the rank or job; hashable.
-    named : tuple of (str, value)
-        Keyword arguments.
     """
 
     function: Callable[..., Any]
+    """Defined at the top of a module, so that workers find it."""
     arguments: tuple[Hashable, ...] = ()
+    """Positional arguments after the rank or job; hashable."""
     named: tuple[tuple[str, Hashable], ...] = ()
+    """Keyword arguments."""
 
     @classmethod
     def of(
@@ -54,10 +48,8 @@ class Question(NamedTuple):
     def text(self) -> str:
         """The question in words, equal for equal questions of any process.
 
-        Raises
-        ------
-        TypeError
-            If the function is a lambda, or defined in another one: its name may be any other's.
+        Raises `TypeError` if the function is a lambda, or defined in another one: its name may be
+        any other's.
         """
         function = self.function
         if "<" in function.__qualname__:
@@ -72,10 +64,7 @@ class Question(NamedTuple):
 
         The answer may be shared, so nobody can write into it.
 
-        Raises
-        ------
-        OutOfMemoryError
-            If memory runs out.
+        Raises `OutOfMemoryError` if memory runs out.
         """
         with memory_errors_as_ours("analysing the traces"):
             return read_only(self._asked_of(subject))

@@ -24,31 +24,22 @@ RUN_BATCH: Final = "scheduler.run_batch"
 
 
 class StepSpan(NamedTuple):
-    """What the name of a span says of one step of a server.
-
-    Attributes
-    ----------
-    engine : str
-    phase : {"prefill", "decode", "mixed", "idle"}
-    context_requests, context_tokens : int or None
-        Requests whose prompts are computed, and tokens of these; None if the name does not say it.
-    generation_requests, generation_tokens : int or None
-        Requests that run already, and tokens computed for them. Those of a verifying step are not
-        all accepted.
-    is_part : bool
-        The work of a draft model: no step, but part of one.
-    number : int or None
-        Of the step, as the engine counts.
-    """
+    """What the name of a span says of one step of a server."""
 
     engine: str
     phase: Phase
     context_requests: int | None = None
     context_tokens: int | None = None
+    """Requests whose prompts are computed, and tokens of these; None if the name does not say
+    it."""
     generation_requests: int | None = None
     generation_tokens: int | None = None
+    """Requests that run already, and tokens computed for them. Those of a verifying step are not
+    all accepted."""
     is_part: bool = False
+    """The work of a draft model: no step, but part of one."""
     number: int | None = None
+    """Of the step, as the engine counts."""
 
 
 Parser = Callable[[str], StepSpan | None]
@@ -170,32 +161,22 @@ def step_span(name: str) -> StepSpan | None:
 
 @dataclass(frozen=True, eq=False)
 class ServerSteps:
-    """Steps of one rank, ascending by start.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        The event that is the span of each step.
-    number : ndarray of int64
-        0, 1, 2, …, or those that the engine writes into the names.
-    start_ns, end_ns : ndarray of int64
-        The time that each step has on the host, in ns since the trace's origin: to the start of the
-        next one, since tokens are sampled and sent after the span; the last, to the end of its
-        span. A step begins with the `RUN_BATCH` around its span where that is recorded.
-    span_ns : ndarray of int64
-        Start of the span itself: what is before is scheduling.
-    spans : tuple of StepSpan
-    idle : int
-        Iterations without a request, which are no steps.
-    """
+    """Steps of one rank, ascending by start."""
 
     rows: Int64Array
+    """The event that is the span of each step."""
     number: Int64Array
+    """0, 1, 2, …, or those that the engine writes into the names."""
     start_ns: Times
     end_ns: Times
+    """The time that each step has on the host, in ns since the trace's origin: to the start of the
+    next one, since tokens are sampled and sent after the span; the last, to the end of its span. A
+    step begins with the `RUN_BATCH` around its span where that is recorded."""
     span_ns: Times
+    """Start of the span itself: what is before is scheduling."""
     spans: tuple[StepSpan, ...]
     idle: int = 0
+    """Iterations without a request, which are no steps."""
 
     def __len__(self) -> int:
         """Number of steps."""

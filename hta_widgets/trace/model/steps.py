@@ -33,22 +33,14 @@ StepSource = Literal["ProfilerStep", "server", "request"]
 
 @dataclass(frozen=True, eq=False)
 class StepMarks:
-    """Marks of the steps of one rank on the CPU, ascending by start.
-
-    Attributes
-    ----------
-    number : ndarray of int64
-    start_ns, end_ns : ndarray of int64
-        Nanoseconds since the trace's origin.
-    rows : ndarray of int64
-        The event of each.
-    source : {"ProfilerStep", "server", "request"}
-    """
+    """Marks of the steps of one rank on the CPU, ascending by start."""
 
     number: Int64Array
     start_ns: Times
     end_ns: Times
+    """Nanoseconds since the trace's origin."""
     rows: Int64Array
+    """The event of each."""
     source: StepSource = "ProfilerStep"
 
     def __len__(self) -> int:

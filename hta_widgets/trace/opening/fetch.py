@@ -42,21 +42,14 @@ HEAD_BYTES: Final = (2**16, 2**20, 2**24)
 
 
 class FetchedUrl(NamedTuple):
-    """A URL and its local stand-in.
-
-    Attributes
-    ----------
-    url : str
-        It may contain credentials and is never shown.
-    copy : Path
-        Where complete files are, or will be.
-    partial : dict of str to FileState
-        The files of which only the first bytes have been fetched, by their path in the copy.
-    """
+    """A URL and its local stand-in."""
 
     url: str
+    """It may contain credentials and is never shown."""
     copy: Path
+    """Where complete files are, or will be."""
     partial: dict[str, FileState]
+    """The files of which only the first bytes have been fetched, by their path in the copy."""
 
     @property
     def local_path(self) -> Path:
@@ -72,23 +65,15 @@ class FetchedUrl(NamedTuple):
 
 
 class FetchedSource(NamedTuple):
-    """What the user gave, with paths in place of URLs.
-
-    Attributes
-    ----------
-    source : path, list of paths, or mapping of rank to path
-    urls : dict of Path to FetchedUrl
-        By the path that replaces the URL.
-    name : str
-        Name of the job: the URL where a single one was given, else empty.
-    progress : bool
-        Show a bar over the bytes where more has to be fetched.
-    """
+    """What the user gave, with paths in place of URLs."""
 
     source: TraceSource
     urls: dict[Path, FetchedUrl]
+    """By the path that replaces the URL."""
     name: str
+    """Name of the job: the URL where a single one was given, else empty."""
     progress: bool
+    """Show a bar over the bytes where more has to be fetched."""
 
     def urls_in_errors(self) -> AbstractContextManager[None]:
         """Make errors name the URLs instead of local paths."""

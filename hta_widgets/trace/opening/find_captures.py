@@ -33,14 +33,9 @@ def with_captures(
 ) -> dict[int, RankSource]:
     """Return the ranks with the recordings of the graphs that they replay.
 
-    Raises
-    ------
-    TraceNotFoundError, TraceFormatError, UnreadableError
-        If a path that was given has no trace.
-    RankError
-        If those that were given are of none of the ranks.
-    ParameterError
-        If `captures` is True.
+    Raises `TraceNotFoundError` or `TraceFormatError` or `UnreadableError` if a path that was given
+    has no trace, `RankError` if those that were given are of none of the ranks and `ParameterError`
+    if `captures` is True.
     """
     if captures is False:
         return {**sources}

@@ -39,16 +39,10 @@ _MOST_READ: Final = 16
 def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
     """Find the cycles and ranks of a source whose URLs are fetched, and add what was noticed.
 
-    Raises
-    ------
-    TraceNotFoundError
-        If a path does not exist or a folder has no trace.
-    TraceFormatError
-        If a file is not a trace, or traces have different formats.
-    UnreadableError
-        If the system does not allow reading it.
-    RankError
-        If the traces are of several runs, or a rank is none.
+    Raises `TraceNotFoundError` if a path does not exist or a folder has no trace;
+    `TraceFormatError` if a file is not a trace, or traces have different formats; `UnreadableError`
+    if the system does not allow reading it; `RankError` if the traces are of several runs, or a
+    rank is none.
     """
     source = fetched.source
     if isinstance(source, Mapping):
@@ -72,14 +66,8 @@ def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
 def _existing_path(path: PathLike) -> Path:
     """Return the path with ``~`` expanded.
 
-    Raises
-    ------
-    TraceNotFoundError
-        If it does not exist.
-    TraceFormatError
-        If it is neither a file nor a folder.
-    UnreadableError
-        If it cannot be read.
+    Raises `TraceNotFoundError` if it does not exist, `TraceFormatError` if it is neither a file nor
+    a folder and `UnreadableError` if it cannot be read.
     """
     try:
         expanded = Path(path).expanduser()

@@ -31,10 +31,7 @@ def path_of_live(profiler: LiveProfiler) -> Path:
 
     The file is removed when the process ends.
 
-    Raises
-    ------
-    ParameterError
-        If it has no trace to write.
+    Raises `ParameterError` if it has no trace to write.
     """
     recorded, path = _WRITTEN.get(profiler, (None, None))
     if path is not None and recorded is _recorded(profiler) and path.exists():

@@ -29,10 +29,7 @@ def format_of(path: Path) -> Format | None:
     A file of no other format is taken for a PyTorch-profiler trace; if it is not, its loader says
     what is wrong with it.
 
-    Raises
-    ------
-    TraceFormatError
-        If it is something that is known to be unreadable.
+    Raises `TraceFormatError` if it is something that is known to be unreadable.
     """
     for each in FORMATS:
         if each is not KINETO and each.matches(path):
@@ -47,12 +44,8 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
 
     Copies that hta_widgets wrote of other traces count only if there are no other traces.
 
-    Raises
-    ------
-    TraceNotFoundError
-        If there is none.
-    TraceFormatError
-        If they have different formats.
+    Raises `TraceNotFoundError` if there is none and `TraceFormatError` if they have different
+    formats.
     """
     entries = sorted(folder.iterdir())
     traces = {each: _trace_files(each, entries, notices) for each in FORMATS if each.suffixes}

@@ -80,25 +80,17 @@ _OWN_FOLDER: Final = "move its files to a folder of their own, and open that"
 
 
 class _Choice(NamedTuple):
-    """Something that can be opened.
-
-    Attributes
-    ----------
-    about : list of str
-        Ranks, time and files; or the files of each rank that has several, if they do not all go
-        together.
-    paths : list of str
-        Paths, or URLs.
-    folder : str
-        Folder of all the files; empty if there is none, or behind a URL.
-    is_whole : bool
-        Whether all files go together.
-    """
+    """Something that can be opened."""
 
     about: list[str]
+    """Ranks, time and files; or the files of each rank that has several, if they do not all go
+    together."""
     paths: list[str]
+    """Paths, or URLs."""
     folder: str
+    """Folder of all the files; empty if there is none, or behind a URL."""
     is_whole: bool
+    """Whether all files go together."""
 
     def in_python(self) -> str:
         if len(self.paths) == 1:

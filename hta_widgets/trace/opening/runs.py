@@ -45,39 +45,26 @@ _RESTART_NS: Final = 5 * 10**9
 
 
 class Recording(NamedTuple):
-    """A file of a folder.
-
-    Attributes
-    ----------
-    source : RankSource
-    name : str
-        Name of the file.
-    rank : int, optional
-        Stated in the file, else in its name.
-    world_size : int, optional
-        Number of ranks of the job.
-    process : tuple of str
-        Host and id of the process that recorded it, each empty if it is not known; or the name of
-        the file without its time, where neither is.
-    start_ns : int, optional
-        See `Stated`.
-    is_since_epoch : bool
-        See `Stated`.
-    stamp_ns : int, optional
-        Time in the name (ns since 1970).
-    step : int, optional
-        Number of an early ProfilerStep.
-    """
+    """A file of a folder."""
 
     source: RankSource
     name: str
+    """Name of the file."""
     rank: int | None
+    """Stated in the file, else in its name."""
     world_size: int | None
+    """Number of ranks of the job."""
     process: Process
+    """Host and id of the process that recorded it, each empty if it is not known; or the name of
+    the file without its time, where neither is."""
     start_ns: int | None
+    """See `Stated`."""
     is_since_epoch: bool
+    """See `Stated`."""
     stamp_ns: int | None
+    """Time in the name (ns since 1970)."""
     step: int | None
+    """Number of an early ProfilerStep."""
 
     @classmethod
     def of(cls, source: RankSource, rank: int | None, stated: Stated) -> Recording:
@@ -154,19 +141,13 @@ def _without_stamp(name: str) -> str:
 
 
 class Run(NamedTuple):
-    """The recordings of a job that was started once.
-
-    Attributes
-    ----------
-    cycles : list of list of Recording
-        In order of time; each has a recording of each rank, or of some. None if it is not known
-        which recordings go together.
-    recordings : list of Recording
-        All of them, in order of time as far as that is known.
-    """
+    """The recordings of a job that was started once."""
 
     cycles: list[list[Recording]] | None
+    """In order of time; each has a recording of each rank, or of some. None if it is not known
+    which recordings go together."""
     recordings: list[Recording]
+    """All of them, in order of time as far as that is known."""
 
     @property
     def ranks(self) -> set[int]:

@@ -24,20 +24,13 @@ _BASE_OF_OTHERS: Final = Notice(
 
 
 class ClockOrigin(NamedTuple):
-    """Place of a rank's own times on the recording clock.
-
-    Attributes
-    ----------
-    ns : int
-        Origin of the rank's times; counted from the base if that is lost.
-    has_events : bool
-    base_ns : int or None
-        Zero of the file's times; None if the file was cut off before it was recorded.
-    """
+    """Place of a rank's own times on the recording clock."""
 
     ns: int
+    """Origin of the rank's times; counted from the base if that is lost."""
     has_events: bool
     base_ns: int | None
+    """Zero of the file's times; None if the file was cut off before it was recorded."""
 
 
 def origin_of(rank: Rank) -> ClockOrigin:
@@ -47,18 +40,12 @@ def origin_of(rank: Rank) -> ClockOrigin:
 
 
 class JobClock(NamedTuple):
-    """The clock on which the ranks of a job are aligned.
-
-    Attributes
-    ----------
-    origin_ns : int
-        First event of all ranks, on the recording clock.
-    lost_base_ns : int
-        Stands for the base of the ranks that have lost theirs.
-    """
+    """The clock on which the ranks of a job are aligned."""
 
     origin_ns: int
+    """First event of all ranks, on the recording clock."""
     lost_base_ns: int
+    """Stands for the base of the ranks that have lost theirs."""
 
     @classmethod
     def of(cls, origins: Iterable[ClockOrigin]) -> JobClock:

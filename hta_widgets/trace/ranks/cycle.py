@@ -15,24 +15,16 @@ _SHOWN_AT_END: Final = 4
 
 
 class Cycle(NamedTuple):
-    """One recording of the ranks of a job.
-
-    Attributes
-    ----------
-    sources : mapping of int to RankSource
-        Where the trace of each rank is.
-    time_ns : int, optional
-        When it was recorded (ns since 1970), as far as the first bytes or the names tell.
-    step : int, optional
-        Number of an early ProfilerStep.
-    stage : str
-        What a server was doing, if the names say it.
-    """
+    """One recording of the ranks of a job."""
 
     sources: Mapping[int, RankSource]
+    """Where the trace of each rank is."""
     time_ns: int | None = None
+    """When it was recorded (ns since 1970), as far as the first bytes or the names tell."""
     step: int | None = None
+    """Number of an early ProfilerStep."""
     stage: str = ""
+    """What a server was doing, if the names say it."""
 
     @property
     def label(self) -> str:
@@ -65,10 +57,7 @@ def utc(time_ns: int | None) -> str:
 def number_of_cycle(cycles: Sequence[Cycle], cycle: int) -> int:
     """Number of a cycle from 0, the oldest, given that or one from -1, the newest, downwards.
 
-    Raises
-    ------
-    UnknownCycleError
-        If there is none of that number.
+    Raises `UnknownCycleError` if there is none of that number.
     """
     count = len(cycles)
     if -count <= cycle < count:

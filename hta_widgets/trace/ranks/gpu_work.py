@@ -21,31 +21,20 @@ _COLUMNS = ("rows", "start_ns", "duration_ns", "type", "name", "device", "stream
 
 @dataclass(frozen=True, eq=False)
 class GpuWork:
-    """Kernels, copies, memsets and graphs after the step filter, ascending by start.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Row of each piece of work in the rank's events table.
-    start_ns, duration_ns : ndarray of int64
-    type : ndarray of int8
-        Values of `KernelType`.
-    name : ndarray of int32
-        Int32Array into `names`.
-    device, stream : ndarray of int64
-    launch : ndarray of int64
-        Row of the launch call, -1 if it is not in the trace.
-    names : tuple of str
-    """
+    """Kernels, copies, memsets and graphs after the step filter, ascending by start."""
 
     rows: Int64Array
+    """Row of each piece of work in the rank's events table."""
     start_ns: Times
     duration_ns: Times
     type: Int8Array
+    """Values of `KernelType`."""
     name: Int32Array
+    """Int32Array into `names`."""
     device: Int64Array
     stream: Int64Array
     launch: Int64Array
+    """Row of the launch call, -1 if it is not in the trace."""
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:

@@ -81,10 +81,7 @@ class HeldRanks:
     def select_ranks(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
         """Return the given ranks, or all of them for None or an empty list.
 
-        Raises
-        ------
-        UnknownRankError
-            If the job lacks one of them.
+        Raises `UnknownRankError` if the job lacks one of them.
         """
         chosen = whole_numbers("ranks", ranks)
         if not self.sources.keys() >= set(chosen):

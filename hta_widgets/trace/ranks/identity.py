@@ -20,19 +20,13 @@ program has made up may have a few lengths, on all of its ranks."""
 
 
 class RankIdentity(NamedTuple):
-    """What belongs to one recording.
-
-    Attributes
-    ----------
-    times : str
-        Digest of when its GPU work runs, by its own clock, and how long; empty where equal times
-        would prove nothing.
-    gpus : tuple of str
-        Names of the GPUs that work, each once; empty if not recorded.
-    """
+    """What belongs to one recording."""
 
     times: str
+    """Digest of when its GPU work runs, by its own clock, and how long; empty where equal times
+    would prove nothing."""
     gpus: tuple[str, ...]
+    """Names of the GPUs that work, each once; empty if not recorded."""
 
 
 def identity_of(rank: Rank) -> RankIdentity:

@@ -23,21 +23,13 @@ from hta_widgets.trace.ranks.source import RankSource
 
 
 class RankTask(NamedTuple):
-    """One rank for a worker; small enough to be sent anywhere.
-
-    Attributes
-    ----------
-    source : RankSource
-    rank : int
-    settings : RankSettings
-    folder : Path
-        Folder for the rank's Arrow file; a worker without this folder uses its own cache.
-    """
+    """One rank for a worker; small enough to be sent anywhere."""
 
     source: RankSource
     rank: int
     settings: RankSettings
     folder: Path | None
+    """Folder for the rank's Arrow file; a worker without this folder uses its own cache."""
 
 
 def store_rank(task: RankTask) -> None:

@@ -53,27 +53,18 @@ _COMPILING: Final = re.compile(
 
 
 class RecordedKind(NamedTuple):
-    """What one rank's recording is of.
-
-    Attributes
-    ----------
-    name : str
-        One of `KIND_NAMES`.
-    engine : str
-        Inference engine whose spans are recorded; empty for none.
-    captures : Captures
-        Graphs that are captured.
-    capture_name : str
-        First annotation ``capture_<n>_<MODE>`` of a server; empty for none.
-    compiling_percent : float
-        Part of the recording in which code is compiled.
-    """
+    """What one rank's recording is of."""
 
     name: KindName
+    """One of `KIND_NAMES`."""
     engine: str = ""
+    """Inference engine whose spans are recorded; empty for none."""
     captures: Captures = Captures((), 0)
+    """Graphs that are captured."""
     capture_name: str = ""
+    """First annotation ``capture_<n>_<MODE>`` of a server; empty for none."""
     compiling_percent: float = 0.0
+    """Part of the recording in which code is compiled."""
 
     @property
     def words(self) -> str:

@@ -74,71 +74,43 @@ _NOT_CAPTURED: Final = (
 
 
 class _Candidate(NamedTuple):
-    """A capture that a replay may be of.
-
-    Attributes
-    ----------
-    rank : Rank
-        The recording of it.
-    capture : Capture
-    nodes : tuple of Node
-    size : int
-        Largest batch that the graph is for; -1 where it is not recorded.
-    """
+    """A capture that a replay may be of."""
 
     rank: Rank
+    """The recording of it."""
     capture: Capture
     nodes: tuple[Node, ...]
     size: int
+    """Largest batch that the graph is for; -1 where it is not recorded."""
 
 
 class _Replay(NamedTuple):
-    """One replay.
-
-    Attributes
-    ----------
-    launch : int
-        Row of the call.
-    work : ndarray of int64
-        Rows of what it runs, by start.
-    step : int
-        Position of the step that launches it, -1 for none.
-    """
+    """One replay."""
 
     launch: int
+    """Row of the call."""
     work: Int64Array
+    """Rows of what it runs, by start."""
     step: int
+    """Position of the step that launches it, -1 for none."""
 
 
 class _Template(NamedTuple):
-    """The calls of a capture that go into each of its replays.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        In the recording of the capture; each before the calls inside it.
-    parent : ndarray of int64
-        Position of the call around each, -1 for the outermost.
-    launch : ndarray of int64
-        Position of the call that launches each node.
-    """
+    """The calls of a capture that go into each of its replays."""
 
     rows: Int64Array
+    """In the recording of the capture; each before the calls inside it."""
     parent: Int64Array
+    """Position of the call around each, -1 for the outermost."""
     launch: Int64Array
+    """Position of the call that launches each node."""
 
 
 class Replayed(NamedTuple):
-    """A rank with the calls of what its graphs replay.
-
-    Attributes
-    ----------
-    rank : Rank
-        The same object if it replays nothing. Other rows of events, the same GPU work in order.
-    notices : tuple of Notice
-    """
+    """A rank with the calls of what its graphs replay."""
 
     rank: Rank
+    """The same object if it replays nothing. Other rows of events, the same GPU work in order."""
     notices: tuple[Notice, ...] = ()
 
 

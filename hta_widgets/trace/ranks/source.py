@@ -55,12 +55,8 @@ def require_unchanged(path: Path, states: Iterable[LocalFileState]) -> None:
 
     Files that are new in a folder are not of the trace.
 
-    Raises
-    ------
-    TraceNotFoundError
-        If a file does not exist any more.
-    TraceChangedError
-        If it is another one.
+    Raises `TraceNotFoundError` if a file does not exist any more and `TraceChangedError` if it is
+    another one.
     """
     for then in states:
         file = path / then.name if path.is_dir() else path
@@ -74,32 +70,21 @@ def require_unchanged(path: Path, states: Iterable[LocalFileState]) -> None:
 
 @dataclass(frozen=True)
 class RankSource:
-    """The trace of one rank.
-
-    Attributes
-    ----------
-    path : Path
-        A file, or a folder for formats whose traces are folders.
-    format : Format
-    process : int, optional
-        The process, in an export with several.
-    remote : RemoteSource, optional
-        The URL that `path` is a copy of, if it is one.
-    files : tuple of LocalFileState
-        The files of a local trace when the job was opened; any state will do if there are none.
-    captures : tuple of RankSource
-        Recordings of the graphs that the trace replays, being captured.
-    captures_given : bool
-        Whether the user named them: then they may also be joined by order alone.
-    """
+    """The trace of one rank."""
 
     path: Path
+    """A file, or a folder for formats whose traces are folders."""
     format: Format = KINETO
     process: int | None = None
+    """The process, in an export with several."""
     remote: RemoteSource | None = None
+    """The URL that `path` is a copy of, if it is one."""
     files: tuple[LocalFileState, ...] = ()
+    """The files of a local trace when the job was opened; any state will do if there are none."""
     captures: tuple[RankSource, ...] = ()
+    """Recordings of the graphs that the trace replays, being captured."""
     captures_given: bool = False
+    """Whether the user named them: then they may also be joined by order alone."""
 
     @property
     def name(self) -> str:
@@ -118,10 +103,8 @@ class RankSource:
     def fetch(self, *, progress: bool = False) -> RankSource:
         """Return it with a path that exists on this machine, fetching the trace if necessary.
 
-        Raises
-        ------
-        TraceNotFoundError, TraceChangedError
-            If the trace is not the one that was opened.
+        Raises `TraceNotFoundError` or `TraceChangedError` if the trace is not the one that was
+        opened.
         """
         with os_errors_as_ours(self.path):
             require_unchanged(self.path, self.files)
@@ -148,10 +131,7 @@ class RankSource:
     def kineto_file(self) -> Path:
         """The file, for writing a copy of it with events added.
 
-        Raises
-        ------
-        TraceFormatError
-            If it is not a PyTorch-profiler trace.
+        Raises `TraceFormatError` if it is not a PyTorch-profiler trace.
         """
         if self.format == KINETO:
             return self.fetch().path
@@ -191,12 +171,8 @@ class RankSource:
     def details(self, trace: Trace, group: DetailGroup) -> SideTable:
         """Read fields that loading leaves out, from the same files.
 
-        Raises
-        ------
-        TraceFormatError
-            If the format has none.
-        TraceNotFoundError, TraceChangedError
-            If the trace is not the one that was opened.
+        Raises `TraceFormatError` if the format has none and `TraceNotFoundError` or
+        `TraceChangedError` if the trace is not the one that was opened.
         """
         if self.format.details is None:
             msg = f"{self.format.noun} has no {group.value}"

@@ -22,38 +22,25 @@ from hta_widgets.trace.remote.urls import name_in, parent_url, redacted
 
 
 class FileState(NamedTuple):
-    """A file of a trace at a URL, and what shows whether it has changed.
-
-    Attributes
-    ----------
-    path : str
-        Relative to the copy of the URL; empty for the copy itself.
-    changed_ns, size : int
-        See `RemoteFile`.
-    """
+    """A file of a trace at a URL, and what shows whether it has changed."""
 
     path: str
+    """Relative to the copy of the URL; empty for the copy itself."""
     changed_ns: int
     size: int
+    """See `RemoteFile`."""
 
 
 @dataclass(frozen=True)
 class RemoteSource:
-    """The URL that a trace comes from, so that its copy can be fetched when it is missing.
-
-    Attributes
-    ----------
-    url : str
-        As given by the user; it may contain credentials and is never shown.
-    path : str
-        The trace, relative to the folder that the URL names; empty where the URL names the trace.
-    files : tuple of FileState
-        The files of the trace when the job was opened.
-    """
+    """The URL that a trace comes from, so that its copy can be fetched when it is missing."""
 
     url: str = field(repr=False)
+    """As given by the user; it may contain credentials and is never shown."""
     path: str = ""
+    """The trace, relative to the folder that the URL names; empty where the URL names the trace."""
     files: tuple[FileState, ...] = ()
+    """The files of the trace when the job was opened."""
 
     @property
     def size(self) -> int:

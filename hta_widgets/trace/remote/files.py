@@ -52,27 +52,18 @@ _ABSENT = frozenset({401, 403, 404, 410})
 
 
 class RemoteFile(NamedTuple):
-    """A file or folder at a URL.
-
-    Attributes
-    ----------
-    path : str
-        In the notation of its file system.
-    name : str
-        The last part of the path.
-    size : int or None
-        Bytes, where known.
-    is_folder : bool
-    changed_ns : int or None
-        A time made of everything that changes with the file, so that each state has its own; the
-        copy gets it as modification time. None where the file system reports no such field.
-    """
+    """A file or folder at a URL."""
 
     path: str
+    """In the notation of its file system."""
     name: str
+    """The last part of the path."""
     size: int | None
+    """Bytes, where known."""
     is_folder: bool
     changed_ns: int | None
+    """A time made of everything that changes with the file, so that each state has its own; the
+    copy gets it as modification time. None where the file system reports no such field."""
 
 
 class RemoteFiles:

@@ -65,10 +65,7 @@ class CsvTable:
     ) -> Iterator[dict[str, pa.Array]]:
         """Yield those of the named columns that exist, block by block, as bytes.
 
-        Raises
-        ------
-        TraceFormatError
-            If the file cannot be read.
+        Raises `TraceFormatError` if the file cannot be read.
         """
         positions = {name: str(self.columns.index(name)) for name in names if name in self.columns}
         try:
@@ -185,25 +182,17 @@ def _header(path: Path) -> tuple[str, ...]:
 
 
 class Rows(NamedTuple):
-    """Readable rows of a block of a table.
-
-    Attributes
-    ----------
-    start_ns, duration_ns : ndarray of int64
-    columns : mapping of str to pyarrow.Array
-        The columns that were asked for and are there, as bytes.
-    coarse, unreadable : int
-        Rows left out because their times have too few digits, or for another reason.
-    in_full : bool
-        Whether a time is written with more digits than a rounded one has.
-    """
+    """Readable rows of a block of a table."""
 
     start_ns: Times
     duration_ns: Times
     columns: Mapping[str, pa.Array]
+    """The columns that were asked for and are there, as bytes."""
     coarse: int
     unreadable: int
+    """Rows left out because their times have too few digits, or for another reason."""
     in_full: bool
+    """Whether a time is written with more digits than a rounded one has."""
 
 
 def readable_rows(
@@ -211,10 +200,7 @@ def readable_rows(
 ) -> Iterator[Rows]:
     """Yield the readable rows of a table with the named columns, block by block.
 
-    Raises
-    ------
-    TraceFormatError
-        If the file cannot be read.
+    Raises `TraceFormatError` if the file cannot be read.
     """
     length = "dur" if "dur" in table.columns else "end"
     for columns in table.blocks(dict.fromkeys(("start", length, *names)), on_read):

@@ -49,10 +49,7 @@ _LONGEST: Final = 18
 def read_details(path: Path, trace: Trace, _process: int | None, group: DetailGroup) -> SideTable:
     """Read the fields of a group; only how kernels are launched may be there.
 
-    Raises
-    ------
-    TraceFormatError
-        If such tables have none, or cannot be read.
+    Raises `TraceFormatError` if such tables have none, or cannot be read.
     """
     if group is not DetailGroup.LAUNCH_CONFIGURATION:
         msg = f"a folder of CUPTI tables has no {group.value}"

@@ -104,29 +104,19 @@ class _OtherEvent(msgspec.Struct, gc=False):
 
 
 class Fields(NamedTuple):
-    """How the fields of a group are found and decoded.
-
-    Attributes
-    ----------
-    keys : tuple of bytes
-        Every event that has the fields contains one of these texts.
-    kinds : tuple of Kind
-    event : type
-        Decodes an event with the fields as ``args``.
-    required : tuple of str
-        Arguments of which an event must have one.
-    columns : callable
-        From the decoded arguments, and the texts so far, to columns.
-    texts : tuple of str
-        Columns that are codes of texts.
-    """
+    """How the fields of a group are found and decoded."""
 
     keys: tuple[bytes, ...]
+    """Every event that has the fields contains one of these texts."""
     kinds: tuple[Kind, ...]
     event: type[Any]
+    """Decodes an event with the fields as ``args``."""
     required: tuple[str, ...]
+    """Arguments of which an event must have one."""
     columns: Callable[[Sequence[Any], Vocabularies], ColumnBlock]
+    """From the decoded arguments, and the texts so far, to columns."""
     texts: tuple[str, ...] = ()
+    """Columns that are codes of texts."""
 
     def are_in(self, arguments: Sequence[Any]) -> Mask:
         """Which of the decoded arguments of events have any of the fields."""

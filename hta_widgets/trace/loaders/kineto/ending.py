@@ -16,32 +16,22 @@ _DECODER: Final = json.JSONDecoder(strict=False)
 
 
 class Ending(NamedTuple):
-    """What the last text of a file is.
-
-    Attributes
-    ----------
-    events : bytes
-        The text before the bracket that closes the list of events; if nothing closes it, the
-        events that are complete.
-    tail : bytes
-        The text after that bracket, as far as it is usable: the head, the bracket and the tail
-        together are JSON.
-    truncated : bool
-        Whether the text ends before the document does.
-    unreadable : bool
-        Whether the metadata behind the events is not JSON.
-    surplus_bytes : int
-        Size of what follows the end of the document.
-    surplus_events : int
-        Events in further lists, which the same key names.
-    """
+    """What the last text of a file is."""
 
     events: bytes
+    """The text before the bracket that closes the list of events; if nothing closes it, the events
+    that are complete."""
     tail: bytes = b""
+    """The text after that bracket, as far as it is usable: the head, the bracket and the tail
+    together are JSON."""
     truncated: bool = False
+    """Whether the text ends before the document does."""
     unreadable: bool = False
+    """Whether the metadata behind the events is not JSON."""
     surplus_bytes: int = 0
+    """Size of what follows the end of the document."""
     surplus_events: int = 0
+    """Events in further lists, which the same key names."""
 
     @property
     def is_sound(self) -> bool:

@@ -40,23 +40,15 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 @dataclass
 class Reading(Generic[Decoded]):
-    """The events of one piece of text.
-
-    Attributes
-    ----------
-    text : bytes
-        What was decoded, a JSON list.
-    events : sequence
-    dropped : int
-        Events that could not be decoded, even after repair.
-    repaired : int
-        Events whose text is not JSON.
-    """
+    """The events of one piece of text."""
 
     text: bytes
+    """What was decoded, a JSON list."""
     events: Sequence[Decoded]
     dropped: int = 0
+    """Events that could not be decoded, even after repair."""
     repaired: int = 0
+    """Events whose text is not JSON."""
 
 
 def listed(events: bytes | memoryview) -> bytes:

@@ -202,18 +202,12 @@ Tensors too. ``launches`` and ``memory``: what `DetailGroup.LAUNCH_CONFIGURATION
 
 
 class Marks(NamedTuple):
-    """What the names of events tell.
-
-    Attributes
-    ----------
-    by_values : ndarray of bool
-        Which have a name that is one of `COSTED_BY_VALUES`.
-    launches_on_amd : ndarray of bool
-        Which are launches of kernels on AMD's GPUs.
-    """
+    """What the names of events tell."""
 
     by_values: Mask
+    """Which have a name that is one of `COSTED_BY_VALUES`."""
     launches_on_amd: Mask
+    """Which are launches of kernels on AMD's GPUs."""
 
 
 class SideTablesBuilder:

@@ -38,10 +38,7 @@ _TABLE = ".parquet"
 def read_details(path: Path, trace: Trace, process: int | None, group: DetailGroup) -> SideTable:
     """Read the fields of a group; only how kernels are launched is there.
 
-    Raises
-    ------
-    TraceFormatError
-        If the export has none, or cannot be read.
+    Raises `TraceFormatError` if the export has none, or cannot be read.
     """
     if group is not DetailGroup.LAUNCH_CONFIGURATION:
         msg = f"an Nsight Systems export has no {group.value}"
@@ -94,10 +91,7 @@ def _launches(table: ColumnBlock) -> dict[str, Int64Array]:
 def refuse_recording(path: Path) -> None:
     """Refuse an Nsight Systems report, by its name.
 
-    Raises
-    ------
-    TraceFormatError
-        If it has the suffix of a report.
+    Raises `TraceFormatError` if it has the suffix of a report.
     """
     if path.suffix in RECORDINGS:
         msg = (

@@ -50,22 +50,15 @@ _NAMES: Final = {
 
 
 class GpuProcess(NamedTuple):
-    """A process of an export.
-
-    Attributes
-    ----------
-    process : int or None
-        Argument of `load_nsys`: the process id, with its machine in the upper bits. None if the
-        export does not distinguish processes.
-    pid : int
-        Process id on its machine, -1 if unknown.
-    devices : tuple of int
-        Devices that it uses, in the numbering of the process.
-    """
+    """A process of an export."""
 
     process: int | None
+    """Argument of `load_nsys`: the process id, with its machine in the upper bits. None if the
+    export does not distinguish processes."""
     pid: int
+    """Process id on its machine, -1 if unknown."""
     devices: tuple[int, ...]
+    """Devices that it uses, in the numbering of the process."""
 
 
 def is_nsys_export(path: Path) -> bool:

@@ -152,10 +152,7 @@ def sqlite_tables(path: Path) -> Iterator[SqliteTables]:
     SQLite's locks stay on, so that an export in progress is detected. Only a file in write-ahead
     mode with an empty log is opened without locks: SQLite would create new files next to it.
 
-    Raises
-    ------
-    TraceFormatError
-        If it cannot be read.
+    Raises `TraceFormatError` if it cannot be read.
     """
     with _damaged_if_unreadable(path):
         connection = sqlite3.connect(_uri(path), uri=True, timeout=_LOCK_TIMEOUT_S)

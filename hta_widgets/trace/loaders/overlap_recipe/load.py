@@ -55,18 +55,12 @@ _OUTER_NOTICE = "{} Empty segments before the first or after the last kernel are
 
 
 class RecipeFiles(NamedTuple):
-    """The ranks of a recipe folder.
-
-    Attributes
-    ----------
-    files : list of Path
-        One file per rank, in the order of ``files.parquet``.
-    missing : list of str
-        Names in ``files.parquet`` without a file.
-    """
+    """The ranks of a recipe folder."""
 
     files: list[Path]
+    """One file per rank, in the order of ``files.parquet``."""
     missing: list[str]
+    """Names in ``files.parquet`` without a file."""
 
 
 class _Description(msgspec.Struct):
@@ -98,10 +92,7 @@ def recipe_files(path: Path) -> RecipeFiles:
 
     Only files in the folder itself count, whatever paths ``files.parquet`` lists.
 
-    Raises
-    ------
-    TraceFormatError
-        If ``files.parquet`` cannot be read.
+    Raises `TraceFormatError` if ``files.parquet`` cannot be read.
     """
     table = _read(path / FILES, ["File"])
     with _name_file_in_errors(path / FILES):

@@ -75,41 +75,29 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LostWork:
-    """Launches without work, apart from those that are captured into a graph.
-
-    Attributes
-    ----------
-    launches : int
-        Calls that launch one kernel each, or replay a graph, where most replays have work.
-    replays, lost_replays : int
-        Those that replay a graph, and those of them without work.
-    lost : int
-        Those whose work is not in the trace, though work launched after them is.
-    lost_kernels : int
-        Those of them that launch a kernel.
-    at_end : int
-        Those after the last one with work: the recording ended before it ran, or the file was cut.
-    stretches : tuple of Stretch
-        Where the lost ones are.
-    hole_ns : int
-        Idle time of the GPU in which lost work may have run.
-    steps : tuple of int
-        Numbers of the ProfilerSteps that lack more than `MOST_LOST` of their work.
-    percent : float
-        Part (%) of the launches that is lost, or of the time with GPU work in holes, whichever is
-        more.
-    """
+    """Launches without work, apart from those that are captured into a graph."""
 
     launches: int = 0
+    """Calls that launch one kernel each, or replay a graph, where most replays have work."""
     lost: int = 0
+    """Those whose work is not in the trace, though work launched after them is."""
     lost_kernels: int = 0
+    """Those of them that launch a kernel."""
     at_end: int = 0
+    """Those after the last one with work: the recording ended before it ran, or the file was
+    cut."""
     stretches: tuple[Stretch, ...] = ()
+    """Where the lost ones are."""
     hole_ns: int = 0
+    """Idle time of the GPU in which lost work may have run."""
     steps: tuple[int, ...] = ()
+    """Numbers of the ProfilerSteps that lack more than `MOST_LOST` of their work."""
     percent: float = 0.0
+    """Part (%) of the launches that is lost, or of the time with GPU work in holes, whichever is
+    more."""
     replays: int = 0
     lost_replays: int = 0
+    """Those that replay a graph, and those of them without work."""
 
     @property
     def lacks_replays(self) -> bool:
@@ -186,20 +174,13 @@ def _all_lost(events: Events, calls: Int64Array) -> LostWork:
 
 
 class _Done(NamedTuple):
-    """Work in the order of its launches: when it was launched, what ended before it, what follows.
-
-    Attributes
-    ----------
-    launched_ns : ndarray of int64
-    end_ns : ndarray of int64
-        Latest end of what was launched until then.
-    next_ns : ndarray of int64
-        Earliest start of what was launched from then on.
-    """
+    """Work in the order of its launches: when it was launched, what ended before, what follows."""
 
     launched_ns: Times
     end_ns: Times
+    """Latest end of what was launched until then."""
     next_ns: Times
+    """Earliest start of what was launched from then on."""
 
     @classmethod
     def of(cls, events: Events, work: Int64Array, launches: Int32Array) -> _Done:
@@ -212,17 +193,11 @@ class _Done(NamedTuple):
 
 
 class _Holes(NamedTuple):
-    """Idle time between work that was launched before and after some lost launches.
-
-    Attributes
-    ----------
-    lost_ns, next_ns : ndarray of int64
-        Time of the first lost launch, and of the first one after it with work.
-    length_ns : ndarray of int64
-    """
+    """Idle time between work that was launched before and after some lost launches."""
 
     lost_ns: Times
     next_ns: Times
+    """Time of the first lost launch, and of the first one after it with work."""
     length_ns: Times
 
     @classmethod

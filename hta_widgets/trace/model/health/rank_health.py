@@ -52,28 +52,19 @@ _STANDSTILL: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class RankHealth:
-    """What the recorder of one rank got wrong.
-
-    Attributes
-    ----------
-    lost : LostWork
-        Kernels that were launched and are not in the trace.
-    operators : LostOperators
-        Launches in the part of the recording that has no operators.
-    faults : Faults
-        What was seen while the file was loaded.
-    times : WrongTimes
-        Times that contradict others.
-    unsure : int
-        Analysed GPU operations whose correlation id several launches have, so that theirs is not
-        known.
-    """
+    """What the recorder of one rank got wrong."""
 
     lost: LostWork = field(default_factory=LostWork)
+    """Kernels that were launched and are not in the trace."""
     operators: LostOperators = field(default_factory=LostOperators)
+    """Launches in the part of the recording that has no operators."""
     faults: Faults = field(default_factory=Faults)
+    """What was seen while the file was loaded."""
     times: WrongTimes = field(default_factory=WrongTimes)
+    """Times that contradict others."""
     unsure: int = 0
+    """Analysed GPU operations whose correlation id several launches have, so that theirs is not
+    known."""
 
     @property
     def is_sound(self) -> bool:

@@ -63,39 +63,28 @@ _COMPUTES: Final = "aten::"
 
 @dataclass(frozen=True, kw_only=True)
 class WrongTimes:
-    """How many times contradict others.
-
-    Attributes
-    ----------
-    linked, early : int
-        GPU operations whose launch is in the trace, and those of them that start before it.
-    waits, late : int
-        Calls that wait for the whole GPU after a launch, or for a copy to the host, and those of
-        them that return before it is done.
-    apart_ns : int
-        The most that any of these is off.
-    apart_percent : float
-        Part (%) of the recording that is wrong if all linked work is off by the most that any of
-        these is.
-    overlapping : int
-        GPU operations that start before the one before them on the same stream ends; not those of
-        one graph.
-    overlap_percent : float
-        Part (%) of the time of all GPU work in which they overlap.
-    standstill_ns : int
-        The longest time in which nothing begins or ends although an operator runs that is usually
-        short; 0 if that is less than `STANDSTILL` of the recording.
-    """
+    """How many times contradict others."""
 
     linked: int = 0
     early: int = 0
+    """GPU operations whose launch is in the trace, and those of them that start before it."""
     waits: int = 0
     late: int = 0
+    """Calls that wait for the whole GPU after a launch, or for a copy to the host, and those of
+    them that return before it is done."""
     apart_ns: int = 0
+    """The most that any of these is off."""
     apart_percent: float = 0.0
+    """Part (%) of the recording that is wrong if all linked work is off by the most that any of
+    these is."""
     overlapping: int = 0
+    """GPU operations that start before the one before them on the same stream ends; not those of
+    one graph."""
     overlap_percent: float = 0.0
+    """Part (%) of the time of all GPU work in which they overlap."""
     standstill_ns: int = 0
+    """The longest time in which nothing begins or ends although an operator runs that is usually
+    short; 0 if that is less than `STANDSTILL` of the recording."""
 
     @property
     def clocks_contradict(self) -> bool:

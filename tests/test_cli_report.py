@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from hta_widgets import cli
+from hta_widgets import cli, open_trace
 from hta_widgets.cli import html_report
+from hta_widgets.diagnosis.change.baseline import write_baseline
+from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.panels.dashboard import PANELS, Dashboard
 from hta_widgets.sample import write_sample
 from tests.report_models import models_in
@@ -140,6 +142,18 @@ def test_a_report_compares_with_a_later_run(traces: Path, working: Path) -> None
     assert cli.main(arguments) == 0
     assert any("(second) takes as long as" in each for each in findings(working / "a.html"))
     assert str(traces.parent) not in str(states(working / "a.html"))
+
+
+def test_a_report_compares_with_a_baseline(
+    traces: Path, working: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "main.arrow"
+    write_baseline(summary(open_trace(traces, progress=False)), baseline)
+    arguments = ["report", str(traces), "--compare", str(baseline), "-o", "a.html"]
+    assert cli.main(arguments) == 0
+    assert any(each.startswith("Cannot tell: 1 step") for each in findings(working / "a.html"))
+    assert cli.main([*arguments, "--compare-cycle", "0"]) == cli.USER_ERROR
+    assert "a baseline has no cycles" in capsys.readouterr().err
 
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:

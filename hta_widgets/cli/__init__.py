@@ -390,7 +390,7 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--compare",
         metavar="LATER",
-        help="compare with a later run: which findings are gone; a path or URL",
+        help="compare with a later run (a path or URL), or with a baseline (an .arrow file)",
     )
     command.add_argument(
         "--compare-cycle",

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change.baseline import write_baseline
 from hta_widgets.diagnosis.change.summary import summary
+from hta_widgets.quantities import duration
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_accessibility import AXE, RUN_AXE
 from tests.browser.test_dashboard import STICKING_OUT, dashboard
@@ -122,3 +123,38 @@ def test_the_picker_fits_and_can_be_used_by_all(lab: Lab, runs: Path, width):
     page.page.add_script_tag(path=str(AXE))
     assert page.page.evaluate(RUN_AXE) == []
     page.screenshot(f"compare, pick {width}")
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_the_open_row_is_marked_in_a_step_of_both(lab: Lab, runs: Path, theme: str):
+    """Waiting for data is in the second job only; a step of each is drawn from its start."""
+    width = 1230 if theme == "Light" else 1610
+    page = opened(lab, runs / "before", width)
+    page.page.set_viewport_size({"width": width, "height": 1400})
+    page.command("apputils:change-theme", {"theme": f"JupyterLab {theme}"})
+    page.execute(f"dash.compare = {str(runs / 'after')!r}")
+    expect(verdict(page)).to_contain_text("Regression")
+    page.execute("panel = dash.panels['change']")
+    chart = dashboard(page).locator(".hta-figure").nth(2)
+    labels = chart.locator(".ytick")
+    expect(labels).to_have_count(2)
+    expect(labels.first).to_contain_text("before, rank 0, step")
+    waterfall = dashboard(page).locator(".hta-figure").nth(1)
+    waterfall.locator(".trace.bars").nth(0).locator(".point path").nth(1).click(force=True)
+    page.wait_for("list(panel.opened)", ["data_loading"])
+    expect(labels).to_have_count(4)
+    seen = "[int((each.seen['end_ns'] - each.seen['start_ns']).sum()) for each in panel.steps]"
+    first, second = page.python(seen)
+    assert first < second
+    expect(labels.nth(1)).to_contain_text(f"{duration(first)} in 1 piece: data loading")
+    expect(labels.nth(3)).to_contain_text(f"{duration(second)} in 1 piece: data loading")
+    marked = chart.locator(".trace.bars").last.locator(".point path")
+    expect(marked.first).to_be_visible()
+    lengths = page.python("[each.length_ns for each in panel.steps]")
+    assert lengths[0] < lengths[1]
+    page.screenshot(f"compare, a step of both {theme}")
+    step = page.python("int(dash.findings.steps['step'].max())")
+    page.execute(f"dash.selection.steps = ({step},)")
+    expect(labels.first).to_contain_text(f"step {step}")
+    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    assert page.dialogs == []

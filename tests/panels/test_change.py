@@ -14,7 +14,7 @@ from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from hta_widgets.panels import Dashboard
 from hta_widgets.panels.bands import second_job
-from hta_widgets.panels.bands.change_panel import WATERFALL
+from hta_widgets.panels.bands.change_panel import STEPS, WATERFALL
 from hta_widgets.panels.bands.second_job import offers
 from hta_widgets.panels.dashboard import OF_TWO_JOBS
 from hta_widgets.trace.job import Job
@@ -134,6 +134,25 @@ def test_what_is_opened_is_selected(loaded: Job, later: Path):
     panel.opened = ()
 
 
+def test_what_only_the_second_has_is_seen_in_its_step(loaded: Job, later: Path):
+    board = Dashboard(loaded, compare=later)
+    panel = board.panels["change"]
+    table = panel.result.waterfall
+    new = table[(table["first_ns"] == 0) & (table["part"] == "compute") & (table["kernel"] != "")]
+    steps = [len(each.seen) for each in panel.steps]
+    assert steps == [0, 0]
+    panel.opened = tuple(new.iloc[0][[*LEVELS]])
+    first, second = panel.steps
+    assert (len(first.seen), len(second.seen) > 0) == (0, True)
+    assert (first.job, second.job) == (loaded.name, later.name)
+    labels = panel.figures[STEPS].layout["yaxis"]["ticktext"]
+    assert labels[1].startswith("0 ns in 0 pieces: ")
+    board.selection.steps = (int(board.findings.steps["step"].max()),)
+    assert panel.steps[0].step == board.selection.steps[0]
+    panel.reverse = True
+    assert [each.job for each in panel.steps] == [later.name, loaded.name]
+
+
 def test_a_second_job_can_be_given_and_taken_away(loaded: Job, later: Path, tmp_path):
     board = Dashboard(loaded, output_dir=tmp_path)
     board.tab = "kernels"
@@ -158,6 +177,7 @@ def test_a_baseline_is_compared_as_the_earlier_one(loaded: Job, later: Path, tmp
     result = board.panels["change"].result
     assert (result.first.name, result.second.name) == (later.name, loaded.name)
     assert board.panels["change"].code()
+    assert [each.job for each in board.panels["change"].steps] == [loaded.name]
     board.panels["change"].to_html(tmp_path / "report.html")
 
 

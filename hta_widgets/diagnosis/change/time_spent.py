@@ -71,12 +71,21 @@ def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpen
             {},
         )
     chosen = np.flatnonzero(np.isin(found.window.steps, steps))
-    pieces = [*_busy_pieces(rank, found, split, chosen), _idle_pieces(found, chosen)]
-    columns = dict(
-        zip(_Pieces._fields, map(np.concatenate, zip(*pieces, strict=True)), strict=True)
-    )
-    table = names.table(pd.DataFrame(columns))
+    table = names.table(_pieces(rank, found, split, chosen))
     return TimeSpent(table, _kernels(rank, found, chosen, names), names.labels())
+
+
+def coded_pieces(
+    rank: Rank, split: RankSplit, steps: tuple[int, ...]
+) -> tuple[pd.DataFrame, dict[str, _Coded]]:
+    """The pieces of time of some steps, with ``start_ns`` and ``end_ns``, and the texts of each."""
+    found = device_steps(rank, split)
+    if found is None:
+        none = np.zeros(0, dtype=np.int64)
+        empty = pd.DataFrame(dict.fromkeys(_Pieces._fields, none))
+        return empty, {name: (none, [""]) for name in KEYS}
+    pieces = _pieces(rank, found, split, np.flatnonzero(np.isin(found.window.steps, steps)))
+    return pieces, _Names(rank).coded(pieces)
 
 
 class _Pieces(NamedTuple):
@@ -87,9 +96,17 @@ class _Pieces(NamedTuple):
     name: Int64Array
     is_graph: Int64Array
     time_ns: Times
+    start_ns: Times
+    end_ns: Times
 
 
 _ALL: Final = (*PARTS[:-1], *GAPS)
+
+
+def _pieces(rank: Rank, found: DeviceSteps, split: RankSplit, chosen: Int64Array) -> pd.DataFrame:
+    pieces = [*_busy_pieces(rank, found, split, chosen), _idle_pieces(found, chosen)]
+    columns = map(np.concatenate, zip(*pieces, strict=True))
+    return pd.DataFrame(dict(zip(_Pieces._fields, columns, strict=True)))
 
 
 def _busy_pieces(
@@ -115,6 +132,8 @@ def _busy_pieces(
                     found.work.name[of_piece].astype(np.int64),
                     is_graph.astype(np.int64),
                     left_ns,
+                    lo,
+                    hi,
                 )
             )
         earlier = found.busy.covers[part]
@@ -153,6 +172,8 @@ def _idle_pieces(found: DeviceSteps, chosen: Int64Array) -> _Pieces:
         np.full(kept.size, _NONE),
         np.zeros(kept.size, dtype=np.int64),
         segments.length_ns()[kept],
+        segments.start_ns[kept],
+        segments.start_ns[kept] + segments.length_ns()[kept],
     )
 
 
@@ -186,18 +207,22 @@ class _Names:
         self.mangled = mangled_names(rank.trace.events)
         self.known: dict[tuple[int, int], str] = {}
 
-    def table(self, pieces: pd.DataFrame) -> pd.DataFrame:
-        """Sum up pieces by their texts."""
+    def coded(self, pieces: pd.DataFrame) -> dict[str, _Coded]:
+        """The texts of pieces, by `KEYS`."""
         used, which = np.unique(pieces["place"].to_numpy(), return_inverse=True)
         around = {
             name: (codes[which.ravel()], texts)
             for name, (codes, texts) in self._around(used).items()
         }
-        codes: dict[str, _Coded] = {
+        return {
             "part": (pieces["part"].to_numpy(), [*_ALL]),
             **around,
             "kernel": self._owners(pieces),
         }
+
+    def table(self, pieces: pd.DataFrame) -> pd.DataFrame:
+        """Sum up pieces by their texts."""
+        codes = self.coded(pieces)
         keys = pd.DataFrame({name: code for name, (code, _) in codes.items()})
         keys["time_ns"] = pieces["time_ns"].to_numpy()
         sums = keys.groupby([*KEYS])["time_ns"].agg(["size", "sum"]).reset_index()

@@ -10,11 +10,12 @@ from traitlets import Bool, Bunch, observe
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.change.explain_change import CauseChange, Change, explain_change
+from hta_widgets.diagnosis.change.one_step import OneStep, one_step
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.time_spent import names_by_key
 from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, opened
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.change import budgets_of_both, waterfall_bars
+from hta_widgets.figures.change import budgets_of_both, steps_of_both, waterfall_bars
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.controls import Toggle
 from hta_widgets.panels.base.declarations import parameter
@@ -29,6 +30,7 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
 
 WATERFALL = "Where the difference comes from (a click on a row opens it)"
+STEPS = "A step of each, on one axis (below it, where the open row is)"
 _NS_PER_MS = 1e6
 _FIELDS = {"module": "modules", "operator": "operators", "kernel": "kernel"}
 
@@ -36,8 +38,9 @@ _FIELDS = {"module": "modules", "operator": "operators", "kernel": "kernel"}
 class ChangePanel(PanelOfTwo[Change]):
     """Whether steps take longer than before, where the difference comes from, and which causes.
 
-    All ranks of both jobs count, whatever is selected. A click on a bar opens it, and selects its
-    module, operator or kernel; one on a bar above goes back. *Show* selects where a finding is seen
+    All ranks of both jobs count, whatever is selected. A click on a bar opens it, selects its
+    module, operator or kernel, and marks in a step of each job where that is, also of what only the
+    second has; one on a bar above goes back. *Show* selects where a finding is seen
     in the first job.
     """
 
@@ -83,10 +86,37 @@ class ChangePanel(PanelOfTwo[Change]):
     def draw(self, result: Change) -> dict[str, Drawing]:
         """Draw the budgets of both on one axis, and the waterfall where it is open."""
         chosen = opened(result.waterfall, self.opened)
-        return {
+        figures = {
             "Where the time of both goes": budgets_of_both(result),
             WATERFALL: waterfall_bars(result, chosen, chosen=self.opened),
         }
+        lines = (*chosen.above[1:], *chosen.below)
+        what = result.label(self.opened) if self.opened in [each.path for each in lines] else ""
+        return figures | ({STEPS: steps_of_both(self.steps, what)} if self.steps else {})
+
+    @property
+    def steps(self) -> tuple[OneStep, ...]:
+        """A step of each job, with where in it the open row of the waterfall is seen.
+
+        It is the selected one if that is one, else one as long as the mean; a baseline has none.
+        """
+        asked = self.selection.steps[0] if len(self.selection.steps) == 1 else None
+        of_ranks = self.selection.ranks
+        rank = of_ranks[0] if len(of_ranks) == 1 else None
+        pair = (self.other, self.job) if self.reverse else (self.job, self.other)
+        jobs = [each for each in pair if isinstance(each, Job)]
+        key = ("steps", self.reverse)
+        return self._memo.get(
+            key,
+            lambda: tuple(
+                found
+                for job in jobs
+                if (found := one_step(job, self.opened, rank=rank, step=asked))
+            ),
+            self.opened,
+            asked,
+            rank,
+        )
 
     def tabulate(self, result: Change) -> pd.DataFrame:
         """List what is below the row that is open, with the times of both (ns per step)."""

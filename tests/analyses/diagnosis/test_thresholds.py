@@ -77,6 +77,7 @@ NO_THRESHOLDS = {
         "comparable.OTHER_SHARE",
         "comparable.PADDING",
         "gate.LEAST_SHARE",
+        "one_step.BINS",
         "several.FEWEST",
         "significance.CONFIDENCE",
         "significance.DRAWS",

@@ -263,14 +263,18 @@ class Context:
         """The edit in which kernels take as much less as columns of `Savings` say."""
         return shorter_kernels(self.replay.job, self.facts, columns)
 
-    def by_rank_and_step(self, name: str, matrix: Matrix) -> pd.DataFrame:
-        """A table of ``rank``, ``step`` and a value for each."""
+    def by_rank_and_step(self, **columns: Matrix) -> pd.DataFrame:
+        """A table of ``rank``, ``step`` and the values of each; in ms where a name says so."""
         ranks, steps = len(self.ranks), len(self.steps.numbers)
+        values = {
+            name: matrix.ravel() / (NS_PER_MS if name.endswith("_ms") else 1)
+            for name, matrix in columns.items()
+        }
         return pd.DataFrame(
             {
                 "rank": np.repeat(np.array(self.ranks, dtype=np.int64), steps),
                 "step": np.tile(np.array(self.steps.numbers, dtype=np.int64), ranks),
-                name: matrix.ravel(),
+                **values,
             }
         )
 

@@ -115,18 +115,16 @@ def replay(
         msg = f"no GPU work was recorded of rank {number_ranges(chosen)}: nothing can be replayed"
         raise ParameterError(msg)
     every = Steps.of({rank: answers[rank].facts.steps for rank in compared})
-    asked = _of_phase(job, every.numbers) if steps is None else tuple(steps)
+    if steps is None:
+        own = {*phases_of(job).get(main_phase(job), ())}
+        asked = tuple(each for each in every.numbers if each in own) or every.numbers
+    else:
+        asked = tuple(steps)
     if not {*every.numbers} >= {*asked}:
         known = every.numbers if every.are_recorded else ()
         raise UnknownStepError.from_steps(asked, known)
     together = Steps.of({rank: answers[rank].facts.steps for rank in compared}, asked)
     return job.remember(replay_of_ranks, limits, together.ranks, together.numbers)
-
-
-def _of_phase(job: Job, steps: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of the phase with most time, if a server has several."""
-    own = {*phases_of(job).get(main_phase(job), ())}
-    return tuple(each for each in steps if each in own) or steps
 
 
 def shorter_kernels(

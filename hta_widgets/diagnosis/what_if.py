@@ -202,7 +202,9 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
     )
     is_bound = answer.lower_ms < answer.upper_ms or not found.is_explained or not found.is_sound
     return WhatIfSteps(
-        finding=_finding(found, answer, changed) if edits else _recorded(found),
+        finding=_finding(found, answer, changed)
+        if edits
+        else f"As recorded: {duration(found.step_ms * NS_PER_MS)}, {found.path.bound_by}.",
         notices=(*job.notices_for(ranks), *found.notices, *_limits(found)),
         answer=answer,
         recorded_ms=found.step_ms,
@@ -228,10 +230,6 @@ def _nothing(job: Job, ranks: tuple[int, ...]) -> WhatIfSteps:
 
 def _ms(path: CriticalPath, what: str) -> float:
     return path.shares[what] / 100 * path.length_ns / NS_PER_MS / len(path.steps)
-
-
-def _recorded(found: Replay) -> str:
-    return f"As recorded: {duration(found.step_ms * NS_PER_MS)}, {found.path.bound_by}."
 
 
 def _finding(found: Replay, answer: WhatIf, changed: CriticalPath) -> str:

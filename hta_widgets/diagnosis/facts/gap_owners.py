@@ -300,12 +300,8 @@ class Around:
         self._parent = np.append(self.calls.forest.parent, NOBODY).astype(np.int64)
         in_autograd = self.calls.named(AUTOGRAD_THREAD.search)
         self._is_operator = np.append((self.calls.kind == Kind.CPU_OP) & ~in_autograd, False)
-        self._is_code = np.append(self._tells_code(), False)
-
-    def _tells_code(self) -> Mask:
-        annotates = self.calls.kind == Kind.ANNOTATION
-        named = self.calls.named(CODE_OF_USERS.search) & ~self.calls.is_launch_call
-        return np.asarray(annotates | named)
+        is_code = self.calls.named(CODE_OF_USERS.search) & ~self.calls.is_launch_call
+        self._is_code = np.append((self.calls.kind == Kind.ANNOTATION) | is_code, False)
 
     def name_of(self, place: int) -> str:
         """Name of a call, empty for none."""

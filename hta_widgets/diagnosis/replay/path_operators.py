@@ -58,7 +58,8 @@ def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
     """
     calls, events = calls_of(rank), rank.trace.events
     segments = on_threads(calls, pieces)
-    owner = _operator_of(calls)
+    steps = calls.named(STEP_NAME.match)
+    owner = nearest_at_or_above(calls.forest, ~calls.is_launch_call & ~steps)
     host = np.append(owner, NOBODY)[segments.owner]
     launch = np.full(events.start_ns.size, NOBODY)
     launch[rank.gpu_work.rows] = rank.gpu_work.launch
@@ -82,12 +83,6 @@ def _summed(codes: Int64Array, ns: Times) -> tuple[Int64Array, Int64Array]:
     found = np.zeros(known.size, dtype=np.int64)
     np.add.at(found, which, ns)
     return known, found
-
-
-def _operator_of(calls: Calls) -> Int64Array:
-    """Place of the operator or frame at or around each call, `NOBODY` for none."""
-    steps = calls.named(STEP_NAME.match)
-    return nearest_at_or_above(calls.forest, ~calls.is_launch_call & ~steps)
 
 
 def on_threads(calls: Calls, pieces: RankPieces) -> IdleSegments:

@@ -67,10 +67,12 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
     edges = window.step_edges(rank, device) if device is not None else np.zeros(1, dtype=np.int64)
     last, last_of = _last_operations(operations, window, device)
     codes, name = np.unique(operations.name, return_inverse=True)
+    begun = starts(operations, line)
+    inside_ns = np.maximum(operations.start_ns - int(edges[0]), 0)  # of the analysed steps
     return RankPart(
         line=line,
         waits=waits,
-        starts=_inside(starts(operations, line), operations, int(edges[0])),
+        starts=begun._replace(unexplained_ns=np.minimum(begun.unexplained_ns, inside_ns)),
         host_work=host_work(operations, line, edges, gaps),
         row=operations.row,
         start_ns=operations.start_ns,
@@ -85,12 +87,6 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
         last_of=last_of,
         step=_step_of(operations, window),
     )
-
-
-def _inside(found: Starts, operations: Operations, first_ns: int) -> Starts:
-    """With the unexplained time of the analysed steps only."""
-    most_ns = np.maximum(operations.start_ns - first_ns, 0)
-    return found._replace(unexplained_ns=np.minimum(found.unexplained_ns, most_ns))
 
 
 def _step_of(operations: Operations, window: Window) -> Int64Array:

@@ -299,7 +299,9 @@ class _Candidates:
         chosen = calls.named(patterns.ALLOCATING.search) & calls.is_launch_call
         begun = np.sort(calls.start_ns[np.flatnonzero(chosen)])
         synchronises = np.isin(self.kind[kept], SYNCHRONISING)
-        soon = synchronises & _soon_after(begun, self.end_ns[kept])
+        ends = self.end_ns[kept]
+        following = np.append(begun, np.iinfo(np.int64).max)[np.searchsorted(begun, ends)]
+        soon = synchronises & (following - ends <= SOON_NS)
         return np.asarray(soon | (self.kind[kept] == Wait.FREE))
 
     def _is_needed(self, kept: Int64Array) -> Mask:
@@ -355,10 +357,3 @@ class _Candidates:
             operation=found,
             return_ns=least_ns[calls],
         )
-
-
-def _soon_after(times: Int64Array, ends: Int64Array) -> Mask:
-    """Which of some ends are followed by one of the (ascending) times before long."""
-    at = np.searchsorted(times, ends)
-    found = np.append(times, np.iinfo(np.int64).max)[at]
-    return np.asarray(found - ends <= SOON_NS)

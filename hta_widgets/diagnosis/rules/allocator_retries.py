@@ -17,7 +17,6 @@ from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
     host_of,
     owners_table,
-    steps_table,
     within_gap,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, per_step, subject
@@ -79,8 +78,8 @@ def allocator_retries(context: Context) -> Finding | None:
     )
     if not context.is_worth_it(allocator_retries, price.ns):
         return None
-    share = context.steps["in_alloc"].mean(axis=1)
-    ranks = context.blamed(share) or context.blamed(waiting.mean(axis=1))
+    in_alloc = context.steps["in_alloc"]
+    ranks = context.blamed(in_alloc.mean(axis=1)) or context.blamed(waiting.mean(axis=1))
     steps = context.steps_with(waiting)
     places = [context.ranks.index(rank) for rank in ranks]
     frees, in_calls = (context.steps[name][places].mean() for name in ("frees", "in_alloc"))
@@ -97,7 +96,7 @@ def allocator_retries(context: Context) -> Finding | None:
         evidence={
             "frees_per_step": float(frees),
             **(within.evidence if within else {}),
-            "steps": steps_table(context, idle=waiting, in_calls=context.steps["in_alloc"]),
+            "steps": context.by_rank_and_step(idle_ms=waiting, in_calls_ms=in_alloc),
             "owners": owners_table(context, ranks, ("gap_alloc",)),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),

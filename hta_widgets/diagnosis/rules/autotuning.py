@@ -9,7 +9,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
-from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
+from hta_widgets.diagnosis.rules.host_evidence import host_of
 from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
@@ -67,7 +67,7 @@ def autotuning(context: Context) -> Finding | None:
         evidence={
             "kernels": ", ".join(names),
             "kernels_tried": float(tried.max()),
-            "steps": steps_table(context, period=steps["period"], trials=steps["trials"]),
+            "steps": context.by_rank_and_step(period_ms=steps["period"], trials_ms=steps["trials"]),
         },
         links=(Link(panel="kernel_breakdown", ranks=ranks, steps=numbers),),
         seen_in=WholeSteps(),

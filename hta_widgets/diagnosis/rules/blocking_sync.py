@@ -15,7 +15,6 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     host_of,
     largest_owner,
     owners_table,
-    steps_table,
     within_gap,
 )
 from hta_widgets.diagnosis.rules.host_pause import host_pause
@@ -148,7 +147,7 @@ def blocking_sync(context: Context) -> Finding | None:
             **(within.evidence if within else {}),
             "calls_per_step": count,
             "cpu_late_after_a_blocking_call_ms": after_calls_ns / NS_PER_MS,
-            "steps": steps_table(context, idle=refill),
+            "steps": context.by_rank_and_step(idle_ms=refill),
             "owners": owners_table(context, ranks, ("gap_sync",)),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),

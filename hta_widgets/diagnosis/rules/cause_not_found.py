@@ -197,7 +197,7 @@ def _left(context: Context, loss: _Loss) -> Price:
 def _found(context: Context, loss: _Loss, left: Price) -> Finding:
     ranks, steps = context.blamed(loss.ns.mean(axis=1)), context.steps_with(loss.ns)
     within = loss.owner(context, ranks)
-    evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step("lost_ms", loss.ns / 1e6)}
+    evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step(lost_ms=loss.ns)}
     names = (within.name, within.around) if within else ()
     # what would tell the cause is not recorded, or in the traces of ranks that are not open
     unrecorded = (Condition.NOT_RECORDED, Condition.NOT_OPENED)[

@@ -108,7 +108,7 @@ def _finding(
         ranks=ranks,
         steps=steps,
         evidence={
-            "factor_by_rank_and_step": context.by_rank_and_step("factor", context.hardware.ratio),
+            "factor_by_rank_and_step": context.by_rank_and_step(factor=context.hardware.ratio),
         },
         links=(Link(panel="rank_overlap", ranks=ranks, steps=steps),),
         seen_in=ComputingKernels(),

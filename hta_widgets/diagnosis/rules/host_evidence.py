@@ -13,7 +13,6 @@ from hta_widgets.analyses.clocks.aligned import on_common_clock
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.gap_owners import EVERY, LOADERS, Inside, Owner, Stretch
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
-from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import NS_PER_MS, percent
 
@@ -29,17 +28,6 @@ def host_of(context: Context, ranks: Sequence[int]) -> dict[int, HostFacts]:
     """Facts on the hosts of these ranks; of all if none are named."""
     found = {rank: context.facts[rank].host for rank in ranks or context.ranks}
     return {rank: host for rank, host in found.items() if host is not None}
-
-
-def steps_table(context: Context, **columns_ns: Matrix) -> pd.DataFrame:
-    """A row for each rank and step: ``rank``, ``step`` and the columns, in ms."""
-    steps = context.steps
-    table = {
-        "rank": np.repeat(steps.ranks, len(steps.numbers)),
-        "step": np.tile(steps.numbers, len(steps.ranks)),
-    }
-    values = {f"{name}_ms": matrix.ravel() / NS_PER_MS for name, matrix in columns_ns.items()}
-    return pd.DataFrame(table | values)
 
 
 def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
     largest_owner,
     longest_stretch,
-    steps_table,
     stretches_table,
     within_gap,
 )
@@ -89,7 +88,7 @@ def host_pause(context: Context) -> Finding | None:
         evidence={
             **(within.evidence if within else {}),
             "pauses": stretches_table(context, ranks, "gap_pause"),
-            "steps": steps_table(context, idle=pauses),
+            "steps": context.by_rank_and_step(idle_ms=pauses),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
         seen_in=Idle(("gap_pause",)),

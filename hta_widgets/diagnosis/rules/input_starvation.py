@@ -16,7 +16,6 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     largest_owner,
     owners_table,
-    steps_table,
     within_gap,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
@@ -128,7 +127,8 @@ class LoadingTime:
 
     def finding(self, cause: Cause, words: str) -> Finding:
         """The finding of a cause, with the call that takes most of the time."""
-        context, idle = self.context, self.context.steps["gap_loader"]
+        context = self.context
+        idle, in_loader = (context.steps[name] for name in ("gap_loader", "in_loader"))
         return context.finding(
             cause,
             words=words,
@@ -140,7 +140,7 @@ class LoadingTime:
             evidence={
                 "longest_wait_ms": float(idle.max()) / NS_PER_MS,
                 **(self.within.evidence if self.within else {}),
-                "steps": steps_table(context, idle=idle, in_loader=context.steps["in_loader"]),
+                "steps": context.by_rank_and_step(idle_ms=idle, in_loader_ms=in_loader),
                 "owners": owners_table(context, self.ranks, ("gap_loader",)),
             },
             links=(Link(panel="idle_owners", ranks=self.ranks, steps=self.steps),),

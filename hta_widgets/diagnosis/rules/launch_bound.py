@@ -16,7 +16,6 @@ from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutStarts
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     host_of,
-    steps_table,
     within_idle,
 )
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
@@ -157,7 +156,7 @@ def launch_bound(context: Context) -> Finding | None:
             "twice_as_fast_ms": half_ms,
             "in_cuda_graphs_ms": _gain_ms(context, HostSpeed(np.inf), WithoutStarts()),
             "launching": table,
-            "steps": steps_table(context, idle=behind),
+            "steps": context.by_rank_and_step(idle_ms=behind),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
     )

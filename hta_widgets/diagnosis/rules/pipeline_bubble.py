@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from hta_widgets.analyses.communication.kernels import P2P
-from hta_widgets.arrays import Mask
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
@@ -38,9 +37,10 @@ def pipeline_bubble(context: Context) -> Finding | None:
         return None
     waiting = context.steps["wait"] + context.steps["wait_p2p"]
     waiting_ns = float(np.median(waiting.mean(axis=1)))
-    price = context.price(
-        waiting, WithoutMeetings(_sends(context)), bound="at most", after=_explained(context)
-    )
+    every = context.traffic.matches.kernels.all_series
+    is_send = np.array([*(each.operation == P2P for each in every), False], dtype=np.bool_)
+    sends = WithoutMeetings(is_send[np.maximum(context.replay.job.series, -1)])
+    price = context.price(waiting, sends, bound="at most", after=_explained(context))
     if not context.is_worth_it(pipeline_bubble, price.ns):
         return None
     stages, batches = _shape(context)
@@ -66,14 +66,6 @@ def pipeline_bubble(context: Context) -> Finding | None:
         links=(Link(panel="rank_overlap"),),
         seen_in=Busy(("wait", "wait_p2p")),
     )
-
-
-def _sends(context: Context) -> Mask:
-    """Which members of the replay's meetings send or receive."""
-    every = context.traffic.matches.kernels.all_series
-    is_send = np.array([*(each.operation == P2P for each in every), False], dtype=np.bool_)
-    series = context.replay.job.series
-    return is_send[np.maximum(series, -1)]
 
 
 def _explained(context: Context) -> list[Edit]:

@@ -13,7 +13,7 @@ from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import HostSpeed, WithoutHostWork
-from hta_widgets.diagnosis.rules.host_evidence import host_of, steps_table
+from hta_widgets.diagnosis.rules.host_evidence import host_of
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration
 
@@ -74,7 +74,7 @@ def profiler_overhead(context: Context) -> Finding | None:
         ranks=ranks,
         steps=steps,
         evidence={
-            "steps": steps_table(context, idle=waiting, in_profiler=in_profiler),
+            "steps": context.by_rank_and_step(idle_ms=waiting, in_profiler_ms=in_profiler),
             "overhead": work,
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),

@@ -67,7 +67,7 @@ def slow_gpu(context: Context) -> Finding | None:
         evidence={
             "factor": factor,
             "largest_kernels": found.like.largest(places[0]),
-            "factor_by_rank_and_step": context.by_rank_and_step("factor", found.ratio),
+            "factor_by_rank_and_step": context.by_rank_and_step(factor=found.ratio),
         },
         links=(Link(panel="ranks", ranks=ranks), Link(panel="rank_overlap", ranks=ranks)),
         seen_in=ComputingKernels(),

@@ -15,7 +15,6 @@ from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import (
     host_of,
     innermost_within,
-    steps_table,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
 from hta_widgets.quantities import NS_PER_MS, data_size, number
@@ -90,7 +89,7 @@ def slow_host_copies(context: Context) -> Finding | None:
         evidence={
             **(within.evidence if within else {}),
             "copies": _copies(context, ranks),
-            "steps": steps_table(context, exposed=exposed),
+            "steps": context.by_rank_and_step(exposed_ms=exposed),
         },
         links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
         seen_in=ExposedCopies(),

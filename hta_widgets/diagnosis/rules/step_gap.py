@@ -15,7 +15,6 @@ from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
     owners_table,
-    steps_table,
     stretches_table,
     within_gap,
 )
@@ -106,7 +105,7 @@ def step_gap(context: Context) -> Finding | None:
             "preparing_ms": preparing_ns / NS_PER_MS,
             "gaps": stretches_table(context, ranks, "gap_step"),
             "calls": owners_table(context, ranks, ("gap_step",)),
-            "steps": steps_table(context, idle=gaps),
+            "steps": context.by_rank_and_step(idle_ms=gaps),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
         seen_in=Idle(("gap_step",)),

@@ -22,7 +22,7 @@ from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.proof.what import Idle, WholeSteps
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.allocator_retries import recurs
-from hta_widgets.diagnosis.rules.host_evidence import owners_table, steps_table
+from hta_widgets.diagnosis.rules.host_evidence import owners_table
 from hta_widgets.diagnosis.rules.wording import subject
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_MS, duration
@@ -256,13 +256,12 @@ def _initialising(context: Context) -> Finding | None:
 
 def _evidence(context: Context, ranks: tuple[int, ...]) -> dict[str, Evidence]:
     steps = context.steps
-    table = steps_table(
-        context,
-        period=steps["period"],
-        idle=steps["idle"],
-        compute=steps["compute"],
-        run_once=steps["once"],
-        initialising=steps["gap_init"],
-        allocating=steps["gap_alloc"],
+    table = context.by_rank_and_step(
+        period_ms=steps["period"],
+        idle_ms=steps["idle"],
+        compute_ms=steps["compute"],
+        run_once_ms=steps["once"],
+        initialising_ms=steps["gap_init"],
+        allocating_ms=steps["gap_alloc"],
     )
     return {"steps": table, "calls": owners_table(context, ranks, ("gap_init", "gap_alloc"))}

@@ -104,8 +104,8 @@ def workload_imbalance(context: Context) -> Finding | None:
         steps=steps,
         conditions=(Condition.SAME_SIZES,) if reason is _Reason.NOT_RECORDED else (),
         evidence={
-            "work": context.by_rank_and_step("work_ms", context.work / 1e6),
-            "factor": context.by_rank_and_step("factor", found.factor),
+            "work": context.by_rank_and_step(work_ms=context.work),
+            "factor": context.by_rank_and_step(factor=found.factor),
         },
         links=tuple(
             Link(panel=name, ranks=ranks, steps=steps) for name in ("ranks", "rank_overlap")

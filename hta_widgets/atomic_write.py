@@ -93,10 +93,7 @@ def _made(target: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]
 def _lock(path: Path) -> int | None:
     """Lock a file or folder until `_unlock`, or return None: not all systems have locks.
 
-    Raises
-    ------
-    BlockingIOError
-        If it is locked.
+    Raises `BlockingIOError` if it is locked.
     """
     try:
         lock = None if fcntl is None else os.open(path, os.O_RDONLY)

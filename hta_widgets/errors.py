@@ -203,10 +203,7 @@ def reason(failure: Exception) -> str:
 def whole_numbers(name: str, given: object) -> tuple[int, ...]:
     """The numbers of an argument, each once; none for None.
 
-    Raises
-    ------
-    ParameterError
-        If it is no list of whole numbers, such as ``ranks=3``.
+    Raises `ParameterError` if it is no list of whole numbers, such as ``ranks=3``.
     """
     numbers = () if given is None else given
     if not isinstance(numbers, Iterable) or isinstance(numbers, str):

@@ -15,18 +15,12 @@ _FEW_BYTES = 2
 
 
 class Groups(NamedTuple):
-    """Groups in ascending order of their numbers.
-
-    Attributes
-    ----------
-    order : ndarray of int64
-        Int64Array group by group, in the original order within each.
-    edges : ndarray of int64
-        Group ``g`` is ``order[edges[g]:edges[g + 1]]``; no group is empty.
-    """
+    """Groups in ascending order of their numbers."""
 
     order: Int64Array
+    """Positions group by group, in the original order within each."""
     edges: Int64Array
+    """Group ``g`` is ``order[edges[g]:edges[g + 1]]``; no group is empty."""
 
     @property
     def first(self) -> Int64Array:

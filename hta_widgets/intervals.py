@@ -23,16 +23,11 @@ _FIRST, _BOTH = 0b01, 0b11
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Covered time: disjoint, non-touching intervals in ascending order.
-
-    Attributes
-    ----------
-    starts, ends : ndarray of int64
-        Edges in ns, ``starts[i] < ends[i] < starts[i + 1]``.
-    """
+    """Covered time: disjoint, non-touching intervals in ascending order."""
 
     starts: Times
     ends: Times
+    """Edges in ns, ``starts[i] < ends[i] < starts[i + 1]``."""
 
     @classmethod
     def union(cls, starts: ArrayLike, ends: ArrayLike) -> Intervals:
@@ -194,18 +189,12 @@ def _where(edges: Times, wanted: Mask) -> Intervals:
 
 
 class Reach(NamedTuple):
-    """Finds those of many intervals that may touch a window, without looking at all of them.
-
-    Attributes
-    ----------
-    ended_by : ndarray of int64
-        Latest end of each interval and those before it.
-    begun_from : ndarray of int64
-        Earliest start of each interval and those behind it.
-    """
+    """Finds those of many intervals that may touch a window, without looking at all of them."""
 
     ended_by: Times
+    """Latest end of each interval and those before it."""
     begun_from: Times
+    """Earliest start of each interval and those behind it."""
 
     @classmethod
     def of(cls, starts: Times, ends: Times) -> Reach:

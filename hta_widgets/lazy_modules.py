@@ -26,10 +26,7 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> object:
         """Import the module and return its attribute.
 
-        Raises
-        ------
-        PackageError
-            If the module cannot be imported.
+        Raises `PackageError` if the module cannot be imported.
         """
         try:
             module = import_module(self.__name__)

@@ -34,44 +34,28 @@ _SAVED_AS: Final = "critical_path.json"
 
 
 class CPNode(NamedTuple):
-    """The start or the end of an event.
-
-    Attributes
-    ----------
-    idx : int
-        Number of the node.
-    ev_idx : int
-        ``index`` of the event.
-    ts : float
-        In µs, as ``ts`` of the frames.
-    is_start : bool
-    is_blocking : bool
-        Whether the event is a call that may wait for the GPU.
-    """
+    """The start or the end of an event."""
 
     idx: int = _NONE
+    """Number of the node."""
     ev_idx: int = _NONE
+    """``index`` of the event."""
     ts: float = 0
+    """In µs, as ``ts`` of the frames."""
     is_start: bool = False
     is_blocking: bool = False
+    """Whether the event is a call that may wait for the GPU."""
 
 
 class CPEdge(NamedTuple):
-    """What leads from one node to another.
-
-    Attributes
-    ----------
-    begin, end : int
-        Numbers of nodes.
-    type : CPEdgeType
-    weight : float
-        In µs.
-    """
+    """What leads from one node to another."""
 
     begin: int
     end: int
+    """Numbers of nodes."""
     type: CPEdgeType
     weight: float = 0
+    """In µs."""
 
 
 class _Edges(dict[tuple[int, int], dict[str, Any]]):

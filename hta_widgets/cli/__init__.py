@@ -50,13 +50,9 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for an error of the user.
 
-    Commands that tell something of a job have 130 after Ctrl-C; ``diagnose`` and ``compare`` have 3
-    for findings or a regression and 4 where nothing can be told, if asked to fail then.
-
-    Parameters
-    ----------
-    arguments
-        Those of the command line by default.
+    The arguments are those of the command line by default. Commands that tell something of a job
+    have 130 after Ctrl-C; ``diagnose`` and ``compare`` have 3 for findings or a regression and 4
+    where nothing can be told, if asked to fail then.
     """
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):

@@ -24,13 +24,7 @@ _IS_OFF = f"The cache is off ({VARIABLE}={OFF}): nothing is read from it or writ
 
 
 def describe_cache(folder: Path | None) -> str:
-    """Describe the cache: its folder, its size and the traces used last.
-
-    Parameters
-    ----------
-    folder : Path or None
-        None if the cache is off.
-    """
+    """Describe the cache: its folder, if it is not off, its size and the traces used last."""
     if folder is None:
         return _IS_OFF
     found = entries(folder)

@@ -53,12 +53,7 @@ class LabOptions:
 def serve(notebook: Path, options: LabOptions) -> None:
     """Run a notebook, show it in JupyterLab, and return when the user stops the server.
 
-    Parameters
-    ----------
-    notebook
-        File to open; its folder is the root of the file browser.
-    options
-        How to serve it.
+    Its folder is the root of the file browser.
     """
     address = _stdout_of_our_own()
     token = secrets.token_hex(24)

@@ -33,15 +33,7 @@ _PUNCTUATION = re.compile(rf"(?![.-])[{re.escape(punctuation)}]")
 
 
 def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
-    """Build the notebook of the sample job.
-
-    Parameters
-    ----------
-    trace_folder
-        Folder of the traces, relative to the notebook.
-    ranks
-        Number of ranks.
-    """
+    """Build the notebook of the sample job; the folder of its traces is relative to it."""
     return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
 
 
@@ -55,16 +47,8 @@ def trace_notebook(
 ) -> dict[str, Any]:
     """Build the notebook of a user's traces: one file or folder, or several files.
 
-    Parameters
-    ----------
-    traces : sequence of GivenTrace
-    later : GivenTrace, optional
-        What they are compared with.
-    cycle : int, optional
-    captures : GivenTrace, optional
-        As in `open_trace`.
-    compare_cycle : int, optional
-        Cycle of what they are compared with, which is another cycle of theirs if `later` is None.
+    `later` is what they are compared with, and `compare_cycle` its cycle; without it, another cycle
+    of theirs. `cycle` and `captures` are as in `open_trace`.
     """
     sources = [trace.source for trace in traces]
     name = ", ".join(trace.name for trace in traces)
@@ -106,14 +90,8 @@ def notebook_stem(traces: Sequence[GivenTrace]) -> str:
 def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
     """Write a notebook to a file that does not exist, or find one that has these cells.
 
-    Parameters
-    ----------
-    folder
-        Created if it does not exist.
-    stem
-        The file is ``<stem>.ipynb``, or ``<stem>_2.ipynb`` and so on if that name is taken.
-    notebook
-        Built by one of this module's functions.
+    The folder is created if it does not exist. The file is ``<stem>.ipynb``, or ``<stem>_2.ipynb``
+    and so on if that name is taken.
     """
     with write_errors(folder / f"{stem}.ipynb"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -172,12 +172,8 @@ _encode = msgspec.json.encode
 def rewritten(text: EventText, change: Change) -> Iterator[bytes]:
     """Text of a copy without its end (see `closing`), piece by piece.
 
-    Parameters
-    ----------
-    text : EventText
-    change : callable
-        From the position of an event in the file, and its fields, to whether it stays; it may
-        change the fields.
+    `change` says of the position of an event in the file, and of its fields, whether it stays; it
+    may change the fields.
     """
     text.header()
     before = add_mark(text.head, text.path.name) + b"\n"

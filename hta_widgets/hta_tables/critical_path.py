@@ -79,16 +79,9 @@ class Graph(NamedTuple):
 def critical_path_graph(
     rank: Rank, mark: Mark, found: WindowPath | None, data_load_events: Sequence[str] = ()
 ) -> Graph:
-    """The graph of what a mark covers.
+    """The graph of what a mark covers; there is no path where only the host works.
 
-    Parameters
-    ----------
-    rank : Rank
-    mark : Mark
-    found : WindowPath or None
-        None where only the host works.
-    data_load_events : sequence of str
-        Regular expressions of what loads data, beside what is known to.
+    `data_load_events` are regular expressions of what loads data, beside what is known to.
     """
     graph = _Graph(rank, mark, found)
     graph.walk(stretches(rank, mark, found, data_load_events))

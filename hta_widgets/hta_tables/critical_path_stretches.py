@@ -117,16 +117,9 @@ def bound_of_operation(kernel_type: int) -> BoundType:
 def stretches(
     rank: Rank, mark: Mark, found: WindowPath | None, data_load_events: Sequence[str]
 ) -> list[Stretch]:
-    """The path of what a mark covers.
+    """The path of what a mark covers; none is found where only the host works.
 
-    Parameters
-    ----------
-    rank : Rank
-    mark : Mark
-    found : WindowPath or None
-        None where only the host works.
-    data_load_events : sequence of str
-        Regular expressions of what loads data, beside what is known to.
+    `data_load_events` are regular expressions of what loads data, beside what is known to.
     """
     pieces = _host_alone(mark) if found is None else _pieces(found)
     return [*_Stretches(rank, mark, found, data_load_events).of(pieces)]

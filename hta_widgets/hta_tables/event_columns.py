@@ -40,28 +40,16 @@ _Arrays = dict[str, NDArray[Any]]
 
 
 def event_columns(rank: Rank, rows: Int64Array, codes: Int64Array, offset_ns: int) -> _Arrays:
-    """Columns of HTA's frame, in its order.
+    """Columns of HTA's frame for some rows, in its order.
 
-    Parameters
-    ----------
-    rank : Rank
-    rows : ndarray of int64
-        Of the events.
-    codes : ndarray of int64
-        Number of each name of the rank, then of each of `CATEGORY_NAMES`.
-    offset_ns : int
-        Added to the start of each event.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``index`` (position in the source), ``cat`` and ``name`` (numbers), ``pid``, ``tid``,
-        ``ts``, ``dur``, ``end`` (float µs), ``stream``, ``correlation``, ``bytes``,
-        ``memory_bw_gbps``, ``wait_on_stream``, ``wait_on_cuda_event_record_corr_id``,
-        ``input_dims``, ``input_type``, ``input_strides``, ``external_id``, ``python_id``,
-        ``python_parent_id``, ``collective_name``, ``in_msg_nelems``, ``out_msg_nelems``,
-        ``msg_dtype``, ``group_size``, ``process_rank``, ``in_split_size``, ``out_split_size``,
-        ``index_correlation``, ``iteration``. What an event lacks has HTA's default.
+    `codes` are the number of each name of the rank, then of each of `CATEGORY_NAMES`; the offset is
+    added to the start of each event. ``index`` (position in the source), ``cat`` and ``name``
+    (numbers), ``pid``, ``tid``, ``ts``, ``dur``, ``end`` (float µs), ``stream``, ``correlation``,
+    ``bytes``, ``memory_bw_gbps``, ``wait_on_stream``, ``wait_on_cuda_event_record_corr_id``,
+    ``input_dims``, ``input_type``, ``input_strides``, ``external_id``, ``python_id``,
+    ``python_parent_id``, ``collective_name``, ``in_msg_nelems``, ``out_msg_nelems``, ``msg_dtype``,
+    ``group_size``, ``process_rank``, ``in_split_size``, ``out_split_size``, ``index_correlation``,
+    ``iteration``. What an event lacks has HTA's default.
     """
     events = rank.trace.events
     start_ns = events.start_ns[rows] + offset_ns

@@ -41,14 +41,7 @@ def kernels_with_user_annotations(
 ) -> pd.DataFrame:
     """Return the table that `TraceAnalysis.get_gpu_kernels_with_user_annotations` documents.
 
-    Parameters
-    ----------
-    rank : Rank
-    codes : ndarray of int64
-        Number of each name of the rank, then of each category.
-    offset_ns : int
-        Added to the start of each piece of work.
-    expand_names, shorten_names : bool
+    `codes` and the offset are those of `event_columns`.
     """
     events, annotated = rank.trace.events, annotated_work(rank)
     work, names = annotated.work, events.name.values

@@ -26,11 +26,8 @@ COLUMNS: Final = ("name", "cat", "on_gpu", "counts", "total_ns", "self_ns")
 def operation_sums(rank: Rank, steps: tuple[int, ...] | None) -> pd.DataFrame:
     """Sums of a rank in some ProfilerSteps, or in all of the recording.
 
-    Returns
-    -------
-    DataFrame
-        One row per name and kind: ``name``, ``cat``, ``on_gpu``, ``counts``, ``total_ns``,
-        ``self_ns`` (of CPU calls, without the calls inside; of GPU work, all).
+    One row per name and kind: ``name``, ``cat``, ``on_gpu``, ``counts``, ``total_ns``, ``self_ns``
+    (of CPU calls, without the calls inside; of GPU work, all).
     """
     events = rank.trace.events
     kept = ~_NEITHER.among(events.kind)
@@ -83,13 +80,8 @@ def compared_sums(
 ) -> pd.DataFrame:
     """Put the sums of two traces beside each other; see `TraceDiff.compare_traces`.
 
-    Parameters
-    ----------
-    labels : tuple of str
-    sums : sequence of DataFrame
-        By name: ``counts``, ``total_duration``, ``self_duration`` (µs).
-    parts : sequence of int
-        Steps on all ranks that are counted of each trace.
+    The sums are by name: ``counts``, ``total_duration``, ``self_duration`` (µs); `parts` are the
+    steps on all ranks that are counted of each trace.
     """
     first, second = sums
     index = first.index.append(second.index.difference(first.index))

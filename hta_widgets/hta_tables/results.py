@@ -308,15 +308,8 @@ def time_at_full_queue(
 ) -> pd.DataFrame:
     """Return the table that `get_time_spent_blocked_on_full_queue` documents.
 
-    Parameters
-    ----------
-    series : mapping of rank to DataFrame
-    max_queue_length : float
-    span_us : callable
-        Length of the recording of a rank.
-    held_up : callable
-        Launch calls of a rank that a full queue holds up and by how much (µs), by stream and
-        device, or by stream alone (with None).
+    `span_us` gives the length of the recording of a rank; `held_up` the launch calls of a rank that
+    a full queue holds up and by how much (µs), by stream and device, or by stream alone (None).
     """
     rows = []
     for rank, frame in series.items():
@@ -358,12 +351,7 @@ IN_STEPS: Final = 0.5
 def stragglers(job: Job, steps: Collection[int], num_candidates: int) -> tuple[list[int], str]:
     """Ranks that need longer than the others, and why there are none or fewer than it seems.
 
-    Returns
-    -------
-    list of int
-        At most `num_candidates`, most time first.
-    str
-        What limits the answer; empty if nothing does.
+    At most `num_candidates`, most time first. The text is empty if nothing limits the answer.
     """
     if len(job.ranks) < 2:  # noqa: PLR2004
         return [], "one rank has nobody to wait for it"

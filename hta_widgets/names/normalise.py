@@ -253,13 +253,7 @@ class Reading:
         self.pieces.append(f"#{number}}}")
 
     def _drop_arguments(self, group: _Group) -> bool:
-        """Skip the arguments just read, and the return type, if they belong to a template.
-
-        Returns
-        -------
-        bool
-            They do.
-        """
+        """Skip the arguments just read, and the return type, if they are a template's; say so."""
         start, group.arguments = group.arguments, -1
         if start < 0 or not group.has_template:
             return False

@@ -11,14 +11,8 @@ UNKNOWN_NS = -1
 class Execution:
     """One execution of GPU work, whose times are known once all that it waits for has ended.
 
-    Parameters
-    ----------
-    issued_ns
-        Earliest start, in ns: when the launch has reached the GPU.
-    duration_ns
-        How long it runs; of a member of a meeting, how long after the last one has come.
-    meeting
-        The collective, or the send and receive, that it is a part of.
+    It is issued (ns) when the launch has reached the GPU. A member of a meeting, which is a
+    collective, or a send and its receive, runs for its time once the last one has come.
     """
 
     __slots__ = ("_duration_ns", "_followers", "_meeting", "_unknown", "end_ns", "start_ns")

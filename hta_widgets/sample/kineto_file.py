@@ -181,14 +181,9 @@ def header(
 ) -> str:
     """Write everything up to the first event.
 
-    Parameters
-    ----------
-    groups
-        The process groups of this rank as PyTorch describes them; older ones do not.
-    parameters
-        What the job was made of, for whoever reads the file.
-    flags
-        What the profiler was asked to record (`Recording.flags`).
+    The groups of this rank are as PyTorch describes them; older ones do not. The parameters say
+    what the job was made of, for whoever reads the file, and the flags what was recorded
+    (`Recording.flags`).
     """
     distributed: dict[str, object] = {"backend": "nccl", "rank": rank, "world_size": ranks}
     if groups:

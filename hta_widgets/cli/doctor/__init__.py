@@ -27,12 +27,9 @@ def doctor() -> None:
 
 
 def report(place: Place | None = None) -> str:
-    """Describe this installation; paths in the user's home begin with ``~``.
+    """Describe this installation at a place, by default where this process runs.
 
-    Parameters
-    ----------
-    place : Place, optional
-        Where this process runs; found out by default.
+    Paths in the user's home begin with ``~``.
     """
     place = place or this_place()
     front_end = FrontEnd.of(place)

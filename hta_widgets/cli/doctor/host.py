@@ -83,16 +83,8 @@ def find_place(
 ) -> Place:
     """Conclude where a process runs.
 
-    Parameters
-    ----------
-    modules : mapping of str to module
-        What it has imported.
-    environ : mapping of str to str
-        Its environment.
-    shell : InteractiveShell or None
-        Its IPython.
-    commands : iterable of list of str
-        The commands of the processes above it, the nearest first.
+    By the modules that it has imported, its environment, its IPython, and the commands of the
+    processes above it, the nearest first.
     """
     host = _host_that_shows_itself(modules, environ, shell)
     if host is not None:

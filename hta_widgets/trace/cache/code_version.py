@@ -23,15 +23,10 @@ EVERYTHING: Final = ("",)
 
 @lru_cache
 def code_version(parts: tuple[str, ...]) -> str:
-    """Hash of the package version and of the source code of some of its parts.
+    """Hash of the package version and of the source code of some of its modules and packages.
 
     A version number that has to be incremented by hand will be forgotten one day, and the cache
     would then return results of older code. Hashing takes a few milliseconds, once per process.
-
-    Parameters
-    ----------
-    parts : tuple of str
-        Modules and packages, as paths inside the package.
     """
     total = sha256(__version__.encode())
     for part in parts:

@@ -54,13 +54,7 @@ def write_columns(columns: Mapping[str, pa.Array], header: Mapping[str, Any], pa
 
 
 def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
-    """Open a file: its metadata and columns.
-
-    Raises
-    ------
-    Exception
-        One of `unreadable`.
-    """
+    """Open a file: its metadata and columns. Raises one of `unreadable`."""
     batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     batch.validate(full=True)
     columns = {name: _single_list(batch.column(name)) for name in batch.schema.names}
@@ -72,13 +66,7 @@ def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
 
 
 def read_header(path: Path) -> Any:  # noqa: ANN401
-    """Metadata of a file, without reading its columns.
-
-    Raises
-    ------
-    Exception
-        One of `unreadable`.
-    """
+    """Metadata of a file, without reading its columns. Raises one of `unreadable`."""
     return _header(pa.ipc.open_file(pa.memory_map(str(path))).schema)
 
 

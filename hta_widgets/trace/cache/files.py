@@ -107,13 +107,7 @@ def entries(folder: Path) -> list[CacheEntry]:
 def prune(folder: Path, limit: int, keep: Collection[Path] = ()) -> int:
     """Remove the least recently used entries until the rest fits; return the bytes removed.
 
-    Parameters
-    ----------
-    folder : Path
-    limit : int
-        Bytes.
-    keep : collection of Path
-        Entries that are not removed, whatever their size.
+    The limit is in bytes. Entries to `keep` are not removed, whatever their size.
     """
     kept = sum(entry.size for entry in entries(folder) if entry.path in keep)
     removed = 0

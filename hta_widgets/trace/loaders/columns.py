@@ -52,13 +52,8 @@ class GrowingColumns:
     ) -> NDArray[Any]:
         """Return a whole column and remove it.
 
-        Parameters
-        ----------
-        key : str
-        positions : ndarray of int64, optional
-            Position of each value in the result; in the order of appending by default.
-        narrow : bool
-            Whether integers stay in the narrowest type that fits.
+        `positions` are those of its values in the result, by default the order of appending; if
+        `narrow`, integers stay in the narrowest type that fits.
         """
         self._close_block()
         blocks = [block.pop(key) for block in self._blocks]

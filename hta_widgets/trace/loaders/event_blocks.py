@@ -107,10 +107,7 @@ def by_time(
 ) -> tuple[dict[str, Any], Int64Array, int]:
     """The columns of the events table sorted by start, with times since the first start.
 
-    Returns
-    -------
-    tuple of dict, ndarray of int64 and int
-        The columns; the new position of each event; the first start on the trace's own clock (ns).
+    With them, the new position of each event, and the first start on the trace's own clock (ns).
     """
     starts = grown.pop("start_ns")
     first_ns = int(starts.min()) if starts.size else 0
@@ -132,15 +129,8 @@ def side_table(
 ) -> SideTable:
     """The side table of columns, one of them ``rows`` in the order in which events were added.
 
-    Parameters
-    ----------
-    grown : GrowingColumns
-    event_positions : ndarray of int64
-        The final row of each event.
-    texts_of : callable
-        Texts by code of a column; None for a column of numbers.
-    narrow : collection of str
-        Columns that stay in the narrowest type that fits.
+    `event_positions` are the final rows of the events. `texts_of` gives the texts of a column by
+    code, None for numbers. Columns that are `narrow` stay in the narrowest type that fits.
     """
     rows = event_positions[grown.pop("rows")]
     order = np.argsort(rows, kind="stable")

@@ -37,17 +37,9 @@ _COMMA, _DOT = ord(","), ord(".")
 
 
 def decimal_text_to_ns(texts: Sequence[bytes]) -> Times:
-    """Convert JSON numbers (µs, as written) to ns.
+    """Convert JSON numbers (µs, as written; quoted ones, too) to int64 ns, rounded half to even.
 
-    Parameters
-    ----------
-    texts : sequence of bytes
-        JSON values as written in the file; quoted numbers are accepted.
-
-    Returns
-    -------
-    ndarray of int64
-        Nanoseconds, rounded half to even; `UNREADABLE` where the text is not a time.
+    `UNREADABLE` where the text is not a time.
     """
     joined = b",".join(texts)
     if not joined or joined.translate(None, b"0123456789.,-"):
@@ -66,12 +58,9 @@ def decimal_text_to_ns(texts: Sequence[bytes]) -> Times:
 
 
 def durations_to_ns(values: Sequence[Any]) -> Times:
-    """Convert decoded durations (µs; numbers, or text in some traces) to ns.
+    """Convert decoded durations (µs; numbers, or text in some traces) to int64 ns.
 
-    Returns
-    -------
-    ndarray of int64
-        Nanoseconds; `UNREADABLE` where the value is not a time.
+    `UNREADABLE` where the value is not a time.
     """
     try:
         microseconds = np.fromiter(values, dtype=np.float64, count=len(values))

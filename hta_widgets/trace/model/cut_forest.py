@@ -115,16 +115,11 @@ class CutForest:
 
 
 def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]]:
-    """Columns of the `CutForest` of a trace.
+    """Columns of the `CutForest` of a trace, given the row of the call around each as recorded.
 
-    The parents as recorded are right for all calls but those that outlive their parent, and the
-    calls inside these that begin or end after the cut. Only these few are looked at one by one.
-
-    Parameters
-    ----------
-    events : Events
-    parents : ndarray of int32
-        Row of the call around each event as recorded (see `nesting.parent_rows`).
+    The parents as recorded (see `nesting.parent_rows`) are right for all calls but those that
+    outlive their parent, and the calls inside these that begin or end after the cut. Only these few
+    are looked at one by one.
     """
     is_mark = _is_step_mark(events)
     rows = calls_in_preorder(events)

@@ -78,14 +78,7 @@ def launch_delays_ns(start_ns: Times, call_end_ns: Times, resolution_ns: int) ->
     """Time from the end of each launch call to the start of the operation that it launches.
 
     Negative if the operation starts before the call returns; 0 if the two times, each exact to one
-    step of the clock of the trace, are too close to distinguish.
-
-    Parameters
-    ----------
-    start_ns, call_end_ns : ndarray of int64
-        Of the operations and their launch calls, in pairs.
-    resolution_ns : int
-        Step of the clock: `Trace.resolution_ns`.
+    step of the clock of the trace (`Trace.resolution_ns`), are too close to distinguish.
     """
     delay = start_ns - call_end_ns
     delay[np.abs(delay) <= 2 * resolution_ns] = 0

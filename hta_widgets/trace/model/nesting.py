@@ -38,16 +38,11 @@ CPU_CALLS = (
 
 
 def parent_rows(events: Events) -> Int32Array:
-    """Find the innermost call around each CPU call.
+    """Row (int32) of the innermost call around each CPU call; `NO_PARENT` for all other events.
 
     A call's parent is the last started of the calls on the same process and thread that are still
     running when it starts; of calls that start together, the longest is outermost. A call that ends
     after its parent, by imprecise clocks, is still its child.
-
-    Returns
-    -------
-    ndarray of int32, one per event
-        Row of the parent; `NO_PARENT` for outermost calls and for all other events.
     """
     rows = calls_in_preorder(events)
     parents = np.full(len(events), NO_PARENT, dtype=np.int32)

@@ -26,14 +26,7 @@ class Notice(NamedTuple):
 
 
 def merge_notices(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) -> list[str]:
-    """Merge equal notices of several ranks, summing their counts.
-
-    Parameters
-    ----------
-    notices : mapping of rank to notices
-    name_ranks : bool
-        Start each notice with its ranks.
-    """
+    """Merge equal notices of several ranks, summing their counts; each may start with its ranks."""
     by_words: dict[str, dict[int, tuple[int, ...]]] = {}
     for rank, of_rank in notices.items():
         for notice in of_rank:

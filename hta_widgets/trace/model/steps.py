@@ -92,14 +92,6 @@ def marks_of_steps(profiler: StepMarks, server: ServerSteps, *, is_training: boo
     Where each ProfilerStep holds one span at most, they are the same steps: vLLM calls
     `profiler.step()` before each. One that holds several is a whole recording of a server, and in
     training with a rollout the step of the training.
-
-    Parameters
-    ----------
-    profiler : StepMarks
-        ProfilerSteps.
-    server : ServerSteps
-    is_training : bool
-        Whether the rank trains, too.
     """
     if not len(server) or (len(profiler) and is_training):
         return profiler
@@ -123,25 +115,13 @@ def rows_to_analyse(
     *,
     include_last_profiler_step: bool,
 ) -> Mask:
-    """Mask of the events that are analysed.
+    """Mask of the events that are analysed, given the row of the launch of each (`launch_rows`).
 
     With two or more steps, the last one is left out, as in HTA: CPU events from its start
     on, and GPU work that they launched. GPU work launched earlier is kept, however late it runs;
     GPU work whose launch is not in the trace is kept if it starts before the last step. With
     `include_last_profiler_step`, the bound is the end of the last step instead of its start. With
     fewer steps, all events are analysed.
-
-    Parameters
-    ----------
-    events : Events
-    launches : ndarray of int32
-        Row of the launch call of each event, -1 for none (see `links.launch_rows`).
-    steps : StepMarks
-    include_last_profiler_step : bool
-
-    Returns
-    -------
-    ndarray of bool, one per event
     """
     if len(steps.distinct) < 2:  # noqa: PLR2004
         return np.ones(len(events), dtype=bool)

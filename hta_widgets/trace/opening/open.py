@@ -139,14 +139,7 @@ def open_trace(
 
 
 def find_cycle(source: TraceSource, cycle: int | None = None) -> Cycle:
-    """Find the ranks of one cycle, as `open_trace` does and with its errors, without loading them.
-
-    Parameters
-    ----------
-    source : path, list of paths, or mapping of rank to path
-    cycle : int, optional
-        As in `open_trace`.
-    """
+    """Find the ranks of a cycle, as `open_trace` does and with its errors, without loading them."""
     found = _find(source, progress=False)
     return found.cycles[number_of_cycle(found.cycles, NEWEST if cycle is None else cycle)]
 

@@ -48,13 +48,7 @@ class SeveralRunsError(RankError):
         super().__init__("\n".join(lines))
 
     def in_shell(self, command: str) -> list[str]:
-        """The choices, with a line for a shell to each of them.
-
-        Parameters
-        ----------
-        command : str
-            The command that the traces were given to.
-        """
+        """The choices, with a line for a shell to each, for the command that they were given to."""
         one_of_each = _ONE_OF_EACH_IN_SHELL.format(command)
         return self._lines(partial(_Choice.in_shell, command=command), _RANKS_IN_SHELL, one_of_each)
 

@@ -171,11 +171,8 @@ class _Timed(NamedTuple):
 def runs_of(recordings: Sequence[Recording]) -> list[Run]:
     """Sort the recordings of a folder into runs, in order of time as far as that is known.
 
-    Parameters
-    ----------
-    recordings : sequence of Recording
-        Those without a rank have that of others of their process. If there is none, each process is
-        a run of its own.
+    Those without a rank have that of others of their process. If there is none, each process is a
+    run of its own.
     """
     ranked = _with_ranks(_with_hosts(recordings))
     alone = _grouped((each.process, each) for each in ranked if each.rank is None)

@@ -56,12 +56,8 @@ def store(
 ) -> LoadedTrace:
     """Write a rank to the cache or another folder, ignoring failures to do so.
 
-    The least recently used files of the cache are removed when it is full.
-
-    Returns
-    -------
-    LoadedTrace
-        The trace, with its derived-column cache if the rank was written.
+    The least recently used files of the cache are removed when it is full. Returned is the trace,
+    with its derived-column cache if the rank was written.
     """
     folder = folder or cache_folder()
     if folder is None:

@@ -58,13 +58,7 @@ def world_size_of(rank: Rank) -> int:
 
 
 def world_size_among(world_sizes: Mapping[int, int]) -> int:
-    """Number of ranks that the traced job had, as most traces state it; 0 if none does.
-
-    Parameters
-    ----------
-    world_sizes : mapping of rank to int
-        See `world_size_of`.
-    """
+    """Number of ranks of the traced job, as most traces state it (see `world_size_of`); else 0."""
     stated = Counter(size for size in world_sizes.values() if size)
     return max(stated, key=lambda size: (stated[size], size), default=0)
 
@@ -72,12 +66,8 @@ def world_size_among(world_sizes: Mapping[int, int]) -> int:
 def missing_ranks(world_sizes: Mapping[int, int], recorded: Iterable[int]) -> list[str]:
     """Notice on the ranks of a traced job that have no trace.
 
-    Parameters
-    ----------
-    world_sizes : mapping of rank to int
-        See `world_size_of`; of all ranks that were opened.
-    recorded : iterable of int
-        All ranks with a trace, opened or not.
+    The sizes (see `world_size_of`) are of all ranks that were opened, `recorded` all ranks with a
+    trace, opened or not.
     """
     size = world_size_among(world_sizes)
     missing = sorted({*range(size)} - {*recorded}) if size <= MOST_RANKS else []

@@ -30,7 +30,7 @@ class GpuWork:
     type: Int8Array
     """Values of `KernelType`."""
     name: Int32Array
-    """Int32Array into `names`."""
+    """Positions in `names`."""
     device: Int64Array
     stream: Int64Array
     launch: Int64Array

@@ -160,20 +160,8 @@ class HeldRanks:
         """Apply a function to each rank and collect small answers, without holding the ranks.
 
         Ranks that are loaded answer here, the others in the workers that load them. Answers are
-        remembered either way.
-
-        Parameters
-        ----------
-        function : callable
-            From a rank and the arguments to something that is small beside the rank. Defined at the
-            top of a module, so that workers find it.
-        ranks : iterable of int
-        *arguments, **named
-            Small and hashable.
-
-        Returns
-        -------
-        dict of rank to answer
+        remembered either way. The function is defined at the top of a module, so that workers find
+        it, and its answers are small beside a rank; its arguments are small and hashable.
         """
         chosen = self.select_ranks(tuple(ranks))
         question = Question.of(function, arguments, named)
@@ -191,20 +179,9 @@ class HeldRanks:
         function: Callable[Concatenate[Rank, Arguments], Answer],
         arguments: Mapping[int, tuple[Any, ...]],
     ) -> dict[int, Answer]:
-        """Apply a function to each rank with arguments of its own, without holding the ranks.
+        """Apply a function to each rank with arguments of its own, as `reduce` does.
 
         The answers are not remembered: `remember` what is made of them.
-
-        Parameters
-        ----------
-        function : callable
-            From a rank and its arguments to something that is small beside the rank. Defined at the
-            top of a module, so that workers find it.
-        arguments : mapping of rank to tuple
-
-        Returns
-        -------
-        dict of rank to answer
         """
         chosen = self.select_ranks(arguments) if arguments else ()
         asked = {rank: Question(function, arguments[rank]) for rank in chosen}

@@ -159,12 +159,7 @@ class Rank:
     ) -> Answer:
         """Return what a function of the rank returns, calling it once; it goes with the rank.
 
-        Parameters
-        ----------
-        function : callable
-            From the rank and the arguments to anything.
-        *arguments, **named
-            Small and hashable.
+        Its arguments are small and hashable.
         """
         question = Question.of(function, arguments, named)
         if question not in self.remembered:
@@ -179,12 +174,8 @@ class Rank:
     ) -> Columns:
         """Return the columns that a function derives from the rank, and keep large ones on disk.
 
-        Parameters
-        ----------
-        function : callable
-            Defined at the top of a module: it is found again by its name.
-        *arguments, **named
-            Small and hashable; they are part of the name.
+        The function is defined at the top of a module: it is found again by its name. Its arguments
+        are small and hashable; they are part of the name.
         """
         question = Question.of(function, arguments, named)
         kept_as = f"{question.text}; {self.settings.described}"

@@ -220,14 +220,7 @@ def _repair_float_times(events: Events, first_ns: int, exact: Iterable[Kind]) ->
     """Restore the float64 values that times were printed from.
 
     Shortest round-trip printing writes the float64 1732611000000000.25 as 1732611000000000.2, and
-    .75 as .8.
-
-    Parameters
-    ----------
-    events : Events
-    first_ns : int
-    exact : iterable of Kind
-        Kinds whose durations come from a separate column.
+    .75 as .8. Durations of the `exact` kinds come from a separate column.
     """
     printed_ns = events.start_ns + first_ns
     start_ns = _as_float64(printed_ns)

@@ -20,16 +20,8 @@ _WINDOW: Final = 64
 def closing_bracket(text: bytes, depth: int, position: int = 0) -> int | None:
     """Position after the bracket that brings the depth back to 0; None if there is none.
 
-    Brackets inside strings do not count, nor do those in a last string that is cut off.
-
-    Parameters
-    ----------
-    text : bytes
-        Is not inside a string there.
-    depth : int
-        Brackets that are open before the position.
-    position : int
-        Where to begin.
+    Brackets inside strings do not count, nor do those in a last string that is cut off. The search
+    begins at a position outside strings, where `depth` brackets are open.
     """
     for found, depth_after in _outside_strings(text, depth, position):
         if depth_after == 0 and found[0] in b"]}":
@@ -64,11 +56,7 @@ def whole_until(text: bytes) -> int:
 def key_of_outermost(text: bytes, key: re.Pattern[bytes]) -> int | None:
     """Position after a key of the object that the text begins with; None if it is not there.
 
-    Parameters
-    ----------
-    text : bytes
-    key : Pattern
-        Of the key, its colon and the beginning of its value.
+    The pattern is of the key, its colon and the beginning of its value.
     """
     for found, depth in _outside_strings(text):
         if depth == 1 and found[0] == b'"' and (there := key.match(text, found.start())):

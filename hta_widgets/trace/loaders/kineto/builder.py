@@ -272,12 +272,7 @@ class MemoryEvents:
     """Allocations and frees found so far that have no category.
 
     They are instants, which traces of 2021 write without one: the events table has no row for
-    these.
-
-    Parameters
-    ----------
-    labels : Labels
-        Codes of process and thread ids that are text.
+    these. `labels` has the codes of process and thread ids that are text.
     """
 
     def __init__(self, labels: Labels) -> None:

@@ -201,21 +201,10 @@ _COUNTED_EVENT = msgspec.json.Decoder(CountedEvent)
 def decode_events(
     text: bytes, separator: bytes, hold_back: HoldBack | None = None
 ) -> Reading[UsualPhaseEvent] | Reading[AnyPhaseEvent]:
-    """Decode a list of events.
+    """Decode a JSON list of whole events, each of which starts with the separator.
 
-    Parameters
-    ----------
-    text : bytes
-        A JSON list of whole events.
-    separator : bytes
-        Text that each event starts with.
-    hold_back : callable, optional
-        Takes back an event that has been cut at the end of the text, and returns the rest.
-
-    Returns
-    -------
-    Reading
-        Of `UsualPhaseEvent` if all of them have a usual phase, else of `AnyPhaseEvent`.
+    All are `UsualPhaseEvent` if all of them have a usual phase, else `AnyPhaseEvent`. `hold_back`
+    takes back an event that has been cut at the end of the text, and returns the rest.
     """
     with suppress(*UNREADABLE):
         return Reading(text, _USUAL_PHASE_EVENTS.decode(text))

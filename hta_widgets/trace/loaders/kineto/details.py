@@ -212,19 +212,9 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
 
 
 def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) -> SideTable:
-    """Read the fields of a group.
+    """Read the fields of a group from the file that the trace was loaded from.
 
-    Parameters
-    ----------
-    path : Path
-        The file that the trace was loaded from.
-    trace : Trace
-    group : DetailGroup
-
-    Returns
-    -------
-    SideTable
-        Of the events that have any of the fields; without rows if none has.
+    The table is of the events that have any of the fields; without rows if none has.
     """
     if group not in FIELDS:  # loading has found that there are none
         return NO_FIELDS

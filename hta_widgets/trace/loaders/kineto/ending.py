@@ -40,14 +40,9 @@ class Ending(NamedTuple):
 
 
 def ending_of(head: bytes, text: bytes) -> Ending:
-    """Find the end of the events.
+    """Find the end of the events in the text from some event on to the end of the file.
 
-    Parameters
-    ----------
-    head : bytes
-        Text of the file before its events, with the bracket that opens their list.
-    text : bytes
-        The text from some event on to the end of the file.
+    The head is the text before the events, with the bracket that opens their list.
     """
     is_bare = head.lstrip(_WHITE).startswith(b"[")
     closing = closing_bracket(text, depth=1)
@@ -61,13 +56,7 @@ def ending_of(head: bytes, text: bytes) -> Ending:
 
 
 def end_of_list(text: bytes) -> int | None:
-    """Position of the bracket that closes the list of events, if the list ends within a text.
-
-    Parameters
-    ----------
-    text : bytes
-        Begins with an event.
-    """
+    """Position of the bracket that closes the list of events, if a text from an event on has it."""
     closing = closing_bracket(text, depth=1)
     is_end = closing is not None and _BEHIND_EVENTS.match(text, closing - 1)
     return closing - 1 if closing is not None and is_end else None

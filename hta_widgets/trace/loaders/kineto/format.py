@@ -104,14 +104,7 @@ def _read_header(path: Path, _size: int, _changed_ns: int) -> _Header:
 
 
 def stated(metadata: Metadata, events: bytes) -> Stated:
-    """What the metadata before the events and the first events state.
-
-    Parameters
-    ----------
-    metadata : mapping
-    events : bytes
-        The text from the first event on, which may end anywhere.
-    """
+    """What the metadata before the events and the first events, whose text may be cut, state."""
     rank, world_size = distributed(metadata)
     base_ns = whole_number(metadata.get(BASE_TIME))
     start_us, process = None, None

@@ -105,15 +105,10 @@ def _notices_on_end(text: EventText, events: Events) -> list[Notice]:
 
 
 def other_tool_notice(categories: Sequence[str], pieces: Iterable[bytes]) -> Notice:
-    """Notice on what is in a trace instead of GPU work, and what is supported.
+    """Notice on what is in the text of a trace instead of GPU work, and what is supported.
 
-    Parameters
-    ----------
-    categories : sequence of str
-        Categories of its complete events that are not the PyTorch profiler's, sorted; empty for
-        events without a category.
-    pieces : iterable of bytes
-        The text of the trace.
+    Categories are those of its complete events that are not the PyTorch profiler's, sorted; empty
+    for events without a category.
     """
     tool = next((name for piece in pieces for name in _tools_in(piece)), "another tool")
     return Notice(

@@ -15,15 +15,10 @@ def is_derived(head: bytes) -> bool:
 
 
 def add_mark(head: bytes, source: str) -> bytes:
-    """Add the mark to the text before the events of a trace.
+    """Add the mark to the text before the events of a trace, with the name of its source.
 
-    Parameters
-    ----------
-    head : bytes
-        Up to the bracket that opens the list of events. The bare-array form, which cannot hold a
-        mark, becomes the object form.
-    source : str
-        Name of the file that the events come from.
+    The text goes up to the bracket that opens the list of events. The bare-array form, which cannot
+    hold a mark, becomes the object form.
     """
     if is_derived(head):
         return head

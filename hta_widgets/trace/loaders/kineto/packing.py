@@ -119,10 +119,7 @@ def is_gzip(file: IO[bytes]) -> bool:
 def gunzipped(blocks: Iterator[bytes], size: int) -> Generator[bytes, None, tuple[bool, bool]]:
     """Yield decompressed blocks of at most `size` bytes, of all members of a file.
 
-    Returns
-    -------
-    tuple of bool
-        Whether decompression failed, and whether the file ends before its last member does.
+    Returned is whether decompression failed, and whether the file ends before its last member does.
     """
     member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
     is_within, is_first = False, True

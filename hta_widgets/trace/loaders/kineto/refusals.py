@@ -81,18 +81,9 @@ def too_packed(path: Path, packed_bytes: int) -> TraceFormatError:
 
 
 def refuse_other_lists(path: Path, head: bytes, first: bytes) -> None:
-    """Refuse a bare list of anything but events.
+    """Refuse a bare list of anything but events, given the text before its elements, and theirs.
 
-    Parameters
-    ----------
-    path : Path
-    head, first : bytes
-        The text before the elements of the list, and from the first one on.
-
-    Raises
-    ------
-    TraceFormatError
-        If the list does not begin like one of events.
+    Raises `TraceFormatError` if the list does not begin like one of events.
     """
     if not head.lstrip(_WHITE).startswith(b"["):
         return

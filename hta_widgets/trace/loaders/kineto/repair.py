@@ -72,18 +72,10 @@ def repair(
     one: msgspec.json.Decoder[Decoded],
     hold_back: HoldBack | None = None,
 ) -> Reading[Decoded]:
-    """Decode events after repair.
+    """Decode events, separated by commas, after repair.
 
-    Parameters
-    ----------
-    text : bytes
-        Events separated by commas.
-    separator : bytes
-        Text that most events start with.
-    several, one : Decoder
-        Of a list of events, and of one event.
-    hold_back : callable, optional
-        Takes back an event that has been cut at the end of the text, and returns the rest.
+    Most of them start with the separator. The decoders are of a list of events, and of one event.
+    `hold_back` takes back an event that has been cut at the end of the text, and returns the rest.
     """
     clean = listed(substitute(_CONSTANT, b"null", text))
     with suppress(*UNREADABLE):
@@ -154,13 +146,8 @@ def _decode_together(
 ) -> tuple[list[Decoded], bool, int]:
     """Decode an event that has been split, given the position of its second part.
 
-    Returns
-    -------
-    event : list of at most one Event
-    is_json : bool
-        Whether its text is JSON.
-    position : int
-        Of the part after the event; as given if there is no event.
+    Returned are a list of at most one event, whether its text is JSON, and the position of the part
+    after it, or the given one if there is no event.
     """
     begin = parts[position - 1][0]
     within = parts[position - 1 : position + _PARTS_TOGETHER]
@@ -177,11 +164,7 @@ def _decode_objects(
 ) -> tuple[list[Decoded], int]:
     """Decode the objects at the beginning of a part of the text, whatever is between them.
 
-    Returns
-    -------
-    events : list
-    position : int
-        Where the first object begins that cannot be decoded.
+    Returned with them is where the first object begins that cannot be decoded.
     """
     events: list[Decoded] = []
     while begin < end and text[begin : begin + 1] == b"{":
@@ -216,12 +199,7 @@ def _split_events(text: bytes) -> Iterator[tuple[int, int]]:
 def decode_event(text: bytes, one: msgspec.json.Decoder[Decoded]) -> tuple[list[Decoded], bool]:
     """Decode an event, repaired if necessary.
 
-    Returns
-    -------
-    event : list of at most one Event
-        Empty if it cannot be read.
-    is_json : bool
-        Whether the text is JSON.
+    Returned are a list of it, empty if it cannot be read, and whether the text is JSON.
     """
     with suppress(*UNREADABLE):
         text.decode()

@@ -114,17 +114,9 @@ class EventText:
     def hold_back(self, piece: bytes) -> bytes:
         """Take back what the last piece has of an event that was cut, or behind the events.
 
-        It is not taken back if it is long: then it is no cut that made the piece unreadable.
-
-        Parameters
-        ----------
-        piece : bytes
-            As yielded, without the brackets.
-
-        Returns
-        -------
-        bytes
-            The whole events of the piece. The rest comes with the next piece.
+        It is not taken back if it is long: then it is no cut that made the piece unreadable. The
+        piece is as yielded, without the brackets; returned are its whole events, and the rest comes
+        with the next piece.
         """
         end = end_of_list(piece)
         end = whole_until(piece) if end is None else end

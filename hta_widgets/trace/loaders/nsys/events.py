@@ -87,14 +87,9 @@ _OPERATOR_FIELDS = re.compile(r", (?:(?:op_id|seq) = -?\d|sizes = \[)")
 
 
 class NsysEvents:
-    """Events of one export under construction.
+    """Events of one export, or of a process, under construction; `strings` looks up texts of ids.
 
-    Parameters
-    ----------
-    strings : callable
-        Looks up the texts of ids.
-    process : int, optional
-        The process whose rows are added; rows without a process id are then left out.
+    Of a process, rows without a process id are left out.
     """
 
     def __init__(self, strings: Strings, process: int | None = None) -> None:

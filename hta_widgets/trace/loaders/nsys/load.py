@@ -75,18 +75,10 @@ def is_nsys_export(path: Path) -> bool:
 
 
 def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
-    """List the processes of an export that used a GPU.
+    """List the processes of an export that used a GPU, in order of `process`.
 
-    Returns
-    -------
-    tuple of GpuProcess
-        In order of `process`. Without any GPU work, the processes that called CUDA; without those
-        too, one entry for the whole export.
-
-    Raises
-    ------
-    TraceFormatError
-        If the export cannot be read.
+    Without any GPU work, the processes that called CUDA; without those too, one entry for the whole
+    export. Raises `TraceFormatError` if it cannot be read.
     """
     with open_tables(path) as tables:
         found = _processes(tables, GPU_WORK_TABLES) or _processes(tables, (CALLS,))

@@ -120,12 +120,8 @@ def lost_work(
 ) -> LostWork:
     """Find the launches of kernels whose work is not in the trace.
 
-    Parameters
-    ----------
-    events : Events
-    launches, parents : ndarray of int32
-        Row of the launch of each event, and of the call around it; -1 for none.
-    steps : StepMarks
+    `launches` and `parents` are the rows of the launch of each event, and of the call around it; -1
+    for none.
     """
     calls, known = _kernel_launches(events, parents)
     work = events.rows_of(*GPU_WORK)

@@ -105,13 +105,8 @@ class WrongTimes:
 def wrong_times(events: Events, launches: Int32Array, resolution_ns: int = 0) -> WrongTimes:
     """Count the times that contradict others.
 
-    Parameters
-    ----------
-    events : Events
-    launches : ndarray of int32
-        Row of the launch of each event, -1 for none.
-    resolution_ns : int
-        Step of the clock: `Trace.resolution_ns`.
+    `launches` are the rows of the launch of each event, -1 for none; the resolution is the step of
+    the clock (`Trace.resolution_ns`).
     """
     least_ns = ROUNDING_NS + 2 * resolution_ns
     work = events.rows_of(*GPU_WORK)

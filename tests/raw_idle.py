@@ -265,14 +265,17 @@ class RawIdle:
         order = sorted(marks, key=marks.get)
         starts = [marks[number] for number in order]
         ends: dict[int, dict[bool, int]] = {number: {} for number in order}
+        known = self._has_launches(device)
         for each in self.analysed:
-            if each["device"] == device and each["call"] and order:
-                place = bisect_right(starts, each["call"].start) - 1
-                if place < 0:
+            if each["device"] == device and (each["call"] or not known) and order:
+                asked = each["call"].start if each["call"] else each["start"]
+                place = bisect_right(starts, asked) - 1
+                if place < 0 and known:
                     continue
-                known = ends[order[place]]
+                place = max(place, 0)
+                last_of = ends[order[place]]
                 computes = self._computes(each)
-                known[computes] = max(known.get(computes, 0), each["end"])
+                last_of[computes] = max(last_of.get(computes, 0), each["end"])
         reached, bounds = self._free_from(device), []
         for number in order:
             last = ends[number].get(True, ends[number].get(False, 0))
@@ -280,8 +283,14 @@ class RawIdle:
             reached = bounds[-1][2]
         return bounds
 
+    def _has_launches(self, device: int) -> bool:
+        """Whether any launch of the work of the device is recorded."""
+        return any(each["call"] for each in self.work if each["device"] == device)
+
     def _free_from(self, device: int) -> int:
         """When what was launched before the first step has been computed."""
+        if not self._has_launches(device):
+            return max([self.window[0], *self.unseen_until(device)])
         own, others = [], []
         for each in self.work:
             if each["device"] == device and self._computes(each):

@@ -106,11 +106,12 @@ class Window:
         """Bounds of the steps on a device: step ``k`` ends with its last kernel that computes.
 
         Work belongs to the step in which its launch call starts, to none if that is before the
-        first mark. The first step begins with its mark, or when the computation that was launched
-        before it is done, recorded or not (`lead_in_end`); each other one begins where the step
-        before it ends. A step that computes nothing ends with its last work of any kind, and one
-        without work where it begins. A CUDA graph that was recorded as a whole may compute, and
-        counts like a kernel that does.
+        first mark; where no launch is recorded, to the step in which it starts itself. The first
+        step begins with its mark, or when the computation that was launched before it is done,
+        recorded or not (`lead_in_end`); each other one begins where the step before it ends. A step
+        that computes nothing ends with its last work of any kind, and one without work where it
+        begins. A CUDA graph that was recorded as a whole may compute, and counts like a kernel that
+        does.
 
         Without ProfilerSteps: from the first start to the last end of GPU work on the device, of
         that which does not wait for work from before the recording.
@@ -127,8 +128,9 @@ def _step_edges(rank: Rank, device: int) -> Times:
         lasting = recorded.take(np.flatnonzero(recorded.duration_ns))
         first_ns = max(int(lasting.start_ns.min(initial=window.end_ns)), free_ns)
         return np.array([first_ns, int(lasting.end_ns.max(initial=first_ns))])
-    work = rank.gpu_work.by_device()[device]
-    launched = np.flatnonzero((work.launch >= 0) & window.is_of_a_step(rank, work))
+    work, known = rank.gpu_work.by_device()[device], has_launches(rank, device)
+    counts = window.is_of_a_step(rank, work) & ((work.launch >= 0) | (not known))
+    launched = np.flatnonzero(counts)
     step = window.step_of(rank, work)[launched]
     computes = np.isin(work.type[launched], _MAY_COMPUTE)
     ends = work.end_ns[launched]
@@ -136,8 +138,13 @@ def _step_edges(rank: Rank, device: int) -> Times:
     np.maximum.at(last, step[computes], ends[computes])
     rest = last[step] == window.start_ns
     np.maximum.at(last, step[rest], ends[rest])
-    first_ns = max(_free_from(rank, window, recorded), free_ns)
+    first_ns = max(_free_from(rank, window, recorded) if known else window.start_ns, free_ns)
     return np.maximum.accumulate(np.concatenate(([first_ns], last)))
+
+
+def has_launches(rank: Rank, device: int) -> bool:
+    """Whether any launch of the work of a device is recorded."""
+    return bool((rank.all_work(device).launch >= 0).any())
 
 
 def _free_from(rank: Rank, window: Window, recorded: GpuWork) -> int:

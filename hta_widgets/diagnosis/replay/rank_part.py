@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.budget.host_gaps import HostGaps
-from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
+from hta_widgets.analyses.time.window import NO_STEP, Window, has_launches, window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowest_type
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
 from hta_widgets.diagnosis.replay.host_work import host_work
@@ -108,7 +108,8 @@ def _last_operations(
     on_device = np.flatnonzero(operations.device == device)
     step = _step_of(operations, window)[on_device]
     if NO_STEP not in window.steps:
-        kept = operations.is_launched[on_device] & (step >= 0)
+        known = device is not None and has_launches(operations.rank, device)
+        kept = (operations.is_launched[on_device] | (not known)) & (step >= 0)
         on_device, step = on_device[kept], step[kept]
         computes = np.isin(operations.type[on_device], _MAY_COMPUTE)
         has_computing = np.bincount(step[computes], minlength=window.steps.size) > 0

@@ -202,6 +202,20 @@ def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
     assert made.steps.empty
 
 
+def test_without_launches_work_belongs_to_the_step_in_which_it_runs(tmp_path):
+    """Steps of 0 ns, of which nothing stood out, on a GPU that was idle for half of the time."""
+    one = Host()
+    for number in range(4):
+        with one.step(number):
+            for _ in range(20):
+                one.launch(50, takes=100)
+            one.synchronise()
+    one.events = [each for each in one.events if each["cat"] != "cuda_runtime"]
+    made = diagnosed(write(tmp_path / "rank-0.json", one.events))
+    assert made.status == "cannot_tell"
+    assert made.step_ns == pytest.approx(2_000_000, rel=0.05)
+
+
 def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(tmp_path):
     events = [call(0, 5, 1), call(10, 5, 2), kernel(20, 100, correlation=1)]
     path = write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)])

@@ -192,6 +192,14 @@ def test_an_operator_in_which_all_stands_still(tmp_path):
             [*stands_still(), host(-2000, 900, "aten::add"), host(-2010, 920, "aten::to")],
             id="the first one",
         ),
+        pytest.param(
+            [
+                each | {"args": {"Input Dims": [[1 + each["dur"] // 100]]}}
+                for each in stands_still()
+                if each["cat"] == "cpu_op"
+            ],
+            id="the only one of its shapes",
+        ),
         pytest.param(stands_still(takes=99), id="ten times as long as usual at most"),
         pytest.param(
             [*stands_still(), host(1150, 10, "other", tid=7)], id="something else goes on"

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import struct
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,7 +76,7 @@ def baselines(folder: Path = FOLDER) -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")))
 
 
-def write_baseline(summary: Summary, path: Path) -> int:
+def write_baseline(summary: Summary, path: str | PathLike[str]) -> int:
     """Write a baseline, which replaces an earlier one, and return its size in bytes."""
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -105,9 +106,10 @@ def write_baseline(summary: Summary, path: Path) -> int:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_table(pa.Table.from_arrays(columns, schema=schema))
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as partial:
+    target = Path(path)
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(target) as partial:
             partial.write_bytes(sink.getvalue().to_pybytes())
     return int(sink.getvalue().size)
 

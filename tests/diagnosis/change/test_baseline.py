@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -71,6 +72,13 @@ def test_baselines_of_real_jobs_are_small(kineto_jobs, tmp_path, name):
 def test_names_are_no_paths(name):
     with pytest.raises(BaselineError, match="no name of a baseline"):
         baseline_file(name)
+
+
+def test_a_path_may_be_a_text(tmp_path):
+    """As the docs write one: ``write_baseline(summary(job), "before.arrow")``."""
+    path = f"{tmp_path}/runs/one.arrow"
+    assert write_baseline(job_of(ROWS), path) == Path(path).stat().st_size
+    assert read_baseline(path).name == job_of(ROWS).name
 
 
 def test_a_baseline_that_is_not_there_is_said_with_those_that_are(tmp_path):

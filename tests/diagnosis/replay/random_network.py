@@ -189,7 +189,6 @@ def recorded(draft: Draft, begins: Sequence[int]) -> RecordedJob:
         finish=integers(one for _, one, *_ in members),
         meeting=integers(number for _, _, number, _ in members),
         series=np.full(len(members), ALONE if draft.ranks == 1 else 0),
-        elements=np.full(len(members), NONE),
         last=integers(last[key] for key in sorted(last)),
         last_step=integers(step for step, _ in sorted(last)),
         steps=tuple(sorted({step for step, _ in last})),

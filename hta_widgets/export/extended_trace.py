@@ -76,14 +76,9 @@ def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
     """Write a copy of a trace that has more events, gzipped if the trace is compressed.
 
     The copy is written atomically. Its bytes are those of the source, except for the mark before
-    the events (see `trace.loaders.kineto.mark`) and the events added after the last one. A
-    truncated file is closed after its last complete event.
-
-    Parameters
-    ----------
-    source, target : Path
-    events : iterable of bytes
-        JSON of one or more events each, separated by `BETWEEN`.
+    the events (see `trace.loaders.kineto.mark`) and the events added after the last one: JSON of
+    one or more each, separated by `BETWEEN`. A truncated file is closed after its last complete
+    event.
     """
     with atomic_open(target, compressed_like=source) as out:
         for part in _extended(EventText(source), events):
@@ -120,10 +115,7 @@ def closing(text: EventText) -> bytes:
 def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
     """Open a file that replaces the target at the end, gzipped if the original is compressed.
 
-    Raises
-    ------
-    WriteError
-        If the system refuses to write it; then nothing is left of it.
+    Raises `WriteError` if the system refuses to write it; then nothing is left of it.
     """
     with compressed_like.open("rb") as file:
         is_packed = packing_of(file) is not None

@@ -112,15 +112,9 @@ def _check(result: KernelSequences, top_k: int) -> None:
 class _Overlay:
     """Rewrites each event: marked, compressed or unchanged.
 
-    Parameters
-    ----------
-    patterns : sequence of bytes
-        JSON of the argument that the events of each pattern get.
-    by_index : ndarray of int64
-        Pattern of each event by its position in the file, -1 for none.
-    numbers : mapping of str to int, optional
-        Number that replaces the name of each event without a pattern; without it, these events
-        keep name and arguments.
+    `patterns` are the JSON of the argument that the events of each pattern get, `by_index` is the
+    pattern of each event by its position in the file, -1 for none. `numbers` replace the names of
+    events without a pattern; without them, these keep name and arguments.
     """
 
     def __init__(

@@ -29,10 +29,7 @@ class Block:
 class CachingAllocator:
     """Hands out blocks as PyTorch's allocator does; freed ones are kept for their size.
 
-    Attributes
-    ----------
-    allocated, reserved
-        Bytes of the blocks in use, and of the segments taken from the GPU.
+    `allocated` and `reserved` are the bytes of the blocks in use, and of the segments.
     """
 
     def __init__(self) -> None:
@@ -87,13 +84,7 @@ class MemoryLog(Protocol):
 
 
 class Tensors:
-    """The tensors of one rank.
-
-    Attributes
-    ----------
-    log
-        Gets each change, once it is set.
-    """
+    """The tensors of one rank; `log` gets each change, once it is set."""
 
     def __init__(self) -> None:
         self.log: MemoryLog | None = None

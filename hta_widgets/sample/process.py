@@ -61,18 +61,9 @@ class Process:
     """The clock of one rank and everything that happens on it.
 
     Only one CPU thread of a training process works at any moment, so one clock, ``now_ns``, is
-    enough for all of them. What the GPU does is known later: see `Execution`.
-
-    Parameters
-    ----------
-    noise
-        How durations vary.
-    hardware
-        How fast its GPU and its links are.
-    meetings
-        Where it meets the other ranks.
-    recorder
-        Writes the events.
+    enough for all of them. What the GPU does is known later: see `Execution`. The noise says how
+    durations vary, the hardware how fast its GPU and its links are, and at the meetings it meets
+    the other ranks.
     """
 
     def __init__(

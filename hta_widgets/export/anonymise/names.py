@@ -51,14 +51,8 @@ _PYTHON_FOLDER: Final = re.compile(r"python[\d.]*")
 class Names:
     """Texts of a trace without what is private.
 
-    Parameters
-    ----------
-    key : bytes
-        Secret: whoever has it can find out whether a guessed name is in the copy.
-    keep : collection of str
-        Packages and namespaces, such as ``vllm``, whose frames, operators and kernels are public.
-    keep_kernels : bool
-        Keep the names of all kernels.
+    The key is secret: whoever has it can find out whether a guessed name is in the copy. `keep` are
+    packages and namespaces, such as ``vllm``, whose frames, operators and kernels are public.
     """
 
     def __init__(self, key: bytes, keep: Sequence[str] = (), *, keep_kernels: bool = False) -> None:

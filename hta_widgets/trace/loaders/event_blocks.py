@@ -46,21 +46,12 @@ class EventBlocks:
         side: Mapping[str, Mapping[str, Values]] | None = None,
         **identity: Int64Array | int,
     ) -> None:
-        """Add events.
+        """Add events, of one kind or each of its own, with a name each.
 
-        Parameters
-        ----------
-        kind : Kind, or ndarray of int8
-            Of all events, or of each.
-        start_ns, duration_ns : ndarray of int64
-            On a clock that all blocks share; durations are not negative.
-        names : iterable of str
-            One per event.
-        side : mapping of table name to mapping of column name to values, optional
-            One value per event: numbers, or text.
-        **identity
-            ``pid``, ``tid``, ``device``, ``stream``, ``correlation``: one value, or one per event;
-            `ABSENT` by default.
+        Times are on a clock that all blocks share; durations are not negative. `side` has a value
+        per event, a number or a text, by table and column. The identity (``pid``, ``tid``,
+        ``device``, ``stream``, ``correlation``) is one value, or one per event; `ABSENT` by
+        default.
         """
         size = start_ns.size
         columns: ColumnBlock = {

@@ -33,7 +33,7 @@ _GIVES_WORK: Final = re.compile(r"Launch|Memcpy|Memset")
 
 
 def launch_rows(events: Events) -> Int32Array:
-    """Find the launch call of each GPU event.
+    """Row of the launch call of each GPU event; `NO_LAUNCH` for those without, and for CPU events.
 
     Correlation ids are unique within a process. Of a runtime call and the driver call inside it,
     which have the same id, the outermost counts. If other calls of a process have the same id, its
@@ -42,12 +42,6 @@ def launch_rows(events: Events) -> Int32Array:
     launch. If calls of several processes have the same id, as in a file merged from several ranks,
     the call of the process that launches all other work of the device counts. If that is unknown,
     the only call that starts before the work counts; if there are several, none does.
-
-    Returns
-    -------
-    ndarray of int32, one per event
-        Row of the runtime or driver call; `NO_LAUNCH` for CPU events and for GPU events whose
-        launch is not in the trace.
     """
     found = np.full(len(events), NO_LAUNCH, dtype=np.int32)
     gpu = events.rows_of(*GPU_SIDE)

@@ -25,13 +25,9 @@ def read_only(answer: Answer) -> Answer:
     """Let nobody write into the arrays inside an answer, and return it.
 
     A diagnosis once set the first and last entry of an array of step edges that eleven analyses
-    share: what they said depended on whether it had been asked before.
-
-    Parameters
-    ----------
-    answer : object
-        Arrays and tables, and tuples, lists, mappings and dataclasses that hold them, are looked
-        into; anything else is left as it is.
+    share: what they said depended on whether it had been asked before. Arrays and tables, and
+    tuples, lists, mappings and dataclasses that hold them, are looked into; anything else is left
+    as it is.
     """
     if isinstance(answer, np.ndarray):
         answer.flags.writeable = False

@@ -99,23 +99,13 @@ def fetch_remote(source: TraceSource, *, progress: bool = True) -> FetchedSource
     """Fetch what is needed to recognise the traces at URLs, using fsspec.
 
     Of PyTorch-profiler traces, only the first bytes are fetched here; the complete files follow
-    when and where their ranks are loaded. Copies are kept in the cache, or in a temporary folder
-    if the cache is off, and are reused while the file system reports the same state. Of a folder,
-    only files that may be traces are fetched; its subfolders are searched only if it has no trace
+    when and where their ranks are loaded. Copies are kept in the cache, or in a temporary folder if
+    the cache is off, and are reused while the file system reports the same state. Of a folder, only
+    files that may be traces are fetched; its subfolders are searched only if it has no trace
     itself. A ``file://`` URL is replaced by its path.
 
-    Parameters
-    ----------
-    source : path or URL, list of them, or mapping of rank to one
-    progress : bool
-        Show a bar over the bytes.
-
-    Raises
-    ------
-    TraceNotFoundError
-        If there is nothing at a URL, or a folder without a trace.
-    RemoteError
-        If a package is missing, or the file system refuses the files.
+    Raises `TraceNotFoundError` if there is nothing at a URL, or a folder without a trace, and
+    `RemoteError` if a package is missing, or the file system refuses the files.
     """
     urls: dict[Path, FetchedUrl] = {}
 
@@ -260,22 +250,9 @@ def fetch_heads(
 ) -> dict[str, FileState]:
     """Fetch the first bytes of the files of a URL, and the databases next to them completely.
 
-    Parameters
-    ----------
-    url : str
-    remote : RemoteFiles
-        The files of the URL.
-    files : mapping of str to RemoteFile
-        By their path relative to the copy; the empty path is the copy itself.
-    progress : bool
-        Show a bar over the bytes.
-
-    Returns
-    -------
-    dict of str to FileState
-        The state of each file, by its path. Empty where first bytes are not enough: if a file has
-        the name of another format, the file system reports no state for it, or none of the files
-        is a PyTorch-profiler trace.
+    Files are by their path relative to the copy; the empty path is the copy itself. Returned is the
+    state of each; none where first bytes are not enough: if a file has the name of another format,
+    the file system reports no state for it, or none of the files is a PyTorch-profiler trace.
     """
     states = {path: state for path, file in files.items() if (state := _file_state(path, file))}
     kineto = [states[path] for path in states if files[path].name.endswith(KINETO.suffixes)]

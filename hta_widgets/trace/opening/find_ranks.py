@@ -148,20 +148,10 @@ def _rank_source(form: Format, found: FoundRank) -> RankSource:
 def cycles_of_files(
     sources: Mapping[Path, RankSource], fetched: FetchedSource, notices: list[str]
 ) -> list[Cycle]:
-    """Sort files into the cycles of one run, in order of time.
+    """Sort files into the cycles of one run, in order of time; notices say what was left out.
 
-    Parameters
-    ----------
-    sources : mapping of Path to RankSource
-        Of a format that states ranks, by the path of the file, or of its first bytes.
-    fetched : FetchedSource
-    notices : list of str
-        What was left out is added.
-
-    Raises
-    ------
-    SeveralRunsError
-        If they are of several runs, or it is not known which go together.
+    They are of a format that states ranks, by the path of the file, or of its first bytes. Raises
+    `SeveralRunsError` if they are of several runs, or it is not known which go together.
     """
     runs = runs_of([_recording(file, source, fetched) for file, source in sources.items()])
     if len(runs) > 1:

@@ -60,19 +60,13 @@ def node_in_name(name: str) -> int | None:
 
 
 def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]:
-    """Assign a distinct rank to each trace.
+    """Assign a distinct rank to each trace, and say the rule as a notice; empty for a single trace.
 
     The first rule that gives every trace a different number is used. For files: ``rank3`` in the
     name; the order of node and rank in the name; ``gpu3``, ``proc3``, ``pid3`` or ``r3`` in the
     name; the number at the end of the name; the order of the names. For files with several
     processes: the device of each process (after its node, with several files); the order of the
     process ids. A single trace is rank 0 unless its name has ``rank3``.
-
-    Returns
-    -------
-    dict of int to FoundRank
-    str
-        The rule as a notice; empty for a single trace.
     """
     if len(found) == 1:
         return {rank_in_name(found[0].stem) or 0: found[0]}, ""

@@ -33,21 +33,7 @@ ANSWERS_KEPT = 64
 class HeldRanks:
     """Ranks that are loaded when they are first asked for, and asked in workers where they are not.
 
-    Threads may share them: one waits while another loads.
-
-    Parameters
-    ----------
-    sources : mapping of int to RankSource
-        Where the trace of each rank is.
-    name : str
-        What the job is called on screen.
-    settings : RankSettings
-    executor : Executor, optional
-        Loads ranks; processes of this machine when not given.
-    hold_at_most : int, optional
-        Ranks that are held at a time, those used last; all when not given.
-    progress : bool
-        Show a progress bar where many ranks are read for an analysis.
+    Threads may share them: one waits while another loads. The parameters are those of `Job`.
     """
 
     def __init__(

@@ -65,17 +65,10 @@ PACKED: Final = (".gz", ".xz", ".zst")
 class RankLoader:
     """Loads ranks of one job in this process or an executor, and stores their Arrow files.
 
-    Parameters
-    ----------
-    settings : RankSettings
-    executor : Executor, optional
-        Used whenever there is anything to load. By default, processes of this machine where that is
-        faster.
-    all_held : bool
-        Whether the job keeps all loaded ranks in memory. If not, ranks are opened again from their
-        Arrow files, which are stored even if the cache is off.
-    progress : bool
-        Show a bar over the bytes that this process fetches from a URL.
+    An executor is used whenever there is anything to load; without one, processes of this machine
+    where that is faster. If not all ranks are held in memory, they are opened again from their
+    Arrow files, which are stored even if the cache is off. A bar is over the bytes that this
+    process fetches from a URL.
     """
 
     def __init__(

@@ -23,21 +23,10 @@ def load_rank(
     on_read: OnRead | None = None,
     folder: Path | None = None,
 ) -> LoadedTrace:
-    """Load one rank with its links, using the cache.
+    """Load one rank with its links, using the cache, or a folder in its place, if that exists.
 
-    Parameters
-    ----------
-    source : RankSource
-    rank : int
-    on_read : callable, optional
-        Called with the number of bytes read since the last call.
-    folder : Path, optional
-        Used instead of the cache if it exists.
-
-    Raises
-    ------
-    OutOfMemoryError
-        If memory runs out.
+    `on_read` is called with the number of bytes read since the last call. Raises `OutOfMemoryError`
+    if memory runs out.
     """
     with memory_errors_as_ours(f"loading {source.name}"):
         reuse_freed_memory()

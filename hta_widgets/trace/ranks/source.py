@@ -142,20 +142,10 @@ class RankSource:
         raise TraceFormatError(msg)
 
     def load(self, rank: int, on_read: OnRead | None = None) -> Trace:
-        """Load the trace.
+        """Load the trace; `on_read` is called with the number of bytes read since the last call.
 
-        Parameters
-        ----------
-        rank : int
-        on_read : callable, optional
-            Called with the number of bytes read since the last call.
-
-        Raises
-        ------
-        TraceFormatError
-            If the file or folder is not of the format.
-        TraceNotFoundError, TraceChangedError
-            If the trace is not the one that was opened.
+        Raises `TraceFormatError` if the file or folder is not of the format, and
+        `TraceNotFoundError` or `TraceChangedError` if the trace is not the one that was opened.
         """
         if self.remote is None:
             require_unchanged(self.path, self.files)

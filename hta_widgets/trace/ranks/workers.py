@@ -97,32 +97,17 @@ def results(
     executor: Executor | None = None,
     here: Callable[..., Answer] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """Call a function for each task; earlier tasks start first, results come in any order.
+    """Yield key and result of a function for each task; earlier ones start first, in any order.
 
     Tasks that `executor` loses (a worker died or ran out of memory, a result could not be sent) are
     run again by new processes of this machine, and tasks that these lose, by this process::
 
         executor or default_executor --lost tasks--> fresh_executor --lost tasks--> this process
 
-    Parameters
-    ----------
-    function : callable
-        Defined at module level.
-    tasks : mapping of key to arguments
-    executor : Executor, optional
-        By default, processes of this machine take tasks from the front, and this process, which
-        would only wait and has already imported everything, takes tasks from the back.
-    here : callable, optional
-        What this process calls instead of the function, for the tasks that it runs itself.
-
-    Yields
-    ------
-    key, result
-
-    Raises
-    ------
-    Exception
-        The first error that the function raises.
+    The function is defined at module level; its first error is raised. Without an executor,
+    processes of this machine take tasks from the front, and this process, which would only wait and
+    has already imported everything, takes tasks from the back. `here` is what it calls instead of
+    the function.
     """
     remaining = dict(tasks)
     here = here or function
@@ -139,17 +124,9 @@ def results(
 class _Round(Generic[Key, Answer]):
     """One attempt at the remaining tasks by an executor, with the help of this process.
 
-    Parameters
-    ----------
-    function, here : callable
-        What the executor calls for a task, and what this process calls.
-    remaining : dict of key to arguments
-        Tasks without a result are left in it.
-    start : callable
-        Returns the executor.
-    processes : int, optional
-        Processes of the executor, if this process runs waiting tasks too; by default, the executor
-        gets all tasks.
+    Tasks without a result are left in `remaining`. `here` is what this process calls for a task,
+    `start` returns the executor. This process runs waiting tasks, too, if the number of `processes`
+    of the executor is given.
     """
 
     def __init__(

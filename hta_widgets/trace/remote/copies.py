@@ -66,17 +66,8 @@ class RemoteSource:
     def fetch(self, path: Path, *, progress: bool = False) -> Path:
         """Fetch the missing files of the trace and return its path.
 
-        Parameters
-        ----------
-        path : Path
-            Where to put it, unless the folder of the copy does not exist on this machine.
-        progress : bool
-            Show a bar over the bytes.
-
-        Raises
-        ------
-        TraceNotFoundError, RemoteError
-            If it no longer exists, or has changed.
+        That is the given one, unless the folder of the copy does not exist on this machine. Raises
+        `TraceNotFoundError` or `RemoteError` if the trace no longer exists, or has changed.
         """
         remote = RemoteFiles(self.url)
         files = {file.path: self._require_unchanged(file, remote) for file in self.files}
@@ -120,16 +111,7 @@ def fetch_files(
 ) -> None:
     """Fetch the files that the copy of a URL lacks.
 
-    Parameters
-    ----------
-    copy : Path
-    url : str
-    remote : RemoteFiles
-        The files of the URL.
-    files : mapping of str to RemoteFile
-        By their path relative to the copy; the empty path is the copy itself.
-    progress : bool
-        Show a bar over the bytes.
+    They are by their path relative to the copy; the empty path is the copy itself.
     """
     mark_used(copy, url)
     missing = {

@@ -67,13 +67,7 @@ class RemoteFile(NamedTuple):
 
 
 class RemoteFiles:
-    """The files of a URL.
-
-    Raises
-    ------
-    RemoteError
-        If the package for its protocol is not installed.
-    """
+    """The files of a URL. Raises `RemoteError` if the package for its protocol is not installed."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -46,13 +46,8 @@ _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
 class CsvTable:
     """A CSV file with a header; quotes, a byte order mark and any line ends are accepted.
 
-    Attributes
-    ----------
-    path : Path
-    columns : tuple of str
-        Names of the columns in lower case; empty if the header is unreadable.
-    malformed : int
-        Rows so far with a different number of columns; they are left out.
+    `columns` are in lower case; none if the header is unreadable. `malformed` are the rows so far
+    with a different number of columns, which are left out.
     """
 
     def __init__(self, path: Path) -> None:

@@ -85,24 +85,11 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
     ``gpu_memcpy.csv`` and ``gpu_memset.csv``, with columns in any order: ``start`` (µs since 1970),
     ``name``, and ``dur`` or ``end`` (µs); optionally ``pid``, ``tid``, ``device``, ``stream``,
     ``correlation`` and ``bytes``. ``dur`` takes precedence over ``end``. Mangled names of kernels
-    are demangled; the side table ``mangled`` keeps them.
+    are demangled; the side table ``mangled`` keeps them. ``metadata["resolution_ns"]`` is 250 if
+    the times were stored as float64.
 
-    Parameters
-    ----------
-    path : Path
-    rank : int
-    on_read : callable, optional
-        Called with the number of bytes read since the last call.
-
-    Returns
-    -------
-    Trace
-        ``metadata["resolution_ns"]`` is 250 if the times were stored as float64.
-
-    Raises
-    ------
-    TraceFormatError
-        If there is no such table, or one is unreadable.
+    `on_read` is called with the number of bytes read since the last call. Raises `TraceFormatError`
+    if there is no such table, or one is unreadable.
     """
     tables, notices = _select_tables(path)
     blocks = EventBlocks()

@@ -45,18 +45,8 @@ TOOLS: Final = {
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
     """Load a ``.json`` trace, which may be packed, in the object or the bare-array form.
 
-    Parameters
-    ----------
-    path : Path
-    rank : int
-        The rank of the trace.
-    on_read : callable, optional
-        Called with the number of bytes of the file read since the last call.
-
-    Raises
-    ------
-    TraceFormatError
-        If the file is not a JSON trace.
+    `on_read` is called with the number of bytes of the file read since the last call. Raises
+    `TraceFormatError` if the file is not a JSON trace.
     """
     text = EventText(path, on_read)
     builder = EventsBuilder()

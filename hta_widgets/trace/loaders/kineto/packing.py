@@ -43,15 +43,7 @@ class Stream(Protocol):
 
 
 class Packing(NamedTuple):
-    """A kind of compression.
-
-    Parameters
-    ----------
-    stream : callable
-        Starts a stream.
-    error : type
-        Raised for bytes that are no such stream.
-    """
+    """A kind of compression: what starts a stream, and the error for bytes that are none."""
 
     stream: Callable[[], Stream]
     error: type[Exception]

@@ -61,23 +61,12 @@ _BETWEEN = _WHITE + b","
 class EventText:
     """The text of one Kineto (Chrome trace) file.
 
-    Iterating yields ``bytes``: JSON lists of events.
-
-    Attributes
-    ----------
-    separator : bytes
-        Text that every event of this file starts with, such as ``{"ph":``.
-    head, tail : bytes
-        The text before the events, including the opening bracket, and the usable text after the
-        closing bracket, which is known after iterating.
-    gap : bytes
-        While iterating: the text between the last piece and the next.
-    ending : Ending
-        After iterating: what the end of the text is.
-    truncated : bool
-        After iterating: whether the file ends before its document or its gzip stream does.
-    damaged : bool
-        After iterating: whether decompression failed, or a checksum of the file is wrong.
+    Iterating yields ``bytes``: JSON lists of events, each of which starts with the `separator`,
+    such as ``{"ph":``. The `head` is the text before the events, with the opening bracket. The
+    `gap` is, while iterating, the text between the last piece and the next. Known after iterating
+    are the `tail`, which is the usable text after the closing bracket; the `ending`; whether the
+    file is `truncated`, before its document or its gzip stream ends; and whether it is `damaged`,
+    so that decompression failed, or a checksum is wrong.
     """
 
     def __init__(self, path: Path, on_read: Callable[[int], object] | None = None) -> None:
@@ -315,21 +304,10 @@ class EventText:
 
 
 class PendingText:
-    """Text that has been read and not yet been cut.
+    """Text that has been read and not yet been cut, of which some bytes have been looked at.
 
     It is looked at again only when it has doubled, so that the time is bounded by its length
     however long a run of blanks or a string in it is.
-
-    Parameters
-    ----------
-    text : bytes
-    seen : int
-        Bytes of it that have been looked at.
-
-    Attributes
-    ----------
-    size : int
-        Bytes of the text.
     """
 
     def __init__(self, text: bytes = b"", seen: int = 0) -> None:

@@ -88,26 +88,14 @@ def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
 def load_nsys(
     path: Path, rank: int, process: int | None = None, on_read: OnRead | None = None
 ) -> Trace:
-    """Load an export, or one of its processes.
+    """Load an export, or one of its processes (`gpu_processes`).
 
     Only the tables with GPU work, CUDA calls, NVTX ranges and GPUs are read, and only the texts
-    that they refer to: the rest can contain secrets.
+    that they refer to: the rest can contain secrets. The path is an SQLite file, or a folder of
+    Parquet files (``nsys export --type parquetdir``).
 
-    Parameters
-    ----------
-    path : Path
-        An SQLite file, or a folder of Parquet files (``nsys export --type parquetdir``).
-    rank : int
-        The rank of the trace.
-    process : int, optional
-        A process of `gpu_processes`; all by default.
-    on_read : callable, optional
-        Called with the number of bytes read since the last call.
-
-    Raises
-    ------
-    TraceFormatError
-        If the export cannot be read.
+    `on_read` is called with the number of bytes read since the last call. Raises `TraceFormatError`
+    if the export cannot be read.
     """
     with open_tables(path) as tables, no_garbage_collection():
         builder = NsysEvents(tables.strings, process)

@@ -126,25 +126,11 @@ def load_nsys_recipe(
 
     Time in which any kernel computes becomes ``Compute`` events, and time in which any kernel
     communicates becomes ``Communicate`` events; both include what the recipe calls ``Overlap``.
-    ``Empty`` is the time between them.
+    ``Empty`` is the time between them. The origin is the start of the first kernel, in ns since the
+    start of the recipe's session, which all ranks share.
 
-    Parameters
-    ----------
-    path : Path
-    rank : int
-    on_read : callable, optional
-        Called with the number of bytes of the file.
-
-    Returns
-    -------
-    Trace
-        Its origin is the start of the first kernel, in ns since the start of the recipe's session,
-        which all ranks share.
-
-    Raises
-    ------
-    TraceFormatError
-        If it is not such a file.
+    `on_read` is called with the number of bytes of the file. Raises `TraceFormatError` if it is not
+    such a file.
     """
     segments, notices = _keep_readable(_segments(path))
     blocks = EventBlocks()

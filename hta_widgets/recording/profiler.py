@@ -58,7 +58,8 @@ def profile(
     shapes, memory, stacks : bool
         Record shapes of inputs; allocations; the Python functions that call, which slows the host.
     show : bool, optional
-        Show a dashboard of what this process recorded; by default in a notebook, on rank 0.
+        Show a dashboard of what this process recorded; by default on rank 0 in a notebook, while
+        in a script rank 0 says on standard error where the trace is.
     **options
         Others of ``torch.profiler.profile``, such as ``activities``.
 
@@ -95,8 +96,10 @@ def profile(
             "and warmup) were over; call step() after each, or leave wait and warmup out",
             stacklevel=3,
         )
-    elif _is_shown() if show is None else show:
+    elif show or (show is None and _is_in_notebook() and _rank() == 0):
         _show(written[-1])
+    elif show is None and _rank() == 0:
+        print(f"Wrote {written[-1]}: hta-widgets diagnose {folder}", file=sys.stderr)  # noqa: T201
 
 
 def recorded(
@@ -180,11 +183,10 @@ def _rank() -> int:
     return next((int(each) for each in stated if each.isdecimal()), 0)
 
 
-def _is_shown() -> bool:
-    """Whether this is rank 0 in the kernel of a notebook."""
+def _is_in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    return getattr(shell, "kernel", None) is not None and _rank() == 0
+    return getattr(shell, "kernel", None) is not None
 
 
 def _show(path: Path) -> None:

@@ -120,6 +120,21 @@ def test_the_dashboard_is_shown_in_a_notebook_on_rank_0(shown, monkeypatch):
     shown[0].close()
 
 
+def test_a_script_says_where_the_trace_is_once(shown, monkeypatch, capsys):
+    with hta_widgets.profile("runs/new"):
+        pass
+    path = Path("runs/new/rank-0.json.gz")
+    assert capsys.readouterr() == ("", f"Wrote {path}: hta-widgets diagnose runs/new\n")
+    monkeypatch.setenv("RANK", "1")
+    with hta_widgets.profile():
+        pass
+    monkeypatch.setenv("RANK", "0")
+    with hta_widgets.profile(show=False):
+        pass
+    assert capsys.readouterr() == ("", "")
+    assert shown == []
+
+
 @pytest.mark.parametrize(
     ("steps", "actions"),
     [
@@ -216,7 +231,7 @@ def shell():
 
 
 def test_the_magic_records_a_cell(shell, shown, monkeypatch):
-    monkeypatch.setattr(recording, "_is_shown", lambda: True)
+    monkeypatch.setattr(recording, "_is_in_notebook", lambda: True)
     shell.user_ns["profiler"] = "mine"
     shell.run_cell_magic(
         "gpu_profile", "--folder out --active 2 --stacks", "profiler.step(); x = 1"

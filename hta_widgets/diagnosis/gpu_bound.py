@@ -37,6 +37,7 @@ from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType, type_by_name
 
 WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
@@ -113,6 +114,15 @@ class GpuBound:
         return tuple(sorted(lines, key=lambda each: -each.recoverable_ms))
 
 
+def kernels_by_name(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
+    """The kernels of some ranks by name, those with most time first: see `LaunchFacts.kernels`."""
+    kernels = launch_facts(job, ranks).kernels
+    groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
+    most = groups[["occupancy_percent", "tensor_core"]].first()
+    table = groups[["count", "gpu_ns"]].sum().join(most)
+    return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
+
+
 def _line(
     context: Context,
     what: Cause,
@@ -154,19 +164,18 @@ def older_attention(context: Context) -> Finding | None:
     gpu = _gpu(context)
     if gpu.major not in _HOPPER:
         return None
-    kernels = launch_facts(context.job, context.ranks).kernels
+    kernels = kernels_by_name(context.job, context.ranks)
     older = kernels[kernels["name"].str.contains(_OLDER)]
     share = 100 * older["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
     if share < LEAST_SHARE:
         return None
-    most = older.groupby("name")["gpu_ns"].sum().idxmax()
     return _line(
         context,
         older_attention,
         f"FlashAttention-2 takes {percent(share)} of the kernel time; it predates compute "
         f"capability {gpu.major}.{gpu.minor}",
         evidence={"share_percent": float(share)},
-        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(most)),
+        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(older["name"].iloc[0])),
     )
 
 
@@ -303,14 +312,12 @@ def few_rows(context: Context) -> Finding | None:
 )
 def largest_kernel(context: Context) -> Finding | None:
     """Name the kernel with most time, and how to measure what holds it up."""
-    every = launch_facts(context.job, context.ranks).kernels
+    every = kernels_by_name(context.job, context.ranks)
     computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
-    kernels = every[computes].sort_values("gpu_ns", ascending=False, kind="stable")
-    if kernels.empty:
+    if not any(computes):
         return None
-    name = str(kernels.groupby("name", sort=False)["gpu_ns"].sum().idxmax())
-    own = kernels[kernels["name"] == name]
-    gpu_ns, count, most = int(own["gpu_ns"].sum()), int(own["count"].sum()), records(own)[0]
+    most = records(every[computes])[0]
+    name, gpu_ns, count = most["name"], most["gpu_ns"], most["count"]
     rates = Rates.of(context)
     in_graphs = rates.share(rates.in_graphs_ns)
     share = 100 * gpu_ns / max(int(every["gpu_ns"].sum()), 1)

@@ -125,16 +125,21 @@ def _hidden_communication(context: Context) -> str:
 
 def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:
     """How close a kernel comes to the peak, with a comma before it; empty if that is unknown."""
-    of_ranks = [each[name] for each in products if name in each]
-    if not of_ranks:
+    reached = percent_of_peak(products, name)
+    if np.isnan(reached):
         return ""
-    gpu_ns = sum(each.gpu_ns for each in of_ranks)
-    least_ns = sum(each.least_ns for each in of_ranks)
-    if not 0 < least_ns <= gpu_ns:
-        return ""
+    of_ranks = (each[name] for each in products if name in each)
     uneven = next((each.uneven for each in of_ranks if each.uneven), "")
     why = f", {uneven} is no multiple of {MULTIPLE}" if uneven else ""
-    return f", {percent(100 * least_ns / gpu_ns)} of its peak{why}"
+    return f", {percent(reached)} of its peak{why}"
+
+
+def percent_of_peak(products: Sequence[Mapping[str, Product]], name: str) -> float:
+    """What products of this name would take at the peak, of what they take; NaN if not known."""
+    of_ranks = [each[name] for each in products if name in each]
+    gpu_ns = sum(each.gpu_ns for each in of_ranks)
+    least_ns = sum(each.least_ns for each in of_ranks)
+    return 100 * least_ns / gpu_ns if 0 < least_ns <= gpu_ns else np.nan
 
 
 class Product(NamedTuple):

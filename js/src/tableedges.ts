@@ -2,6 +2,7 @@
 import { make, pushButton } from "./dom";
 
 const LEAST = 1; // px; widths are rounded
+const PADDING = 12; // px of a cell, which nobody misses
 
 interface Edges {
   element: HTMLElement;
@@ -18,7 +19,7 @@ export function withEdges(frame: HTMLElement, content: HTMLElement, signal: Abor
     const { scrollLeft, scrollWidth, clientWidth, clientHeight } = frame;
     const headings = [...content.querySelectorAll("th")];
     const hidden = headings.filter(({ offsetLeft, offsetWidth }) => {
-      return offsetLeft + offsetWidth - scrollLeft > clientWidth + LEAST;
+      return offsetLeft + offsetWidth - scrollLeft > clientWidth + PADDING;
     }).length;
     more.hidden = hidden === 0;
     more.textContent = `${hidden} more ${hidden === 1 ? "column" : "columns"} ▸`;

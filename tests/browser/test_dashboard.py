@@ -155,7 +155,7 @@ def test_chips_and_the_budget_select(lab: Lab, job4: str):
     wanted = page.python("dash._bands['budget']['parts'][2]['show']")
     page.wait_for("dash.selection.finding", wanted["finding"])
     assert page.python("dash.selection.ranks") == wanted["ranks"]
-    dashboard(page).get_by_role("button", name="Drop rank 3").click()
+    dashboard(page).get_by_role("button", name="Clear rank 3").click()
     page.wait_for("dash.selection.ranks", [])
     dashboard(page).get_by_role("button", name="Clear the selection").click()
     page.wait_for("dash.selection.finding", None)

@@ -38,8 +38,8 @@ def test_show_selects_the_ranks_and_steps_of_a_finding_in_all_panels(lab: Lab, j
     assert page.python("list(board.selection.steps)") == []
     page.wait_for("{tuple(panel.ranks) for panel in board.panels.values()} == {(7,)}", True)
     expect(show).to_have_attribute("aria-pressed", "true")
-    expect(page.panel().get_by_role("button", name="Drop rank 7")).to_be_visible()
-    expect(page.panel().get_by_role("button", name=f"Drop finding {place + 1}")).to_be_visible()
+    expect(page.panel().get_by_role("button", name="Clear rank 7")).to_be_visible()
+    expect(page.panel().get_by_role("button", name=f"Clear finding {place + 1}")).to_be_visible()
     expect(row).to_contain_text(words)
     expect(page.panel().locator(".hta-band-budget .hta-aside")).to_contain_text("rank 7")
     assert page.python("board.tab") == "ranks"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.diagnosis.largest_kernels import Product, products_of
+from hta_widgets.diagnosis.gpu_bound import kernels_by_name
+from hta_widgets.diagnosis.largest_kernels import percent_of_peak, products_of
 from hta_widgets.panels.base.protocol import Numbers
 from hta_widgets.panels.base.table import TableLook, kernel_labels, table_view
 from hta_widgets.quantities import duration, percent
@@ -57,14 +56,8 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
         ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
         ``tensor_cores``; columns of which nothing is known are left out.
     """
-    facts = launch_facts(job, ranks).kernels
-    whole_ns = facts["gpu_ns"].sum()
-    longest_first = facts.sort_values("gpu_ns", ascending=False, kind="stable")
-    groups = longest_first.groupby("name", sort=False)
-    table = (
-        groups[["count", "gpu_ns"]].sum().join(groups[["occupancy_percent", "tensor_core"]].first())
-    )
-    table = table.sort_values("gpu_ns", ascending=False, kind="stable").head(_MOST).reset_index()
+    every = kernels_by_name(job, ranks)
+    whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
     products = [*job.reduce(products_of, ranks, tuple(table["name"])).values()]
     shown = pd.DataFrame(
         {
@@ -73,19 +66,12 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
             "total_ns": table["gpu_ns"],
             "calls": table["count"],
             "mean_ns": table["gpu_ns"] / table["count"],
-            "peak_percent": [_of_peak(products, name) for name in table["name"]],
+            "peak_percent": [percent_of_peak(products, name) for name in table["name"]],
             "occupancy_percent": table["occupancy_percent"].where(table["occupancy_percent"] >= 0),
             "tensor_cores": table["tensor_core"].where(table["tensor_core"] != ""),
         }
     )
     return shown.dropna(axis="columns", how="all")
-
-
-def _of_peak(products: Sequence[Mapping[str, Product]], name: str) -> float:
-    of_ranks = [each[name] for each in products if name in each]
-    gpu_ns = sum(each.gpu_ns for each in of_ranks)
-    least_ns = sum(each.least_ns for each in of_ranks)
-    return 100 * least_ns / gpu_ns if 0 < least_ns <= gpu_ns else np.nan
 
 
 def far_from_peak(job: Job, ranks: Sequence[int]) -> str:

@@ -33,12 +33,15 @@ def compiling(percent, by="torch/_inductor/compile_fx.py(1): f"):
     return [call(0, 0.5, 1), kernel(1, 999, correlation=1), OPERATOR, frame]
 
 
+LOADER = host(0, 9, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+
 KINDS = [
     ([], "CPU only"),
     ([OPERATOR, OPTIMIZER], "CPU only"),
     (WORK, "unknown"),
     ([*WORK, OPERATOR], "inference without marks"),
     ([*WORK, OPERATOR, step(1, 0, 100)], "request"),
+    ([*WORK, OPERATOR, step(1, 0, 100), LOADER], "inference steps"),
     ([*WORK, OPERATOR, step(1, 0, 50), step(2, 50, 50)], "inference steps"),
     ([*WORK, host(0, 9, "execute_diffusion_3_64x64", cat="user_annotation")], "request"),
     ([*WORK, OPTIMIZER], "training"),

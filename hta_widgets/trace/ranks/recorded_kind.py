@@ -46,6 +46,7 @@ LEAST_COMPILING: Final = 0.2
 """A recording is of compilation if this part of its time is."""
 
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
+_ASKS_LOADER: Final = "enumerate(DataLoader)"
 _COMPILING: Final = re.compile(
     r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
     r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record|\bNVRTC\b"
@@ -103,6 +104,7 @@ class _Named(NamedTuple):
 
     is_request: bool = False
     capture_name: str = ""
+    loads: bool = False
 
 
 def recorded_kind(rank: Rank) -> RecordedKind:
@@ -131,7 +133,7 @@ def recorded_kind(rank: Rank) -> RecordedKind:
 def _of_inference(rank: Rank, named: _Named) -> KindName:
     """Which inference it is, by the marks in it."""
     steps = len(rank.steps.distinct)
-    if named.is_request or steps == 1:
+    if named.is_request or (steps == 1 and not named.loads):
         return "request"
     if steps:
         return "inference steps"
@@ -163,16 +165,18 @@ def by_rank(words: Mapping[int, str]) -> str:
 def _named(events: Events) -> _Named:
     rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)
     codes, names = events.name.codes[rows], events.name.values
-    is_request, captures = False, []
+    is_request, captures, loads = False, [], False
     for code in distinct(codes).tolist():
         name = names[code]
         is_request |= bool(REQUEST_SPAN.fullmatch(name))
+        loads |= name.startswith(_ASKS_LOADER)
         if _CAPTURE.fullmatch(name):
             captures.append(code)
     first = codes[np.isin(codes, captures)][:1].tolist()
     return _Named(
         is_request=is_request,
         capture_name="".join(names[code] for code in first),
+        loads=loads,
     )
 
 

@@ -27,7 +27,6 @@ from hta_widgets.figures.what_if import CLASS_OF
 from hta_widgets.quantities import duration, percent, time_unit
 
 LOOK: Final = {each: CLASS_OF[what] for what, classes in BOUND_BY.items() for each in classes} | {
-    "copies": "copies",
     "return of a wait": "late_synchronising",
     "profiler": "other_idle",
 }

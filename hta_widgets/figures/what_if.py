@@ -24,6 +24,7 @@ from hta_widgets.quantities import duration, time_unit
 CLASS_OF: Final = {
     "the host": "late_launching",
     "the GPU": "compute",
+    "copying": "copies",
     "communication": "transfer",
     "data loading": "data_loading",
     "work from before the recording": "waiting",

@@ -48,9 +48,10 @@ BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
         "return of a wait",
     ),
     OF_GPU: (
-        *("compute", "copies", "graph", "other GPU work"),
+        *("compute", "graph", "other GPU work"),
         *("kernel start", "dependency", "room on the GPU"),
     ),
+    "copying": ("copies",),
     "communication": ("communication", "transfer"),
     "data loading": ("loading",),
     "work from before the recording": ("before the recording",),

@@ -133,3 +133,12 @@ test_thresholds = cases(
     ),
     Case("Limits.host_copies_percent", of_two, {1.98: None, 2.02: 0.4 - 0.01}),
 )
+
+
+def test_a_gpu_that_mostly_copies_is_bound_by_that(tmp_path):
+    """It was bound by the GPU, which sounds like kernels: 69 % of the time of a CUTLASS program."""
+    one = Host()
+    for _ in range(5):
+        one.launch(300)
+        one.reads("aten::to", 1000)
+    assert diagnosed(tmp_path, one).bound_by.startswith("bound by copying (7")

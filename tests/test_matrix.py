@@ -320,7 +320,7 @@ def test_every_command_on_a_scarce_recording(
     for cell in cells:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)  # noqa: S102  # what `open` writes
-    assert names["dashboard"]._repr_mimebundle_()
+    assert names["dash"]._repr_mimebundle_()
     assert cli.main(["cache"]) == cli.main(["doctor"]) == 0
 
 

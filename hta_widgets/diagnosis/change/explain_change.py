@@ -257,7 +257,10 @@ def _verdict(
     if not step.can_tell:
         steps = counted(min(step.counts), "step")
         where = "each side" if len(set(step.counts)) == 1 else "one side"
-        said = f"Cannot tell: {steps} on {where}; record five or more to tell noise from a change."
+        said = (
+            f"Cannot tell: {steps} on {where}; record six or more, of which five are analysed, to "
+            "tell noise from a change."
+        )
         return "cannot tell", f"{said} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
     proof = f"p = {number(step.chance)}"

@@ -117,7 +117,7 @@ def test_the_same_work_in_other_pieces_is_the_same_work():
 def test_too_few_steps_and_fixed_lengths_cannot_tell():
     few = explain_change(job_of(ROWS, steps=3), job_of(ROWS))
     assert few.verdict == "cannot tell"
-    assert few.finding.startswith("Cannot tell: 3 steps on one side; record five or more to ")
+    assert few.finding.startswith("Cannot tell: 3 steps on one side; record six or more, of ")
     alike = explain_change(job_of(ROWS, steps=3), job_of(ROWS, steps=3))
     assert alike.finding.startswith("Cannot tell: 3 steps on each side; ")
     spans = [job_of(ROWS, steps=count, steps_marked=False) for count in (1, 1)]

@@ -31,6 +31,7 @@ EVENTS = [
 LOOK = """
 import json, sys
 from pathlib import Path
+from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.trace.cache import derived_columns
 from hta_widgets.trace.opening.open import open_trace
@@ -46,12 +47,18 @@ print(json.dumps({
     "type": work.type.tolist(),
     "duration_ns": work.duration_ns.tolist(),
     "delay_ns": launch_stats(job).launches[0]["launch_delay_ns"].tolist(),
+    "gap_launch": gaps_of(job.rank(0)).launch.tolist(),
     "loaded": len(loaded),
 }))
 """
 """Numbers that come from a rule, a loader and a derivation, and how often the loader ran."""
 
-USUAL = {"type": [0] * 4, "duration_ns": [9_000] * 4, "delay_ns": [3_000] * 4}
+USUAL = {
+    "type": [0] * 4,
+    "duration_ns": [9_000] * 4,
+    "delay_ns": [3_000] * 4,
+    "gap_launch": [0, 2, 4, 6],
+}
 
 RULE = """
 _BUILT_IN = ((KernelType.COMMUNICATION, re.compile("gemm")),)
@@ -64,10 +71,10 @@ def durations_to_ns(texts):
 """
 
 DERIVATION = """
-exact = _paired
-def _paired(rank):
+exact = _gaps
+def _gaps(rank):
     columns = exact(rank)
-    return {**columns, "first_delay_ns": columns["first_delay_ns"] + 5}
+    return {**columns, "launch": columns["launch"] + 5}
 """
 
 
@@ -98,7 +105,7 @@ def folder(tmp_path_factory):
     [
         ("trace/model/kernels.py", RULE, {"type": [1] * 4}),
         ("trace/loaders/timestamps.py", LOADER, {"duration_ns": [18_000] * 4, "delay_ns": [0] * 4}),
-        ("analyses/launch_stats/launched_work.py", DERIVATION, {"delay_ns": [3_005] * 4}),
+        ("analyses/idle_owners/gaps.py", DERIVATION, {"gap_launch": [5, 7, 9, 11]}),
     ],
     ids=["rule", "loader", "derivation"],
 )

@@ -89,12 +89,15 @@ def test_the_steps_of_a_rank_count_where_another_has_none(tmp_path):
     assert [*found.what_if().by_rank] == [0]
 
 
-def test_steps_without_a_recorded_launch_have_no_path(tmp_path):
+def test_steps_without_a_recorded_launch_end_with_their_work(tmp_path):
+    """From the first mark to the last end; nothing recorded explains most of what is between."""
     marks = [step(0, 0, 1_000), step(1, 1_000, 1_000)]
     kernels = [kernel(100, 50), kernel(151, 50), kernel(300, 20, stream=8), kernel(1_400, 10)]
     found = checked(job_of(tmp_path, {0: [*marks, *kernels]}))
-    assert found.critical_path().by_class.empty
-    assert set(found.critical_path().shares.values()) == {0}
+    path = found.critical_path().by_class
+    assert path["ns"].sum() == 1_410_000
+    assert path["class"].iloc[0] == "unexplained"
+    assert path.set_index("class")["ns"]["compute"] == 110_000
 
 
 def test_a_rank_without_any_launch_keeps_its_gaps(tmp_path):

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
+from tests.simulator.layouts import TOKENS_PER_STEP
 from tests.simulator.plan import Plan
 from tests.simulator.simulation import Simulation, simulate_plan, write_plan
 
@@ -45,8 +46,8 @@ class Label:
     ranks : tuple of frozenset
         The ranks to blame; where there are several sets, each of them will do.
     loss_ms : float
-        What the cause costs per analysed step, or in the whole recording if it has no steps:
-        simulated with and without.
+        What the cause costs per analysed step, of a server per token, or in the whole recording if
+        it has no steps: simulated with and without.
     percent : float
         The same in percent of the time of the job with the cause.
     """
@@ -90,12 +91,15 @@ class LabelledJob:
     @cached_property
     def label(self) -> Label:
         """What is true of it."""
-        per_step = self.plan.recording.annotations and self.plan.recording.steps
+        recording = self.plan.recording
+        serves = self.layout == "decode" and recording.annotations  # a step of a server is a token
+        per_step = serves or (recording.annotations and recording.steps)
         sick_ms, twin_ms = (
             _milliseconds(plan, per_step=per_step) for plan in (self.plan, self.twin)
         )
         loss_ms = sick_ms - twin_ms
-        return Label(self.causes, self.ranks, loss_ms, 100 * loss_ms / sick_ms)
+        percent = 100 * loss_ms / sick_ms
+        return Label(self.causes, self.ranks, loss_ms / (TOKENS_PER_STEP if serves else 1), percent)
 
 
 def true_without_a_cause(plan: Plan) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,32 @@ def test_a_baseline_stands_for_its_job(folder, capsys, monkeypatch, tmp_path):
     assert capsys.readouterr().out.count("### hta-widgets: regression") == 1
     assert main(["baseline", "show", "other"]) == 2
     assert "those in hta_widgets_baselines are: nightly" in capsys.readouterr().err
+
+
+def test_a_job_is_opened_and_reported_with_a_baseline(folder, capsys, monkeypatch, tmp_path):
+    """A baseline was read as a trace by ``open``: none was ever opened with one."""
+    monkeypatch.chdir(tmp_path)
+    served = []
+    monkeypatch.setattr("hta_widgets.cli._serve", lambda notebook, _: served.append(notebook))
+    after, kept = str(folder / "after"), "hta_widgets_baselines/nightly.arrow"
+    assert main(["baseline", "save", "nightly", str(folder / "before")]) == 0
+    assert main(["open", after, "--compare", kept]) == 0
+    cells = json.loads(served[0].read_text())["cells"]
+    opened: dict[str, object] = {}
+    monkeypatch.chdir(folder)  # the notebook may be opened from anywhere
+    exec("".join(cells[1]["source"]), opened)  # noqa: S102
+    assert opened["dash"].compare.name == "before"
+    assert opened["dash"].panels["change"].result.verdict == "regression"
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", after, "--compare", kept, "--output", "report.html"]) == 0
+    assert "Wrote report.html" in capsys.readouterr().out
+    for command in ("open", "report"):
+        capsys.readouterr()
+        assert main([command, after, "--compare", kept, "--compare-cycle", "0"]) == 2
+        assert "a baseline has no cycles" in capsys.readouterr().err
+        Path("broken.arrow").write_text("no baseline")
+        assert main([command, after, "--compare", "broken.arrow"]) == 2
+        assert "broken.arrow" in capsys.readouterr().err
 
 
 def test_a_diagnosis_says_what_changed_since_a_baseline(folder, capsys, monkeypatch, tmp_path):

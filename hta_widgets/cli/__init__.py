@@ -19,7 +19,7 @@ from hta_widgets.cli.notebook import (
     trace_notebook,
     write_notebook,
 )
-from hta_widgets.cli.traces import GivenTrace, rank_list, require_cycle
+from hta_widgets.cli.traces import GivenTrace, rank_list, require_cycle, require_second
 from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.lazy_modules import LazyModule
 from hta_widgets.sample import write_sample
@@ -518,7 +518,7 @@ def _prepare_open(options: argparse.Namespace) -> Path:
     later = None if options.compare is None else GivenTrace.from_argument(options.compare)
     require_cycle(traces, options.cycle)
     if later is not None:
-        require_cycle([later], options.compare_cycle)
+        require_second(later, options.compare_cycle)
     elif options.compare_cycle is not None:
         require_cycle(traces, options.compare_cycle)
     captures = None if options.captures is None else GivenTrace.from_argument(options.captures)

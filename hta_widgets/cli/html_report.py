@@ -6,10 +6,8 @@ import sys
 from argparse import Namespace
 from contextlib import closing
 
-from hta_widgets.cli.traces import open_given
-from hta_widgets.diagnosis.change.baseline import SUFFIX, read_baseline
+from hta_widgets.cli.traces import given_baseline, open_given
 from hta_widgets.diagnosis.change.summary import Summary
-from hta_widgets.errors import ParameterError
 from hta_widgets.panels.base.report.write import report_target
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.dashboard import Dashboard
@@ -27,15 +25,11 @@ def write_dashboard(options: Namespace) -> None:
     selection.ranks = [] if options.ranks is None else list(job.select_ranks(options.ranks))
     selection.is_on_page = True  # no panel computes before `to_html` asks it, with its bar
     later: Job | Summary | None
-    if options.compare is not None and options.compare.endswith(SUFFIX):
-        if cycle is not None:
-            msg = "a baseline has no cycles: leave out --compare-cycle"
-            raise ParameterError(msg)
-        later = read_baseline(options.compare)
-    elif options.compare is not None:
-        later = open_given([options.compare], cycle=cycle)
-    else:
+    if options.compare is None:
         later = None if cycle is None else job.open_cycle(cycle)
+    else:
+        kept = given_baseline(options.compare, cycle)
+        later = open_given([options.compare], cycle=cycle) if kept is None else kept
     with closing(Dashboard(job, compare=later)) as dashboard:
         written = dashboard.to_html(options.output, progress=sys.stderr.isatty())
     say(f"Wrote {printable(str(written))} ({data_size(written.stat().st_size)})\n")

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hta_widgets.errors import RemoteError, TraceNotFoundError
+from hta_widgets.errors import ParameterError, RemoteError, TraceNotFoundError
 from hta_widgets.trace.ranks.facts import MOST_RANKS
 from hta_widgets.trace.remote.files import RemoteFiles
 from hta_widgets.trace.remote.urls import is_url, local_path, name_in, redacted
 
 if TYPE_CHECKING:
+    from hta_widgets.diagnosis.change.summary import Summary
     from hta_widgets.trace.job import Job
 
 _RUN: Final = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
@@ -71,6 +72,27 @@ def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
     sources = [trace.source for trace in traces]
     if not any(map(is_url, sources)):
         find_cycle(sources[0] if len(sources) == 1 else sources, cycle)
+
+
+def require_second(later: GivenTrace, cycle: int | None) -> None:
+    """The same of what traces are compared with, which may be a baseline."""
+    if given_baseline(later.source, cycle) is None:
+        require_cycle([later], cycle)
+
+
+def given_baseline(source: str, cycle: int | None) -> Summary | None:
+    """Read what traces are compared with if it is a baseline, which has no cycles."""
+    from hta_widgets.diagnosis.change.baseline import (  # noqa: PLC0415  # needs numpy
+        SUFFIX,
+        read_baseline,
+    )
+
+    if not source.endswith(SUFFIX):
+        return None
+    if cycle is not None:
+        msg = "a baseline has no cycles: leave out --compare-cycle"
+        raise ParameterError(msg)
+    return read_baseline(source)
 
 
 def rank_list(text: str) -> tuple[int, ...]:

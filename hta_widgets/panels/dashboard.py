@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anywidget
 import pandas as pd
@@ -46,9 +46,6 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
 from hta_widgets.trace.ranks.cycle import descriptions
 from hta_widgets.trace.remote.urls import PathLike
-
-_OF_CYCLES: Final = ("cycle", "compare_cycle")
-"""What a page asks for with the number of a cycle."""
 
 
 class Dashboard(DrawnWidget):
@@ -106,7 +103,6 @@ class Dashboard(DrawnWidget):
             what_if=None,
             cycles=[],
             cycle=0,
-            compared=None,
         )
     ).tag(sync=True)
     _bands = typed_dict(NOT_YET).tag(sync=True, to_json=as_text)
@@ -166,8 +162,7 @@ class Dashboard(DrawnWidget):
 
     def _describe(self) -> BoardSpec:
         names = [*self.panels]
-        cycles, compared = self.job.cycles, self._compare
-        is_cycle = isinstance(compared, Job) and compared.cycles == cycles
+        cycles = self.job.cycles
         return BoardSpec(
             names=names,
             titles=[panel.title for panel in self.panels.values()],
@@ -180,7 +175,6 @@ class Dashboard(DrawnWidget):
             what_if=1 + names.index("what_if") if "what_if" in names else None,
             cycles=descriptions(cycles) if len(cycles) > 1 else [],
             cycle=self.job.cycle,
-            compared=compared.cycle if isinstance(compared, Job) and is_cycle else None,
         )
 
     @property
@@ -201,9 +195,11 @@ class Dashboard(DrawnWidget):
     def _change_to(self, job: Job) -> None:
         """Show another cycle, in the tab that is open; it trades places with the compared one."""
         left, selection, output_dir = self._children(), self.selection, self.output_dir
-        trades = self._spec["compared"] == job.cycle
+        compared = self._compare
+        if isinstance(compared, Job) and compared.cycles == job.cycles:
+            compared = self.job if compared.cycle == job.cycle else compared
         with ExitStack() as unfinished:
-            self._take(job, self.job if trades else self._compare, unfinished)
+            self._take(job, compared, unfinished)
             unfinished.pop_all()
         self.output_dir = output_dir
         with self.hold_sync():
@@ -342,22 +338,17 @@ class Dashboard(DrawnWidget):
         if not isinstance(name, str):
             return
         try:
-            if name in _OF_CYCLES:
-                self._act_on_cycle(name, message.get("cycle"))
+            if name == "cycle":
+                self._show_cycle(message.get("cycle"))
             elif name in (actions := self._actions()):
                 actions[name]()
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
             self._shown_for = None
 
-    def _act_on_cycle(self, name: str, number: object) -> None:
-        """Show a cycle, or compare with it."""
-        count = len(self.job.cycles)
-        if number is not None and (type(number) is not int or not 0 <= number < count):
-            return
-        if name == "compare_cycle":
-            self.compare = None if number is None else self.job.open_cycle(number)
-        elif number is not None:
+    def _show_cycle(self, number: object) -> None:
+        """Show the cycle that a page asks for, if the menu has it."""
+        if type(number) is int and 0 <= number < len(self.job.cycles):
             self.cycle = number
 
     @locked

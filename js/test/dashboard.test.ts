@@ -42,7 +42,6 @@ const SPEC: BoardSpec = {
   what_if: null,
   cycles: [],
   cycle: 0,
-  compared: null,
 };
 
 const ROW: FindingRow = {
@@ -437,33 +436,27 @@ test("the rest of the findings is folded", async () => {
   expect(all(".hta-findings > details > summary")[0]?.textContent).toBe("2 more");
 });
 
-const CYCLES: BoardSpec = { ...SPEC, cycles: ["cycle 0", "cycle 1", EVIL], cycle: 2, compared: null };
+const CYCLES: BoardSpec = { ...SPEC, cycles: ["cycle 0", "cycle 1", EVIL], cycle: 2 };
 
 const choose = (menu: Element | undefined, value: string) => {
   (menu as HTMLSelectElement).value = value;
   menu?.dispatchEvent(new Event("change"));
 };
 
-test("cycles are chosen and compared in the header, where there are several", async () => {
+test("cycles are chosen in the header, where there are several", async () => {
   const { model, all, texts } = await show();
   expect(all(".hta-cycles")[0]?.hidden).toBe(true);
   model.set("_spec", CYCLES);
   const menus = () => all(".hta-cycles select") as HTMLSelectElement[];
   expect(texts(".hta-cycles select:first-child option")).toEqual(CYCLES.cycles);
-  expect(menus().map(({ value }) => value)).toEqual(["2", ""]);
+  expect(menus().map(({ value }) => value)).toEqual(["2"]);
   expect(all(".hta-cycles img")).toEqual([]);
   choose(menus()[0], "0");
-  choose(menus()[1], "1");
-  expect(model.sent).toEqual([
-    { act: "cycle", cycle: 0 },
-    { act: "compare_cycle", cycle: 1 },
-  ]);
+  expect(model.sent).toEqual([{ act: "cycle", cycle: 0 }]);
   expect(all(".hta-cycles")[0]?.ariaBusy).toBe("true");
-  model.set("_spec", { ...CYCLES, compared: 1 });
+  model.set("_spec", { ...CYCLES, cycle: 0 });
   expect(all(".hta-cycles")[0]?.ariaBusy).toBe("false");
-  expect(menus().map(({ value }) => value)).toEqual(["2", "1"]);
-  choose(menus()[1], "");
-  expect(model.sent.at(-1)).toEqual({ act: "compare_cycle", cycle: null });
+  expect(menus().map(({ value }) => value)).toEqual(["0"]);
 });
 
 test("a report has no menus of cycles", async () => {

@@ -24,8 +24,7 @@ class BoardSpec(TypedDict):
     `names` are those of the panels behind the first, which is the header, `titles` their headings,
     and `follows` the fields of the selected time that each counts. `timeline` and `what_if` are the
     places of these panels, if there are such. `cycles` are all cycles of the job in words, none if
-    it has only one; `cycle` and `compared` are the places of the one that is shown, and of the one
-    that it is compared with, if that is a cycle of the same traces.
+    it has only one, and `cycle` is the place of the one that is shown.
     """
 
     names: list[str]
@@ -36,7 +35,6 @@ class BoardSpec(TypedDict):
     what_if: int | None
     cycles: list[str]
     cycle: int
-    compared: int | None
 
 
 class BudgetPart(TypedDict):

@@ -13,7 +13,7 @@ export interface Board {
   /** Set fields of the selection as one change. */
   select: (fields: Fields) => void;
   /** Have Python do something, or something with a cycle. */
-  act: (name: string, cycle?: number | null) => void;
+  act: (name: string, cycle?: number) => void;
   /** Open a tab, if there is one of that name, with its main panel; one that is open stays as it is. */
   open: (tab: string) => void;
   /** Show a panel in its tab, if it has one. */

@@ -1,12 +1,8 @@
-// Which cycle is shown of traces that hold several, and with which it is compared.
+// Which cycle is shown of traces that hold several.
 import { keepKeys, make } from "../dom";
 import { listen } from "../models";
 import { isSaved } from "../saved";
 import type { Board } from "./context";
-
-const SHOWN = "Cycle";
-const COMPARED = "Compare with";
-const NOTHING = "";
 
 export class Cycles {
   readonly element = make("span", { className: "hta-cycles" });
@@ -19,40 +15,28 @@ export class Cycles {
     this.#show();
   }
 
-  focus(label: string): void {
-    this.element.querySelector<HTMLElement>(`[aria-label="${label}"]`)?.focus();
+  focus(): void {
+    this.element.querySelector("select")?.focus();
   }
 
   #show(): void {
-    const { cycles, cycle, compared } = this.#board.model.get("_spec");
+    const { cycles, cycle } = this.#board.model.get("_spec");
     this.element.hidden = cycles.length === 0 || isSaved(this.#board.model); // the title names the cycle
     if (this.element.hidden) return;
-    const focused = this.element.querySelector<HTMLElement>(":focus")?.ariaLabel;
-    const every = cycles.map((words, place): [string, string] => [String(place), words]);
-    const others = every.filter((_, place) => place !== cycle);
-    const shown = this.#menu(SHOWN, every, String(cycle), (value) => this.#board.act("cycle", Number(value)));
-    const none: [string, string] = [NOTHING, compared === null ? "compare with…" : "compare with nothing"];
-    const beside = this.#menu(COMPARED, [none, ...others], compared === null ? NOTHING : String(compared), (value) => {
-      this.#board.act("compare_cycle", value === NOTHING ? null : Number(value));
-    });
+    const isFocused = this.element.querySelector(":focus") !== null;
     this.element.ariaBusy = "false";
-    this.element.replaceChildren(shown, beside);
-    if (focused) this.focus(focused);
+    this.element.replaceChildren(this.#menu(cycles, cycle));
+    if (isFocused) this.focus();
   }
 
-  #menu(
-    label: string,
-    options: readonly [value: string, words: string][],
-    value: string,
-    choose: (value: string) => void,
-  ): HTMLSelectElement {
-    const menu = make("select", {}, ...options.map(([value, words]) => make("option", { value }, words)));
-    menu.ariaLabel = label;
-    menu.value = value;
-    menu.title = `${label}: ${menu.selectedOptions[0]?.textContent ?? ""}`; // cut where there is little room
+  #menu(cycles: readonly string[], cycle: number): HTMLSelectElement {
+    const menu = make("select", {}, ...cycles.map((words, place) => make("option", { value: String(place) }, words)));
+    menu.ariaLabel = "Cycle";
+    menu.value = String(cycle);
+    menu.title = `Cycle: ${cycles[cycle] ?? ""}`; // cut where there is little room
     const change = () => {
       this.element.ariaBusy = "true"; // until Python answers; a disabled menu would lose the focus
-      choose(menu.value);
+      this.#board.act("cycle", Number(menu.value));
     };
     menu.addEventListener("change", change, { signal: this.#board.signal });
     return keepKeys(menu);

@@ -30,7 +30,7 @@ function render(props: Props): void {
   let stop = new AbortController();
   props.signal.addEventListener("abort", () => stop.abort(), { once: true });
   const draw = () => {
-    const chosen = root.querySelector<HTMLElement>(".hta-cycles :focus")?.ariaLabel;
+    const chosen = root.querySelector(".hta-cycles :focus") !== null;
     stop.abort();
     stop = new AbortController();
     const { signal } = stop;
@@ -44,7 +44,7 @@ function render(props: Props): void {
 }
 
 /** Fill the dashboard, and give the focus back to the menu that led to another cycle. */
-async function fill(root: HTMLElement, props: Props, chosen?: string | null): Promise<void> {
+async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<void> {
   const { model, host, signal } = props;
   const selection = await resolve<SelectionState>(model, host, model.get("_selection"));
   if (signal.aborted) return;
@@ -52,7 +52,7 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
     for (const [name, value] of Object.entries(fields)) selection.set(name, value);
     selection.save_changes();
   };
-  const act = (name: string, cycle?: number | null) => {
+  const act = (name: string, cycle?: number) => {
     model.send(cycle === undefined ? { act: name } : { act: name, cycle }); // of two changes of a trait in a row, the kernel may see only the second
   };
   const show = (panel: string) => {
@@ -108,7 +108,7 @@ async function fill(root: HTMLElement, props: Props, chosen?: string | null): Pr
   };
   listen(model, "change:_bands", update, signal);
   update();
-  if (chosen) header.cycles.focus(chosen);
+  if (chosen) header.cycles.focus();
   const job = await resolve<PanelState>(model, host, model.get("_panels")[0] ?? "");
   header.follow(job, signal);
 }

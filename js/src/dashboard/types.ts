@@ -22,8 +22,6 @@ export interface BoardSpec {
   cycles: string[];
   /** Place of the one that is shown. */
   cycle: number;
-  /** Place of the one that it is compared with. */
-  compared: number | null;
 }
 
 export interface BudgetPart {

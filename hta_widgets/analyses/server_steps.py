@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -13,15 +13,14 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import main_device
+from hta_widgets.analyses.budget.served_steps import measured_steps
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.window import window_of
-from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.arrays import Int64Array
+from hta_widgets.errors import number_ranges
+from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
-from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -63,6 +62,7 @@ _HOST: Final = ("host_start_ns", "host_end_ns")
 _MEASURED: Final = (
     *("gpu_start_ns", "gpu_end_ns", "period_ns", "busy_ns", "gap_before_ns"),
     *("scheduling_ns", "preparing_ns", "gap_inside_ns", "kernels", "graphs"),
+    *("no_requests_ns", "unrecorded_ns"),
 )
 STEP_COLUMNS: Final = ("rank", "step", *_TEXTS, *_SAID, *_HOST, *_MEASURED, "recorded")
 
@@ -83,16 +83,18 @@ class ServerStepTable(Result):
         difference), ``busy_ns`` (work runs), ``gap_before_ns`` (until its first work), of which the
         GPU waits for the host before its span (``scheduling_ns``) and from there to its first
         launch (``preparing_ns``), and ``gap_inside_ns`` (idle after its first work); ``kernels``,
-        ``graphs`` (graph launches) and ``recorded`` (False if it launched work, of which the trace
-        has none). ``period_ns`` is the sum of busy time and both gaps.
+        ``graphs`` (graph launches), ``no_requests_ns`` (of the gap before, if it is long and the
+        server waits for requests in it), ``unrecorded_ns`` (the same if nothing tells what it does,
+        and new requests come after it) and ``recorded`` (False if it launched work, of which the
+        trace has none). ``period_ns`` is the sum of busy time and both gaps.
     phases : DataFrame
-        One row per rank and phase, of its like steps: those that are recorded, without the first
-        step of the recording if there are more than two. ``rank``, ``phase``, ``steps`` (all),
-        ``like`` (of them), medians of ``period_ns``, ``gap_before_ns``, ``scheduling_ns``,
-        ``preparing_ns``, ``gap_inside_ns``, ``requests``, ``kernels`` and ``graphs`` (float),
-        ``busy_percent``, ``share_percent`` (of the time of all steps), ``output_tokens_per_s`` and
-        ``prompt_tokens_per_s`` (of the phase; NaN where tokens are not known, or are verified and
-        not all accepted).
+        One row per rank and phase, of its like steps: those that are recorded and that requests
+        waited for, without the first step of the recording if there are more than two. ``rank``,
+        ``phase``, ``steps`` (all), ``like`` (of them), medians of ``period_ns``, ``gap_before_ns``,
+        ``scheduling_ns``, ``preparing_ns``, ``gap_inside_ns``, ``requests``, ``kernels`` and
+        ``graphs`` (float), ``busy_percent``, ``share_percent`` (of the time of all steps),
+        ``output_tokens_per_s`` and ``prompt_tokens_per_s`` (of the phase; NaN where tokens are not
+        known, or are verified and not all accepted).
     """
 
     steps: pd.DataFrame
@@ -125,47 +127,31 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
         steps=table,
         phases=_phases(table),
         finding=headline(table, job) if len(table) else "",
-        notices=(*job.notices_for(ranks), *_stalls(table)),
+        notices=(*job.notices_for(ranks), *_said_of(table)),
     )
 
 
 def rank_steps(rank: Rank) -> pd.DataFrame:
     """The rows of one rank, without ``rank``."""
-    server, window = rank.server_steps, window_of(rank)
-    number = _numbers(rank)
-    kept = np.flatnonzero(np.isin(number, window.steps))
-    device = main_device(rank) if kept.size else None
-    if device is None:
+    server = rank.server_steps
+    device = main_device(rank) if len(server) else None
+    found = rank.remember(measured_steps, device) if device is not None else None
+    if found is None:
         return _no_steps().drop(columns="rank")
+    kept, names = found.kept, rank.trace.events.name
     spans = [server.spans[place] for place in kept.tolist()]
-    names = rank.trace.events.name
-    span_ns = np.full(window.steps.size, np.iinfo(np.int64).max)
-    place = np.searchsorted(window.step_start_ns, server.span_ns[kept], side="right") - 1
-    span_ns[place] = server.span_ns[kept]
-    measured = {name: each[place] for name, each in _measured(rank, device, span_ns).items()}
     return pd.DataFrame(
         {
-            "step": number[kept],
+            "step": found.number,
             "label": [names.values[code] for code in names.codes[server.rows[kept]].tolist()],
             "engine": [span.engine for span in spans],
             "phase": [span.phase for span in spans],
             **{name: _known(spans, name) for name in _SAID},
             "host_start_ns": server.start_ns[kept],
             "host_end_ns": server.end_ns[kept],
-            **measured,
+            **found.measured,
         }
     )
-
-
-def _numbers(rank: Rank) -> Int64Array:
-    """Number of the step of each span, -1 for none; that of the ProfilerStep that holds only it."""
-    server, marks = rank.server_steps, rank.steps
-    if marks.source == "server" or not len(server):
-        return server.number
-    place = np.searchsorted(marks.start_ns, server.span_ns, side="right") - 1
-    if np.unique(place).size < place.size:  # those of a training, which hold a rollout
-        return np.full(len(server), -1)
-    return np.where(place >= 0, marks.number[place], -1)
 
 
 def _known(spans: Sequence[StepSpan], name: str) -> Any:  # noqa: ANN401
@@ -179,61 +165,41 @@ def _no_steps() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=of) for name, of in types.items()})
 
 
-def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, Int64Array | Mask]:
-    """What the GPU does in each step."""
-    window, edges = window_of(rank), window_of(rank).step_edges(rank, device)
-    work = rank.gpu_work.by_device()[device]
-    work = work.take(np.flatnonzero(window.is_of_a_step(rank, work)))
-    step, count = window.step_of(rank, work), window.steps.size
-    starts, ends = edges[:-1], edges[1:]
-    first_ns = ends.copy()
-    np.minimum.at(first_ns, step, work.start_ns)
-    launch_ns = _first_launch_ns(rank, work.launch, step, ends)
-    first_ns = np.clip(first_ns, starts, ends)
-    late_ns = np.clip(launch_ns, starts, first_ns)
-    scheduled_ns = np.clip(span_ns, starts, late_ns)
-    busy = Intervals.union(work.start_ns, work.end_ns)
-    busy_ns = busy.covered_until(ends) - busy.covered_until(first_ns)
-    launches, replays = (np.bincount(each, minlength=count) for each in _launches(rank))
-    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
-    return {
-        "gpu_start_ns": starts,
-        "gpu_end_ns": ends,
-        "period_ns": ends - starts,
-        "busy_ns": busy_ns,
-        "gap_before_ns": first_ns - starts,
-        "scheduling_ns": scheduled_ns - starts,
-        "preparing_ns": late_ns - scheduled_ns,
-        "gap_inside_ns": ends - first_ns - busy_ns,
-        "kernels": np.bincount(step[is_kernel], minlength=count),
-        "graphs": replays,
-        "recorded": (np.bincount(step, minlength=count) > 0) | (launches == 0),
-    }
+def server_notices(job: Job) -> tuple[str, ...]:
+    """Notices that a server had no requests, and that prompts hold up those that run already."""
+    return _said_of(server_steps(job).steps)
 
 
-def _first_launch_ns(rank: Rank, launch: Int64Array, step: Int64Array, ends: Times) -> Times:
-    """Start of the first call of each step that launches work; of none, its end."""
-    first_ns = ends.copy()
-    known = launch >= 0
-    np.minimum.at(first_ns, step[known], rank.trace.events.start_ns[launch[known]])
-    return first_ns
+def _said_of(steps: pd.DataFrame) -> tuple[str, ...]:
+    return (*_gaps_in_words(steps), *_stalls(steps))
 
 
-def _launches(rank: Rank) -> tuple[Int64Array, Int64Array]:
-    """Place of the step of each call that launches kernels, and of those that launch a graph."""
-    events = rank.trace.events
-    calls = events.rows_of(*LAUNCH_CALLS)
-    calls = calls[rank.analysed[calls]]
-    is_graph = events.named(calls, patterns.GRAPH_LAUNCH)
-    launches = is_graph | events.named(calls, LAUNCHES_A_KERNEL)
-    mark_ns = window_of(rank).step_start_ns
-    step = np.searchsorted(mark_ns, events.start_ns[calls], side="right") - 1
-    return step[launches & (step >= 0)], step[is_graph & (step >= 0)]
+def _gaps_in_words(steps: pd.DataFrame) -> Iterator[str]:
+    """Before which steps a server had no requests, or may have had none."""
+    for column, words in _WITHOUT_REQUESTS.items():
+        having = steps[steps[column] > 0]
+        if len(having):
+            numbers = sorted(set(having["step"].tolist()))
+            noun = "step" if len(numbers) == 1 else "steps"
+            longest = duration(int(having[column].max()))
+            yield (
+                f"before {noun} {number_ranges(numbers)}, {words.format(longest)}; "
+                f"{'it is' if len(numbers) == 1 else 'they are'} not diagnosed, and not in "
+                "tokens per second"
+            )
 
 
-def stall_notices(job: Job) -> tuple[str, ...]:
-    """Notice that prompts hold up requests that run already, which wait meanwhile."""
-    return _stalls(server_steps(job).steps)
+_WITHOUT_REQUESTS: Final = {
+    "no_requests_ns": "the server waits up to {} for requests",
+    "unrecorded_ns": "nothing is recorded of the server for up to {}: it may have had no requests, "
+    "which Python frames would tell (with_stack=True)",
+}
+"""What is said of the times of a step in which it has none."""
+
+
+def _are_served(steps: pd.DataFrame) -> pd.Series[bool]:
+    """Which steps tell how fast a server is: recorded, and begun as soon as it could."""
+    return steps["recorded"] & (steps[[*_WITHOUT_REQUESTS]] == 0).all(axis="columns")
 
 
 def _stalls(steps: pd.DataFrame) -> tuple[str, ...]:
@@ -267,7 +233,7 @@ def _stall_ns(steps: pd.DataFrame) -> tuple[Int64Array, float, int, int]:
     All of a step of prompts, and of a mixed step what it takes more than a decoding one. Also the
     median of these, their number, and the time of all steps.
     """
-    recorded = steps[steps["recorded"]].sort_values("step")
+    recorded = steps[_are_served(steps)].sort_values("step")
     phase, period_ns = recorded["phase"].to_numpy(), recorded["period_ns"].to_numpy()
     runs, is_decode = phase != "prefill", phase == "decode"
     decode_ns = float(np.median(period_ns[is_decode])) if is_decode.any() else 0.0
@@ -278,8 +244,8 @@ def _stall_ns(steps: pd.DataFrame) -> tuple[Int64Array, float, int, int]:
 
 
 def like_steps(steps: pd.DataFrame, first: int) -> pd.DataFrame:
-    """Steps of a rank and phase that are like each other: recorded, and not the first one."""
-    recorded = steps[steps["recorded"] & (steps["period_ns"] > 0)]
+    """Steps of a rank and phase that are like each other: served, and not the first one."""
+    recorded = steps[_are_served(steps) & (steps["period_ns"] > 0)]
     return recorded[recorded["step"] != first] if len(recorded) > FEW else recorded
 
 
@@ -339,7 +305,8 @@ def steady_state(steps: pd.DataFrame) -> pd.DataFrame:
     `STEADY_WITHIN` of their median, or 1.
     """
     later = steps.iloc[1:]
-    known = (later["phase"] == "decode") & later["recorded"] & later["generation_requests"].notna()
+    known = (later["phase"] == "decode") & _are_served(later)
+    known &= later["generation_requests"].notna()
     requests = later["generation_requests"].fillna(0).astype("int64").tolist()
     longest, first, run = 0, 0, list[int]()  # the requests of a run, ascending
     for place, is_known in enumerate(known.tolist()):
@@ -373,9 +340,9 @@ def _source_of(rank: Rank) -> str:
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
 
-    A step of which ranks are in different phases, as those whose recordings begin a step apart, or
-    that lacks its work on a rank, is of none. The phase with most time comes first. Empty where
-    none serves.
+    A step of which ranks are in different phases, as those whose recordings begin a step apart,
+    that lacks its work on a rank, or before which a server had no requests, is of none. The phase
+    with most time comes first. Empty where none serves.
     """
     return job.remember(_phases_of)
 
@@ -392,9 +359,9 @@ def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     steps = server_steps(job).steps
     if not len(steps):
         return {}
-    by_step = steps.groupby("step")
+    by_step = steps.assign(served=_are_served(steps)).groupby("step")
     ends = by_step["phase"].agg(["min", "max"])
-    phase = ends["min"][(ends["min"] == ends["max"]) & by_step["recorded"].all()]
+    phase = ends["min"][(ends["min"] == ends["max"]) & by_step["served"].all()]
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
     known = taken[taken >= LEAST_PERCENT / 100 * taken.sum()].index
     return {str(each): tuple(phase.index[phase == each].tolist()) for each in known}

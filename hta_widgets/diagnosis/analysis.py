@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from hta_widgets.analyses.server_steps import main_phase, phases_of, stall_notices, step_source
+from hta_widgets.analyses.server_steps import main_phase, phases_of, server_notices, step_source
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
 from hta_widgets.diagnosis.context import Context
@@ -174,7 +174,7 @@ def _diagnosed(
                 for rank, why in _of(chosen, not_priced if priced else {}).items()
             ),
             *phase_notices(job, together),
-            *stall_notices(job),
+            *server_notices(job),
             *decode_weights(job),
             *lead_in_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),

@@ -214,7 +214,7 @@ def decode_weights(job: Job) -> tuple[str, ...]:
     read = np.array(weights, dtype=np.int64) * table["calls"].to_numpy()
     chosen = read > 0
     gpu_ns, total = int(table["gpu_ns"].to_numpy()[chosen].sum()), int(read.sum())
-    period_ns = int(own["period_ns"].sum())
+    period_ns = int((own["period_ns"] - own["no_requests_ns"] - own["unrecorded_ns"]).sum())
     if peak is None or not gpu_ns or 100 * gpu_ns < LEAST_PERCENT * period_ns:
         return ()
     rate, count = total / gpu_ns, len(own)

@@ -119,8 +119,9 @@ def test_a_load_that_changes_has_no_steady_state(tmp_path):
 
 def test_a_steady_state_begins_after_the_first_step():
     def of(requests):
-        rows = [("decode", each, True) for each in requests]
-        return pd.DataFrame(rows, columns=["phase", "generation_requests", "recorded"])
+        rows = [("decode", each, True, 0, 0) for each in requests]
+        names = ["phase", "generation_requests", "recorded", "no_requests_ns", "unrecorded_ns"]
+        return pd.DataFrame(rows, columns=names)
 
     assert steady_state(of([10] * 6)).index.tolist() == [1, 2, 3, 4, 5]
     assert not len(steady_state(of([10] * 5)))

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.budget.served_steps import measured_steps
 from hta_widgets.analyses.idle_owners.gaps import (
     TAIL,
     Gaps,
@@ -92,12 +93,6 @@ _BETWEEN_STEPS: Final = [GAP[name] for name in ("gap_pause", "gap_sync", "gap_op
 
 FEWEST_SERVER_STEPS: Final = 3
 """With fewer steps, one of which is the first, nothing is known of what lies between them."""
-
-NO_REQUESTS: Final = 10
-"""In so many times the usual gap between two steps, a server may have had no requests."""
-
-WAITS_FOR_REQUESTS: Final = 0.8
-"""It had none if its loop waits for requests in this part of the gap."""
 
 _REFILLING: Final = (GAP["gap_sync"], GAP["gap_op"])
 
@@ -402,21 +397,15 @@ class _Division:
 
     @cached_property
     def has_no_requests(self) -> Mask:
-        """Intervals between steps in which the loop of a server waits for requests."""
-        between = np.flatnonzero(self.between_steps)
-        found = np.zeros(self.gaps.device.size, dtype=np.bool_)
-        places = np.flatnonzero(self.calls.named(patterns.REQUESTS.search))
-        if not (between.size and places.size):
-            return found
-        start_ns, end_ns = self.gaps.start_ns[between], self.launch_ns[between]
-        length_ns = end_ns - start_ns
-        waiting = Intervals.union(
-            self.calls.start_ns[places], self.calls.forest.cut_end_ns[places]
-        ).covered_until
-        waiting_ns = waiting(end_ns) - waiting(start_ns)
-        is_long = length_ns > NO_REQUESTS * np.median(length_ns)
-        found[between] = is_long & (waiting_ns >= WAITS_FOR_REQUESTS * length_ns)
-        return found
+        """Intervals between steps in which a server has no requests, or may have none."""
+        between = self.between_steps
+        found = self.rank.remember(measured_steps, self.device) if between.any() else None
+        if found is None:
+            return np.zeros_like(between)
+        none = found.measured["no_requests_ns"] + found.measured["unrecorded_ns"] > 0
+        return np.asarray(
+            between & np.isin(self.gaps.start_ns, found.measured["gpu_start_ns"][none])
+        )
 
     @cached_property
     def next_row(self) -> Int64Array:

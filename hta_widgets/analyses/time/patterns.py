@@ -67,8 +67,11 @@ DEVICE_TO_HOST: Final = re.compile(r"DtoH|DeviceToHost")
 CAPTURING: Final = re.compile(r"Stream(Begin|End)Capture|GraphInstantiate")
 """Calls around which launches are recorded into a graph, and nothing runs."""
 
-REQUESTS: Final = re.compile(r"recv_requests|\bzmq\b|epoll|\bselect\.|queue\.py\S* get")
-"""Calls in which the loop of a server waits for requests."""
+REQUESTS: Final = re.compile(
+    r"(recv|fetch(_new)?)_requests|process_input_queue|\bzmq\b|epoll|\bselect\.|queue\.py\S* get"
+    r"|shm_broadcast\.py\S* (dequeue|acquire_read)"
+)
+"""Calls in which the loop of a server, or of one of its workers, waits for requests."""
 
 GRAPH_LAUNCH: Final = re.compile(r"GraphLaunch")
 BACKWARD_WAIT: Final = re.compile(r"run_backward|^## backward ##")

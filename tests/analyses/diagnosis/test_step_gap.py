@@ -8,7 +8,7 @@ from hta_widgets import diagnose, open_trace
 from hta_widgets.analyses.server_steps import server_steps
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, write
-from tests.server_loops import DECODE, Loop, sglang, vllm
+from tests.server_loops import DECODE, PREFILL, Loop, sglang, vllm
 
 EIGHT = [DECODE] * 8
 REQUESTS = "zmq/sugar/socket.py(120): recv_multipart"
@@ -94,41 +94,79 @@ def test_a_call_that_drains_the_gpu_in_the_span_is_a_sync_stall(tmp_path):
     assert "step_gap" not in {each.cause for each in made}
 
 
-def idle_server(folder, *, gap_us=20_000, waiting=1.0, loop=None):
-    """A loop that waits for a request before its fifth step."""
-    events = (loop or Loop(host_us=100)).record(EIGHT)
-    (fifth,) = [each["ts"] for each in events if each["name"] == vllm(DECODE)][4:5]
+def idle_server(folder, *, gap_us=20_000, waiting=1.0, host_us=100, brings=None):
+    """A loop that waits for a request before its fifth step, or that nothing is recorded of."""
+    plan = EIGHT if brings is None else [*EIGHT[:4], brings, *EIGHT[4:]]
+    events = Loop(host_us=host_us).record(plan)
+    (fifth,) = sorted(each["ts"] for each in events if each["name"].startswith("execute_"))[4:5]
     for each in events:
         if each["ts"] >= fifth:
             each["ts"] += gap_us
-    begin = fifth - 100
-    frame = host(begin, waiting * (gap_us + USUAL_US), REQUESTS, cat="python_function")
-    return diagnose(open_trace(write(folder / "rank-0.json", [*events, frame]), progress=False))
+    begin = fifth - host_us
+    if brings is None:
+        lasts = waiting * (gap_us + host_us + PREPARING_US)
+        events.append(host(begin, lasts, REQUESTS, cat="python_function"))
+    elif waiting < 1:
+        lasts = (1 - waiting) * (gap_us + host_us + PREPARING_US)
+        events.append(host(begin, lasts, "aten::copy_"))
+    return diagnose(open_trace(write(folder / "rank-0.json", events), progress=False))
+
+
+PREPARING_US = 40.0
+"""From the span of a step to its first launch."""
 
 
 def blamed(made):
     return [each.cause for each in made if each.cause in {"step_gap", "host_pause"}]
 
 
+def left_out(made):
+    (said,) = [each for each in made.notices if each.startswith("before step 4,")] or [""]
+    return said
+
+
 def test_a_server_without_requests_costs_nothing(tmp_path):
-    assert not blamed(idle_server(tmp_path))
+    made = idle_server(tmp_path, host_us=50)
+    assert not len(made)
+    assert 4 not in made.steps["step"].tolist()
+    assert left_out(made) == (
+        "before step 4, the server waits up to 20.1 ms for requests; it is not diagnosed, and not "
+        "in tokens per second"
+    )
+    steps = server_steps(open_trace(tmp_path / "rank-0.json", progress=False))
+    assert steps.steps["no_requests_ns"].tolist() == [0, 0, 0, 0, 20_090_000, 0, 0]
+    assert steps.phases["period_ns"].tolist() == [2_115_000]
+
+
+def test_one_of_which_nothing_is_recorded_may_have_had_none(tmp_path):
+    made = idle_server(tmp_path, host_us=50, brings=PREFILL)
+    assert not blamed(made)
+    assert "nothing is recorded of the server for up to 20.1 ms: it may have had no" in left_out(
+        made
+    )
+
+
+def test_while_requests_run_nothing_recorded_is_a_pause(tmp_path):
+    """It has requests then, and the next step brings no other ones."""
+    made = idle_server(tmp_path, brings=DECODE)
+    assert blamed(made)
+    assert not left_out(made)
 
 
 def test_one_that_works_as_long_does(tmp_path):
-    assert blamed(idle_server(tmp_path, waiting=0.1))
+    made = idle_server(tmp_path, waiting=0.1)
+    assert blamed(made)
+    assert not left_out(made)
 
 
 def test_one_long_gap_is_none_of_the_loop(tmp_path):
-    assert gap(idle_server(tmp_path, waiting=0, loop=Loop(host_us=1))) is None
+    assert gap(idle_server(tmp_path, waiting=0, host_us=1)) is None
 
 
 test_costs_its_limit = least_price(
     "step_gap", "least_percent", lambda folder: diagnosed(folder, Loop(host_us=800))
 )
 
-
-USUAL_US = 140.0
-"""Scheduling and preparing of the other steps of `idle_server`."""
 
 test_thresholds = cases(
     Case(
@@ -144,14 +182,14 @@ test_thresholds = cases(
         {2: False, 3: True},
     ),
     Case(
-        "host_gaps.WAITS_FOR_REQUESTS",
-        lambda folder, part: bool(blamed(idle_server(folder, waiting=part))),
-        {0.79: True, 0.81: False},
+        "served_steps.WAITS_FOR_REQUESTS",
+        lambda folder, part: bool(left_out(idle_server(folder, waiting=part))),
+        {0.79: False, 0.81: True},
     ),
     Case(
-        "host_gaps.NO_REQUESTS",
-        lambda folder, times: bool(blamed(idle_server(folder, gap_us=(times - 1) * USUAL_US))),
-        {9.7: True, 10.3: False},
+        "served_steps.NO_REQUESTS",
+        lambda folder, times: bool(left_out(idle_server(folder, gap_us=140 * (times - 1)))),
+        {9.7: False, 10.3: True},
     ),
 )
 

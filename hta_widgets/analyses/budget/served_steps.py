@@ -1,0 +1,143 @@
+"""What the GPU of an inference server does in each step, and when the server had no requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.window import window_of
+from hta_widgets.arrays import Float64Array, Int64Array, Mask
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
+from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
+from hta_widgets.trace.ranks.rank import Rank
+
+NO_REQUESTS: Final = 10
+"""In so many times the usual gap between two steps, a server may have had no requests."""
+
+WAITS_FOR_REQUESTS: Final = 0.8
+"""It had none if its loop waits for requests in this part of the gap, and may have had none if
+nothing is recorded of its thread in this part."""
+
+
+class MeasuredSteps(NamedTuple):
+    """The analysed steps of a server."""
+
+    kept: Int64Array
+    """Position of each among those of the rank."""
+    number: Int64Array
+    measured: Mapping[str, NDArray[Any]]
+    """Columns of `ServerStepTable.steps`."""
+
+
+def measured_steps(rank: Rank, device: int) -> MeasuredSteps | None:
+    """Measure the analysed steps of a server; None if there is none."""
+    server, window = rank.server_steps, window_of(rank)
+    number = _numbers(rank)
+    kept = np.flatnonzero(np.isin(number, window.steps))
+    if not kept.size:
+        return None
+    span_ns = np.full(window.steps.size, np.iinfo(np.int64).max)
+    place = np.searchsorted(window.step_start_ns, server.span_ns[kept], side="right") - 1
+    span_ns[place] = server.span_ns[kept]
+    measured = {name: each[place] for name, each in _measured(rank, device, span_ns).items()}
+    brings = np.array([server.spans[each].context_requests != 0 for each in kept.tolist()])
+    measured |= _without_requests(rank, brings, measured)
+    return MeasuredSteps(kept, number[kept], measured)
+
+
+def _numbers(rank: Rank) -> Int64Array:
+    """Number of the step of each span, -1 for none; that of the ProfilerStep that holds only it."""
+    server, marks = rank.server_steps, rank.steps
+    if marks.source == "server" or not len(server):
+        return server.number
+    place = np.searchsorted(marks.start_ns, server.span_ns, side="right") - 1
+    if np.unique(place).size < place.size:  # those of a training, which hold a rollout
+        return np.full(len(server), -1)
+    return np.where(place >= 0, marks.number[place], -1)
+
+
+def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, NDArray[Any]]:
+    """What the GPU does in each step."""
+    window, edges = window_of(rank), window_of(rank).step_edges(rank, device)
+    work = rank.gpu_work.by_device()[device]
+    work = work.take(np.flatnonzero(window.is_of_a_step(rank, work)))
+    step, count = window.step_of(rank, work), window.steps.size
+    starts, ends = edges[:-1], edges[1:]
+    first_ns = ends.copy()
+    np.minimum.at(first_ns, step, work.start_ns)
+    launch_ns = _first_launch_ns(rank, work.launch, step, ends)
+    first_ns = np.clip(first_ns, starts, ends)
+    late_ns = np.clip(launch_ns, starts, first_ns)
+    scheduled_ns = np.clip(span_ns, starts, late_ns)
+    busy = Intervals.union(work.start_ns, work.end_ns)
+    busy_ns = busy.covered_until(ends) - busy.covered_until(first_ns)
+    launches, replays = (np.bincount(each, minlength=count) for each in _launches(rank))
+    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
+    return {
+        "gpu_start_ns": starts,
+        "gpu_end_ns": ends,
+        "period_ns": ends - starts,
+        "busy_ns": busy_ns,
+        "gap_before_ns": first_ns - starts,
+        "scheduling_ns": scheduled_ns - starts,
+        "preparing_ns": late_ns - scheduled_ns,
+        "gap_inside_ns": ends - first_ns - busy_ns,
+        "kernels": np.bincount(step[is_kernel], minlength=count),
+        "graphs": replays,
+        "recorded": (np.bincount(step, minlength=count) > 0) | (launches == 0),
+    }
+
+
+def _first_launch_ns(rank: Rank, launch: Int64Array, step: Int64Array, ends: Times) -> Times:
+    """Start of the first call of each step that launches work; of none, its end."""
+    first_ns = ends.copy()
+    known = launch >= 0
+    np.minimum.at(first_ns, step[known], rank.trace.events.start_ns[launch[known]])
+    return first_ns
+
+
+def _without_requests(
+    rank: Rank, brings: Mask, measured: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Time before each step in which the server has no request, or may have none.
+
+    A server that nobody asks is idle, and nothing is wrong with it: a recording of 24 decoding
+    steps of 10.4 ms with two pauses of 300 ms was "launch-bound, 71.6 % of a step".
+    """
+    start_ns = measured["gpu_start_ns"]
+    late_ns = measured["scheduling_ns"] + measured["preparing_ns"]
+    is_long = (late_ns > NO_REQUESTS * np.median(late_ns)) & measured["recorded"]
+    calls, events = calls_of(rank), rank.trace.events
+    row = rank.server_steps.rows[0]
+    rows = calls.forest.rows
+    own = (events.pid[rows] == events.pid[row]) & (events.tid[rows] == events.tid[row])
+
+    def part(chosen: Mask) -> Float64Array:
+        """Of the gap before each step, in such calls of the engine's loop."""
+        places = np.flatnonzero(own & chosen)
+        covered = Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
+        inside_ns = covered.covered_until(start_ns + late_ns) - covered.covered_until(start_ns)
+        return np.asarray(inside_ns / np.maximum(late_ns, 1))
+
+    waits = is_long & (part(calls.named(patterns.REQUESTS.search)) >= WAITS_FOR_REQUESTS)
+    unknown = is_long & brings & ~waits & (late_ns > np.median(measured["period_ns"]))
+    unknown &= part(np.ones(own.size, dtype=np.bool_)) <= 1 - WAITS_FOR_REQUESTS
+    return {"no_requests_ns": late_ns * waits, "unrecorded_ns": late_ns * unknown}
+
+
+def _launches(rank: Rank) -> tuple[Int64Array, Int64Array]:
+    """Place of the step of each call that launches kernels, and of those that launch a graph."""
+    events = rank.trace.events
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[rank.analysed[calls]]
+    is_graph = events.named(calls, patterns.GRAPH_LAUNCH)
+    launches = is_graph | events.named(calls, LAUNCHES_A_KERNEL)
+    mark_ns = window_of(rank).step_start_ns
+    step = np.searchsorted(mark_ns, events.start_ns[calls], side="right") - 1
+    return step[launches & (step >= 0)], step[is_graph & (step >= 0)]

@@ -11,6 +11,7 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.roofline.formulas import COMPUTING
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import (
     HALF_TYPES,
@@ -19,7 +20,7 @@ from hta_widgets.diagnosis.facts.compute_facts import (
     least_ns_of,
 )
 from hta_widgets.diagnosis.facts.gpus import gpu_of
-from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
+from hta_widgets.diagnosis.facts.kernel_facts import operators_of
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.names.shorten import distinct_names
@@ -162,7 +163,7 @@ def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
         if name not in names:
             continue
         kernels = work.take(np.flatnonzero(work.name == code))
-        operators = operators_of(rank, kernels, COMPUTING.get)
+        operators = operators_of(calls_of(rank), kernels, COMPUTING.get)
         kinds = [kind_of_operator(*each) for each in operators.kinds]
         calls, first = np.unique(operators.place, return_index=True)
         least_ns = np.array([least_ns_of(each, name, gpu.peak) for each in kinds])

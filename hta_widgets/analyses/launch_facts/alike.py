@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.launch_configuration import launch_configuration
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, selected_work
 from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, Mask
@@ -20,6 +19,7 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.identity import described_gpus
+from hta_widgets.trace.ranks.launch_configuration import launch_configuration
 from hta_widgets.trace.ranks.rank import Rank
 
 IN_THREADS: Final = ("hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")

@@ -28,7 +28,7 @@ from hta_widgets.analyses.time.rows import Row, records, stacked, table_of
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, percent
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.details import ALLOCATION, UNCATEGORISED, DetailGroup
+from hta_widgets.trace.model.details import DetailGroup, may_have_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
@@ -215,13 +215,11 @@ def _without_events(notices: list[tuple[Notice, ...]]) -> str:
 
 def may_record_memory(job: Job) -> bool:
     """Whether any rank may have memory events, by what is loaded of it."""
-    return any(job.reduce(may_record, job.ranks).values())
+    return any(job.reduce(_may_record, job.ranks).values())
 
 
-def may_record(rank: Rank) -> bool:
-    """Whether a rank may have memory events, by what is loaded of it."""
-    events = rank.trace.events
-    return ALLOCATION in events.name.values or UNCATEGORISED in events.side
+def _may_record(rank: Rank) -> bool:
+    return may_have_memory(rank.trace.events)
 
 
 def _joined(

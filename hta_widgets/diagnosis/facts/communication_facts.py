@@ -21,8 +21,7 @@ from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
-from hta_widgets.diagnosis.facts.operators_of_kernels import time_by_module
+from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels, time_by_module
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork

@@ -27,6 +27,7 @@ from hta_widgets.analyses.roofline.formulas import (
     inputs_of,
 )
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Peak
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.tensor_cores import (
     ELEMENTWISE,
     FP32,
@@ -40,11 +41,13 @@ from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import (
     UNKNOWN,
+    Operators,
     computing_kernels,
     named,
+    operators_of,
     shape_codes,
+    time_by_module,
 )
-from hta_widgets.diagnosis.facts.operators_of_kernels import Operators, operators_of, time_by_module
 from hta_widgets.diagnosis.facts.shape_facts import ShapeRow, shape_facts
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
@@ -168,7 +171,7 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
         taken = {"product": product_ns, "plain": nothing, "half": nothing}
         return OfKernels(taken, {"plain": nothing}), ProductFacts()
     work = kernels.take(chosen)
-    operators = operators_of(rank, work, COMPUTING.get)
+    operators = operators_of(calls_of(rank), work, COMPUTING.get)
     kinds = [kind_of_operator(*each) for each in operators.kinds]
     is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
     is_half |= named(work, _HALF.search)
@@ -330,7 +333,7 @@ def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionF
     none = OfKernels({"attention": nothing}, {"attention": nothing}), AttentionFacts()
     if SOFTMAX not in rank.trace.events.name.values:
         return none
-    operators = operators_of(rank, kernels, bool)
+    operators = operators_of(calls_of(rank), kernels, bool)
     kinds = [_kind(*each) for each in operators.kinds]
     proved = _proved(operators, kinds)
     if not proved.times:
@@ -342,7 +345,7 @@ def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionF
     others_ns = np.where(is_product, 0, total_ns)
     is_softmax = np.array([each.name == SOFTMAX for each in kinds])[operators.kind]
     softmax = kernels.take(np.flatnonzero(is_softmax & (scores >= 0)))
-    in_math = operators_of(rank, softmax, MATH.__eq__).place
+    in_math = operators_of(calls_of(rank), softmax, MATH.__eq__).place
     chosen = np.flatnonzero(scores >= 0)
     return OfKernels({"attention": total_ns}, {"attention": others_ns}), AttentionFacts(
         is_math=bool((in_math >= 0).all()),
@@ -547,7 +550,7 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     of_products, products = product_facts(rank, kernels, gpu)
     of_attention, attention = attention_facts(rank, kernels)
     of_layout, layout = layout_facts(kernels)
-    shapes = shape_facts(rank, kernels, of_products.taken["plain"] > 0, gpu.peak)
+    shapes = shape_facts(calls_of(rank), kernels, of_products.taken["plain"] > 0, gpu.peak)
     fused = np.repeat(np.minimum(chains.different, MOST_FUSED), chains.runs.sizes)
     rows = chains.runs.order
     chains_ns = np.zeros(len(kernels), dtype=np.int64)

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.analyses.time import patterns
+from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
@@ -155,7 +155,7 @@ def conditions_of(rank: Rank) -> frozenset[Condition]:
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
     if events.rows_of(Kind.PYTHON).size:
         found.add(Condition.STACKS)
-    if may_record(rank):
+    if may_have_memory(events):
         found.add(Condition.MEMORY)
     engines = {span.engine for span in rank.server_steps.spans}
     found |= {each for each in _SERVERS if each.value in engines}

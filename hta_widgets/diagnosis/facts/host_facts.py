@@ -293,9 +293,9 @@ def host_facts(rank: Rank, steps: DeviceSteps, limits: TrialLimits) -> HostFacts
 
 
 def _trials(rank: Rank, steps: DeviceSteps, work: GpuWork, limits: TrialLimits) -> Trials:
-    window = steps.window
-    found = trials(rank, work, window.step_of(rank, work), window.steps.size, limits)
-    unmarked = unmarked_trials(rank, work, limits) if NO_STEP in window.steps else None
+    window, calls = steps.window, calls_of(rank)
+    found = trials(calls, work, window.step_of(rank, work), window.steps.size, limits)
+    unmarked = unmarked_trials(calls, work, limits) if NO_STEP in window.steps else None
     if unmarked is None:
         return found
     return unmarked._replace(columns={**unmarked.columns, "once": found.columns["once"]})

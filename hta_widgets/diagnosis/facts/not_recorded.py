@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
+from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -124,7 +124,7 @@ def rank_records(rank: Rank) -> RankRecords:
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
         frames=bool(events.rows_of(Kind.PYTHON).size),
-        memory=may_record(rank),
+        memory=may_have_memory(events),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
     )

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.roofline.formulas import REFUSED, inputs_of
 from hta_widgets.analyses.roofline.peaks import TERA, Peak
+from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
-from hta_widgets.diagnosis.facts.operators_of_kernels import operators_of
+from hta_widgets.diagnosis.facts.kernel_facts import operators_of
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
-from hta_widgets.trace.ranks.rank import Rank
 
 ALIGNED_BYTES: Final = 16
 """Tensor cores are fed with loads of this size, which rows that begin elsewhere do not allow."""
@@ -121,13 +121,13 @@ class ShapeFacts(NamedTuple):
     """Those with most time."""
 
 
-def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) -> ShapeFacts:
+def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) -> ShapeFacts:
     """Find the products of a rank that are slow for their sizes, among kernels that compute.
 
     Those that are plain multiply without tensor cores, and are slow for that.
     """
     nothing = np.zeros(len(kernels), dtype=np.int64)
-    operators = operators_of(rank, kernels, _PLACES.__contains__)
+    operators = operators_of(calls, kernels, _PLACES.__contains__)
     known = [_product(*each) for each in operators.kinds]
     if not any(known):
         return ShapeFacts(nothing, nothing)
@@ -135,7 +135,7 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
     total_ns = np.bincount(operators.kind, kernels.duration_ns, minlength=size)
     _, first, call = np.unique(operators.place, return_index=True, return_inverse=True)
     kind_of_call, call_ns = operators.kind[first], np.bincount(call, kernels.duration_ns)
-    calls = np.bincount(kind_of_call, minlength=size)
+    times = np.bincount(kind_of_call, minlength=size)
     is_plain = np.bincount(operators.kind, plain, minlength=size) > 0
     places = [
         place
@@ -144,13 +144,13 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
     ]
     products = [each for place in places if (each := known[place]) is not None]
     flop = np.array([each.flop for each in products], dtype=np.float64)
-    rates = 1e9 * flop * calls[places] / total_ns[places]
+    rates = 1e9 * flop * times[places] / total_ns[places]
     believed = np.where(_is_believed(products, rates, peak), rates, 0)
     share = total_ns[places] / max(int(kernels.duration_ns.sum()), 1)
     padded = np.array([each.padded_flop for each in products], dtype=np.float64)
     smaller = _smaller(products, believed)
     usual_ns = _medians(call_ns, kind_of_call, places)
-    usual = np.where(calls[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
+    usual = np.where(times[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
     sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
     is_uneven = smaller * flop >= SLOWER * rates * padded
     others = np.where(is_uneven, smaller, sisters)
@@ -163,7 +163,7 @@ def shape_facts(rank: Rank, kernels: GpuWork, plain: Mask, peak: Peak | None) ->
         ShapeRow(
             operators.kinds[places[each]][0],
             products[each],
-            int(calls[places[each]]),
+            int(times[places[each]]),
             int(total_ns[places[each]]),
             float(rates[each]),
             float(others[each]),

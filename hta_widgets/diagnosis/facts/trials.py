@@ -13,13 +13,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
-from hta_widgets.trace.ranks.rank import Rank
 
 FEWEST_IN_A_ROW: Final = 5
 """Launches of one kernel and of nothing else between two waits for the device, if it is tried.
@@ -40,9 +39,9 @@ MOST_NAMED: Final = 5
 _NO_NAME: Final = -1
 
 
-def waits_for_events(rank: Rank) -> Int64Array:
+def waits_for_events(calls: Calls) -> Int64Array:
     """When the host begins to wait for events, ascending."""
-    return _waits(rank, patterns.WAITS_FOR_EVENT)
+    return _waits(calls, patterns.WAITS_FOR_EVENT)
 
 
 def flushes(work: GpuWork) -> list[int]:
@@ -51,17 +50,17 @@ def flushes(work: GpuWork) -> list[int]:
     return [code for code in codes if _FLUSHES.search(work.names[code])]
 
 
-def launched_kernels(rank: Rank, work: GpuWork) -> Int64Array:
+def launched_kernels(calls: Calls, work: GpuWork) -> Int64Array:
     """Kernels with a launch call, in the order of these, without what empties the cache."""
-    is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
+    is_kernel = calls.events.kind[work.rows] == Kind.KERNEL
     chosen = np.flatnonzero(is_kernel & (work.launch >= 0) & ~np.isin(work.name, flushes(work)))
-    launched_ns = rank.trace.events.start_ns[work.launch[chosen]]
+    launched_ns = calls.events.start_ns[work.launch[chosen]]
     return np.asarray(chosen[np.argsort(launched_ns, kind="stable")])
 
 
-def segments(rank: Rank, work: GpuWork, kernels: Int64Array, waits: Int64Array) -> Int64Array:
+def segments(calls: Calls, work: GpuWork, kernels: Int64Array, waits: Int64Array) -> Int64Array:
     """Number of the segment between two waits that launches each kernel, without empty ones."""
-    launched_ns = rank.trace.events.start_ns[work.launch[kernels]]
+    launched_ns = calls.events.start_ns[work.launch[kernels]]
     _, segment = np.unique(np.searchsorted(waits, launched_ns), return_inverse=True)
     return np.asarray(segment, dtype=np.int64)
 
@@ -72,18 +71,17 @@ def opens_and_alone(name: Int32Array, segment: Int64Array) -> tuple[Int64Array, 
     return opens, np.minimum.reduceat(name, opens) == np.maximum.reduceat(name, opens)
 
 
-def repeated_between_waits(rank: Rank, work: GpuWork) -> Int64Array:
+def repeated_between_waits(calls: Calls, work: GpuWork) -> Int64Array:
     """Kernels that are launched several times in a row between two waits for the device, alone."""
-    waits, kernels = _waits(rank, patterns.WAITS_FOR_DEVICE), launched_kernels(rank, work)
+    waits, kernels = _waits(calls, patterns.WAITS_FOR_DEVICE), launched_kernels(calls, work)
     if not (waits.size and kernels.size):
         return kernels[:0]
-    opens, is_alone = opens_and_alone(work.name[kernels], segments(rank, work, kernels, waits))
+    opens, is_alone = opens_and_alone(work.name[kernels], segments(calls, work, kernels, waits))
     sizes = np.diff(np.append(opens, kernels.size))
     return np.asarray(kernels[np.repeat(is_alone & (sizes >= FEWEST_IN_A_ROW), sizes)])
 
 
-def _waits(rank: Rank, pattern: re.Pattern[str]) -> Int64Array:
-    calls = calls_of(rank)
+def _waits(calls: Calls, pattern: re.Pattern[str]) -> Int64Array:
     return np.sort(calls.start_ns[calls.named(pattern.search) & calls.is_launch_call])
 
 
@@ -101,9 +99,11 @@ class Trials(NamedTuple):
     without trials, and where the steps are recorded."""
 
 
-def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: TrialLimits) -> Trials:
+def trials(
+    calls: Calls, work: GpuWork, step: Int64Array, count: int, limits: TrialLimits
+) -> Trials:
     """Find the kernels that few steps have, by the position of the step that launches each."""
-    kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
+    kernels = np.flatnonzero(calls.events.kind[work.rows] == Kind.KERNEL)
     groups = grouped(work.name[kernels], step[kernels])
     name, of_step = work.name[kernels][groups.first], step[kernels][groups.first]
     length_ns = groups.reduce(np.add, work.duration_ns[kernels])
@@ -112,13 +112,13 @@ def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: Tria
     tried &= ~np.isin(name, flushes(work))
     names = np.bincount(of_step[tried], minlength=count)
     is_trial = np.zeros(count, dtype=np.bool_)
-    in_a_row = repeated_between_waits(rank, work) if tried.any() else kernels[:0]
+    in_a_row = repeated_between_waits(calls, work) if tried.any() else kernels[:0]
     for each in np.flatnonzero(names >= limits.kernels).tolist():
         codes = name[tried & (of_step == each)]
         mine = kernels[(step[kernels] == each) & np.isin(work.name[kernels], codes)]
         measured = np.unique(work.name[np.intersect1d(mine, in_a_row)]).size
         is_trial[each] = (
-            _waits_between(rank, work, mine) >= codes.size or measured >= limits.kernels
+            _waits_between(calls, work, mine) >= codes.size or measured >= limits.kernels
         )
     tried &= is_trial[of_step]
     longest = np.flatnonzero(tried)[np.argsort(-length_ns[tried], kind="stable")]
@@ -133,13 +133,13 @@ def trials(rank: Rank, work: GpuWork, step: Int64Array, count: int, limits: Tria
     )
 
 
-def _waits_between(rank: Rank, work: GpuWork, tried: Int64Array) -> int:
+def _waits_between(calls: Calls, work: GpuWork, tried: Int64Array) -> int:
     """Number of waits for events between the first and the last launch of some kernels."""
     launch = work.launch[tried]
-    starts = rank.trace.events.start_ns[launch[launch >= 0]]
+    starts = calls.events.start_ns[launch[launch >= 0]]
     if not starts.size:
         return 0
-    at = waits_for_events(rank)
+    at = waits_for_events(calls)
     slack_ns = int(np.ptp(starts)) // starts.size
     return int(np.count_nonzero((at >= starts.min()) & (at <= starts.max() + slack_ns)))
 
@@ -148,7 +148,7 @@ def _sums(length_ns: Int64Array, step: Int64Array, chosen: Mask, count: int) -> 
     return np.bincount(step[chosen], length_ns[chosen], count).astype(np.int64)
 
 
-def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | None:
+def unmarked_trials(calls: Calls, work: GpuWork, limits: TrialLimits) -> Trials | None:
     """Find the stretches in which an autotuner tries kernels; None without any.
 
     Between two waits of the host for an event, it launches kernels of one name only; some names
@@ -157,11 +157,11 @@ def unmarked_trials(rank: Rank, work: GpuWork, limits: TrialLimits) -> Trials | 
 
     The limit on steps is a share of the recorded time.
     """
-    waits = waits_for_events(rank)
+    waits = waits_for_events(calls)
     if waits.size < limits.kernels:
         return None
-    kernels = launched_kernels(rank, work)
-    name, segment = work.name[kernels], segments(rank, work, kernels, waits)
+    kernels = launched_kernels(calls, work)
+    name, segment = work.name[kernels], segments(calls, work, kernels, waits)
     whole_ns = int(work.end_ns.max() - work.start_ns.min())
     stretches = _stretches(name, segment)
     if not stretches:

@@ -14,7 +14,7 @@ from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps, host_gaps, loading_calls
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.host_line import HostLine
 from hta_widgets.diagnosis.replay.operations import Operations
@@ -22,7 +22,6 @@ from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.ranks.rank import Rank
 
 HOST_WORK: Final = (
     *("profiler", "loading", "allocating", "initialising", "compiling"),
@@ -68,7 +67,7 @@ def host_work(
         before = covered.covered_until(until_ns) - covered.covered_until(from_ns)
         found[place] = both - before
         covered = grown
-    found[HOST_WORK.index("pausing")] += _unusual(rank, line, found)
+    found[HOST_WORK.index("pausing")] += _unusual(window, line, found)
     behind = _communicating(operations) - covered
     hidden = behind.covered_until(until_ns) - behind.covered_until(from_ns)
     hidden = np.minimum(hidden, own_ns - found.sum(axis=0)) * (hidden > STRETCH_NS)
@@ -81,8 +80,7 @@ def host_work(
 
 def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
     """Time of each of `HOST_WORK`, on the threads that launch work."""
-    rank = operations.rank
-    calls = calls_of(rank)
+    calls = calls_of(operations.rank)
     launching = distinct(operations.call[operations.is_launched])
     numbers = distinct(calls.thread_of(calls.places_of(launching))).tolist()
     on_line = np.zeros(calls.kind.size, dtype=np.bool_)
@@ -100,8 +98,8 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
 
     of_device = calls.is_launch_call
     return [
-        _profiler(rank, calls, numbers) | idle("gap_profiler"),
-        inside(loading_calls(rank)) | idle("gap_loader"),
+        _profiler(calls, numbers) | idle("gap_profiler"),
+        inside(loading_calls(operations.rank)) | idle("gap_loader"),
         inside(calls.named(patterns.ALLOCATING.search) & of_device),
         inside(calls.named(patterns.INITIALISING.search) & of_device) | idle("gap_init"),
         inside(calls.named(patterns.COMPILING.search)),
@@ -134,9 +132,9 @@ def _communicating(operations: Operations) -> Intervals:
     return Intervals.union(operations.start_ns[meets], operations.end_ns[meets]) - others
 
 
-def _profiler(rank: Rank, calls: Calls, numbers: list[int]) -> Intervals:
+def _profiler(calls: Calls, numbers: list[int]) -> Intervals:
     """Overhead of the profiler; of threads that call nothing, which hold up all."""
-    events = rank.trace.events
+    events = calls.events
     rows = events.rows_of(Kind.OVERHEAD)
     names = events.name.values
     codes = set(events.name.codes[rows].tolist())
@@ -149,10 +147,9 @@ def _profiler(rank: Rank, calls: Calls, numbers: list[int]) -> Intervals:
     return Intervals.union(events.start_ns[rows], events.start_ns[rows] + events.duration_ns[rows])
 
 
-def _unusual(rank: Rank, line: HostLine, found: Float64Array) -> Float64Array:
+def _unusual(marks: Window, line: HostLine, found: Float64Array) -> Float64Array:
     """What a long distance with a pause in it takes more than the same one of the other steps."""
     more = np.zeros(line.time_ns.size)
-    marks = window_of(rank)
     if marks.steps.size < 2:  # noqa: PLR2004
         return more
     step = np.searchsorted(marks.step_start_ns, line.time_ns, side="right") - 1

@@ -92,6 +92,11 @@ class Details(NamedTuple):
         return cls(NO_FIELDS, (Notice(words),))
 
 
+def may_have_memory(events: Events) -> bool:
+    """Whether a source may have memory events, by what is loaded of it."""
+    return ALLOCATION in events.name.values or UNCATEGORISED in events.side
+
+
 def loaded(events: Events, group: DetailGroup) -> SideTable | None:
     """Fields of a group that were read while loading; None if none were."""
     if group is DetailGroup.MEMORY:

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.memory_use.analysis import may_record
 from hta_widgets.analyses.memory_use.recorded import CPU, DeviceMemory, recorded_memory
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curves_lane
 from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -42,7 +42,7 @@ def _why_none(rank: Rank) -> str:
     lacking = rank.lacking([Recorded.MEMORY])
     if lacking:
         return lacking[0].text()
-    return "" if may_record(rank) else _NOTHING
+    return "" if may_have_memory(rank.trace.events) else _NOTHING
 
 
 MEMORY: Final = LaneKind("memory", "memory", _lanes, _why_none, _NOTHING)

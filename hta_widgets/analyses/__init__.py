@@ -2,7 +2,8 @@
 
 They raise `UnknownRankError` for a rank that the job lacks, `UnknownStepError` for a step that none
 of the ranks has, and `ParameterError` for any other value that is none of those documented, such as
-a window without length. The messages say what there is.
+a window without length. The messages say what there is. What is no job, such as a path, is a
+`TypeError`: `open_trace` makes a job of it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.names.normalise import normalised_kernel_name
 from hta_widgets.names.shorten import distinct_names
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -312,10 +312,11 @@ def sides_of(first: Job, second: Job, ranks: Iterable[int] | None) -> Sides:
         If a job lacks a rank.
     """
     wanted = tuple(ranks) if ranks is not None else None
+    ranks_of_both = select_ranks(first, wanted), select_ranks(second, wanted)
     names = job_names(first, second)
     return (
-        Side(first, first.select_ranks(wanted), names[0]),
-        Side(second, second.select_ranks(wanted), names[1]),
+        Side(first, ranks_of_both[0], names[0]),
+        Side(second, ranks_of_both[1], names[1]),
     )
 
 
@@ -324,7 +325,7 @@ def job_names(first: Job, second: Job) -> tuple[str, str]:
 
     Examples
     --------
-    >>> from hta_widgets.trace.job import Job
+    >>> from hta_widgets.trace.job import Job, select_ranks
     >>> job_names(Job({}, name="run"), Job({}, name="run"))
     ('run (first)', 'run (second)')
     """

@@ -14,7 +14,7 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import NO_LAUNCH
@@ -94,7 +94,7 @@ def cupti_counters(
         Only kernels launched between these two, in ns since the first event of all ranks. The
         start of the measurement counts for kernels whose launch is not known.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     parts = job.reduce(_measured, chosen, job.clock, selection)
     measured = {rank: part for rank, part in parts.items() if len(part.ranges)}

@@ -26,7 +26,7 @@ from hta_widgets.errors import ParameterError, check_choice
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
 from hta_widgets.quantities import percent as in_percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 
@@ -107,7 +107,7 @@ def duration_tails(
     """
     tenths = _tenths(percent)
     check_choice("side", side, _EVENTS_OF_SIDE)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     together = categories_of_ranks(job, chosen)
     tails = _tails(_by_rank(job, chosen), sorted({*_USUAL_TENTHS, tenths}))
     return DurationTails(

@@ -22,7 +22,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -232,7 +232,7 @@ def gpu_annotations(
     if on not in TIMES:
         msg = f"on must be one of {', '.join(TIMES)}, got {on!r}"
         raise ParameterError(msg)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(annotation_rows, chosen, selection)
     table = stacked([rows.table for rows in by_rank.values()]).sort_values(

@@ -29,7 +29,7 @@ from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -230,7 +230,7 @@ def kernel_breakdown(
         Only the time between these two, in ns since the first event of all ranks.
     """
     top = _Top.of(duration_ratio, num_kernels)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     of_ranks = job.reduce(_kernels_of_rank, chosen, selection).values()
     statistics = {

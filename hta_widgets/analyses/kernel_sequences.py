@@ -20,7 +20,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import sequence_words
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.call_tree import CallTree
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import Recorded
@@ -233,7 +233,7 @@ def kernel_sequences(
         msg = "operator_name is empty; give an operator's name or part of it, such as 'aten::mm'"
         raise ParameterError(msg)
     check_least("min_pattern_len", min_pattern_len, 0)
-    (rank,) = job.select_ranks(None if rank is None else [rank])[:1]
+    (rank,) = select_ranks(job, None if rank is None else [rank])[:1]
     calls = launching_calls(job, rank)
     names, every_pattern, every = job.rank(rank).remember(
         _counted, operator_name, whole_name=whole_name
@@ -450,7 +450,7 @@ def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:
     another such call not counted); ``kernels`` (GPU operations launched inside them);
     ``gpu_time_ns`` (sum of their durations, int64 ns). Longest GPU time first, then by name.
     """
-    chosen = job.select_ranks(None if rank is None else [rank])[0]
+    chosen = select_ranks(job, None if rank is None else [rank])[0]
     return job.rank(chosen).remember(_by_gpu_time)
 
 

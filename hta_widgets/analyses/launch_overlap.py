@@ -17,7 +17,7 @@ from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.shorten import api_name
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events, Kind, Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import launch_delays_ns
@@ -188,7 +188,7 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     ranks : iterable of int, optional
         All ranks when not given.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     each = [job.rank(rank).remember(_launches_of_rank) for rank in chosen]
     summary = _summary(chosen, each)
     return LaunchOverlap(

@@ -20,7 +20,7 @@ from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -289,7 +289,7 @@ def launch_stats(
     cutoffs = dict(zip(DISTRIBUTIONS, (runtime_ns, runtime_ns, delay_ns), strict=True))
     check_choice("worst_by", worst_by, WORST_BY)
     check_least("num_worst", num_worst, 0)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     by_rank = {
         rank: _launch_stats_of_rank(
             job.rank(rank), cutoffs, worst_by, num_worst, include_memory=include_memory_events

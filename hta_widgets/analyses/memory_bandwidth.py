@@ -24,7 +24,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -228,7 +228,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     ranks : iterable of int, optional
         All ranks when not given.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     by_rank = {rank: _bandwidth_of_rank(job, rank) for rank in chosen}
     transfers = _table(each.rows for each in by_rank.values())
     notices = {rank: each.notices for rank, each in by_rank.items()}
@@ -246,7 +246,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
 
 def transfer_statistics(job: Job, ranks: Iterable[int] | None = None) -> pd.DataFrame:
     """`MemoryBandwidth.transfers` alone."""
-    return _table(_rows_of(job, rank) for rank in job.select_ranks(ranks))
+    return _table(_rows_of(job, rank) for rank in select_ranks(job, ranks))
 
 
 def _table(of_ranks: Iterable[Sequence[Mapping[str, object]]]) -> pd.DataFrame:

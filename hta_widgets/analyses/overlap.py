@@ -11,7 +11,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import TimeSelection, place_of, selected_work
 from hta_widgets.intervals import Intervals, time_of_both
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -55,7 +55,7 @@ def overlap(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(_rows, chosen, selection)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])

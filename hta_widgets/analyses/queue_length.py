@@ -24,7 +24,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
@@ -300,7 +300,7 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     ranks : iterable of int, optional
         All ranks when not given.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     by_rank = {rank: _queues_of_rank(job, rank) for rank in chosen}
     streams = table_of([row for each in by_rank.values() for row in each.streams], _STREAMS)
     notices = {rank: each.notices for rank, each in by_rank.items()}

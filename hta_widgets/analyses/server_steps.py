@@ -19,7 +19,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
@@ -114,7 +114,7 @@ def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTabl
     ServerStepTable
         Without rows if no rank serves.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     return job.remember(_server_steps, tuple(chosen))
 
 

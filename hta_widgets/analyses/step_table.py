@@ -21,7 +21,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -258,7 +258,7 @@ def step_table(
         Only the parts of the steps between these two, in ns since the first event of all ranks;
         ``cpu_ns`` and the counts stay those of the whole step, and so does whether it is slow.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     table = _with_slow(_table(job.remember(_steps_of, job.ranks, EVERYTHING), chosen))
     if selection is not None:

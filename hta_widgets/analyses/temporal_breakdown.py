@@ -17,7 +17,7 @@ from hta_widgets.analyses.time.selection import (
 )
 from hta_widgets.intervals import time_of_both
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -68,7 +68,7 @@ def temporal_breakdown(
         before the first and after the last work is idle, and ``operations`` counts the work
         with any part inside.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(_rows, chosen, selection)
     table = pd.DataFrame([row for rows in by_rank.values() for row in rows])

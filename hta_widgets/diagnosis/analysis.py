@@ -34,7 +34,7 @@ from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges, whole_numbers
 from hta_widgets.quantities import NS_PER_MS, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.recorded_kind import by_rank
@@ -107,7 +107,7 @@ def _diagnosed(
     limits: Limits,
     phase: str | None,
 ) -> Diagnosis:
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     foreign, whole = job.remember(foreign_ranks), job
     if foreign.left_out:
         own = tuple(rank for rank in job.ranks if rank not in foreign.left_out)

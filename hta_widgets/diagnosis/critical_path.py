@@ -28,7 +28,7 @@ from hta_widgets.errors import ParameterError, number_ranges
 from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.ranks.facts import has_gpu_work
 
 
@@ -87,7 +87,7 @@ def critical_path(
     UnknownStepError
         If a step was not recorded.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     if not any(job.reduce(has_gpu_work, chosen).values()):
         return _nothing(job, chosen)
     found = replay(job, chosen, steps)

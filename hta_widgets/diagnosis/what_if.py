@@ -29,7 +29,7 @@ from hta_widgets.diagnosis.replay.edits import (
 from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import NS_PER_MS, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import has_gpu_work
 
@@ -132,7 +132,7 @@ def what_if(
     _check("host_speed", host_speed, 0, np.inf, is_open=True)
     _check("hidden_percent", hidden_percent, 0, 100)
     _check("kernel_percent", kernel_percent, 0, 100)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     if not any(job.reduce(has_gpu_work, chosen).values()):
         return _nothing(job, chosen)
     found = replay(job, chosen, steps)

@@ -351,3 +351,19 @@ class Job(HeldRanks):
             *missing,
             *merge_notices(by_rank, name_ranks=len(self.ranks) > 1),
         )
+
+
+def select_ranks(job: object, ranks: Iterable[int] | None) -> tuple[int, ...]:
+    """The ranks of a job that an analysis is asked for: `Job.select_ranks`, for all to call.
+
+    Raises
+    ------
+    TypeError
+        If what the analysis was given is no job, such as a path.
+    """
+    if isinstance(job, HeldRanks):
+        return job.select_ranks(ranks)
+    holds_one = isinstance(getattr(job, "job", None), HeldRanks)
+    instead = "its attribute job" if holds_one else "open_trace(path)"
+    msg = f"an analysis takes a job, got {type(job).__name__}; give it {instead}"
+    raise TypeError(msg)

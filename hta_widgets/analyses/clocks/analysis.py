@@ -12,7 +12,7 @@ from hta_widgets.analyses.clocks.aligned import JobClocks, job_clocks
 from hta_widgets.analyses.clocks.alignment import ALIGNED, CONTRADICTORY
 from hta_widgets.analyses.result import Result
 from hta_widgets.quantities import counted, duration, number
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 
 _PER_MILLION = 1e6
 
@@ -62,7 +62,7 @@ def clocks(job: Job, ranks: Iterable[int] | None = None) -> Clocks:
         Ranks to list, all when not given. All ranks of the job are aligned with each other in any
         case.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     found = job_clocks(job)
     places = np.sort([found.ranks.index(rank) for rank in chosen])
     table = _clock_table(found).iloc[places].reset_index(drop=True)

@@ -27,7 +27,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
@@ -102,7 +102,7 @@ def collectives(job: Job, ranks: Iterable[int] | None = None) -> Collectives:
         Ranks whose kernels are listed, all when not given. They are matched with those of all ranks
         of the job in any case.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     whole = job.remember(_whole_job)
     kernels = whole.kernels
     if len(chosen) < len(job.ranks):

@@ -27,7 +27,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError, check_choice
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import data_size, duration
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -133,7 +133,7 @@ def flame(
     """
     check_choice("weight", weight, get_args(Weight))
     check_choice("order", order, get_args(Order))
-    chosen = job.select_ranks([rank])
+    chosen = select_ranks(job, [rank])
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     path = tuple(root or ())
     asked = _Asked(
@@ -181,7 +181,7 @@ def collapsed_stacks(
     train.py(8): main;aten::mm;cudaLaunchKernel;gemm 51200
     """
     check_choice("weight", weight, get_args(Weight))
-    chosen = job.select_ranks([rank])
+    chosen = select_ranks(job, [rank])
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     return job.reduce(_collapsed, chosen, weight, selection)[rank]
 

@@ -43,7 +43,7 @@ from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
@@ -129,7 +129,7 @@ def idle_owners(
         Only the time between these two, in ns since the first event of all ranks. The cause of each
         idle interval is decided as a whole.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     each = [*job.reduce(idle_tables, chosen, selection or EVERYTHING).values()]
     devices, causes, owners, drains, merged = _joined(each)

@@ -27,7 +27,7 @@ from hta_widgets.analyses.time.selection import TimeSelection, remember, selecte
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
@@ -189,7 +189,7 @@ def idle_time(
         Only the time between these two, in ns since the first event of all ranks.
     """
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     wanted = frozenset(streams or ())
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(_idle_rows_of_rank, chosen, delay_ns, selection).values()
@@ -226,7 +226,7 @@ def stream_idle_time(
 ) -> pd.DataFrame:
     """`IdleTime.streams` alone, without the devices."""
     delay_ns = cutoff_ns("consecutive_kernel_delay", consecutive_kernel_delay)
-    by_rank = job.reduce(_idle_rows_of_streams, job.select_ranks(ranks), delay_ns)
+    by_rank = job.reduce(_idle_rows_of_streams, select_ranks(job, ranks), delay_ns)
     return _of_wanted(_table([*by_rank.values()]), frozenset(streams or ()))
 
 

@@ -30,7 +30,7 @@ from hta_widgets.errors import check_choice
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
@@ -163,7 +163,7 @@ def launch_facts(
         Only the time between these two, in ns since the first event of all ranks.
     """
     check_choice("by", by, get_args(By))
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(launch_table, chosen, selection, by, kernel)
     kernels = stacked([each.kernels for each in by_rank.values()], COLUMNS)

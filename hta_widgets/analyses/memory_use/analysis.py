@@ -27,7 +27,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.rows import Row, records, stacked, table_of
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.details import DetailGroup, may_have_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
@@ -181,7 +181,7 @@ def memory_use(
     device : int, optional
         Only the device with this number, -1 for the CPU; all when not given.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     by_rank = job.reduce(memory_tables, chosen)
     offsets_ns = job.offsets_ns(chosen)
     peak = _joined("peak", by_rank, offsets_ns, device)

@@ -19,7 +19,7 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import check_choice
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.loaders.nsys.format import NSYS
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.replayed_calls import replay_notices
@@ -201,7 +201,7 @@ def modules(
     """
     check_choice("source", source, get_args(Source))
     check_choice("merge", merge, get_args(Merge))
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     each = [*job.reduce(module_sums, chosen, selection, source, merge).values()]
     table, outside = (

@@ -35,7 +35,7 @@ from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
@@ -296,7 +296,7 @@ def operators(
     if phase is not None and phase not in PHASES:
         msg = f"phase must be one of {', '.join(PHASES)}, or None for all, got {phase!r}"
         raise ParameterError(msg)
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(operator_rows, chosen, selection, by, tuple(sorted({*modules})))
     of_operators = [rows.table for rows in by_rank.values() if rows.are_operators]

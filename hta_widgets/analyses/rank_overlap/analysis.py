@@ -35,7 +35,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import check_choice, check_least
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 
@@ -123,7 +123,7 @@ def rank_overlap(
     """
     check_choice("by", by, LEVELS)
     check_least("slices", slices, 1)
-    chosen = tuple(sorted(job.select_ranks(ranks)))
+    chosen = tuple(sorted(select_ranks(job, ranks)))
     if chosen == job.ranks:
         compared = job.remember(_compare, chosen, by, common_window=common_window)
     else:

@@ -34,7 +34,7 @@ from hta_widgets.analyses.time.window import begin_on, window_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import number, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
@@ -371,7 +371,7 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
     ranks : iterable of int, optional
         All ranks when not given.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     by_rank = job.reduce(roofline_tables, chosen)
     operators, uncounted, devices = (
         stacked([getattr(each, name) for each in by_rank.values()], types)

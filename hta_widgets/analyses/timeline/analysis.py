@@ -17,7 +17,7 @@ from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, LABELS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 
 BINS = 2_000
@@ -63,7 +63,7 @@ def timeline(
     kinds : tuple of JobLaneKind, optional
         More kinds of lanes that can be added.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     lanes = job_lanes(job, kinds)
     overviews = lanes.overviews(chosen, BINS)
     coverage = _coverage(overviews)

@@ -14,7 +14,7 @@ from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
 from hta_widgets.analyses.timeline.tracks import coverage
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
 
@@ -46,7 +46,7 @@ def window_budget(
         ``period_ns`` (of the step, inside the window), and the classes of `budget`, of int64, which
         add up to ``period_ns``.
     """
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     window = checked_window(window_ns) or (0, 0)
     known = job.remember(_known_budgets, window)
     missing = [rank for rank in chosen if rank not in known]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.trace.job import Job
+from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
 
@@ -29,7 +29,7 @@ def long_kernels(
     job: Job, ranks: Iterable[int] | None = None, *, cutoff: float = 10
 ) -> LongKernels:
     """Count the kernels of each rank that last longer than a cutoff (µs)."""
-    chosen = job.select_ranks(ranks)
+    chosen = select_ranks(job, ranks)
     counts = job.reduce(_count_long, chosen, round(cutoff * 1_000))
     table = pd.DataFrame({"rank": list(counts), "long": list(counts.values())})
     finding = f"{table['long'].sum()} kernels last longer than {cutoff:g} µs."

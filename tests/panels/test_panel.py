@@ -33,6 +33,21 @@ class TestConstruction:
         with pytest.raises(TypeError, match=r"no parameter barz; it has bars, named, ranks, ratio"):
             FakePanel(fake_job(), barz=7)
 
+    @pytest.mark.parametrize(
+        ("slip", "meant"),
+        [("bar", "bars"), ("rank", "ranks"), ("results", "result"), ("output_dirs", "output_dir")],
+    )
+    def test_a_slip_is_said_when_it_is_set(self, panel, slip, meant):
+        with pytest.raises(AttributeError, match=f"FakePanel has no {slip}; did you mean {meant}"):
+            setattr(panel, slip, 7)
+        assert not hasattr(panel, slip)
+
+    def test_other_attributes_are_kept_as_on_any_object(self, panel):
+        panel.remark = panel._bar = 7
+        assert (panel.remark, panel._bar) == (7, 7)
+        panel.remark = 8
+        assert panel.remark == 8
+
     def test_a_value_out_of_range_is_refused(self):
         with pytest.raises(TraitError, match="bars"):
             FakePanel(fake_job(), bars=0)

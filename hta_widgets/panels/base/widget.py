@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from difflib import get_close_matches
+from inspect import getattr_static, isroutine
 from typing import Any, ClassVar
 
 import anywidget
@@ -17,6 +19,9 @@ _SHOWN, _LONGEST = 80, 300
 
 _METHODS = ("update", "request_state", "custom")
 """What ipywidgets' protocol lets a page send."""
+
+_ALIKE = 0.75
+"""How alike (1 is equal) a name is to one that there is, to be a slip of it."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +41,21 @@ class Widget(AnyWidget):
         is_given = isinstance(traits.get("layout"), ipywidgets.Layout)
         super().__init__(**traits)
         self._own_layout = None if is_given else self.layout
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse a slip such as ``panel.num_kernel = 7``, after which nothing would change.
+
+        What is unlike all names that there are is kept, as on any object of Python.
+        """
+        kind = type(self)
+        is_new = not (name.startswith("_") or hasattr(kind, name) or name in self.__dict__)
+        if is_new and self.comm is not None:
+            public = [each for each in dir(kind) if not each.startswith("_")]
+            values = [each for each in public if not isroutine(getattr_static(kind, each))]
+            if near := get_close_matches(name, values, cutoff=_ALIKE):
+                msg = f"{kind.__name__} has no {name}; did you mean {' or '.join(near)}?"
+                raise AttributeError(msg)
+        super().__setattr__(name, value)
 
     def close(self) -> None:
         """Close the widget, and its layout unless it was given one."""

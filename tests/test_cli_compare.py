@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hta_widgets import open_trace
+from hta_widgets import __version__, open_trace
 from hta_widgets.cli import compare as module
 from hta_widgets.cli import main
 from hta_widgets.cli.compare.markdown import markdown, plain
-from hta_widgets.cli.compare.report import report
+from hta_widgets.cli.compare.report import changed_ms, report
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.gate import assert_no_regression
 from hta_widgets.diagnosis.change.waterfall import LEVELS
@@ -59,6 +59,21 @@ def test_limits_are_kept_in_a_file(folder, capsys, tmp_path):
     assert "Limits that are broken" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("second_ns", "written"),
+    [(2_000_501, "+0.001"), (2_000_499, "+0.000"), (1_999_501, "+0.000"), (1_999_499, "-0.001")],
+)
+def test_a_change_of_nothing_has_no_minus(second_ns, written):
+    assert changed_ms(2_000_000, second_ns) == written
+
+
+def test_help_says_what_a_baseline_is_made_of(capsys):
+    with pytest.raises(SystemExit):
+        main(["baseline", "save", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "a folder or file of the traces of a job; several recordings of it as A1,A2,A3" in said
+
+
 def test_several_jobs_are_a_table_against_the_first(folder, capsys):
     before, after = str(folder / "before"), str(folder / "after")
     asked = ["compare", before, after, f"{before},{before}"]
@@ -78,6 +93,7 @@ def test_json_has_every_level_of_the_difference(folder, capsys):
     asked = ["compare", str(folder / "before"), str(folder / "after"), "--json"]
     assert main([*asked, "--fail-on", "step"]) == 3
     found = json.loads(capsys.readouterr().out)
+    assert (found["schema_version"], found["hta_widgets_version"]) == (2, __version__)
     assert found["verdict"] == "regression"
     assert found["limits"]["outcome"] == "regression"
     assert found["delta_ns"] == found["second"]["mean_ns"] - found["first"]["mean_ns"]

@@ -258,7 +258,11 @@ def _add_baseline(commands: _Commands) -> None:
     ):
         parser = actions.add_parser(action, help=what, description=f"{what.capitalize()}.")
         for name in names:
-            said = "a name, or an .arrow file" if name == "name" else "a folder or file of traces"
+            said = (
+                "a name, or an .arrow file"
+                if name == "name"
+                else "a folder or file of the traces of a job; several recordings of it as A1,A2,A3"
+            )
             parser.add_argument(name, metavar=name.upper(), help=said)
         _add_baselines(parser)
         parser.set_defaults(run=lambda options: comparing.keep_baseline(options))  # noqa: PLW0108

@@ -14,7 +14,7 @@ from hta_widgets.diagnosis.change.waterfall import LEVELS, level
 from hta_widgets.terminal import cut
 from hta_widgets.version import __version__
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised when a program that reads the document would have to change."""
 
 MOST_ROWS: Final = 20
@@ -39,7 +39,7 @@ def document(change: Change, judgement: Judgement | None = None) -> dict[str, An
     step = change.step
     return {
         "schema_version": SCHEMA_VERSION,
-        "hta_widgets": __version__,
+        "hta_widgets_version": __version__,
         "verdict": change.verdict,
         "sentence": change.finding,
         "first": _side(change.first),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hta_widgets.cli.compare.report import NS_PER_MS, row_of_job
+from hta_widgets.cli.compare.report import NS_PER_MS, changed_ms, row_of_job
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.several import SeveralJobs
@@ -73,4 +73,4 @@ def _listed(title: str, texts: tuple[str, ...] | list[str]) -> list[str]:
 
 def _row(label: str, first_ns: int, second_ns: int) -> str:
     cells = [f"{ns / NS_PER_MS:,.3f}" for ns in (first_ns, second_ns)]
-    return f"| {label} | {cells[0]} | {cells[1]} | {(second_ns - first_ns) / NS_PER_MS:+,.3f} |"
+    return f"| {label} | {cells[0]} | {cells[1]} | {changed_ms(first_ns, second_ns)} |"

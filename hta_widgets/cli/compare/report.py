@@ -57,8 +57,19 @@ def _waterfall(change: Change) -> Iterator[str]:
 
 def _row(label: str, first_ns: int, second_ns: int) -> str:
     cells = [ns / NS_PER_MS for ns in (first_ns, second_ns)]
-    delta = (second_ns - first_ns) / NS_PER_MS
-    return f"{MARGIN}{label:{_WIDTH}}{cells[0]:12,.3f}{cells[1]:12,.3f}{delta:+12,.3f}"
+    change = changed_ms(first_ns, second_ns)
+    return f"{MARGIN}{label:{_WIDTH}}{cells[0]:12,.3f}{cells[1]:12,.3f}{change:>12}"
+
+
+def changed_ms(first_ns: int, second_ns: int) -> str:
+    """A change in ms with its sign; one of less than is written is ``+0.000``, never ``-0.000``.
+
+    Examples
+    --------
+    >>> changed_ms(1_000, 600), changed_ms(1_000, 400)
+    ('+0.000', '-0.001')
+    """
+    return f"{round((second_ns - first_ns) / NS_PER_MS, 3) + 0.0:+,.3f}"
 
 
 def baseline_text(summary: Summary) -> str:

@@ -101,7 +101,9 @@ class UnknownStepError(HtaWidgetsError):
             return cls(f"{msg}they have no ProfilerSteps, leave steps empty for all of the time")
         msg += f"their analysed steps are {number_ranges(steps)}"
         if missing[-1] > max(steps):
-            msg += " (the last is left out; include_last_profiler_step=True keeps it)"
+            msg += (
+                " (the last is left out; open_trace(…, include_last_profiler_step=True) keeps it)"
+            )
         return cls(msg)
 
 

@@ -178,7 +178,8 @@ def _last(context: Context, kept: Steps) -> Iterator[str]:
         f"step {known[0].number}, the last, took {least}{duration(length_ns)}, the others "
         f"{duration(usual_ns)} on average, {least}{duration(excess_ns)} more: "
         f"{percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is lost "
-        "there, and no cause is looked for in it (include_last_profiler_step=True analyses it)"
+        "there, and no cause is looked for in it (open_trace(…, include_last_profiler_step=True) "
+        "analyses it)"
     )
 
 

@@ -28,7 +28,8 @@ def test_last_step_is_left_out(tmp_path):
     job, names = analysed_names(tmp_path, events)
     assert names == {"ProfilerStep#4", "ProfilerStep#5", "in the middle"}
     assert (
-        "the last ProfilerStep, 6, is left out (3 events); steps 4-5 are analysed" in job.notices[1]
+        "the last ProfilerStep, 6, is left out (3 events); steps 4-5 are analysed "
+        "(open_trace(…, include_last_profiler_step=True) keeps all)" in job.notices[1]
     )
 
 

@@ -176,7 +176,7 @@ class JobHealth:
     left_out_steps: tuple[int, ...] = ()
     """Analysed steps that no rule counts, as they lack GPU work of a rank."""
     doubts: tuple[str, ...] = ()
-    """Why no finding is measured; empty where what is wrong could be left out."""
+    """Why all findings are inconclusive; empty where what is wrong could be left out."""
 
     @property
     def is_sound(self) -> bool:
@@ -187,7 +187,7 @@ class JobHealth:
     @property
     def notices(self) -> tuple[str, ...]:
         """What follows for the diagnosis; what is wrong is among the notices of the job."""
-        doubts = (f"no finding is measured: {doubt}" for doubt in self.doubts)
+        doubts = (f"all findings are inconclusive: {doubt}" for doubt in self.doubts)
         found = [*self.foreign.notices, *doubts]
         if self.left_out_steps:
             is_one = len(self.left_out_steps) == 1
@@ -228,4 +228,4 @@ _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     "kernels overlap on their streams": lambda rank: rank.times.kernels_overlap,
     "a clock may have been set": lambda rank: rank.times.standstill_ns > 0,
 }
-"""Why nothing is measured where this is true of a rank."""
+"""Why all is inconclusive where this is true of a rank."""

@@ -384,6 +384,6 @@ class Rank:
         mark = _MARKS[self.steps.source]
         words = (
             f"the last {mark}, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
-            "(include_last_profiler_step=True keeps all)"
+            "(open_trace(…, include_last_profiler_step=True) keeps all)"
         )
         return [Notice(words, (int((~self.analysed).sum()),))]

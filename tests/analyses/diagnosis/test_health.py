@@ -80,7 +80,7 @@ def test_nothing_is_measured_if_all_steps_lack_kernels(tmp_path):
     made = diagnosed(tmp_path, without_work(job(), lambda _, at: 3000 < at < 6000))
     assert made.health.left_out_steps == ()
     assert made.health.doubts == ("all steps lack GPU work that was launched in them",)
-    assert made.notices[0] == f"no finding is measured: {made.health.doubts[0]}"
+    assert made.notices[0] == f"all findings are inconclusive: {made.health.doubts[0]}"
     assert made.bound_by == ""
     assert made.status == "findings"
     assert {each.confidence for each in made} == {"inconclusive"}
@@ -122,7 +122,7 @@ def test_nothing_is_measured_with_clocks_that_contradict(tmp_path, us):
     assert made.health.doubts == ("the clocks of host and GPU are apart",)
     assert not made.health.is_sound
     assert {each.confidence for each in made} <= {"inconclusive"}
-    assert made.notices[0] == f"no finding is measured: {made.health.doubts[0]}"
+    assert made.notices[0] == f"all findings are inconclusive: {made.health.doubts[0]}"
     assert made.bound_by == ""
 
 

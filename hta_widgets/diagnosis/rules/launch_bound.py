@@ -30,6 +30,10 @@ FEWEST_KERNELS: Final = 12
 """Of fewer, no rate can be told, and each waits for something else: a CPU that makes a batch before
 each of two products, or CuPy, which loads the code of each of six kernels."""
 
+LEAST_LATE: Final = 0.05
+"""Part of the price in which a GPU must wait for launches: what a loop takes that pauses for 20 ms
+and then launches as fast as the GPU computes would be gained, too, but is not why the GPU waits."""
+
 
 @cause(
     seen_in="late_launching",
@@ -129,6 +133,8 @@ def launch_bound(context: Context) -> Finding | None:
         # so many short kernels that starting them takes as long as launching
         price = context.price(behind, HostSpeed(np.inf), WithoutStarts(), bound="at most")
     if not context.is_worth_it(launch_bound, price.ns):
+        return None
+    if behind.mean(axis=1).max() < LEAST_LATE * price.ns:
         return None
     ranks = context.blamed(context.steps.host_behind.mean(axis=1))
     steps = context.steps_with(behind)

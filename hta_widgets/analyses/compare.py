@@ -27,6 +27,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.steps import analysed_steps
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -359,9 +360,30 @@ class Recording:
         return ranks * self.steps / self.ranks if per_step else ranks
 
 
+@asked_once
 def recording(job: Job, ranks: tuple[int, ...]) -> Recording:
     """Measure what some ranks recorded, once per choice of ranks."""
-    return job.remember(_recording, ranks)
+    temporal = temporal_breakdown(job, ranks).ranks
+    communication = overlap(job, ranks).ranks
+    columns = {
+        "span": temporal["kernel_time_ns"],
+        "busy": temporal["kernel_time_ns"] - temporal["idle_time_ns"],
+        "idle": temporal["idle_time_ns"],
+        "compute": temporal["compute_time_ns"],
+        "graph": temporal["graph_time_ns"],
+        "non_compute": temporal["non_compute_time_ns"],
+        "communication": communication["communication_time_ns"],
+        "overlap": communication["overlap_time_ns"],
+        "beside_graph": communication["beside_graph_ns"],
+        "exposed_communication": communication["exposed_communication_ns"],
+    }
+    steps = job.reduce(_number_of_steps, ranks).values()
+    return Recording(
+        ranks=len(ranks),
+        steps=sum(steps),
+        all_have_steps=all(steps),
+        times_ns={name: int(column.sum()) for name, column in columns.items()},
+    )
 
 
 def compared_times(
@@ -404,30 +426,6 @@ def compared_tails(
     table[means.columns] = means
     ratio = means["mean_second_ns"] / means["mean_first_ns"].replace(0, np.nan)
     return table.assign(ratio_mean=ratio)
-
-
-def _recording(job: Job, ranks: tuple[int, ...]) -> Recording:
-    temporal = temporal_breakdown(job, ranks).ranks
-    communication = overlap(job, ranks).ranks
-    columns = {
-        "span": temporal["kernel_time_ns"],
-        "busy": temporal["kernel_time_ns"] - temporal["idle_time_ns"],
-        "idle": temporal["idle_time_ns"],
-        "compute": temporal["compute_time_ns"],
-        "graph": temporal["graph_time_ns"],
-        "non_compute": temporal["non_compute_time_ns"],
-        "communication": communication["communication_time_ns"],
-        "overlap": communication["overlap_time_ns"],
-        "beside_graph": communication["beside_graph_ns"],
-        "exposed_communication": communication["exposed_communication_ns"],
-    }
-    steps = job.reduce(_number_of_steps, ranks).values()
-    return Recording(
-        ranks=len(ranks),
-        steps=sum(steps),
-        all_have_steps=all(steps),
-        times_ns={name: int(column.sum()) for name, column in columns.items()},
-    )
 
 
 def _number_of_steps(rank: Rank) -> int:
@@ -503,16 +501,13 @@ def only_in_one(kernels: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@asked_once
 def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     """Count and add up the work of each kernel over some ranks, once per choice of ranks.
 
     Indexed by the normalised name: ``name`` (if profilers or builds give a kernel several, the one
     with the most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
     """
-    return job.remember(_totals, ranks)
-
-
-def _totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     by_rank = job.reduce(_named_work, ranks)
     found = [named for of_rank in by_rank.values() for named in of_rank]
     table = pd.DataFrame(found, columns=list(_Named._fields))

@@ -26,6 +26,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -333,6 +334,7 @@ class AnnotatedWork(NamedTuple):
     (pairs, 2)."""
 
 
+@asked_once
 def annotated_work(rank: Rank) -> AnnotatedWork:
     """The user annotation that each piece of analysed GPU work was launched in.
 
@@ -341,10 +343,6 @@ def annotated_work(rank: Rank) -> AnnotatedWork:
     ProfilerSteps. Work whose launch is not in the trace belongs to the shortest annotation that the
     profiler wrote on its stream and that holds the middle of it.
     """
-    return rank.remember(_annotated_work)
-
-
-def _annotated_work(rank: Rank) -> AnnotatedWork:
     events, work = rank.trace.events, rank.gpu_work
     claims = _Claims(rank)
     rows = events.rows_of(Kind.ANNOTATION)

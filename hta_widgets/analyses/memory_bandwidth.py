@@ -29,6 +29,7 @@ from hta_widgets.trace.model.events import Events
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -74,9 +75,20 @@ class Transfers(NamedTuple):
     """0 if unknown."""
 
 
+@asked_once
 def transfers_of(rank: Rank) -> Transfers:
     """Copies and memsets of one rank."""
-    return rank.remember(_transfers)
+    events, work = rank.trace.events, rank.gpu_work
+    work = work.take(np.flatnonzero(work.type == KernelType.MEMORY))
+    number, codes = pd.factorize(work.name)
+    kinds = [transfer_name(work.names[code]) for code in codes.tolist()]
+    names = tuple(sorted(set(kinds)))
+    by_code = np.array([names.index(kind) for kind in kinds], dtype=np.int64)
+    duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
+    transferred, stated = _recorded(events, work.rows)
+    derived = transferred / duration_ns
+    gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, derived)
+    return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
 
 
 def bandwidth_changes(job: Job, rank: int) -> Columns:
@@ -84,9 +96,26 @@ def bandwidth_changes(job: Job, rank: int) -> Columns:
     return aligned_bandwidth(job.rank(rank), job.offset_ns(rank))
 
 
+@asked_once
 def aligned_bandwidth(rank: Rank, offset_ns: int) -> Columns:
     """Columns of the changes of a rank, its times shifted by an offset (ns)."""
-    return rank.remember(_changes, offset_ns)
+    events, transfers = rank.trace.events, transfers_of(rank)
+    count = len(transfers.work)
+    start_ns = transfers.work.start_ns
+    time_ns = np.concatenate([start_ns + transfers.duration_ns, start_ns])
+    order = np.argsort(time_ns, kind="stable")
+    is_end = order < count
+    copy = np.where(is_end, order, order - count)
+    by_name = grouped(transfers.name[copy]).order
+    copy, sign = copy[by_name], np.where(is_end[by_name], -1, 1)
+    active = np.cumsum(sign * (transfers.gb_per_s[copy] > 0))
+    return {
+        "name": np.array(transfers.names, dtype=object)[transfers.name[copy]],
+        "time_ns": time_ns[order[by_name]] + offset_ns,
+        "bandwidth_gb_per_s": _sums_while_active(sign * transfers.gb_per_s[copy], active),
+        "active": active,
+        "pid": events.ids_in_source(events.pid[transfers.work.rows])[copy],
+    }
 
 
 def bandwidth_changes_table(job: Job, rank: int) -> pd.DataFrame:
@@ -117,20 +146,6 @@ def transfer_name(name: str) -> str:
     return UNKNOWN_COPY
 
 
-def _transfers(rank: Rank) -> Transfers:
-    events, work = rank.trace.events, rank.gpu_work
-    work = work.take(np.flatnonzero(work.type == KernelType.MEMORY))
-    number, codes = pd.factorize(work.name)
-    kinds = [transfer_name(work.names[code]) for code in codes.tolist()]
-    names = tuple(sorted(set(kinds)))
-    by_code = np.array([names.index(kind) for kind in kinds], dtype=np.int64)
-    duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
-    transferred, stated = _recorded(events, work.rows)
-    derived = transferred / duration_ns
-    gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, derived)
-    return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
-
-
 def _recorded(events: Events, rows: Int64Array) -> tuple[Int64Array, Float64Array]:
     """Bytes (0 if unknown) and bandwidth (GB/s, NaN if unknown) that the trace records."""
     transferred = np.zeros(rows.size, dtype=np.int64)
@@ -144,26 +159,6 @@ def _recorded(events: Events, rows: Int64Array) -> tuple[Int64Array, Float64Arra
     transferred[found] = np.maximum(columns["bytes"], 0)
     stated[found] = columns["bandwidth_gb_per_s"]
     return transferred, stated
-
-
-def _changes(rank: Rank, offset_ns: int) -> Columns:
-    events, transfers = rank.trace.events, transfers_of(rank)
-    count = len(transfers.work)
-    start_ns = transfers.work.start_ns
-    time_ns = np.concatenate([start_ns + transfers.duration_ns, start_ns])
-    order = np.argsort(time_ns, kind="stable")
-    is_end = order < count
-    copy = np.where(is_end, order, order - count)
-    by_name = grouped(transfers.name[copy]).order
-    copy, sign = copy[by_name], np.where(is_end[by_name], -1, 1)
-    active = np.cumsum(sign * (transfers.gb_per_s[copy] > 0))
-    return {
-        "name": np.array(transfers.names, dtype=object)[transfers.name[copy]],
-        "time_ns": time_ns[order[by_name]] + offset_ns,
-        "bandwidth_gb_per_s": _sums_while_active(sign * transfers.gb_per_s[copy], active),
-        "active": active,
-        "pid": events.ids_in_source(events.pid[transfers.work.rows])[copy],
-    }
 
 
 def _sums_while_active(steps: Float64Array, active: Int64Array) -> Float64Array:

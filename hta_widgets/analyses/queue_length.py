@@ -28,6 +28,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
@@ -85,12 +86,9 @@ def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
     return pd.DataFrame(aligned_changes(rank, offset_ns), copy=False)
 
 
-def aligned_changes(rank: Rank, offset_ns: int = 0) -> Columns:
+@asked_once
+def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
     """Columns of the changes of a rank, its times shifted by an offset (ns)."""
-    return rank.remember(_aligned_changes, offset_ns)
-
-
-def _aligned_changes(rank: Rank, offset_ns: int) -> Columns:
     columns = dict(_changes(rank))
     if offset_ns:
         columns["time_ns"] = columns["time_ns"] + offset_ns
@@ -327,7 +325,7 @@ def _queues_of_rank(job: Job, rank: int) -> _RankQueues:
 
 
 def _stream_rows(rank: Rank) -> list[dict[str, float]]:
-    changes = aligned_changes(rank)
+    changes = aligned_changes(rank, 0)
     device, stream = changes["device"], changes["stream"]
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]

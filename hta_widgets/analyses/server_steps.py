@@ -21,6 +21,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -337,6 +338,7 @@ def _source_of(rank: Rank) -> str:
     return rank.steps.source if len(rank.steps) else "none"
 
 
+@asked_once
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
 
@@ -344,18 +346,6 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     that lacks its work on a rank, or before which a server had no requests, is of none. The phase
     with most time comes first. Empty where none serves.
     """
-    return job.remember(_phases_of)
-
-
-def main_phase(job: Job) -> str:
-    """The phase with most time of a server whose steps are not all of one; else empty."""
-    known, steps = phases_of(job), server_steps(job).steps
-    if not known or len(next(iter(known.values()))) == steps["step"].nunique():
-        return ""
-    return next(iter(known))
-
-
-def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     steps = server_steps(job).steps
     if not len(steps):
         return {}
@@ -365,6 +355,14 @@ def _phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
     known = taken[taken >= LEAST_PERCENT / 100 * taken.sum()].index
     return {str(each): tuple(phase.index[phase == each].tolist()) for each in known}
+
+
+def main_phase(job: Job) -> str:
+    """The phase with most time of a server whose steps are not all of one; else empty."""
+    known, steps = phases_of(job), server_steps(job).steps
+    if not known or len(next(iter(known.values()))) == steps["step"].nunique():
+        return ""
+    return next(iter(known))
 
 
 def recording_in_words(job: Job) -> str:

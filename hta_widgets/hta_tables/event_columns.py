@@ -15,6 +15,7 @@ from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import GPU_SIDE, NO_FIELDS, Kind, KindSet, SideTable, TextColumn
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.iterations import iterations
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -182,15 +183,12 @@ def _value(text: str, default: str) -> object:
         return text
 
 
+@asked_once
 def _linked(rank: Rank) -> Int64Array:
     """``index_correlation`` of each event: position in the source of the other side of a launch.
 
     Of a call that launches several operations, as of a graph, that of the last of them.
     """
-    return rank.remember(_index_correlation)
-
-
-def _index_correlation(rank: Rank) -> Int64Array:
     events, launch = rank.trace.events, rank.launches
     found = np.where(events.correlation >= 0, NOT_RECORDED, NONE).astype(np.int64)
     on_gpu = np.flatnonzero(_LINKED.among(events.kind) & (launch >= 0))

@@ -34,6 +34,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.clock import origin_of
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
@@ -139,30 +140,9 @@ class JobClocks:
         return [words]
 
 
+@asked_once
 def job_clocks(job: Job) -> JobClocks:
     """Clocks of all ranks of a job, worked out once."""
-    return job.remember(_job_clocks)
-
-
-def common_offsets_ns(job: Job) -> dict[int, int]:
-    """Time (ns) to add to each rank's own times, for times since the first event of all ranks."""
-    return job_clocks(job).offsets_ns if len(job.ranks) > 1 else job.offsets_ns(job.ranks)
-
-
-def on_common_clock(job: Job, rank: int, times_ns: Times) -> Times:
-    """Times of a rank's own clock, since the first event of all ranks on the common one."""
-    if len(job.ranks) == 1:
-        return times_ns + job.offset_ns(rank)
-    clocks = job_clocks(job)
-    return clocks.alignment.aligned(times_ns, np.full(times_ns.size, clocks.ranks.index(rank)))
-
-
-def alignment_notices(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
-    """How times of these ranks were aligned, where they have a common axis."""
-    return job_clocks(job).alignment_notices if len(ranks) > 1 else ()
-
-
-def _job_clocks(job: Job) -> JobClocks:
     parts = [*job.reduce(rank_collectives, job.ranks).values()]
     matches = match(JobCollectives.of(parts))
     recorded_ns = np.array([*job.offsets_ns(job.ranks).values()], dtype=np.int64)
@@ -189,6 +169,24 @@ def _job_clocks(job: Job) -> JobClocks:
         error_ns=error_ns,
         collectives=collectives,
     )
+
+
+def common_offsets_ns(job: Job) -> dict[int, int]:
+    """Time (ns) to add to each rank's own times, for times since the first event of all ranks."""
+    return job_clocks(job).offsets_ns if len(job.ranks) > 1 else job.offsets_ns(job.ranks)
+
+
+def on_common_clock(job: Job, rank: int, times_ns: Times) -> Times:
+    """Times of a rank's own clock, since the first event of all ranks on the common one."""
+    if len(job.ranks) == 1:
+        return times_ns + job.offset_ns(rank)
+    clocks = job_clocks(job)
+    return clocks.alignment.aligned(times_ns, np.full(times_ns.size, clocks.ranks.index(rank)))
+
+
+def alignment_notices(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
+    """How times of these ranks were aligned, where they have a common axis."""
+    return job_clocks(job).alignment_notices if len(ranks) > 1 else ()
 
 
 def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Int64Array, Alignment]:

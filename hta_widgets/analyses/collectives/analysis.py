@@ -29,6 +29,7 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
 KEYS = ("collective", "dtype", "bytes", "group", "group_ranks")
@@ -134,12 +135,9 @@ def _whole_job(job: Job) -> _WholeJob:
     )
 
 
+@asked_once
 def job_waits(job: Job) -> Waits:
     """Waiting and transfer of all matched collectives of a job, worked out once."""
-    return job.remember(_job_waits)
-
-
-def _job_waits(job: Job) -> Waits:
     world = world_size_among(job.reduce(world_size_of, job.ranks))
     return waits(job_clocks(job), world)
 

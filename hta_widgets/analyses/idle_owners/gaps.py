@@ -16,6 +16,7 @@ from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Events, Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 PARTS: Final = ("head", "between", "tail")
@@ -146,12 +147,9 @@ def recorded_work(rank: Rank, device: int) -> Int64Array:
     return np.asarray(rows[events.device[rows] == device])
 
 
+@asked_once
 def busy_time(rank: Rank, device: int) -> Intervals:
     """Time of the window in which any recorded work of a device runs."""
-    return rank.remember(_busy_time, device)
-
-
-def _busy_time(rank: Rank, device: int) -> Intervals:
     window = window_of(rank)
     events, rows = rank.trace.events, recorded_work(rank, device)
     start_ns = events.start_ns[rows]

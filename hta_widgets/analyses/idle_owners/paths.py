@@ -18,6 +18,7 @@ from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_PATH = -1
@@ -65,11 +66,8 @@ def node_of_place(rank: Rank) -> Int32Array:
     return _path_columns(rank)["node"]
 
 
+@asked_once
 def _path_columns(rank: Rank) -> Columns:
-    return rank.remember(_derived_paths)
-
-
-def _derived_paths(rank: Rank) -> Columns:
     return rank.derive(_paths)
 
 
@@ -225,12 +223,9 @@ def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     return owners.assign(line=pd.Series(found, index=owners.index, dtype=object))
 
 
+@asked_once
 def all_lines(rank: Rank) -> Int64Array:
     """Code of the name of the line of Python that each of `all_paths` is in, -1 for none."""
-    return rank.remember(_all_lines)
-
-
-def _all_lines(rank: Rank) -> Int64Array:
     return _lines_of_codes(all_paths(rank), rank.trace.events.name.values)
 
 

@@ -10,6 +10,7 @@ from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 NOT_RECORDED: Final = -1
@@ -63,17 +64,9 @@ class DeviceMemory(NamedTuple):
         return int(self.segment[-1])
 
 
+@asked_once
 def recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
     """Memory of each device of a rank, ascending by type and number."""
-    return rank.remember(_recorded_memory)
-
-
-def impossible_events(rank: Rank) -> int:
-    """Number of memory events with sizes that no device has, which are left out."""
-    return int((~_is_possible(_columns(rank))).sum())
-
-
-def _recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
     columns = _columns(rank)
     possible = _is_possible(columns)
     if not possible.any():
@@ -83,6 +76,11 @@ def _recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
     return tuple(
         _device({name: column[part] for name, column in columns.items()}) for part in devices.parts
     )
+
+
+def impossible_events(rank: Rank) -> int:
+    """Number of memory events with sizes that no device has, which are left out."""
+    return int((~_is_possible(_columns(rank))).sum())
 
 
 def _columns(rank: Rank) -> dict[str, Int64Array]:

@@ -30,6 +30,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 RowsBy: TypeAlias = Literal["name", "shape", "stack"]
@@ -98,20 +99,9 @@ class RankTotals(NamedTuple):
     idle_outside_operators_ns: int
 
 
+@asked_once
 def listed_calls(rank: Rank) -> Listed:
     """The calls of a rank that are listed where anything of them is counted."""
-    return rank.remember(_listed)
-
-
-def may_be_listed(rank: Rank) -> tuple[Mask, bool]:
-    """Which calls are listed in any selection, and whether they are operators."""
-    calls = calls_of(rank)
-    is_operator = calls.kind == Kind.CPU_OP
-    has_operators = bool(is_operator.any())
-    return is_operator if has_operators else _launching(rank, calls), has_operators
-
-
-def _listed(rank: Rank) -> Listed:
     calls = calls_of(rank)
     chosen, has_operators = may_be_listed(rank)
     tree, linked = SubForest.of(calls, chosen), forward_places(rank)
@@ -120,6 +110,14 @@ def _listed(rank: Rank) -> Listed:
     link = nearest_at_or_above(calls.forest, linked != NO_PARENT)[tree.place]
     forward = position[np.append(linked, NO_PARENT)[link]]
     return Listed(are_operators=has_operators, tree=tree, forward=forward)
+
+
+def may_be_listed(rank: Rank) -> tuple[Mask, bool]:
+    """Which calls are listed in any selection, and whether they are operators."""
+    calls = calls_of(rank)
+    is_operator = calls.kind == Kind.CPU_OP
+    has_operators = bool(is_operator.any())
+    return is_operator if has_operators else _launching(rank, calls), has_operators
 
 
 def _launching(rank: Rank, calls: Calls) -> Mask:
@@ -353,9 +351,11 @@ class Shapes(NamedTuple):
     """JSON on one line, empty at first."""
 
 
+@asked_once
 def shapes_of(rank: Rank) -> dict[str, Shapes]:
     """Shapes and types of the inputs of each call, by the names in `SHAPES`."""
-    return rank.remember(_read_shapes)
+    table = rank.trace.events.side.get("operators")
+    return {name: _one_of_the_shapes(rank, table, name) for name in SHAPES}
 
 
 def with_shapes(rank: Rank, shapes: Collection[str]) -> Mask:
@@ -363,11 +363,6 @@ def with_shapes(rank: Rank, shapes: Collection[str]) -> Mask:
     code, texts = shapes_of(rank)[SHAPES[0]]
     wanted = np.array([text in shapes for text in texts], dtype=np.bool_)
     return np.asarray(wanted[code])
-
-
-def _read_shapes(rank: Rank) -> dict[str, Shapes]:
-    table = rank.trace.events.side.get("operators")
-    return {name: _one_of_the_shapes(rank, table, name) for name in SHAPES}
 
 
 def _one_of_the_shapes(rank: Rank, table: SideTable | None, name: str) -> Shapes:

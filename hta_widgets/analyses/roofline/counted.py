@@ -26,6 +26,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
 
@@ -124,12 +125,9 @@ class CountedKernels(NamedTuple):
         return "tf32" if is_tf32 else of_inputs
 
 
+@asked_once
 def counted_kernels(rank: Rank) -> CountedKernels:
     """The kernels of a rank with what their operators cost."""
-    return rank.remember(_counted_kernels)
-
-
-def _counted_kernels(rank: Rank) -> CountedKernels:
     events, calls = rank.trace.events, calls_of(rank)
     work = rank.gpu_work.take(np.flatnonzero(events.kind[rank.gpu_work.rows] == Kind.KERNEL))
     is_operator = calls.kind == Kind.CPU_OP

@@ -12,6 +12,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 DEVICE = "device"
@@ -125,12 +126,9 @@ def categories_of_rank(job: Job, rank: int) -> Categories:
     return job.reduce(_categories, [rank])[rank]
 
 
+@asked_once
 def categories_of_ranks(job: Job, ranks: tuple[int, ...]) -> Categories:
     """Categories of the events of several ranks, merged once per choice of ranks."""
-    return job.remember(_merged_categories, ranks)
-
-
-def _merged_categories(job: Job, ranks: tuple[int, ...]) -> Categories:
     return _together(job.reduce(_categories, ranks).values())
 
 

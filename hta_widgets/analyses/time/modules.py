@@ -14,6 +14,7 @@ from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 MODULE: Final = re.compile(r"^nn\.Module: (?!GraphModule)")
@@ -41,6 +42,7 @@ INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
 """Number of an instance, at the end of the name of its class."""
 
 
+@asked_once
 def forward_places(rank: Rank) -> Int32Array:
     """Place of the forward operator of each backward operator, by place; -1 for all other calls.
 
@@ -52,7 +54,20 @@ def forward_places(rank: Rank) -> Int32Array:
     The profiler numbers threads on its own: where forward operators with one sequence number run on
     several threads, a forward thread stands for the one with most of its matches.
     """
-    return rank.remember(_forward_places)
+    calls = calls_of(rank)
+    linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int32)
+    table = rank.trace.events.side.get("operators")
+    if table is None or "sequence_number" not in table.columns:
+        return linked
+    operators, is_backward = _numbered(calls, table)
+    forward, backward = operators.take(~is_backward), operators.take(is_backward)
+    if not (forward.place.size and backward.place.size):
+        return linked
+    keys = grouped(backward.forward_thread, backward.number)
+    first = keys.reduce(np.minimum, backward.order)
+    found = _matched(forward, backward.take(keys.first)._replace(order=first))
+    linked[backward.place[keys.order]] = np.repeat(found, keys.sizes)
+    return linked
 
 
 class _Operators(NamedTuple):
@@ -69,23 +84,6 @@ class _Operators(NamedTuple):
 
     def take(self, chosen: Mask | Int64Array) -> _Operators:
         return _Operators(*(column[chosen] for column in self))
-
-
-def _forward_places(rank: Rank) -> Int32Array:
-    calls = calls_of(rank)
-    linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int32)
-    table = rank.trace.events.side.get("operators")
-    if table is None or "sequence_number" not in table.columns:
-        return linked
-    operators, is_backward = _numbered(calls, table)
-    forward, backward = operators.take(~is_backward), operators.take(is_backward)
-    if not (forward.place.size and backward.place.size):
-        return linked
-    keys = grouped(backward.forward_thread, backward.number)
-    first = keys.reduce(np.minimum, backward.order)
-    found = _matched(forward, backward.take(keys.first)._replace(order=first))
-    linked[backward.place[keys.order]] = np.repeat(found, keys.sizes)
-    return linked
 
 
 def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, Mask]:
@@ -160,18 +158,22 @@ def _most_frequent(keys: Int64Array, values: Int64Array) -> dict[int, int]:
 _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = range(len(PHASES))
 
 
+@asked_once
 def module_frames(rank: Rank) -> Mask:
     """Which calls are frames of modules, by place."""
-    return rank.remember(_module_frames)
+    calls = calls_of(rank)
+    return np.asarray((calls.kind == Kind.PYTHON) & calls.named(MODULE.search))
 
 
+@asked_once
 def region_marks(rank: Rank) -> Mask:
     """Which calls are annotations of the program itself, by place.
 
     Annotations that PyTorch makes around optimizers, data loaders and collectives are none, and
     neither are calls of CUDA's libraries that Nsight Systems exports as ranges.
     """
-    return rank.remember(_region_marks)
+    calls = calls_of(rank)
+    return np.asarray((calls.kind == Kind.ANNOTATION) & ~calls.named(NO_REGION.search))
 
 
 def module_places(rank: Rank) -> Int32Array:
@@ -188,6 +190,7 @@ def region_places(rank: Rank) -> Int32Array:
     return rank.remember(_places, region_marks)
 
 
+@asked_once
 def phases(rank: Rank) -> Int8Array:
     """Position in `PHASES` of the phase of each call, by place.
 
@@ -195,17 +198,16 @@ def phases(rank: Rank) -> Int8Array:
     that it differentiates; forward is what has a module of its own; optimizer is what runs below
     ``Optimizer.…``.
     """
-    return rank.remember(_phases)
-
-
-def _module_frames(rank: Rank) -> Mask:
     calls = calls_of(rank)
-    return np.asarray((calls.kind == Kind.PYTHON) & calls.named(MODULE.search))
-
-
-def _region_marks(rank: Rank) -> Mask:
-    calls = calls_of(rank)
-    return np.asarray((calls.kind == Kind.ANNOTATION) & ~calls.named(NO_REGION.search))
+    own, module = rank.remember(_innermost, module_frames), module_places(rank)
+    phase = np.full(own.size, _OTHER, dtype=np.int8)
+    phase[calls.forest.at_or_below(calls.named(OPTIMIZER.search))] = _OPTIMIZER
+    phase[module != NO_PARENT] = _FORWARD
+    in_autograd = calls.forest.at_or_below(
+        (calls.kind == Kind.CPU_OP) & calls.named(AUTOGRAD_THREAD.search)
+    )
+    phase[in_autograd | ((module != NO_PARENT) & (own == NO_PARENT))] = _BACKWARD
+    return phase
 
 
 def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
@@ -222,19 +224,6 @@ def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
     return np.where(own != NO_PARENT, own, of_forward).astype(np.int32)
 
 
-def _phases(rank: Rank) -> Int8Array:
-    calls = calls_of(rank)
-    own, module = rank.remember(_innermost, module_frames), module_places(rank)
-    phase = np.full(own.size, _OTHER, dtype=np.int8)
-    phase[calls.forest.at_or_below(calls.named(OPTIMIZER.search))] = _OPTIMIZER
-    phase[module != NO_PARENT] = _FORWARD
-    in_autograd = calls.forest.at_or_below(
-        (calls.kind == Kind.CPU_OP) & calls.named(AUTOGRAD_THREAD.search)
-    )
-    phase[in_autograd | ((module != NO_PARENT) & (own == NO_PARENT))] = _BACKWARD
-    return phase
-
-
 class ModulePaths(NamedTuple):
     """Paths of modules by code."""
 
@@ -248,9 +237,24 @@ class ModulePaths(NamedTuple):
         return np.append(self.codes, NO_MODULE)[places]
 
 
+@asked_once
 def module_paths(rank: Rank) -> ModulePaths:
     """Path of the module of each call of a rank."""
-    return rank.remember(_module_paths)
+    calls, module = calls_of(rank), module_places(rank)
+    frames = (calls.kind == Kind.PYTHON) & calls.named(MODULE.search)
+    if not frames.any():
+        return ModulePaths(np.full(module.size, NO_MODULE, dtype=np.int32), ())
+    above = nearest_above(calls.forest, frames)
+    names = rank.trace.events.name.values
+    codes: dict[str, int] = {}
+    text_at: dict[int, str] = {NO_PARENT: ""}
+    code_at = np.full(module.size + 1, NO_MODULE, dtype=np.int32)
+    for place in np.flatnonzero(frames).tolist():
+        own = MODULE.sub("", names[int(calls.name[place])])
+        around = text_at[int(above[place])]
+        text_at[place] = path = f"{around}{SEPARATOR}{own}" if around else own
+        code_at[place] = codes.setdefault(path, len(codes))
+    return ModulePaths(code_at[module], tuple(codes))
 
 
 def has_modules(rank: Rank) -> bool:
@@ -282,21 +286,3 @@ def of_classes(path: str) -> str:
     'Net › Linear'
     """
     return SEPARATOR.join(INSTANCE.sub("", name) for name in path.split(SEPARATOR))
-
-
-def _module_paths(rank: Rank) -> ModulePaths:
-    calls, module = calls_of(rank), module_places(rank)
-    frames = (calls.kind == Kind.PYTHON) & calls.named(MODULE.search)
-    if not frames.any():
-        return ModulePaths(np.full(module.size, NO_MODULE, dtype=np.int32), ())
-    above = nearest_above(calls.forest, frames)
-    names = rank.trace.events.name.values
-    codes: dict[str, int] = {}
-    text_at: dict[int, str] = {NO_PARENT: ""}
-    code_at = np.full(module.size + 1, NO_MODULE, dtype=np.int32)
-    for place in np.flatnonzero(frames).tolist():
-        own = MODULE.sub("", names[int(calls.name[place])])
-        around = text_at[int(above[place])]
-        text_at[place] = path = f"{around}{SEPARATOR}{own}" if around else own
-        code_at[place] = codes.setdefault(path, len(codes))
-    return ModulePaths(code_at[module], tuple(codes))

@@ -37,6 +37,7 @@ from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.questions import asked_once
 
 
 class LaneAsked(NamedTuple):
@@ -370,12 +371,9 @@ def least_median_most(by_rank: Int64Array) -> Float64Array:
     return np.array([by_rank.min(axis=0), np.median(by_rank, axis=0), by_rank.max(axis=0)])
 
 
+@asked_once
 def rank_rows(job: Job, ranks: tuple[int, ...]) -> RankRows:
     """The own lanes of ranks that the job can hold, put together once."""
-    return job.remember(_rank_rows, ranks)
-
-
-def _rank_rows(job: Job, ranks: tuple[int, ...]) -> RankRows:
     lanes = job_lanes(job)
     own = {rank: lanes.of(rank).tracks(RANK_LANE) or () for rank in ranks}
     return stacked([(tracks, lanes.offsets_ns[rank]) for rank, tracks in own.items()])

@@ -14,6 +14,7 @@ from hta_widgets.analyses.timeline.tracks import Segments, Tracks
 from hta_widgets.arrays import Int8Array, Int32Array, Mask
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LEVELS: Final = 32
@@ -43,12 +44,9 @@ def thread_tracks(rank: Rank) -> Tracks:
     return Tracks(**rank.derive(_thread_columns))
 
 
+@asked_once
 def shown_levels(rank: Rank) -> Int32Array:
     """Level of the lane of each call, by place; for a call that is not shown, of the one around."""
-    return rank.remember(_shown_levels)
-
-
-def _shown_levels(rank: Rank) -> Int32Array:
     calls = calls_of(rank)
     return calls.forest.levels_among(_shown(calls))
 

@@ -21,6 +21,7 @@ from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, 
 from hta_widgets.diagnosis.facts.not_recorded import RankRecords, rank_records
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of
 from hta_widgets.trace.ranks.rank import Rank
@@ -116,12 +117,9 @@ def rounded(total: int, count: int) -> int:
     return (2 * total + count) // (2 * count) if count else 0
 
 
+@asked_once
 def summary(job: Job) -> Summary:
     """Summarise a job, once."""
-    return job.remember(_summary)
-
-
-def _summary(job: Job) -> Summary:
     found = diagnosis(job)
     own = found.counted or job
     numbers = sorted({*found.steps["step"].tolist()})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.trace.model.read_only import read_only
@@ -83,3 +84,31 @@ class Question(NamedTuple):
         answer = self.function(subject, *self.arguments, **named)
         _log.warning("%s could not use what the cache keeps; it is derived again", self.text)
         return answer
+
+
+class Remembering(Protocol):
+    """A rank or a job, which calls a function of it once."""
+
+    def remember(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Return what the function returned of it, or returns now."""
+
+
+Subject = TypeVar("Subject", bound=Remembering)
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def asked_once(
+    function: Callable[Concatenate[Subject, Arguments], Answer],
+) -> Callable[Concatenate[Subject, Arguments], Answer]:
+    """Have a function of a rank or job called once for the same arguments, by its ``remember``.
+
+    For those whose answer is always worth keeping, whoever asks. Name a default value or leave it
+    out everywhere: these are two questions.
+    """
+
+    @wraps(function)
+    def ask(subject: Subject, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+        return cast("Answer", subject.remember(function, *arguments, **named))
+
+    return ask

@@ -7,6 +7,7 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_SIDE, Kind, KindSet
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.steps import StepMarks
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -15,6 +16,7 @@ NO_ITERATION = -1
 _LAUNCHED = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
 
 
+@asked_once
 def steps_of_events(rank: Rank) -> Int64Array:
     """Number of the step of each event, by row; -1 for none.
 
@@ -22,17 +24,13 @@ def steps_of_events(rank: Rank) -> Int64Array:
     mark is open when they start, what runs on the GPU to that of its launch call, whatever its
     stream.
     """
-    return rank.remember(_steps_of_events)
+    return _found(rank, rank.steps)
 
 
 def iterations(rank: Rank) -> Int64Array:
     """The same of ProfilerSteps alone, as HTA counts them, whatever else marks steps."""
     is_same = rank.steps.source == "ProfilerStep"
     return steps_of_events(rank) if is_same else _found(rank, rank.profiler_steps)
-
-
-def _steps_of_events(rank: Rank) -> Int64Array:
-    return _found(rank, rank.steps)
 
 
 def _found(rank: Rank, steps: StepMarks) -> Int64Array:

@@ -16,7 +16,7 @@ _NO_LAUNCH: Final = "no GPU operation has its launch in the trace"
 
 
 def _lanes(rank: Rank) -> list[AddedLane]:
-    changes = aligned_changes(rank)
+    changes = aligned_changes(rank, 0)
     device, stream, time_ns = (changes[name] for name in ("device", "stream", "time_ns"))
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]

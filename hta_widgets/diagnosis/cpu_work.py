@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -15,11 +13,10 @@ from hta_widgets.analyses.memory_use import may_record_memory, memory_use
 from hta_widgets.analyses.operators import operators
 from hta_widgets.analyses.time.call_sums import OwnCpuTime, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis.facts.gap_owners import CODE_OF_USERS
+from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
@@ -41,8 +38,6 @@ NAME_WIDTH: Final = 60
 
 _MOST_OF_A_RANK: Final = 1000
 """Lines that each rank tells; all of a job are summed up."""
-
-_TOP_PACKAGE: Final = re.compile(r"(?:.*/lib/python[\d.]+/)?([\w-]+)")
 
 
 class CpuOwner(NamedTuple):
@@ -254,30 +249,6 @@ def _lines(calls: Calls, own: OwnCpuTime, time: Intervals) -> tuple[CpuOwner, ..
         CpuOwner(names[code], int(own_ns[code]), int(count[code]))
         for code in np.flatnonzero(own_ns).tolist()
     )
-
-
-def is_line_of_users(name: str) -> bool:
-    """Whether a frame, by its name, is a function outside PyTorch and Python's own library.
-
-    Waiting for a worker process takes place in Python's library, and is the line's that waits.
-
-    Examples
-    --------
-    >>> is_line_of_users("train.py(12): step"), is_line_of_users("transformers/trainer.py(9): fit")
-    (True, True)
-    >>> is_line_of_users("queue.py(9): get"), is_line_of_users("/lib/python3.13/json/tool.py(3): f")
-    (False, False)
-    >>> is_line_of_users("/lib/python3.13/site-packages/datasets/load.py(3): f")
-    True
-    >>> is_line_of_users("torch/nn/functional.py(8): linear"), is_line_of_users("nn.Module: Net_0")
-    (False, False)
-    >>> is_line_of_users("hta_widgets/recording/script.py(60): step")  # of ``hta-widgets run``
-    False
-    """
-    if not CODE_OF_USERS.search(name) or MODULE.search(name):
-        return False
-    found = _TOP_PACKAGE.match(name)
-    return found is None or found[1] not in sys.stdlib_module_names
 
 
 def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:

@@ -7,6 +7,7 @@ of pinned memory, nor for a call that only times a step.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ from hta_widgets.analyses.idle_owners.owned_time import NOBODY, IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
+from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
@@ -93,6 +95,43 @@ CODE_OF_USERS: Final = re.compile(
     r"^(?!.*\b(?:torch|hta_widgets/recording)/|<)(?=.*\.py\(\d+\))|^nn\.Module: "
 )
 """Frames of modules, and of Python functions, neither PyTorch's nor the recorder's."""
+
+_TOP_PACKAGE: Final = re.compile(r"(?:.*/lib/python[\d.]+/)?([\w-]+)")
+
+
+def is_line_of_users(name: str) -> bool:
+    """Whether a frame, by its name, is a function outside PyTorch and Python's own library.
+
+    Waiting for a worker process takes place in Python's library, and is the line's that waits.
+
+    Examples
+    --------
+    >>> is_line_of_users("train.py(12): step"), is_line_of_users("transformers/trainer.py(9): fit")
+    (True, True)
+    >>> is_line_of_users("queue.py(9): get"), is_line_of_users("/lib/python3.13/json/tool.py(3): f")
+    (False, False)
+    >>> is_line_of_users("/lib/python3.13/site-packages/datasets/load.py(3): f")
+    True
+    >>> is_line_of_users("torch/nn/functional.py(8): linear"), is_line_of_users("nn.Module: Net_0")
+    (False, False)
+    >>> is_line_of_users("hta_widgets/recording/script.py(60): step")  # of ``hta-widgets run``
+    False
+    """
+    is_code = CODE_OF_USERS.search(name) and not MODULE.search(name)
+    return bool(is_code) and not is_in_standard_library(name)
+
+
+def is_in_standard_library(name: str) -> bool:
+    """Whether a frame, by its name, is a function of Python's own library.
+
+    Examples
+    --------
+    >>> is_in_standard_library("queue.py(154): get"), is_in_standard_library("my_queue.py(9): get")
+    (True, False)
+    """
+    found = _TOP_PACKAGE.match(name)
+    return ".py(" in name and found is not None and found[1] in sys.stdlib_module_names
+
 
 LOADERS: Final = {
     "single": re.compile(r"_SingleProcessDataLoaderIter"),

@@ -11,7 +11,15 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import on_common_clock
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.gap_owners import EVERY, LOADERS, Inside, Owner, Stretch
+from hta_widgets.diagnosis.facts.gap_owners import (
+    EVERY,
+    LOADERS,
+    Inside,
+    Owner,
+    Stretch,
+    is_in_standard_library,
+    is_line_of_users,
+)
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import NS_PER_MS, percent
@@ -78,7 +86,8 @@ class Within(NamedTuple):
 
     name: str
     around: str
-    """Call of the user's code around an operator; empty for none, and around other calls."""
+    """Call of the user's code around an operator or a function of Python's own library; empty for
+    none, and around other calls."""
     share: float
     """Of the time, over all its ranks."""
     loader: str
@@ -120,6 +129,11 @@ def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None
         if held:
             name, is_operator = held[-1]
             around = held[-2].name if is_operator and len(held) > 1 else ""
+            if (
+                is_in_standard_library(name) and not part.loader
+            ):  # who waits says more than queue.get
+                lines = [each.name for each in held if is_line_of_users(each.name)]
+                around = lines[-1] if lines else ""
             if leaf is not None and leaf.name != name:
                 return leaf._replace(around=name)
             loader = part.loader if len(loaders) == 1 else ""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.diagnosis import diagnosis
-from hta_widgets.diagnosis.cpu_work import is_line_of_users
+from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import Event, host, kernel, step, write
 

@@ -134,6 +134,20 @@ def test_a_diagnosis_of_some_ranks(tmp_path):
     assert found(diagnosed(tmp_path, *hosts, ranks=[0, 2]), "host_pause") is None
 
 
+def test_of_a_wait_in_the_standard_library_the_caller_is_named(tmp_path):
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            one.launch(300)
+            with one.inside("my_prefetch.py(33): __next__", "python_function"):
+                one.now += 5
+                one.does("queue.py(154): get", 5_000, "python_function")
+            one.launch(300)
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "host_pause")
+    assert "inside queue.py(154): get (my_prefetch.py(33): __next__)" in finding.sentence
+
+
 def test_a_sentence_that_gets_too_long_does_not_say_inside_what(tmp_path, monkeypatch):
     hosts = job(lambda rank, _: 4000 if rank == 2 else 0, name="Python GC")
     monkeypatch.setattr(findings, "LONGEST_SENTENCE", 130)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from hta_widgets.diagnosis.change.explain_change import Change, count_words
-from hta_widgets.diagnosis.change.one_step import BINS, OneStep
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, LEVELS, Line, Opened, level
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     axis,
-    class_marker,
     drawing,
     faded,
     ring,
@@ -26,7 +22,7 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.budget_bars import job_budgets
-from hta_widgets.quantities import TimeUnit, counted, duration, signed, time_unit
+from hta_widgets.quantities import duration, signed, time_unit
 
 LONGER, SHORTER = "#D55E00", "#009E73"
 """What takes longer in the second job, and less time; told apart also by where they lie."""
@@ -51,57 +47,6 @@ def budgets_of_both(change: Change) -> Drawing:
         names = [f"{names[0]} (first)", f"{names[1]} (second)"]
     units = [change.first.unit, change.second.unit]
     return job_budgets(times.rename(index=CLASS_LABELS), names=names, units=units)
-
-
-def steps_of_both(steps: Sequence[OneStep], what: str = "") -> Drawing:
-    """Draw a step of each job on one axis, from its start, the first on top.
-
-    Where `what` names a row of the waterfall, below each step is where in it that is.
-    """
-    unit = time_unit(max((each.length_ns for each in steps), default=1))
-    labels, bars, apart = list[str](), list[PlotlyTrace](), 2 if what else 1
-    for each in steps:
-        labels.append(each.words)
-        if what:
-            seen_ns = int((each.seen["end_ns"] - each.seen["start_ns"]).sum())
-            labels.append(f"{duration(seen_ns)} in {counted(len(each.seen), 'piece')}: {what}")
-    runs = [each.runs.assign(row=apart * place) for place, each in enumerate(steps)]
-    for name, of_class in pd.concat(runs).groupby("class", sort=False) if runs else ():
-        label = CLASS_LABELS[str(name)]
-        hover = f"{label}: %{{x:.3~r}} {unit.symbol}<extra></extra>"
-        look = {"marker": class_marker(str(name)), "name": label, "hovertemplate": hover}
-        bars.append(_times(of_class["row"], of_class, unit) | look)
-    if what:
-        seen = [_joined(each).assign(row=2 * place + 1) for place, each in enumerate(steps)]
-        every = pd.concat(seen)
-        bars.append(_times(every["row"], every, unit) | {"marker": {"color": NEUTRAL}})
-    longest = max((each.length_ns for each in steps), default=1) / unit.ns
-    return rows_drawing(
-        bars,
-        plot_names(labels, _WIDTH),
-        axis(f"{unit.symbol} from the start of the step", range=[0, longest]),
-        barmode="overlay",
-        showlegend=False,
-        meta={"wide": True},
-    )
-
-
-def _times(rows: pd.Series[int], table: pd.DataFrame, unit: TimeUnit) -> PlotlyTrace:
-    start_ns, end_ns = (table[name].to_numpy() for name in ("start_ns", "end_ns"))
-    return _bars(start_ns / unit.ns, (end_ns - start_ns) / unit.ns) | {"y": rows.to_numpy()}
-
-
-def _joined(step: OneStep) -> pd.DataFrame:
-    """Where a row is seen, as far as a screen tells apart."""
-    if step.seen.empty:
-        return step.seen
-    start_ns, end_ns = (step.seen[name].to_numpy() for name in ("start_ns", "end_ns"))
-    reached = np.maximum.accumulate(end_ns)
-    opens = np.ones(start_ns.size, dtype=np.bool_)
-    opens[1:] = (start_ns[1:] - reached[:-1]) * BINS > step.length_ns
-    first = np.flatnonzero(opens)
-    last = np.append(first[1:], start_ns.size) - 1
-    return pd.DataFrame({"start_ns": start_ns[first], "end_ns": reached[last]})
 
 
 def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:

@@ -42,6 +42,7 @@ from hta_widgets.panels.base.traits import Integers, references, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.base.view import as_text
 from hta_widgets.panels.every import PANELS
+from hta_widgets.panels.timeline import TimelinePanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import as_job
 from hta_widgets.trace.ranks.cycle import descriptions
@@ -149,7 +150,7 @@ class Dashboard(DrawnWidget):
         panels = {
             name: unfinished.enter_context(closing(make())) for name, make in _makers(job).items()
         }
-        for name, panel in panels_of_two(job, compare).items():
+        for name, panel in panels_of_two(job, compare, _timeline(panels)).items():
             panels[name] = unfinished.enter_context(closing(panel))
         picker = SecondJobPanel(job, self._compare_with, job_notices=False, on_demand=True)
         picker.say(compare)
@@ -246,7 +247,7 @@ class Dashboard(DrawnWidget):
 
     def _compare_with(self, second: Job | Summary | None) -> None:
         self._compare = second
-        made = panels_of_two(self.job, self._compare)
+        made = panels_of_two(self.job, self._compare, _timeline(self.panels))
         was_open = self.tab == SecondJobPanel.tab
         left = [self.panels.pop(name) for name in OF_TWO_JOBS if name in self.panels]
         self.panels |= made
@@ -455,6 +456,11 @@ def _as_second(source: Source | Summary | None) -> Job | Summary | None:
     if source is None or isinstance(source, Summary):
         return source
     return opened(str(source)) if str(source).endswith(SUFFIX) else as_job(source)
+
+
+def _timeline(panels: dict[str, Panel[Any]]) -> TimelinePanel | None:
+    found = panels.get(TimelinePanel.name)
+    return found if isinstance(found, TimelinePanel) else None
 
 
 def _inside(spec: BoardSpec, tab: Tab) -> list[str]:

@@ -3,6 +3,8 @@
 export interface Hovered {
   /** Since the first event of all ranks. */
   time_ns?: number;
+  /** Since the start of the steps that are shown below each other. */
+  step_ns?: number;
   rank?: number;
   /** Full name. */
   kernel?: string;

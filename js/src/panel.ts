@@ -67,7 +67,8 @@ function controlRow(context: ControlContext): HTMLElement {
   return row;
 }
 
-function render({ model, el, signal, host }: RenderProps<PanelState>): void {
+/** Draw a panel, with more below its charts if there is more. */
+function render({ model, el, signal, host }: RenderProps<PanelState>, ...more: HTMLElement[]): void {
   const prefix = uniquePrefix();
   const root = make("section", { className: "hta-panel" });
   const words = new Words(root, model.get("_spec").title, prefix, signal);
@@ -112,6 +113,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>): void {
     words.error,
     words.empty,
     charts.element,
+    ...more,
     table.element,
     words.notices,
   );

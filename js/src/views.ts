@@ -1,5 +1,6 @@
 // Draws any widget but a dashboard: what stands in a cell of its own, and in a dashboard.
 import type { RenderProps } from "@anywidget/types";
+import change, { type ChangeState } from "./change";
 import type { WidgetState } from "./dashboard/types";
 import flame from "./flame/flame";
 import type { FlameState } from "./flame/types";
@@ -17,6 +18,10 @@ function isFlame(props: RenderProps<WidgetState>): props is RenderProps<FlameSta
   return props.model.get("_flame") !== undefined;
 }
 
+function isChange(props: RenderProps<WidgetState>): props is RenderProps<ChangeState> {
+  return props.model.get("_stacked") !== undefined;
+}
+
 function isSecond(props: RenderProps<WidgetState>): props is RenderProps<SecondState> {
   return props.model.get("_second") !== undefined;
 }
@@ -25,5 +30,6 @@ export function renderView(props: RenderProps<WidgetState>): void {
   if (isTimeline(props)) timeline.render(props);
   else if (isFlame(props)) flame.render(props);
   else if (isSecond(props)) second.render(props);
+  else if (isChange(props)) change.render(props);
   else panel.render(props as RenderProps<PanelState>);
 }

@@ -1,5 +1,6 @@
 // Stand-ins for what a notebook gives a widget: models, and plotly.
 
+import { vi } from "vitest";
 import type { Bands } from "../src/dashboard/types";
 import type { Model } from "../src/models";
 import type { Plotly } from "../src/plotly";
@@ -189,6 +190,26 @@ export class FakePlotly {
 /** happy-dom lays nothing out: give every element a width. */
 export function giveWidth(pixels: number): void {
   Object.defineProperty(HTMLElement.prototype, "clientWidth", { configurable: true, get: () => pixels });
+}
+
+/** Give every canvas a context, whose texts are listed, and draw at once. */
+export function giveCanvas(drawn: string[]): void {
+  const known: Record<string, unknown> = {
+    measureText: (text: string) => ({ width: text.length * 6 }),
+    fillText: (text: string) => drawn.push(text),
+    canvas: null,
+  };
+  const context = new Proxy(known, {
+    get: (target, name: string) => target[name] ?? (() => undefined),
+    set: () => true,
+  });
+  Object.defineProperty(HTMLElement.prototype, "clientHeight", { configurable: true, get: () => 400 });
+  vi.stubGlobal("ImageData", class {});
+  HTMLCanvasElement.prototype.getContext = (() => context) as never;
+  vi.spyOn(globalThis, "requestAnimationFrame").mockImplementation((callback) => {
+    void Promise.resolve().then(() => callback(0));
+    return 1;
+  });
 }
 
 export const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));

@@ -13,7 +13,7 @@ import { describe } from "../src/timeline/tip";
 import type { ClassLook, EventPick, LaneName, TimelineLayout } from "../src/timeline/types";
 import { clamped, panned, revealed, zoomed } from "../src/timeline/view";
 import { renderView } from "../src/views";
-import { EMPTY_SELECTION, FakeModel, giveWidth, panelModel, settle } from "./fakes";
+import { EMPTY_SELECTION, FakeModel, giveCanvas, giveWidth, panelModel, settle } from "./fakes";
 
 const look = (name: string, group: ClassLook["group"], fill: ClassLook["fill"] = "solid"): ClassLook => ({
   name,
@@ -291,29 +291,11 @@ test("an answer is read at any offset, and its events are found by time", () => 
 
 const drawn: string[] = [];
 
-function fakeContext(): CanvasRenderingContext2D {
-  const known: Record<string, unknown> = {
-    measureText: (text: string) => ({ width: text.length * 6 }),
-    fillText: (text: string) => drawn.push(text),
-    canvas: null,
-  };
-  return new Proxy(known, {
-    get: (target, name: string) => target[name] ?? (() => undefined),
-    set: () => true,
-  }) as unknown as CanvasRenderingContext2D;
-}
-
 beforeEach(() => {
   drawn.length = 0;
   document.body.replaceChildren();
   giveWidth(GUTTER + 1000);
-  Object.defineProperty(HTMLElement.prototype, "clientHeight", { configurable: true, get: () => 400 });
-  vi.stubGlobal("ImageData", class {});
-  HTMLCanvasElement.prototype.getContext = fakeContext as never;
-  vi.spyOn(globalThis, "requestAnimationFrame").mockImplementation((callback) => {
-    void Promise.resolve().then(() => callback(0));
-    return 1;
-  });
+  giveCanvas(drawn);
 });
 
 afterEach(() => vi.restoreAllMocks());

@@ -15,6 +15,7 @@ from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_accessibility import AXE, RUN_AXE
 from tests.browser.test_dashboard import STICKING_OUT, dashboard
 from tests.browser.test_panels import cells
+from tests.browser.test_timeline import NOT_EMPTY, picture
 from tests.simulator import write_job
 
 DROP = """
@@ -108,7 +109,12 @@ def test_a_row_opens_its_next_level_and_selects(lab: Lab, runs: Path):
     page.wait_for("panel._view['table']['columns'][0]['name']", "module")
     rows.nth(2).click(force=True)  # below all of it, and what is open
     expect(chart.locator(".ytick").nth(2)).to_contain_text("‹")
-    rows.nth(3).click(force=True)
+
+    def is_deeper() -> bool:
+        rows.nth(3).click(force=True)  # of a chart that may still be drawn
+        return page.python("len(panel.opened)") > 3
+
+    page.wait_until(is_deeper)
     page.wait_for("bool(dash.selection.operators or dash.selection.kernel)", True)
     page.screenshot("compare, opened")
     rows.first.click(force=True)
@@ -125,9 +131,26 @@ def test_the_picker_fits_and_can_be_used_by_all(lab: Lab, runs: Path, width):
     page.screenshot(f"compare, pick {width}")
 
 
+def stacked(page: LabPage) -> Locator:
+    return dashboard(page).locator(".hta-stacked")
+
+
+def canvases(page: LabPage) -> list[Locator]:
+    """Those of both steps, with events on them."""
+    stacked(page).scroll_into_view_if_needed()
+    found = stacked(page).locator(".hta-lanes canvas")
+    expect(found).to_have_count(2)
+    both = [found.nth(0), found.nth(1)]
+    for each in both:
+        expect(each).to_be_visible()
+        page.wait_until(lambda each=each: each.bounding_box()["height"] > 100)  # with its streams
+        page.wait_until(lambda each=each: each.evaluate(NOT_EMPTY) > 3)
+    return both
+
+
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_the_open_row_is_marked_in_a_step_of_both(lab: Lab, runs: Path, theme: str):
-    """Waiting for data is in the second job only; a step of each is drawn from its start."""
+    """Waiting for data is in the second job only; a step of each is shown from its start."""
     width = 1230 if theme == "Light" else 1610
     page = opened(lab, runs / "before", width)
     page.page.set_viewport_size({"width": width, "height": 1400})
@@ -135,26 +158,80 @@ def test_the_open_row_is_marked_in_a_step_of_both(lab: Lab, runs: Path, theme: s
     page.execute(f"dash.compare = {str(runs / 'after')!r}")
     expect(verdict(page)).to_contain_text("Regression")
     page.execute("panel = dash.panels['change']")
-    chart = dashboard(page).locator(".hta-figure").nth(2)
-    labels = chart.locator(".ytick")
-    expect(labels).to_have_count(2)
-    expect(labels.first).to_contain_text("before, rank 0, step")
+    heads = stacked(page).locator(".hta-side-head")
+    expect(heads).to_have_count(2)
+    expect(heads.nth(0)).to_contain_text("before, rank 0")
+    expect(heads.nth(1)).to_contain_text("after, rank 0")
+    before = [picture(each) for each in canvases(page)]
     waterfall = dashboard(page).locator(".hta-figure").nth(1)
     waterfall.locator(".trace.bars").nth(0).locator(".point path").nth(1).click(force=True)
     page.wait_for("list(panel.opened)", ["data_loading"])
-    expect(labels).to_have_count(4)
     seen = "[int((each.seen['end_ns'] - each.seen['start_ns']).sum()) for each in panel.steps]"
     first, second = page.python(seen)
     assert first < second
-    expect(labels.nth(1)).to_contain_text(f"{duration(first)} in 1 piece: data loading")
-    expect(labels.nth(3)).to_contain_text(f"{duration(second)} in 1 piece: data loading")
-    marked = chart.locator(".trace.bars").last.locator(".point path")
-    expect(marked.first).to_be_visible()
-    lengths = page.python("[each.length_ns for each in panel.steps]")
-    assert lengths[0] < lengths[1]
+    expect(heads.nth(0)).to_contain_text(f"{duration(first)} in 1 piece: data loading")
+    expect(heads.nth(1)).to_contain_text(f"{duration(second)} in 1 piece: data loading")
+    page.wait_until(lambda: [picture(each) for each in canvases(page)] != before)
+    stacked(page).scroll_into_view_if_needed()
     page.screenshot(f"compare, a step of both {theme}")
-    step = page.python("int(dash.findings.steps['step'].max())")
-    page.execute(f"dash.selection.steps = ({step},)")
-    expect(labels.first).to_contain_text(f"step {step}")
     page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
     assert page.dialogs == []
+
+
+def test_a_step_of_each_job_is_picked_and_both_move_together(lab: Lab, runs: Path):
+    page = opened(lab, runs / "before")
+    page.page.set_viewport_size({"width": 1230, "height": 1400})
+    page.execute(f"dash.compare = {str(runs / 'after')!r}\npanel = dash.panels['change']")
+    menus = stacked(page).get_by_label("Step")
+    expect(menus).to_have_count(2)
+    canvases(page)
+    typical = page.python("[each.typical for each in panel.steps]")
+    assert page.python("[each.step for each in panel.steps]") == typical
+    for place, menu in enumerate((menus.nth(0), menus.nth(1))):
+        expect(menu.locator("option").first).to_contain_text(f"typical: {typical[place]}, ")
+    known = "{int(each) for each in dash.findings.steps['step']}"
+    other = page.python(f"max({known} - {{panel.steps[1].step}})")
+    before = [picture(each) for each in canvases(page)]
+    menus.nth(1).select_option(str(other))
+    page.wait_for("[each.step for each in panel.steps]", [typical[0], other])
+    page.wait_until(lambda: picture(canvases(page)[1]) != before[1])
+    assert page.python("list(dash.selection.steps)") == []
+    menus.nth(1).select_option("")
+    page.wait_for("[each.step for each in panel.steps]", typical)
+    # What zooms one, zooms the other.
+    first, second = canvases(page)
+    before = [picture(first), picture(second)]
+    first.focus()
+    first.press("w")
+    page.wait_until(lambda: picture(first) != before[0] and picture(second) != before[1])
+    first.press("Home")
+    page.wait_until(lambda: [picture(first), picture(second)] == before)
+    box = second.bounding_box()
+    page.page.mouse.move(box["x"] + 600, box["y"] + 150)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 400, box["y"] + 150, steps=3)
+    page.page.mouse.up()
+    page.wait_until(lambda: picture(first) != before[0] and picture(second) != before[1])
+    assert page.python("dash.selection.window_ns") is None
+
+
+def test_a_kernel_that_is_clicked_in_one_is_selected_in_both(lab: Lab, runs: Path):
+    page = opened(lab, runs / "before")
+    page.page.set_viewport_size({"width": 1230, "height": 1400})
+    page.execute(f"dash.compare = {str(runs / 'after')!r}\nother = Selection.of(dash.compare)")
+    for place, name in ((0, "dash.selection.kernel"), (1, "other.kernel")):
+        canvas = canvases(page)[place]
+        y = 20 + 3 + 24 + 4 + 13 + 1 + 8  # below the head: the rank, phases, then a stream
+        tip = stacked(page).locator(".hta-tip").nth(place)
+        for x in range(200, 1000, 20):  # to where a kernel is
+            canvas.hover(position={"x": x, "y": y})
+            if tip.is_visible() and "nothing" not in (text := tip.text_content() or ""):
+                break
+        canvas.click(position={"x": x, "y": y})
+        page.wait_until(lambda name=name: page.python(name) != "")
+        kernel = page.python(name)
+        assert kernel in text
+        page.wait_for("(dash.selection.kernel, other.kernel)", [kernel, kernel])
+        page.screenshot(f"compare, a kernel of both {place}")
+        canvas.click(position={"x": x, "y": y})
+        page.wait_for("(dash.selection.kernel, other.kernel)", ["", ""])

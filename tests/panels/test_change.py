@@ -14,7 +14,7 @@ from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from hta_widgets.panels import Dashboard
 from hta_widgets.panels.bands import second_job
-from hta_widgets.panels.bands.change_panel import STEPS, WATERFALL
+from hta_widgets.panels.bands.change_panel import WATERFALL
 from hta_widgets.panels.bands.second_job import offers
 from hta_widgets.panels.dashboard import OF_TWO_JOBS
 from hta_widgets.trace.job import Job
@@ -145,8 +145,11 @@ def test_what_only_the_second_has_is_seen_in_its_step(loaded: Job, later: Path):
     first, second = panel.steps
     assert (len(first.seen), len(second.seen) > 0) == (0, True)
     assert (first.job, second.job) == (loaded.name, later.name)
-    labels = panel.figures[STEPS].layout["yaxis"]["ticktext"]
-    assert labels[1].startswith("0 ns in 0 pieces: ")
+    panel.compute_all()
+    said = [each["said"] for each in panel._stacked]
+    assert said[0].startswith("0 ns in 0 pieces: ")
+    assert said[1].partition(": ")[2] == said[0].partition(": ")[2]
+    assert [each["second"] for each in panel._stacked] == [False, True]
     board.selection.steps = (int(board.findings.steps["step"].max()),)
     assert panel.steps[0].step == board.selection.steps[0]
     panel.reverse = True

@@ -1,8 +1,8 @@
-"""One step of a job, as a comparison draws it above that of another: what it is spent on."""
+"""The step of a job that is shown below that of another, and where in it something is seen."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,18 +10,13 @@ import pandas as pd
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.modules import of_classes
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES
 from hta_widgets.analyses.timeline.lanes import RankLanes
-from hta_widgets.analyses.timeline.overview import Span, overview_edges, overview_of
 from hta_widgets.diagnosis.change.summary import CLASS_OF
 from hta_widgets.diagnosis.change.time_spent import coded_pieces
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import has_gpu_work
 from hta_widgets.trace.ranks.rank import Rank
-
-BINS: Final = 1_000
-"""Of the longer of two steps, about a pixel each."""
 
 
 class OneStep(NamedTuple):
@@ -32,10 +27,10 @@ class OneStep(NamedTuple):
     job : str
     rank, step : int
         The step is -1 for the GPU span, without steps.
+    typical : int
+        The step of the rank that is as long as the median; of an even number of steps, the shorter
+        of the two in the middle.
     length_ns : int
-    runs : DataFrame
-        ``class`` (of the budget), ``start_ns`` and ``end_ns``: in equal bins, what most of each is
-        spent on; nothing where that is none of the classes.
     seen : DataFrame
         ``start_ns`` and ``end_ns`` of what belongs to a row of the waterfall, ascending.
     """
@@ -43,15 +38,9 @@ class OneStep(NamedTuple):
     job: str
     rank: int
     step: int
+    typical: int
     length_ns: int
-    runs: pd.DataFrame
     seen: pd.DataFrame
-
-    @property
-    def words(self) -> str:
-        """Which step it is."""
-        where = f"step {self.step}" if self.step >= 0 else "GPU span"
-        return f"{self.job}, rank {self.rank}, {where}"
 
 
 def one_step(
@@ -65,8 +54,8 @@ def one_step(
     path : tuple of str
         Texts of `LEVELS`, as far down as the row is; nothing for no row.
     rank, step : int, optional
-        The first rank with GPU work, and the step of it whose length is nearest the mean, where
-        these are not given or do not exist.
+        The first rank with GPU work, and its typical step, where these are not given or do not
+        exist.
     """
     busy = [each for each, works in job.reduce(has_gpu_work, job.ranks).items() if works]
     if not busy:
@@ -87,33 +76,17 @@ def _step_of_rank(
     if not lengths.size:
         return None
     known = np.flatnonzero(numbers == (-1 if asked is None else asked))
-    nearest = int(np.abs(lengths - lengths.mean()).argmin())
-    place = int(known[0]) if known.size else nearest
+    median = int(np.argsort(lengths, kind="stable")[(lengths.size - 1) // 2])
+    place = int(known[0]) if known.size else median
     start_ns, end_ns = int(edges[place]), int(edges[place + 1])
     number = int(numbers[place])
     return OneStep(
         "",
         0,
         number,
+        int(numbers[median]),
         end_ns - start_ns,
-        _runs(lanes, Span(start_ns, end_ns)),
         _seen(rank, split, number, path, start_ns),
-    )
-
-
-def _runs(lanes: RankLanes, span: Span) -> pd.DataFrame:
-    covered_ns = overview_of(lanes, span, BINS).covered_ns[: len(BUDGET_CLASSES)]
-    edges = overview_edges(span, BINS) - span.start_ns
-    most = np.where(covered_ns.any(axis=0), covered_ns.argmax(axis=0), -1)
-    first = np.flatnonzero(np.diff(most, prepend=-2))
-    last = np.append(first[1:], most.size)
-    kept = most[first] >= 0
-    return pd.DataFrame(
-        {
-            "class": [BUDGET_CLASSES[code] for code in most[first][kept].tolist()],
-            "start_ns": edges[first][kept],
-            "end_ns": edges[last][kept],
-        }
     )
 
 

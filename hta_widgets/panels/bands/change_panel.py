@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, cast
 
+import anywidget
+import numpy as np
 import pandas as pd
-from traitlets import Bool, Bunch, observe
+from traitlets import Bool, Bunch, List, observe
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.change.explain_change import CauseChange, Change, explain_change
@@ -15,32 +18,41 @@ from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.time_spent import names_by_key
 from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, opened
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.change import budgets_of_both, steps_of_both, waterfall_bars
+from hta_widgets.figures.change import budgets_of_both, waterfall_bars
 from hta_widgets.figures.diagnosis import cause_look
+from hta_widgets.intervals import Intervals
 from hta_widgets.panels.base.controls import Toggle
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.drawn_widget import Source
 from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
-from hta_widgets.panels.base.protocol import FindingRow
-from hta_widgets.panels.base.traits import Texts
-from hta_widgets.quantities import duration
+from hta_widgets.panels.base.protocol import FindingRow, View
+from hta_widgets.panels.base.rendered_view import RenderedView
+from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.traits import Texts, references
+from hta_widgets.panels.base.updates import UPDATES
+from hta_widgets.panels.timeline import TimelinePanel
+from hta_widgets.panels.timeline.lit import MOST_LIT, coarse
+from hta_widgets.panels.timeline.messages import StackedStep
+from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
 
 WATERFALL = "Where the difference comes from (a click on a row opens it)"
-STEPS = "A step of each, on one axis (below it, where the open row is)"
 _NS_PER_MS = 1e6
 _FIELDS = {"module": "modules", "operator": "operators", "kernel": "kernel"}
+
+_OF_BOTH: Final = ("operators", "kernel")
+"""What is selected in one job is in the other, too."""
 
 
 class ChangePanel(PanelOfTwo[Change]):
     """Whether steps take longer than before, where the difference comes from, and which causes.
 
     All ranks of both jobs count, whatever is selected. A click on a bar opens it, selects its
-    module, operator or kernel, and marks in a step of each job where that is, also of what only the
-    second has; one on a bar above goes back. *Show* selects where a finding is seen
+    module, operator or kernel in both jobs, and marks in a step of each where that is, also of what
+    only the second has; one on a bar above goes back. *Show* selects where a finding is seen
     in the first job.
     """
 
@@ -65,17 +77,46 @@ class ChangePanel(PanelOfTwo[Change]):
     """Whether the change is that from the second job to the first; by default if the second is a
     baseline."""
 
+    _stacked = cast("List[StackedStep]", List()).tag(sync=True)
+    _timelines = List(anywidget.WidgetTrait()).tag(sync=True, to_json=references)
+
     def __init__(
         self,
         first: Source,
         second: Source | Summary,
+        *,
+        timeline: TimelinePanel | None = None,
         **parameters: Any,  # noqa: ANN401
     ) -> None:
         is_baseline = isinstance(second, Summary)
         job = as_job(first)
         self.other: Job | Summary = second if isinstance(second, Summary) else as_job(second)
         others = job if isinstance(self.other, Summary) else self.other
+        self._passed: dict[str, list[Any]] = {}
         super().__init__(job, others, **{"reverse": is_baseline} | parameters)
+        jobs = [job] if is_baseline else [job, others]
+        self._own = [
+            TimelinePanel(each, job_notices=False, on_demand=True)
+            for each in (jobs if timeline is None else jobs[1:])
+        ]
+        self._timelines = self._own if timeline is None else [timeline, *self._own]
+        for each in self._selections[1:]:
+            each.join(self)
+
+    @property
+    def _selections(self) -> tuple[Selection, ...]:
+        """That of the first job, and that of the second if that is another one."""
+        if isinstance(self.other, Summary) or self.other is self.job:
+            return (self.selection,)
+        return self.selection, Selection.of(self.other)
+
+    def close(self) -> None:
+        """Close the panel and the timelines that it made."""
+        for each in self._selections[1:]:
+            each.leave(self)
+        for timeline in self._own:
+            timeline.close()
+        super().close()
 
     def analyse(self, ranks: list[int]) -> Change:  # noqa: ARG002
         """Explain the change between all ranks of both."""
@@ -86,37 +127,100 @@ class ChangePanel(PanelOfTwo[Change]):
     def draw(self, result: Change) -> dict[str, Drawing]:
         """Draw the budgets of both on one axis, and the waterfall where it is open."""
         chosen = opened(result.waterfall, self.opened)
-        figures = {
+        return {
             "Where the time of both goes": budgets_of_both(result),
             WATERFALL: waterfall_bars(result, chosen, chosen=self.opened),
         }
-        lines = (*chosen.above[1:], *chosen.below)
-        what = result.label(self.opened) if self.opened in [each.path for each in lines] else ""
-        return figures | ({STEPS: steps_of_both(self.steps, what)} if self.steps else {})
 
     @property
     def steps(self) -> tuple[OneStep, ...]:
         """A step of each job, with where in it the open row of the waterfall is seen.
 
-        It is the selected one if that is one, else one as long as the mean; a baseline has none.
+        It is the one that is selected in that job, else the typical one, as long as the median; of
+        the rank that is selected there, else in the first. A baseline has none.
         """
-        asked = self.selection.steps[0] if len(self.selection.steps) == 1 else None
-        of_ranks = self.selection.ranks
-        rank = of_ranks[0] if len(of_ranks) == 1 else None
-        pair = (self.other, self.job) if self.reverse else (self.job, self.other)
-        jobs = [each for each in pair if isinstance(each, Job)]
-        key = ("steps", self.reverse)
-        return self._memo.get(
-            key,
-            lambda: tuple(
-                found
-                for job in jobs
-                if (found := one_step(job, self.opened, rank=rank, step=asked))
-            ),
-            self.opened,
-            asked,
-            rank,
-        )
+        return tuple(each for _, each in self._steps())
+
+    def _steps(self) -> list[tuple[int, OneStep]]:
+        """The same, each with 0 for the job of this dashboard and 1 for the other."""
+        jobs = [self.job] if isinstance(self.other, Summary) else [self.job, self.other]
+        asked = self._asked()
+        found = []
+        for of, job in enumerate(jobs):
+            rank, step = asked[min(of, len(asked) - 1)]
+            find = partial(one_step, job, self.opened, rank=rank, step=step)
+            shown = self._memo.get(("step", of), find, self.opened, rank, step)
+            found += [(of, shown)] if shown else []
+        return found[::-1] if self.reverse else found
+
+    def _asked(self) -> list[tuple[int | None, int | None]]:
+        """The rank and the step that are selected in each job, where these are one each."""
+        ranks = self.selection.ranks
+        return [(_only(each.ranks or ranks), _only(each.steps)) for each in self._selections]
+
+    def _stack(self, change: Change) -> list[StackedStep]:
+        """What a page shows of both steps."""
+        chosen = opened(change.waterfall, self.opened)
+        lines = [each.path for each in (*chosen.above[1:], *chosen.below)]
+        what = change.label(self.opened) if self.opened in lines else ""
+        found = []
+        for of, each in self._steps():
+            start_ns, end_ns = (each.seen[name].to_numpy() for name in ("start_ns", "end_ns"))
+            told = coarse(Intervals.union(start_ns, end_ns), MOST_LIT)
+            took = duration(int((end_ns - start_ns).sum()))
+            found.append(
+                StackedStep(
+                    second=of == 1,
+                    job=each.job,
+                    rank=each.rank,
+                    step=each.step,
+                    typical=each.typical,
+                    seen=np.column_stack((told.starts, told.ends)).ravel().tolist(),
+                    said=f"{took} in {counted(start_ns.size, 'piece')}: {what}" if what else "",
+                )
+            )
+        return found
+
+    def _inputs(self) -> tuple[object, ...]:
+        return (*super()._inputs(), *self._asked())
+
+    def _shown(self, outcome: RenderedView[Change] | Exception) -> View:
+        if isinstance(outcome, RenderedView):
+            self._stacked = self._stack(outcome.result)
+            for name in _OF_BOTH:
+                self._pass_on(name)
+        return super()._shown(outcome)
+
+    def _selected(self, name: str) -> None:
+        """Show other steps, or select in one job what was selected in the other."""
+        super()._selected(name)
+        if name in ("ranks", "steps"):
+            UPDATES.ask(self)
+        elif name in _OF_BOTH and self._in_sight:
+            self._pass_on(name)
+
+    def _pass_on(self, name: str) -> None:
+        """Select in the other job what was selected in one of them since they were alike."""
+        if len(self._selections) == 1:
+            return
+        values = [getattr(each, name) for each in self._selections]
+        before = self._passed.get(name, [Selection.nothing()[name]] * len(values))
+        changed = next((at for at, each in enumerate(values) if each != before[at]), None)
+        if changed is None:
+            return
+        other = 1 - changed
+        values[other] = self._counterpart(name, values[changed], changed)
+        self._passed[name] = values
+        setattr(self._selections[other], name, values[other])
+
+    def _counterpart(self, name: str, value: Any, of: int) -> Any:  # noqa: ANN401
+        """What is called so in the other job: kernels by what all profilers agree on."""
+        if name != "kernel" or not value:
+            return value
+        own, others = (self._names(each)["kernel"] for each in (of, 1 - of))
+        keys = [key for key, names in own.items() if value in names]
+        found = [each for key in keys for each in others.get(key, ())]
+        return value if value in found else next(iter(found), "")
 
     def tabulate(self, result: Change) -> pd.DataFrame:
         """List what is below the row that is open, with the times of both (ns per step)."""
@@ -138,19 +242,27 @@ class ChangePanel(PanelOfTwo[Change]):
 
     @observe("opened")
     def _select_opened(self, change: Bunch) -> None:
-        """Select what was opened, as far as the job of this dashboard has it."""
+        """Select what was opened in each job, as far as it has that."""
         texts = dict(zip(LEVELS, change.new, strict=False))
-        fields: dict[str, Any] = {"modules": (), "operators": (), "kernel": ""}
-        for what, field in _FIELDS.items():
-            names = self._names(what).get(texts.get(what, ""), ())
-            if names:
-                fields[field] = names[0] if what == "kernel" else names
         with self.selection.hold():
-            for field, value in fields.items():
-                setattr(self.selection, field, value)
+            for of, selection in enumerate(self._selections):
+                fields: dict[str, Any] = {"modules": (), "operators": (), "kernel": ""}
+                for what, field in _FIELDS.items():
+                    names = self._names(of)[what].get(texts.get(what, ""), ())
+                    if names:
+                        fields[field] = names[0] if what == "kernel" else names
+                for field, value in fields.items():
+                    setattr(selection, field, value)
+            for name in _OF_BOTH:
+                self._passed[name] = [getattr(each, name) for each in self._selections]
 
-    def _names(self, what: str) -> dict[str, tuple[str, ...]]:
-        return self._memo.get("names", partial(_names_of, self.job))[what]
+    def _names(self, of: int) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Of the first job, or of the second."""
+        return self._memo.get(("names", of), partial(_names_of, self.second if of else self.job))
+
+
+def _only(values: Sequence[int]) -> int | None:
+    return values[0] if len(values) == 1 else None
 
 
 def _names_of(job: Job) -> dict[str, dict[str, tuple[str, ...]]]:

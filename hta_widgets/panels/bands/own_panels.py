@@ -25,6 +25,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
+from hta_widgets.panels.timeline import TimelinePanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
@@ -241,11 +242,17 @@ OF_TWO_JOBS: dict[str, type[PanelOfTwo[Any]]] = {
 """Panels of a dashboard that has a second job; of one with a baseline, only the first."""
 
 
-def panels_of_two(job: Job, second: Job | Summary | None) -> dict[str, Panel[Any]]:
-    """Make the panels that compare a job with a second one, or a baseline; none without that."""
+def panels_of_two(
+    job: Job, second: Job | Summary | None, timeline: TimelinePanel | None
+) -> dict[str, Panel[Any]]:
+    """Make the panels that compare a job with a second one, or a baseline; none without that.
+
+    `timeline` is that of the job, if it has one.
+    """
     if second is None:
         return {}
-    made: list[Panel[Any]] = [ChangePanel(job, second, job_notices=False, on_demand=True)]
+    change = ChangePanel(job, second, timeline=timeline, job_notices=False, on_demand=True)
+    made: list[Panel[Any]] = [change]
     if isinstance(second, Job):
         made.append(ComparePanel(job, second, job_notices=False, on_demand=True))
     return {panel.name: panel for panel in made}

@@ -23,6 +23,23 @@ Step: TypeAlias = tuple[int, int, int]
 """Number, start and end (ns on the common clock)."""
 
 
+class StackedStep(TypedDict):
+    """A step of one of two jobs, of which one is shown below the other.
+
+    `second` is whether it is of the job that the dashboard is not of. `typical` is the step that is
+    shown where none is chosen. `seen` has start and end (ns since the step began) of each piece of
+    what is open in turn, and `said` how much that is.
+    """
+
+    second: bool
+    job: str
+    rank: int
+    step: int
+    typical: int
+    seen: list[int]
+    said: str
+
+
 class Band(TypedDict):
     """A class over all ranks: three planes from `at`, of the least, the median and the most."""
 

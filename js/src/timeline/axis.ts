@@ -6,6 +6,11 @@ import type { Step } from "./types";
 
 export function paintSteps(painter: Painter): void {
   const { context, look, scene } = painter;
+  if (scene.only) {
+    const [number, start, end] = scene.only.step;
+    painter.clipped(GUTTER, 0, painter.width - GUTTER, HEAD, () => paintStep(painter, [number, 0, end - start], 1));
+    return;
+  }
   if (scene.aligned) {
     painter.text("steps from their starts", 4, HEAD / 2, look.quiet);
     return;

@@ -59,7 +59,8 @@ export class Follower {
       const { lane, event, time } = found;
       const kernel = lane.kind === "stream" && event ? { kernel: event.name } : {};
       const rank = isOfAll(lane) ? {} : { rank: lane.rank };
-      hover.show({ time_ns: time + lane.shift, ...rank, ...kernel }, this.#hovered);
+      const where = scene.only?.foreign ? {} : { time_ns: time + lane.shift, ...rank };
+      hover.show({ ...where, ...(scene.only ? { step_ns: time } : {}), ...kernel }, this.#hovered);
       this.#look_up(found, x, y);
       tip.show(describe(scene, scene.followed), x, y, this.#stage.width);
     } else this.leave();

@@ -106,6 +106,11 @@ class Stack {
     const first = this.lanes.length;
     this.add(rank, OWN, label, ALIGNED_HEIGHT, 2);
     this.#addAdded(rank, added);
+    this.begin(step, first);
+  }
+
+  /** Have lanes show a step from its start. */
+  begin(step: Step, first = 0): void {
     for (const lane of this.lanes.slice(first))
       Object.assign(lane, { id: `${lane.id}@${step[1]}`, shift: step[1], step });
   }
@@ -176,6 +181,15 @@ export function alignedLanes(
     }
     stack.y += 4;
   }
+  return stack.lanes;
+}
+
+/** All lanes of a rank in one step, from its start. */
+export function lanesOfStep(rank: number, step: Step, inner: readonly LaneName[], added: readonly LaneName[]): Lane[] {
+  const stack = new Stack();
+  stack.addRank(rank, added);
+  stack.addInner(rank, inner);
+  stack.begin(step);
   return stack.lanes;
 }
 

@@ -27,7 +27,7 @@ export function paintOver(painter: Painter): void {
     context.fillStyle = look.ink;
     context.fillRect(painter.x(mark), HEAD, 1, painter.height);
   }
-  const time = scene.hovered?.time ?? scene.elsewhere?.time_ns;
+  const time = scene.hovered?.time ?? (scene.only ? scene.elsewhere?.step_ns : scene.elsewhere?.time_ns);
   if (time !== undefined) {
     context.fillStyle = look.quiet;
     context.fillRect(painter.x(time), HEAD, 1, painter.height);

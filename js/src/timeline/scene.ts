@@ -4,14 +4,25 @@ import type { SelectionState } from "../types";
 import type { Bands } from "./bands";
 import { isOfAll, isOfParts, type Lane, longestStep } from "./lanes";
 import type { Event, LaneTile } from "./tiles";
-import type { EventAnswer, TimelineLayout } from "./types";
+import type { EventAnswer, Step, TimelineLayout } from "./types";
 import type { Span } from "./view";
+
+export interface OnlyStep {
+  rank: number;
+  step: Step;
+  /** Of the steps that have one axis. */
+  longest: number;
+  /** Whether it is of another job than that of the page. */
+  foreign: boolean;
+}
 
 export interface Scene {
   layout: TimelineLayout;
   lanes: Lane[];
   view: Span;
   aligned: boolean;
+  /** The only step that is shown, from its start, and what all lanes of its rank are shown of. */
+  only: OnlyStep | null;
   /** Newest tile of each lane. */
   tiles: Map<string, LaneTile>;
   overview: Map<number, LaneTile>;
@@ -38,14 +49,14 @@ export interface Scene {
 }
 
 /** All of the recording, or the longest of aligned steps. */
-export function wholeOf({ layout, aligned }: Scene): Span {
-  const [start, end] = aligned ? [0, longestStep(layout)] : layout.span;
+export function wholeOf({ layout, aligned, only }: Scene): Span {
+  const [start, end] = aligned ? [0, only?.longest ?? longestStep(layout)] : layout.span;
   return { start, end };
 }
 
 /** The analysed time, or the longest of aligned steps. */
-export function homeOf({ layout, aligned }: Scene): Span {
-  const [start, end] = aligned ? [0, longestStep(layout)] : layout.home;
+export function homeOf({ layout, aligned, only }: Scene): Span {
+  const [start, end] = aligned ? [0, only?.longest ?? longestStep(layout)] : layout.home;
   return { start, end };
 }
 

@@ -10,12 +10,12 @@ import { duration } from "./format";
 import { Help } from "./help";
 import { type Hit, hit } from "./hits";
 import { Kernel } from "./kernel";
-import { alignedLanes, areMany, clockLanes, GUTTER, isOfAll, isThin, type Lane } from "./lanes";
+import { alignedLanes, areMany, clockLanes, GUTTER, isOfAll, isThin, type Lane, lanesOfStep } from "./lanes";
 import { FOOT, HEAD, type Look, lookOf, Painter, pixelScale } from "./painter";
 import { recorded } from "./recorded";
 import { refine } from "./refine";
 import { overviewBytes } from "./runs";
-import { homeOf, type Scene, wholeOf } from "./scene";
+import { homeOf, type OnlyStep, type Scene, wholeOf } from "./scene";
 import { sharpen } from "./sharpen";
 import { overviewTiles } from "./tiles";
 import { inWords, Tip } from "./tip";
@@ -48,6 +48,8 @@ export class Stage {
   readonly follower: Follower;
   readonly added: AddedLanes;
   readonly help: Help;
+  /** Told of each view that is shown here first. */
+  shown: (view: Span) => void = () => undefined;
   #spacer = make("div");
   #brush = make("div", { className: "hta-brush", hidden: true });
   #scroller: HTMLElement;
@@ -96,6 +98,7 @@ export class Stage {
       lanes: [],
       view: { start: 0, end: 1 },
       aligned: false,
+      only: null,
       tiles: new Map(),
       overview: new Map(),
       lit: new Map(),
@@ -158,6 +161,12 @@ export class Stage {
   }
 
   show(view: Span): void {
+    this.join(view);
+    this.shown(this.scene.view);
+  }
+
+  /** Show what another timeline shows. */
+  join(view: Span): void {
     this.scene.view = clamped(view, wholeOf(this.scene));
     this.redraw();
     this.refine();
@@ -190,6 +199,16 @@ export class Stage {
     this.scene.followed = null;
     this.#lay();
     this.show(homeOf(this.scene));
+  }
+
+  /** Show one step, from its start. */
+  only(only: OnlyStep): void {
+    this.scene.aligned = true;
+    this.scene.only = only;
+    this.scene.hovered = null;
+    this.scene.followed = null;
+    this.#lay();
+    this.join(homeOf(this.scene));
   }
 
   /** Add lanes of these kinds to the ranks that are shown in full. */
@@ -233,9 +252,14 @@ export class Stage {
       );
   }
 
+  /** Open a rank into its streams and threads. */
+  open(rank: number): void {
+    if (!this.#opened.has(rank)) this.toggle(rank);
+  }
+
   /** Open a rank if that shows a lane. */
   openFor(rank: number, key: string): void {
-    if (key !== "rank" && !this.#opened.has(rank) && !this.scene.aligned) this.toggle(rank);
+    if (key !== "rank" && !this.scene.aligned) this.open(rank);
   }
 
   /** Mark a moment; between two marks, their distance is said. */
@@ -253,17 +277,19 @@ export class Stage {
     this.refine();
   }
 
+  #lanes(): Lane[] {
+    const { layout, selection, aligned, only, unfolded } = this.scene;
+    const added = this.added.byRank;
+    const opened = this.#opened;
+    if (only) return lanesOfStep(only.rank, only.step, opened.get(only.rank) ?? [], added.get(only.rank) ?? []);
+    if (aligned) return alignedLanes(layout, selection.ranks, added);
+    return clockLanes(layout, { opened, selected: selection.ranks, added, unfolded });
+  }
+
   #lay(): void {
     const { scene } = this;
-    const { layout, selection, aligned } = scene;
-    scene.lanes = aligned
-      ? alignedLanes(layout, selection.ranks, this.added.byRank)
-      : clockLanes(layout, {
-          opened: this.#opened,
-          selected: selection.ranks,
-          added: this.added.byRank,
-          unfolded: scene.unfolded,
-        });
+    const { layout } = scene;
+    scene.lanes = this.#lanes();
     const inFull = scene.lanes.filter((lane) => lane.kind === "rank" && !isThin(lane));
     this.added.want(inFull.map(({ rank }) => rank));
     const last = scene.lanes.at(-1);

@@ -2,7 +2,7 @@
 import type { RenderProps } from "@anywidget/types";
 import { control } from "../controls";
 import { keepKeys, make, uniquePrefix } from "../dom";
-import { listen, resolve, viewOf } from "../models";
+import { listen, type Model, resolve, viewOf } from "../models";
 import { followVisibility } from "../panel";
 import { isSaved } from "../saved";
 import { followPage } from "../styles";
@@ -13,7 +13,7 @@ import { writtenFiles } from "../written";
 import { bar, legend } from "./bar";
 import { followKeys } from "./keys";
 import { followPointer } from "./pointer";
-import { Stage } from "./stage";
+import { type Calls, Stage } from "./stage";
 import type { TimelineState } from "./types";
 
 const FIELDS = ["ranks", "steps", "kernel", "operators", "modules", "window_ns", "streams", "finding"] as const;
@@ -27,7 +27,7 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   words.again.addEventListener("click", () => requests.send({}), { signal });
   const selection = resolve<SelectionState>(model, host, model.get("_selection"));
   const select = async (values: Partial<SelectionState>) => requests.send(withoutFinding(values), await selection);
-  const stage = new Stage(model, { select, say: (text) => words.say(text) }, signal);
+  const stage = staged(model, selection, { select, say: (text) => words.say(text) }, signal);
   const context = { model, selection, send: requests.send.bind(requests), signal, prefix };
   const buttons = model
     .get("_spec")
@@ -38,11 +38,6 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   root.append(heading, words.error, words.empty, row, stage.element, words.notices);
   el.append(root);
 
-  void selection.then((chosen) => {
-    const follow = () => stage.follow(Object.fromEntries(FIELDS.map((field) => [field, chosen.get(field)])));
-    for (const field of FIELDS) listen(chosen, `change:${field}`, follow, signal);
-    follow();
-  });
   const update = () => words.show({ ...viewOf(model), time: "" });
   listen(model, "change:_view", update, signal);
   let classes = legend(model.get("_timeline"));
@@ -62,10 +57,26 @@ function render({ model, el, signal, host }: RenderProps<TimelineState>): void {
   listen(model, "change:_answer", tell, signal);
   update();
   followPage(root, signal, () => stage.restyle());
+  followVisibility(root, model, signal);
+}
+
+/** The lanes of a job, which follow its selection, the pointer and the keyboard. */
+export function staged(
+  model: Model<TimelineState>,
+  selection: Promise<Model<SelectionState>>,
+  calls: Calls,
+  signal: AbortSignal,
+): Stage {
+  const stage = new Stage(model, calls, signal);
+  void selection.then((chosen) => {
+    const follow = () => stage.follow(Object.fromEntries(FIELDS.map((field) => [field, chosen.get(field)])));
+    for (const field of FIELDS) listen(chosen, `change:${field}`, follow, signal);
+    follow();
+  });
   followPointer(stage, signal);
   followKeys(stage, signal);
   keepKeys(stage.canvas);
-  followVisibility(root, model, signal);
+  return stage;
 }
 
 /** Other time is no longer that in which the selected finding is seen. */

@@ -45,6 +45,21 @@ export interface TimelineLayout {
   band_pixels: number;
 }
 
+/** A step of one of two jobs, of which one is shown below the other. */
+export interface StackedStep {
+  /** Whether it is of the job that the dashboard is not of. */
+  second: boolean;
+  job: string;
+  rank: number;
+  step: number;
+  /** The step that is shown where none is chosen. */
+  typical: number;
+  /** Start and end (ns since the step began) of each piece of what is open in turn. */
+  seen: number[];
+  /** How much that is. */
+  said: string;
+}
+
 /** A rank, and start and end of each of its intervals in turn. */
 export type LitRank = [rank: number, times: number[]];
 

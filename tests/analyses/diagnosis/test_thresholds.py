@@ -77,7 +77,6 @@ NO_THRESHOLDS = {
         "comparable.OTHER_SHARE",
         "comparable.PADDING",
         "gate.LEAST_SHARE",
-        "one_step.BINS",
         "several.FEWEST",
         "significance.CONFIDENCE",
         "significance.DRAWS",

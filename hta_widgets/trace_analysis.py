@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from hta_widgets.analyses.collectives import Collectives
     from hta_widgets.analyses.idle_owners import IdleOwners
     from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
-    from hta_widgets.analyses.launch_facts import LaunchFacts
-    from hta_widgets.analyses.launch_facts.analysis import By
+    from hta_widgets.analyses.launch_facts import By, LaunchFacts
     from hta_widgets.analyses.memory_use import MemoryUse
     from hta_widgets.analyses.modules import ModuleTree
     from hta_widgets.analyses.modules.nodes import Merge, Source
-    from hta_widgets.analyses.operators import OperatorTable, RowsBy
+    from hta_widgets.analyses.operators import OperatorTable
+    from hta_widgets.analyses.operators.operator_calls import RowsBy
     from hta_widgets.analyses.roofline import Roofline
     from hta_widgets.analyses.step_table import StepTable
     from hta_widgets.figures.base.drawing import Drawing

@@ -104,7 +104,7 @@ def test_opening_a_kept_trace_needs_neither_pandas_nor_what_arrow_computes(tmp_p
 
 
 @pytest.mark.parametrize(
-    "first", ["import hta_widgets.analyses.idle_time.analysis", "import hta_widgets.analyses"]
+    "first", ["import hta_widgets.analyses.idle_time.gaps", "import hta_widgets.analyses"]
 )
 def test_an_analysis_is_a_function_whatever_was_imported_before(first):
     code = (

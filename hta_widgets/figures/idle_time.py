@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_time import IDLE_SPLIT, IdleTime
+from hta_widgets.analyses.idle_time import IdleTime
+from hta_widgets.analyses.idle_time.gaps import IDLE_SPLIT
 from hta_widgets.analyses.time.rows import Row
 from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing

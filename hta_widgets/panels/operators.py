@@ -8,7 +8,8 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.operators import OperatorTable, RowsBy, operators
+from hta_widgets.analyses.operators import OperatorTable, operators
+from hta_widgets.analyses.operators.operator_calls import RowsBy
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.operators import WEIGHTS
 from hta_widgets.figures.operators import operators as figure

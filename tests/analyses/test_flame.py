@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.flame import analysis, collapsed_stacks, flame
+from hta_widgets import analyses
+from hta_widgets.analyses.flame import collapsed_stacks, flame
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.errors import ParameterError, UnknownRankError
@@ -330,8 +331,8 @@ def check_in_time(job, weight, asked):
     """In order of time, a selection has the runs of the whole, and of each path what is merged."""
     rank = job.ranks[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analysis, "SMALLEST", 0.0)
-        patch.setattr(analysis, "MOST_NODES", 10**9)
+        patch.setattr(analyses.flame, "SMALLEST", 0.0)
+        patch.setattr(analyses.flame, "MOST_NODES", 10**9)
         merged, found, whole = (
             flame(job, rank, weight=weight, order=order, **each)
             for order, each in (("merged", asked), ("time", asked), ("time", ALL_OF_THE_TIME))
@@ -445,7 +446,7 @@ def test_small_nodes_are_one(tmp_path):
 
 
 def test_no_more_nodes_than_a_message_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr(analysis, "MOST_NODES", 10)
+    monkeypatch.setattr(analyses.flame, "MOST_NODES", 10)
     events = [host(0, 2000, "outer")]
     events += [host(20 * each, 10 + each / 10, f"op {each}") for each in range(50)]
     result = flame(open_job(tmp_path, [events]), 0, weight="cpu")

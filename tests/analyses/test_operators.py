@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses import OperatorTable, idle_owners, operators
-from hta_widgets.analyses.operators.analysis import (
+from hta_widgets.analyses.operators import (
     LAUNCH_CALLS_INSTEAD,
     NO_OPERATORS,
     NO_SHAPES,

@@ -7,8 +7,7 @@ import pytest
 from traitlets import TraitError
 
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
-from hta_widgets.analyses.launch_facts import launch_facts
-from hta_widgets.analyses.launch_facts.analysis import SHOWN
+from hta_widgets.analyses.launch_facts import SHOWN, launch_facts
 from hta_widgets.defaults import DefaultNumber
 from hta_widgets.panels import KernelBreakdownPanel
 from hta_widgets.trace.job import Job

@@ -1,6 +1,355 @@
 """What each operator takes, on the CPU and on the GPU."""
 
-from hta_widgets.analyses.operators.analysis import ROWS_BY, OperatorTable, operators
-from hta_widgets.analyses.operators.operator_calls import RowsBy
+from __future__ import annotations
 
-__all__ = ["ROWS_BY", "OperatorTable", "RowsBy", "operators"]
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hta_widgets.analyses.communication.recorded import OPERATIONS
+from hta_widgets.analyses.operators.operator_calls import (
+    OPERATION,
+    SHAPES,
+    UNKNOWN,
+    CallGroups,
+    RankTotals,
+    RowsBy,
+    collectives_in,
+    grouped_calls,
+    listed_calls,
+    shapes_of,
+    stacks_of,
+)
+from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.analyses.time.rows import of_largest_sum, texts_at
+from hta_widgets.analyses.time.selection import TimeSelection, place_of
+from hta_widgets.arrays import Float64Array, Int64Array
+from hta_widgets.errors import ParameterError
+from hta_widgets.names.shorten import short_name
+from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.trace.job import Job, select_ranks
+from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray as Texts
+
+_TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
+
+MAY_USE_TENSOR_CORES: Final = re.compile(
+    r"^aten::_?_?(scaled_mm|(add)?(mm|bmm|mv)|baddbmm|addr|matmul|linear|einsum"
+    r"|(cudnn|miopen|mkldnn|thnn|slow)?_?conv(?!ert)\w*|chain_matmul|linalg_multi_dot"
+    r"|(scaled_dot_product|flash|efficient)\w*attention\w*|\w*(lstm|gru|rnn_tanh|rnn_relu)\w*)$"
+)
+"""Operators that multiply matrices or convolve."""
+
+UNATTRIBUTED_WORTH_SAYING: Final = 0.1
+"""Share of the GPU time from which the part without an operator is in the sentence."""
+
+NAME_WIDTH: Final = 60
+
+_UNATTRIBUTED: Final = {
+    "launch_not_recorded_ns": "has no recorded launch",
+    "outside_operators_ns": "was launched outside operators",
+}
+
+ROWS_BY: Final[tuple[RowsBy, ...]] = ("name", "shape", "stack")
+
+NO_OPERATORS: Final = (
+    "no operators were recorded (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records "
+    "them)"
+)
+
+LAUNCH_CALLS_INSTEAD: Final = "the calls that launch GPU work are listed in place of operators"
+
+NO_SHAPES: Final = "no shapes were recorded (record_shapes=True records them)"
+
+NO_STACKS: Final = "no Python frames were recorded (with_stack=True records them)"
+
+
+class OperatorRows(NamedTuple):
+    """Rows of one rank."""
+
+    table: pd.DataFrame
+    """As `OperatorTable.operators`."""
+    are_operators: bool
+    """Whether the rows are operators, or else calls that launch GPU work."""
+    totals: RankTotals
+    has_shapes: bool
+    """Whether shapes were recorded."""
+    has_frames: bool
+    """Whether Python frames were recorded."""
+
+
+def operator_rows(
+    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
+) -> OperatorRows:
+    """The operators of a rank in some of its time, of all modules if none is named."""
+    rank = with_replayed_calls(rank)
+    listed = listed_calls(rank)
+    parts, totals = grouped_calls(rank, selection, by, modules)
+    keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
+    groups = (parts if keys == [*parts.keys] else parts.by(*keys)).longest_first()
+    return OperatorRows(
+        table=_table(rank, groups, by, _collectives(parts, groups)),
+        are_operators=listed.are_operators,
+        totals=totals,
+        has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
+        has_frames=calls_of(rank).has_frames or (by == "stack" and any(stacks_of(rank).texts)),
+    )
+
+
+def _collectives(parts: CallGroups, groups: CallGroups) -> NDArray[np.object_]:
+    """What each group communicates, that with most GPU time first."""
+    texts = np.full(groups.sums.calls.size, "", dtype=object)
+    if OPERATION not in parts.keys:
+        return texts
+    keys, sums = parts.by(*groups.keys, OPERATION)
+    known = np.flatnonzero(keys[OPERATION] != UNKNOWN)
+    known = known[np.lexsort((-sums.calls[known], -sums.gpu_self_ns[known]))]
+    found: dict[tuple[int, ...], list[str]] = {}
+    for *key, operation in zip(*(codes[known].tolist() for codes in keys.values()), strict=True):
+        found.setdefault((*key,), []).append(OPERATIONS[operation])
+    every = zip(*(codes.tolist() for codes in groups.keys.values()), strict=True)
+    texts[:] = [", ".join(found.get(key, ())) for key in every]
+    return texts
+
+
+def _table(
+    rank: Rank, groups: CallGroups, by: RowsBy, collectives: NDArray[np.object_]
+) -> pd.DataFrame:
+    sums, keys = groups.sums, groups.keys
+    known_ns = sums.tensor_core_ns + sums.no_tensor_core_ns
+    names, of_rows = np.unique(keys["name"], return_inverse=True)
+    operators = [rank.trace.events.name.values[code] for code in names.tolist()]
+    may_use = np.array([_may_use_tensor_cores(name) for name in operators], dtype=np.bool_)
+    columns: dict[str, Any] = {
+        "rank": np.full(of_rows.size, rank.trace.rank),
+        "operator": texts_at(operators, of_rows),
+        "collectives": collectives,
+        "phase": texts_at(PHASES, keys["phase"]),
+        "calls": sums.calls,
+        **{name: getattr(sums, name) for name in _TIMES},
+        "kernels_per_call": _ratio(sums.kernels, sums.calls),
+        "tensor_core_ns": sums.tensor_core_ns,
+        "tensor_core_percent": 100 * _ratio(sums.tensor_core_ns, known_ns),
+        "eligible": may_use[of_rows] | (known_ns > 0),
+        "backward_gpu_ns": sums.backward_gpu_ns,
+        "idle_ns": sums.idle_ns,
+    }
+    if by == "shape":
+        for name, each in shapes_of(rank).items():
+            codes, of_rows = np.unique(keys[name], return_inverse=True)
+            columns[name] = texts_at([each.texts[code] for code in codes.tolist()], of_rows)
+    if by == "stack":
+        columns["path"] = rank.remember(_paths).take(keys["path"])
+    return pd.DataFrame(columns)
+
+
+@lru_cache(maxsize=1 << 16)
+def _may_use_tensor_cores(operator: str) -> bool:
+    return MAY_USE_TENSOR_CORES.search(operator) is not None
+
+
+def _paths(rank: Rank) -> Texts:
+    """All stacks as a column: their texts are long."""
+    return pd.Series([*stacks_of(rank).texts]).array
+
+
+def _ratio(part: Int64Array, whole: Int64Array) -> Float64Array:
+    return part / np.where(whole != 0, whole, np.nan)
+
+
+def operators_finding(
+    operators: pd.DataFrame, launch_calls: pd.DataFrame, ranks: pd.DataFrame, place: str
+) -> str:
+    """Sentence on the operator with most GPU time, or most CPU time where there is none."""
+    listed = operators if len(operators) else launch_calls
+    if listed.empty:
+        return f"No operators or launch calls were recorded {place}."
+    on_gpu = bool(listed["gpu_self_ns"].any())
+    time, where = ("gpu_self_ns", "GPU") if on_gpu else ("cpu_self_ns", "CPU")
+    whole_ns = int(ranks["gpu_ns"].sum() if on_gpu else listed[time].sum())
+    if not whole_ns:
+        return ""
+    of_name = listed[of_largest_sum(listed["operator"], listed[time])]
+    name, own_ns = str(of_name["operator"].iloc[0]), int(of_name[time].sum())
+    calls = int(of_name["calls"].sum())
+    began = f" in {counted(calls, 'call')}" if calls else ""
+    which = collectives_in(of_name)
+    most = (
+        f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} takes the most: "
+        f"{duration(own_ns)} "
+        f"({percent(100 * own_ns / whole_ns)}){began}"
+    )
+    others = _unattributed(ranks, whole_ns) if on_gpu and len(operators) else []
+    clauses = [text for _, text in others]
+    largest = max((ns for ns, _ in others), default=0)
+    said = [*clauses, most] if largest > own_ns else [most, *clauses]
+    return f"Of {duration(whole_ns)} of {where} time, {'; '.join(said)}."
+
+
+def _unattributed(ranks: pd.DataFrame, gpu_ns: int) -> list[tuple[int, str]]:
+    """GPU time (ns) that no operator is known to have launched, with what is said of it."""
+    times = [(int(ranks[name].sum()), said) for name, said in _UNATTRIBUTED.items()]
+    return [
+        (ns, f"{percent(100 * ns / gpu_ns)} {said}")
+        for ns, said in times
+        if ns >= UNATTRIBUTED_WORTH_SAYING * gpu_ns
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OperatorTable(Result):
+    """CPU and GPU time of the operators of each rank.
+
+    All times are int64 ns. GPU times are durations of kernels, copies and memsets, so that work
+    which runs at the same time on several streams adds up. On each rank, the sum of
+    ``gpu_self_ns``, ``outside_operators_ns`` and ``launch_not_recorded_ns`` is ``gpu_ns``, and that
+    of ``idle_ns`` and ``idle_outside_operators_ns`` is the idle time of `IdleOwners`.
+
+    Attributes
+    ----------
+    operators : DataFrame
+        One row per rank, operator and phase, most GPU time first: ``rank``, ``operator``,
+        ``collectives`` (of ``record_param_comms``, as PyTorch names the launch of any collective:
+        which these are, that with most GPU time first; else empty), ``phase`` (one of `PHASES`),
+        ``calls``, ``cpu_self_ns`` (without the operators inside), ``cpu_total_ns`` (with them),
+        ``gpu_self_ns`` (work launched in it, but in no operator inside), ``gpu_total_ns`` (all work
+        launched in it), ``gpu_work`` (pieces of work of ``gpu_self_ns``), ``kernels_per_call``
+        (kernels among these, per call; float, NaN without calls), ``tensor_core_ns`` (part of
+        ``gpu_self_ns`` in kernels that use tensor cores, by their names), ``tensor_core_percent``
+        (of the time in kernels of which it is known; float, NaN without any), ``eligible`` (whether
+        the operator could use tensor cores: it multiplies matrices or convolves),
+        ``backward_gpu_ns`` (work of the backward operators that differentiate it, by sequence
+        number), ``idle_ns`` (time in which a GPU waits for what the operator itself does, also in
+        the step that is left out).
+
+        By shape also ``input_dims`` and ``input_types`` (JSON on one line, empty where not
+        recorded); by stack also ``path`` (Python frames around it, see `stacks.FRAMES`).
+
+        Of calls inside a call of the same name, totals count each nanosecond once, for the
+        innermost: rows of a name add up, whatever tells them apart, and no total is less than the
+        self time.
+    launch_calls : DataFrame
+        The same of ranks without operators, of the calls that launch GPU work.
+    ranks : DataFrame
+        One row per rank: ``rank``, ``gpu_ns`` (durations of all GPU work that is counted),
+        ``outside_operators_ns`` (launched in no operator), ``launch_not_recorded_ns``,
+        ``idle_ns``, ``idle_outside_operators_ns`` (that belongs to no operator).
+    """
+
+    operators: pd.DataFrame
+    launch_calls: pd.DataFrame
+    ranks: pd.DataFrame
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The operators, or the launch calls if no rank has operators."""
+        return self.launch_calls if self.operators.empty else self.operators
+
+
+def operators(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    by: RowsBy = "name",
+    phase: str | None = None,
+    modules: Iterable[str] = (),
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> OperatorTable:
+    """Sum up what operators take, on the CPU and on the GPU.
+
+    Parameters
+    ----------
+    ranks : iterable of int, optional
+        All ranks when not given.
+    by : {"name", "shape", "stack"}
+        What tells rows of a rank apart besides the phase: the name, also the shapes and types of
+        the inputs, or also the Python frames around it.
+    phase : {"forward", "backward", "optimizer", "other"}, optional
+        Only rows of this phase; all when not given. The numbers of `OperatorTable.ranks` stay.
+    modules : iterable of str
+        Only calls that belong to one of these modules, or to a module inside it: paths of names
+        joined by " › ", with or without the numbers of instances (``Net_0 › Linear_1``, ``Net ›
+        Linear``). A backward operator belongs to the module of its forward operator.
+    steps : iterable of int, optional
+        Only these ProfilerSteps; all that are analysed when not given or empty. On the CPU, a step
+        lasts from the start of its mark to the start of the next.
+    window_ns : pair of int, optional
+        Only the time between these two, in ns since the first event of all ranks. Calls count where
+        they start, times with their part inside.
+    """
+    if by not in ROWS_BY:
+        msg = f"by must be one of {', '.join(ROWS_BY)}, got {by!r}"
+        raise ParameterError(msg)
+    if phase is not None and phase not in PHASES:
+        msg = f"phase must be one of {', '.join(PHASES)}, or None for all, got {phase!r}"
+        raise ParameterError(msg)
+    chosen = select_ranks(job, ranks)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(operator_rows, chosen, selection, by, tuple(sorted({*modules})))
+    of_operators = [rows.table for rows in by_rank.values() if rows.are_operators]
+    of_launches = [rows.table for rows in by_rank.values() if not rows.are_operators]
+    some = next(iter(by_rank.values())).table.iloc[:0]
+    table, launch_calls = (
+        _stacked(tables or [some], phase) for tables in (of_operators, of_launches)
+    )
+    totals = _totals({rank: rows.totals for rank, rows in by_rank.items()})
+    return OperatorTable(
+        operators=table,
+        launch_calls=launch_calls,
+        ranks=totals,
+        finding=operators_finding(table, launch_calls, totals, place_of(selection)),
+        notices=(
+            *job.notices_for(chosen),
+            *job.lacking(chosen, Recorded.KERNELS),
+            *job.noticed(replay_notices, chosen),
+            *_missing(job, by_rank, by),
+        ),
+    )
+
+
+def _stacked(tables: Sequence[pd.DataFrame], phase: str | None) -> pd.DataFrame:
+    """Rows of all ranks, most GPU time first, then most CPU time, as those of each are."""
+    filled = [table for table in tables if len(table)] or tables[:1]
+    if phase is not None:
+        filled = [table[table["phase"] == phase] for table in filled]
+    if len(filled) == 1:
+        return filled[0].reset_index(drop=True)
+    order = ["gpu_self_ns", "cpu_self_ns"]
+    table = pd.concat(filled, ignore_index=True)
+    return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
+
+
+def _totals(by_rank: Mapping[int, RankTotals]) -> pd.DataFrame:
+    table = pd.DataFrame([*by_rank.values()], columns=RankTotals._fields, dtype="int64")
+    table.insert(0, "rank", [*by_rank])
+    return table
+
+
+def _missing(job: Job, rows: Mapping[int, OperatorRows], by: RowsBy) -> tuple[str, ...]:
+    """Notices on what was not recorded, with the option that records it if the format can."""
+    by_profiler = [
+        rank for rank in rows if Recorded.OPERATORS not in job.sources[rank].format.lacks
+    ]
+    listed = [each for each in rows.values() if each.are_operators]
+    if not listed:
+        said = (NO_OPERATORS,) if by_profiler else job.lacking(rows, Recorded.OPERATORS)
+        has_launches = any(len(each.table) for each in rows.values())
+        return (*said, *((LAUNCH_CALLS_INSTEAD,) if has_launches else ()))
+    if by == "shape" and by_profiler and not any(each.has_shapes for each in listed):
+        return (NO_SHAPES,)
+    if by == "stack" and by_profiler and not any(each.has_frames for each in listed):
+        return (NO_STACKS,)
+    return ()

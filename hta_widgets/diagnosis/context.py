@@ -142,9 +142,13 @@ class Context:
             return self.ranks
         return tuple(rank for rank, is_guilty in zip(self.ranks, guilty, strict=True) if is_guilty)
 
-    @cached_property
+    @property
     def replay(self) -> Replay:
-        """The recorded job, replayed for all analysed steps of these ranks."""
+        """The recorded job, replayed for all analysed steps of these ranks.
+
+        The job remembers it, and only the job, which forgets it: a diagnosis keeps its context
+        where the GPU sets the pace.
+        """
         return self.job.remember(replay_of_ranks, *self.asked_of_replay)
 
     @property

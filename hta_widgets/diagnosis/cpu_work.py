@@ -253,8 +253,7 @@ def _lines(calls: Calls, own: OwnCpuTime, time: Intervals) -> tuple[CpuOwner, ..
 
 def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:
     """The thread with most time in operators, or else in any calls."""
-    operator = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)[own.place]
-    own_ns = np.where(operator != NO_PARENT, own.ns, 0)
+    own_ns = np.where(calls.operator[own.place] != NO_PARENT, own.ns, 0)
     own_ns = own_ns if own_ns.any() else own.ns
     sums = sums_at(calls.thread_of(own.place), own_ns, len(calls.threads))
     return calls.threads[int(sums.argmax())]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, selected_work
 from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, Mask
@@ -59,17 +59,6 @@ _SIZES: Final = {
     "registers": ("regsPerMultiprocessor",),
     "shared_bytes": ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"),
 }
-
-
-def operator_names(rank: Rank) -> Int64Array:
-    """Code of the name of the innermost operator at or around each call, by place, -1 for none.
-
-    The last value is -1 as well, for place -1.
-    """
-    calls = calls_of(rank)
-    operator = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
-    names = np.append(calls.name.astype(np.int64), -1)
-    return np.append(names[operator], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +140,10 @@ def _every(rank: Rank) -> tuple[Alike, Int32Array]:
     work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
     values = launch_configuration(rank, work, _RECORDED)
     _count_in_blocks(values, _launched_in_threads(rank, work))
-    launch = calls_of(rank).places_of(work.launch)
-    operator, module = rank.remember(operator_names)[launch], module_paths(rank).at(launch)
+    calls = calls_of(rank)
+    launch = calls.places_of(work.launch)
+    operator = np.append(calls.name, _NONE).astype(np.int64)[calls.operator[launch]]
+    module = module_paths(rank).at(launch)
     groups = grouped(work.device, work.name, operator, module, *values.values())
     row_of_event = np.full(rank.trace.events.kind.size, _NONE, dtype=np.int32)
     row_of_event[work.rows] = groups.of_rows

@@ -63,24 +63,19 @@ def owners_of(rank: Rank, memory: DeviceMemory, positions: Int64Array) -> Owners
     """Owners of the events at some positions of a device."""
     calls = calls_of(rank)
     call = calls_around(calls, memory, positions)
-    operator = np.append(rank.remember(_nearest_operator), NO_PARENT)[call]
+    operator = calls.operator[call].astype(np.int64)
     more = np.append(rank.remember(_nearest_user), NO_PARENT)[call]
     return Owners(call, operator, np.where(more != NO_PARENT, more, _outermost(rank, operator)))
 
 
 def _outermost(rank: Rank, operator: Int64Array) -> Int64Array:
     """Place of the outermost operator around each operator."""
-    parent = np.append(calls_of(rank).forest.parent, NO_PARENT)
-    nearest = np.append(rank.remember(_nearest_operator), NO_PARENT)
+    calls = calls_of(rank)
+    parent = np.append(calls.forest.parent, NO_PARENT)
     found = operator
-    while ((above := nearest[parent[found]]) != NO_PARENT).any():
+    while ((above := calls.operator[parent[found]]) != NO_PARENT).any():
         found = np.where(above != NO_PARENT, above, found)
     return found
-
-
-def _nearest_operator(rank: Rank) -> Int64Array:
-    calls = calls_of(rank)
-    return nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
 
 
 def _nearest_user(rank: Rank) -> Int64Array:

@@ -132,8 +132,7 @@ def counted_kernels(rank: Rank) -> CountedKernels:
     work = rank.gpu_work.take(np.flatnonzero(events.kind[rank.gpu_work.rows] == Kind.KERNEL))
     is_operator = calls.kind == Kind.CPU_OP
     computing = nearest_at_or_above(calls.forest, is_operator & calls.named(COMPUTING.get))
-    innermost = nearest_at_or_above(calls.forest, is_operator)
-    owner = np.where(computing >= 0, computing, innermost)
+    owner = np.where(computing >= 0, computing, calls.operator[:-1])
     place = np.append(owner, -1)[calls.places_of(work.launch)]
     used, which = np.unique(place, return_inverse=True)
     inputs = _Inputs(rank, np.append(calls.forest.rows, -1)[used])

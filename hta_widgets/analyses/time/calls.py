@@ -58,6 +58,15 @@ class Calls:
         return KindSet(LAUNCH_CALLS).among(self.kind)
 
     @cached_property
+    def operator(self) -> Int32Array:
+        """Place of the innermost operator at or around each call, -1 for none.
+
+        The last value is -1 as well, for place -1.
+        """
+        found = nearest_at_or_above(self.forest, self.kind == Kind.CPU_OP)
+        return np.append(found, NO_PARENT).astype(np.int32)
+
+    @cached_property
     def has_frames(self) -> bool:
         """Whether Python frames were recorded, at any time, as events of their own."""
         return bool((self.kind == Kind.PYTHON).any())

@@ -15,7 +15,7 @@ from hta_widgets.analyses.budget.host_gaps import GAPS
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, work_by_part
 from hta_widgets.analyses.compare import mangled_names
 from hta_widgets.analyses.operators.operator_calls import SHAPES, shapes_of
-from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths, of_classes, region_places
 from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.intervals import Intervals, Times
@@ -252,8 +252,7 @@ class _Names:
         calls = self.calls
         names = np.append(calls.name, _NONE).astype(np.int64)
         paths = module_paths(self.rank)
-        nearest = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
-        operator = np.append(nearest, _NONE)[places]
+        operator = calls.operator[places]
         regions = np.append(region_places(self.rank), _NONE)[places]
         modules = paths.at(places)
         dims, types = (shapes_of(self.rank)[name] for name in SHAPES)

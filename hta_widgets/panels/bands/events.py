@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.operator_calls import with_shapes
-from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.modules import PHASES, in_modules, phases
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
@@ -190,8 +189,7 @@ def _operators(rank: Rank) -> NDArray[np.object_]:
     """Name of the innermost operator around the launch of each piece of work; empty for none."""
     rank = with_replayed_calls(rank)
     calls = calls_of(rank)
-    operators = nearest_at_or_above(calls.forest, calls.kind == Kind.CPU_OP)
-    around = np.append(operators, NONE)[calls.places_of(rank.gpu_work.launch)]
+    around = calls.operator[calls.places_of(rank.gpu_work.launch)]
     names = np.array([*calls.events.name.values, ""], dtype=object)
     operators_of_work: NDArray[np.object_] = names[np.append(calls.name, NONE)[around]]
     return operators_of_work

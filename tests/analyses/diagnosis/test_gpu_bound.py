@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 
 from hta_widgets import diagnose, open_trace
 from hta_widgets.cli.diagnose.document import document
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.report import report
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.test_decode_weights import served
@@ -49,6 +53,18 @@ def test_products_name_their_rate_and_what_is_left(tmp_path):
     )
     assert [each.do[:11] for each in found.advice] == ["Let the com", "Try FP8 for"]
     assert found.evidence["products"]["calls"].tolist() == [10]
+
+
+def test_the_replay_is_forgotten_while_the_diagnosis_is_kept(tmp_path):
+    result = made(tmp_path, product(AT_PEAK_US / 0.5))
+    said = [each.sentence for each in result.to_try]
+    replay = ref(result.gpu_bound.context.replay)
+    result.job.forget(replay_of_ranks)
+    gc.collect()
+    assert replay() is None
+    asked_later = made(tmp_path, product(AT_PEAK_US / 0.5))
+    asked_later.job.forget(replay_of_ranks)
+    assert [each.sentence for each in asked_later.to_try] == said
 
 
 def test_products_near_the_peak_have_a_faster_type_or_nothing(tmp_path):

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.names.shorten import plain_name
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+
+Numbers: TypeAlias = int | Iterable[int] | None
+Compared: TypeAlias = "LabeledTrace | Job | TraceAnalysis | PathLike"
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +75,8 @@ class LabeledTrace:
 
     def extract_ops(
         self,
-        rank: int | Iterable[int] | None = None,
-        iteration: int | Iterable[int] | None = None,
+        rank: Numbers = None,
+        iteration: Numbers = None,
         device_type: DeviceType = DeviceType.ALL,
     ) -> pd.DataFrame:
         """Count what some ranks do in some steps.
@@ -136,23 +139,21 @@ class LabeledTrace:
             sums.insert(place, f"{column}_id", sums[column].astype("category").cat.codes)
         return sums
 
-    def _chosen_ranks(self, rank: int | Iterable[int] | None) -> list[int]:
+    def _chosen_ranks(self, rank: Numbers) -> list[int]:
         return _numbers(rank) or self.ranks()[:1]
 
-    def _chosen_steps(self, iteration: int | Iterable[int] | None) -> tuple[int, ...] | None:
+    def _chosen_steps(self, iteration: Numbers) -> tuple[int, ...] | None:
         known, asked = self.iterations(), _numbers(iteration)
         if not set(asked) <= set(known):
             raise UnknownStepError.from_steps(asked, set(known))
         return tuple(asked or known[:1]) or None
 
-    def _parts(
-        self, rank: int | Iterable[int] | None, iteration: int | Iterable[int] | None
-    ) -> int:
+    def _parts(self, rank: Numbers, iteration: Numbers) -> int:
         """Number of steps on all ranks that are counted."""
         return len(self._chosen_ranks(rank)) * len(self._chosen_steps(iteration) or (0,))
 
 
-def _numbers(numbers: int | Iterable[int] | None) -> list[int]:
+def _numbers(numbers: Numbers) -> list[int]:
     if numbers is None:
         return []
     return [int(each) for each in numbers] if isinstance(numbers, Iterable) else [int(numbers)]
@@ -164,12 +165,12 @@ class TraceDiff:
     @classmethod
     def compare_traces(  # noqa: PLR0917
         cls,
-        control: LabeledTrace | Job | TraceAnalysis | PathLike,
-        test: LabeledTrace | Job | TraceAnalysis | PathLike,
-        control_rank: int | Iterable[int] | None = None,
-        test_rank: int | Iterable[int] | None = None,
-        control_iteration: int | Iterable[int] | None = None,
-        test_iteration: int | Iterable[int] | None = None,
+        control: Compared,
+        test: Compared,
+        control_rank: Numbers = None,
+        test_rank: Numbers = None,
+        control_iteration: Numbers = None,
+        test_iteration: Numbers = None,
         device_type: DeviceType = DeviceType.ALL,
         use_short_name: bool = False,  # noqa: FBT001, FBT002
     ) -> pd.DataFrame:
@@ -232,12 +233,12 @@ class TraceDiff:
     @classmethod
     def ops_diff(  # noqa: PLR0917
         cls,
-        control: LabeledTrace | Job | TraceAnalysis | PathLike,
-        test: LabeledTrace | Job | TraceAnalysis | PathLike,
-        control_rank: int | Iterable[int] | None = None,
-        test_rank: int | Iterable[int] | None = None,
-        control_iteration: int | Iterable[int] | None = None,
-        test_iteration: int | Iterable[int] | None = None,
+        control: Compared,
+        test: Compared,
+        control_rank: Numbers = None,
+        test_rank: Numbers = None,
+        control_iteration: Numbers = None,
+        test_iteration: Numbers = None,
         device_type: DeviceType = DeviceType.ALL,
     ) -> dict[str, list[str]]:
         """Names by what became of their counts.
@@ -302,8 +303,8 @@ class TraceDiff:
 
 
 def _labeled(
-    control: LabeledTrace | Job | TraceAnalysis | PathLike,
-    test: LabeledTrace | Job | TraceAnalysis | PathLike,
+    control: Compared,
+    test: Compared,
 ) -> tuple[LabeledTrace, LabeledTrace]:
     first, second = (
         each if isinstance(each, LabeledTrace) else LabeledTrace(label=label, t=each)
@@ -319,8 +320,8 @@ def _labeled(
 
 def _sums(
     trace: LabeledTrace,
-    rank: int | Iterable[int] | None,
-    iteration: int | Iterable[int] | None,
+    rank: Numbers,
+    iteration: Numbers,
     device_type: DeviceType,
     *,
     key: str,

@@ -169,7 +169,7 @@ def _communication(
 
 def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> Int64Array:
     """Idle time inside the edges, a row for each step and a column for each cause."""
-    gaps, owned = rank.remember(gaps_of), rank.remember(owned_time)
+    gaps, owned = gaps_of(rank), owned_time(rank)
     of_device = np.flatnonzero(gaps.device[owned.segments.gap] == device)
     of_device = of_device[np.isin(owned.step[of_device], window.steps)]
     segments = owned.segments.take(of_device)

@@ -233,7 +233,7 @@ def large_products(context: Context) -> Finding | None:
     share = rates.share(gpu_ns)
     if share < LEAST_SHARE:
         return None
-    reached = float((products["gpu_ns"] * products["percent_of_peak"]).sum()) / gpu_ns
+    reached = _reached(products)
     most = records(products)[0]
     uneven = kind in HALF_TYPES and kind_of_operator(*_asked(most)).uneven
     gpu = _gpu(context)
@@ -284,7 +284,7 @@ def few_rows(context: Context) -> Finding | None:
         return None
     kind = str(waiting["dtype"].iloc[0])
     until = peak.tflops[kind] * TERA * _BYTES[kind] / 2 / (peak.gb_per_s * GIGA)
-    reached = float((waiting["gpu_ns"] * waiting["percent_of_peak"]).sum()) / gpu_ns
+    reached = _reached(waiting)
     return _line(
         context,
         few_rows,
@@ -368,6 +368,12 @@ def _gpu(context: Context) -> Gpu:
 
 def _asked(row: Row) -> tuple[str, str, str]:
     return row["operator"], row["input_dims"], row["input_types"]
+
+
+def _reached(products: pd.DataFrame) -> float:
+    """How much of their peak (percent) products reach together, each by its time."""
+    gpu_ns = products["gpu_ns"]
+    return float((gpu_ns * products["percent_of_peak"]).sum()) / float(gpu_ns.sum())
 
 
 def _rows_of(row: Row) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from copy import copy
+from inspect import unwrap
 from operator import index
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -237,6 +238,7 @@ class Job(HeldRanks):
         For what is large, soon made again, and seldom asked; of jobs of some of the ranks, too. Its
         memory returns to the system, in 5 ms.
         """
+        function = unwrap(function)  # of what is declared `asked_once`, that is remembered
         with self._lock:
             for part in [each for each in self._remembered.values() if isinstance(each, Job)]:
                 part.forget(function)

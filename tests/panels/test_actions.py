@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.errors import HtaWidgetsError
-from hta_widgets.panels.base.actions import describe
 from hta_widgets.panels.base.declarations import button
+from hta_widgets.panels.base.written_files import describe
 from tests.panels.fakes import FakePanel, fake_job, send
 
 

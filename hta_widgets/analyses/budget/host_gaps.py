@@ -201,7 +201,7 @@ class HostGaps(NamedTuple):
 
 def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
     """The idle time of a device between two times at which it is busy, or the window begins."""
-    gaps, owned = rank.remember(gaps_of), rank.remember(owned_time)
+    gaps, owned = gaps_of(rank), owned_time(rank)
     inside = (gaps.device == device) & (gaps.start_ns >= start_ns) & (gaps.end_ns <= end_ns)
     return _Division(rank, device, gaps, owned, inside).divided()
 

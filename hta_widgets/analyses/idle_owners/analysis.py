@@ -157,7 +157,7 @@ def idle_owners(
 def _lead_in(rank: Rank) -> tuple[Notice, ...]:
     """Time that is none of it: no work is recorded, and the device does what came before."""
     begin_ns = window_of(rank).start_ns
-    ends_ns = [rank.remember(lead_in_end, device) for device in rank.gpu_work.devices]
+    ends_ns = [lead_in_end(rank, device) for device in rank.gpu_work.devices]
     longest_ns = max((end_ns - begin_ns for end_ns in ends_ns if end_ns is not None), default=0)
     if longest_ns <= 0:
         return ()
@@ -321,7 +321,7 @@ def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
 
 def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> pd.DataFrame:
     rows = []
-    gap_device = rank.remember(gaps_of).device[distinct(selected.segments.gap)]
+    gap_device = gaps_of(rank).device[distinct(selected.segments.gap)]
     for device in rank.gpu_work.devices:
         time, busy = selection.time(rank, device), busy_time(rank, device)
         before_ns = busy.covered_until(np.stack((time.starts, time.ends)))
@@ -396,7 +396,7 @@ def _drains(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
 
 def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64Array]:
     """Time that passes after blocking calls because of them: place of each call, and length."""
-    owned, segments = rank.remember(owned_time), selected.segments
+    owned, segments = owned_time(rank), selected.segments
     drain = owned.drain[segments.gap]
     after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
     return drain[after].astype(np.int64), segments.length_ns()[after]

@@ -52,6 +52,7 @@ class Gaps:
         return np.asarray((self.part != TAIL) & (self.launch == NO_CALL))
 
 
+@asked_once
 def gaps_of(rank: Rank) -> Gaps:
     """The idle intervals of all devices on which work is analysed."""
     columns = rank.derive(_gaps)

@@ -27,6 +27,7 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 UNDECIDED = -1
@@ -119,6 +120,7 @@ class OwnedTime:
     """Place of the blocking call that let the GPU run dry before each interval, -1 for none."""
 
 
+@asked_once
 def owned_time(rank: Rank) -> OwnedTime:
     """The idle time of a rank in segments, which the cache keeps for large ranks."""
     columns = dict(rank.derive(_owned_time))
@@ -155,7 +157,7 @@ class _Split:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.calls: Calls = calls_of(rank)
-        self.gaps: Gaps = rank.remember(gaps_of)
+        self.gaps: Gaps = gaps_of(rank)
         self.times: LaunchSplit = launch_split(self.gaps, rank.trace.events)
         self.call = self.calls.places_of(self.gaps.launch)
         self.thread = self._host_thread()

@@ -72,7 +72,7 @@ def _path_columns(rank: Rank) -> Columns:
 
 
 def _paths(rank: Rank) -> Columns:
-    calls, owned = calls_of(rank), rank.remember(owned_time)
+    calls, owned = calls_of(rank), owned_time(rank)
     owners = np.zeros(calls.kind.size + 1, dtype=np.bool_)
     owners[owned.segments.owner] = True
     owners[owned.drain] = True

@@ -78,7 +78,7 @@ class _RowNumbers(NamedTuple):
 
 def selected_time(rank: Rank, selection: TimeSelection) -> SelectedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
-    owned, window_ns = rank.remember(owned_time), selection.window_of(rank)
+    owned, window_ns = owned_time(rank), selection.window_of(rank)
     selected = np.ones(owned.step.size, dtype=np.bool_)
     if selection.steps:
         selected = np.isin(owned.step, selection.steps)
@@ -116,7 +116,7 @@ def idle_sums(rank: Rank, selected: SelectedTime, by: By) -> Sums:
 
 def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
     """Number the rows in the order that they have in a table of all the time."""
-    owned, gaps = rank.remember(owned_time), rank.remember(gaps_of)
+    owned, gaps = owned_time(rank), gaps_of(rank)
     columns: dict[str, NDArray[Any]] = {
         "device": gaps.device[owned.segments.gap],
         "cause": owned.cause,

@@ -12,6 +12,7 @@ from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.steps import analysed_steps
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
@@ -168,10 +169,11 @@ def begin_on(rank: Rank, device: int) -> int:
     A server is recorded while its GPU computes an earlier batch, of which the file has nothing:
     that time is neither idle nor busy here, where it made 49 % of a step of vLLM look idle.
     """
-    free_ns, start_ns = rank.remember(lead_in_end, device), window_of(rank).start_ns
+    free_ns, start_ns = lead_in_end(rank, device), window_of(rank).start_ns
     return start_ns if free_ns is None else max(start_ns, free_ns)
 
 
+@asked_once
 def lead_in_end(rank: Rank, device: int) -> int | None:
     """When a device has done what was launched before the recording; None where that is not known.
 

@@ -57,7 +57,7 @@ def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
         )
     )
     parts.append(Segments.covering(lane, CODE[HIDDEN], _hidden(steps)))
-    free_ns = rank.remember(lead_in_end, steps.device)
+    free_ns = lead_in_end(rank, steps.device)
     if free_ns is not None:
         lead_in = Intervals.union([min(steps.window.start_ns, free_ns)], [free_ns])
         parts.append(Segments.covering(lane, CODE[LEAD_IN], lead_in - before))

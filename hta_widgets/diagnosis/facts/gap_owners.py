@@ -384,7 +384,7 @@ class Around:
 
     def longest(self, gap: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
         """The intervals with most of this time."""
-        gaps, owned = self.rank.remember(gaps_of), np.bincount(gap, length_ns)
+        gaps, owned = gaps_of(self.rank), np.bincount(gap, length_ns)
         chosen = np.argsort(-owned, kind="stable")[:MOST_LISTED]
         chosen = chosen[owned[chosen] > 0]
         return tuple(

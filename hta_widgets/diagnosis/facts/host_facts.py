@@ -186,7 +186,7 @@ def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> R
     idle_ns, calls = segments.length_ns(), calls_of(rank)
     if idle_ns.sum() < WORTH_NAMING * max(work.span_ns, 1):
         return None
-    waited = calls.places_of(rank.remember(gaps_of).launch[segments.gap])
+    waited = calls.places_of(gaps_of(rank).launch[segments.gap])
     launched = calls.places_of(work.launch[kernels])
     owners = np.zeros(calls.kind.size, dtype=np.bool_)
     owners[waited[waited >= 0]] = owners[launched[launched >= 0]] = True

@@ -102,7 +102,7 @@ def rank_facts(
 
 
 def _lead_in_ns(rank: Rank, steps: DeviceSteps) -> int:
-    free_ns = rank.remember(lead_in_end, steps.device)
+    free_ns = lead_in_end(rank, steps.device)
     return 0 if free_ns is None else max(free_ns - steps.window.start_ns, 0)
 
 

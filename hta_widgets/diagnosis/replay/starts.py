@@ -94,7 +94,7 @@ class _Starting:
         """The first of a stream, where that is busy with work from before the recording."""
         work, found = self.operations, np.zeros(len(self.operations), dtype=np.bool_)
         for device in np.unique(work.device).tolist():
-            free_ns = work.rank.remember(lead_in_end, device)
+            free_ns = lead_in_end(work.rank, device)
             if free_ns is not None:
                 found |= self.is_first & (work.device == device) & (self.start == free_ns)
         return found

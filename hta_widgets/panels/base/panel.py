@@ -20,7 +20,6 @@ from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.actions import describe, files_of
 from hta_widgets.panels.base.code import changed, panel_code
 from hta_widgets.panels.base.controls import RANK_PICKER, Control
 from hta_widgets.panels.base.declarations import (
@@ -52,7 +51,12 @@ from hta_widgets.panels.base.table import (
 from hta_widgets.panels.base.traits import literal, typed_dict
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.base.view import as_text
-from hta_widgets.panels.base.written_files import answer_about_file, is_about_file
+from hta_widgets.panels.base.written_files import (
+    answer_about_file,
+    describe,
+    files_of,
+    is_about_file,
+)
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job

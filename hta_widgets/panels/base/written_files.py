@@ -1,19 +1,66 @@
-"""Files that a button wrote, for a page that downloads them: the kernel may run elsewhere."""
+"""Files that a button wrote: what its panel says of them, and their parts for a page.
+
+A page downloads them, as the kernel may run elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from os import SEEK_END
 from pathlib import Path
 from typing import Any, Final
 
-from hta_widgets.errors import ParameterError, reason
+from hta_widgets.errors import ParameterError, reason, some_of
 from hta_widgets.panels.base.table import Answered
 
 FILE: Final = "written-file"
 """Kind of a question for a part of a file."""
 
 CHUNK_BYTES: Final = 1_000_000
+
+_MAX_NAMES: Final = 3
+
+
+def files_of(returned: str | Path | Sequence[Path] | None) -> list[Path]:
+    """Return the files that a method wrote, by what it returned."""
+    if returned is None or isinstance(returned, str):
+        return []
+    return [returned] if isinstance(returned, Path) else [*returned]
+
+
+def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Path] = ()) -> str:
+    """Status message for what a method returned: text, or the files that it wrote.
+
+    It names no folder above the working folder, as notebooks are saved with it.
+
+    Examples
+    --------
+    >>> describe([Path("/traces/a.json"), Path("/traces/b.json")], [Path("/traces")])
+    'Wrote a.json, b.json beside the traces'
+    >>> describe(Path("/data/marked/a.json"))
+    'Wrote a.json to marked'
+    >>> describe([])
+    'Nothing to write.'
+    """
+    if returned is None:
+        return "Done."
+    if isinstance(returned, str):
+        return returned
+    files = files_of(returned)
+    if not files:
+        return "Nothing to write."
+    names = some_of([file.name for file in files], _MAX_NAMES)
+    return f"Wrote {names} {_place(files[0].resolve().parent, beside)}"
+
+
+def _place(folder: Path, beside: Collection[Path]) -> str:
+    working = Path.cwd().resolve()
+    if folder in {each.resolve() for each in beside}:
+        return "beside the traces"
+    if folder == working:
+        return "to the working folder"
+    is_below = working in folder.parents
+    return f"to {folder.relative_to(working) if is_below else folder.name}"
 
 
 def is_about_file(content: object) -> bool:

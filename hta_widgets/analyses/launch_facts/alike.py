@@ -17,6 +17,7 @@ from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, 
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.identity import described_gpus
 from hta_widgets.trace.ranks.launch_configuration import launch_configuration
@@ -111,7 +112,7 @@ class Alike:
 
 def launched_alike(rank: Rank, selection: TimeSelection | None, kernel: str | None) -> Alike:
     """Kernels of a rank in some of its time, of all names if none is given."""
-    every, _ = rank.remember(_every)
+    every, _ = _every(rank)
     count, gpu_ns = _sums(rank, selection)
     rows = np.flatnonzero(count)
     if kernel is not None:
@@ -122,7 +123,7 @@ def launched_alike(rank: Rank, selection: TimeSelection | None, kernel: str | No
 
 def _sums(rank: Rank, selection: TimeSelection | None) -> Int64Array:
     """Kernels, and the sum of their durations, for each row of all of them."""
-    every, row_of_event = rank.remember(_every)
+    every, row_of_event = _every(rank)
     sums = np.zeros((2, every.name.size), dtype=np.int64)
     for work in selected_work(rank, selection).values():
         row = row_of_event[work.rows]
@@ -133,6 +134,7 @@ def _sums(rank: Rank, selection: TimeSelection | None) -> Int64Array:
     return sums
 
 
+@asked_once
 def _every(rank: Rank) -> tuple[Alike, Int32Array]:
     """All kernels, also of steps that are not analysed; the row of each, by that of its event."""
     of_devices = (rank.all_work(each) for each in rank.gpu_work.devices)

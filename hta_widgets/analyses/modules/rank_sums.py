@@ -38,6 +38,7 @@ from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, with_replayed_calls
@@ -357,7 +358,7 @@ def has_shapes(rank: Rank) -> bool:
 def bytes_allocated(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
     """Size of each allocation on each GPU."""
     found = []
-    for memory in rank.remember(_gpu_memory):
+    for memory in _gpu_memory(rank):
         inside = _inside(rank, selection, memory.events.time_ns) & (memory.events.bytes > 0)
         found.append(ByCall(memory.call[inside], memory.events.bytes[inside]))
     return found
@@ -366,7 +367,7 @@ def bytes_allocated(rank: Rank, selection: TimeSelection | None) -> list[ByCall]
 def bytes_alive_at_peak(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
     """What is allocated on each GPU when most is; what is in no block has no owner."""
     found = []
-    for events, blocks, call in rank.remember(_gpu_memory):
+    for events, blocks, call in _gpu_memory(rank):
         inside = np.flatnonzero(_inside(rank, selection, events.time_ns))
         if not inside.size:
             continue
@@ -383,7 +384,7 @@ def bytes_alive_at_peak(rank: Rank, selection: TimeSelection | None) -> list[ByC
 
 def has_gpu_memory(rank: Rank) -> bool:
     """Whether allocations on a GPU are recorded."""
-    return bool(rank.remember(_gpu_memory))
+    return bool(_gpu_memory(rank))
 
 
 def _flop(rank: Rank) -> tuple[Int64Array, Int64Array, Times]:
@@ -396,6 +397,7 @@ def _flop(rank: Rank) -> tuple[Int64Array, Int64Array, Times]:
     return place, of_cost[kernels.cost[each]], calls_of(rank).start_ns[place]
 
 
+@asked_once
 def _gpu_memory(rank: Rank) -> tuple[_Memory, ...]:
     calls = calls_of(rank)
     return tuple(

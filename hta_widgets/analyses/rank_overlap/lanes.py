@@ -16,6 +16,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times, sweep
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import NO_DEVICE
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -125,21 +126,22 @@ def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: T
 
 
 def _lanes_of(rank: Rank, by: str) -> list[Lane]:
-    return [lane for lane, _ in rank.remember(_timed_lanes, by)]
+    return [lane for lane, _ in _timed_lanes(rank, by)]
 
 
 def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
     rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, offsets: RankOffsets
 ) -> Int64Array:
-    timelines = [timeline for _, timeline in rank.remember(_timed_lanes, by)]
+    timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
     offset_ns = dict(offsets)[rank.trace.rank]
     return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
 
 
+@asked_once
 def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
     devices = rank.gpu_work.devices
     if by == DEVICE and len(devices) == 1:
-        return [_on_device(devices[0], *each) for each in rank.remember(_timed_lanes, RANK)]
+        return [_on_device(devices[0], *each) for each in _timed_lanes(rank, RANK)]
     number, kernels = rank.trace.rank, _kernels(rank)
     if by == RANK or not kernels.start_ns.size:
         return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]

@@ -24,6 +24,7 @@ from hta_widgets.grouping import Groups, distinct, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.launch_configuration import launch_configuration
 from hta_widgets.trace.ranks.rank import Rank
@@ -93,7 +94,7 @@ class _Kernels(NamedTuple):
 
 def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
     """Kernels of a rank that compute; reads the grids from the source of the trace."""
-    kernels = rank.remember(_kernels)
+    kernels = _kernels(rank)
     work, key = kernels.work, kernels.key
     window = window_of(rank)
     step = window.steps[window.step_of(rank, work)]
@@ -125,7 +126,7 @@ def pace_in_windows(rank: Rank) -> Float64Array:
 
     Of windows with some kernels, ascending by time.
     """
-    kernels = rank.remember(_kernels)
+    kernels = _kernels(rank)
     work = kernels.work
     order = np.lexsort((work.duration_ns, kernels.key))
     alike = _runs(order, kernels.key)
@@ -163,6 +164,7 @@ def named(work: GpuWork, is_meant: Callable[[str], object]) -> Mask:
     return fits[work.name]
 
 
+@asked_once
 def _kernels(rank: Rank) -> _Kernels:
     work = computing_kernels(rank)
     codes, texts = shape_codes(rank, work)

@@ -21,6 +21,7 @@ from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
+    behind_cut_notices,
     decode_weights,
     lead_in_notices,
     phase_notices,
@@ -126,6 +127,9 @@ def _diagnosed(
     if known and not known.issuperset(wanted):  # else the answer would be on all that is recorded
         raise UnknownStepError.from_steps(wanted, known - {NO_STEP})
     together = Steps.of(of_ranks, asked, phase)
+    behind = {step for rank in compared for step in facts[rank].behind_cut}
+    if not wanted:
+        together = together.without(behind)
     shown = together.of_ranks(chosen)
     health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
@@ -166,6 +170,7 @@ def _diagnosed(
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,
+            *behind_cut_notices((known & behind) - {*together.numbers}),
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
             *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),

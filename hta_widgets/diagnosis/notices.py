@@ -25,6 +25,16 @@ from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 
 
+def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
+    """Steps that are left out of the mean, as their GPU work lay behind the cut of a file."""
+    if steps:
+        which, do = ("step", "does") if len(steps) == 1 else ("steps", "do")
+        yield (
+            f"{which} {number_ranges(steps)} {do} not count: a file is cut, and no GPU work behind "
+            "the cut is known"
+        )
+
+
 def phase_notices(job: Job, steps: Steps) -> Iterator[str]:
     """Phases of a server beside the one that is diagnosed: means of both would mean nothing."""
     others = {name: len(each) for name, each in phases_of(job).items() if name != steps.phase}

@@ -361,6 +361,8 @@ def _who(diagnosis: Diagnosis, ranks: Sequence[int]) -> str:
     if not ranks:
         return "another rank in each step"
     everybody = len(ranks) > 1 and {*ranks} == {*diagnosis.job.ranks}
+    if everybody and {*diagnosis.ranks} < {*ranks}:  # the first lines name those that were chosen
+        return f"all {len(ranks)} ranks of the job"
     return "all ranks" if everybody else _numbered("rank", ranks)
 
 

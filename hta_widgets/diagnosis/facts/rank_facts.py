@@ -74,6 +74,9 @@ class RankFacts(NamedTuple):
     """``steps`` without the trials of an autotuner, if these are found without steps."""
     last_step: LastStep | None = None
     """The step that is left out because it comes last."""
+    behind_cut: tuple[int, ...] = ()
+    """Numbers of the steps on the host that end after the last launch with work, where the file is
+    cut: what else their GPU did is not known."""
     lead_in_ns: int = 0
     """Time from the begin of its window in which its GPU is busy with work from before the
     recording."""
@@ -97,8 +100,17 @@ def rank_facts(
         host=host,
         beside_trials=_beside_trials(steps, host, columns),
         last_step=None if steps is None else last_step(rank, steps),
+        behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=0 if steps is None else _lead_in_ns(rank, steps),
     )
+
+
+def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
+    launches, marks = steps.work.launch[steps.work.launch >= 0], rank.steps
+    if not (rank.trace.faults.is_cut and launches.size):
+        return ()
+    last_ns = rank.trace.events.start_ns[launches].max()
+    return tuple(sorted({*marks.number[marks.end_ns > last_ns].tolist()}))
 
 
 def _lead_in_ns(rank: Rank, steps: DeviceSteps) -> int:

@@ -91,12 +91,14 @@ def few_ranges(numbers: tuple[int, ...]) -> str:
 
 
 def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
-    """Name the ranks, unless it is all of them or the only one.
+    """Name the ranks, unless it is all that were opened or the only one that is compared.
 
     With a space before it.
     """
-    if len(ranks) == len(context.ranks) or not ranks:
-        return "" if len(context.ranks) == 1 else " on all ranks"
+    if len(context.ranks) == 1:
+        return ""
+    if not ranks or len(ranks) >= max(len(context.ranks), len(context.health.ranks)):
+        return " on all ranks"
     return f" on {'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.job.steps import compared_ranks
+from hta_widgets.diagnosis.report import report
 from hta_widgets.errors import UnknownStepError
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.training_jobs import (
@@ -25,6 +26,7 @@ from tests.analyses.diagnosis.training_jobs import (
 )
 from tests.explained.findings import explain_verdict
 from tests.kineto_text import Event
+from tests.simulator import write_job
 
 NO_STEP = -1
 ranks_of_steps = st.dictionaries(
@@ -142,6 +144,13 @@ def test_a_chosen_rank_has_the_verdict_of_the_whole_job(tmp_path: Path) -> None:
         assert {*made.steps["rank"]} == {*ranks}
         assert not made.not_recorded
         assert not explain_verdict(made)
+
+
+def test_all_ranks_are_counted_beside_those_that_were_chosen(tmp_path: Path) -> None:
+    write_job(tmp_path, "input_starvation", ranks=3, steps=4, seed=1)
+    for ranks, who in ((None, "input_starvation, all ranks,"), ([0, 1], "all 3 ranks of the job,")):
+        said = report(diagnosed(tmp_path, ranks=ranks))
+        assert who in " ".join(said.split())
 
 
 def test_what_is_on_other_ranks_is_said_of_chosen_ones(tmp_path: Path) -> None:

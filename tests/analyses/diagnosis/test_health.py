@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets import diagnose
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases
-from tests.kineto_text import call, host, kernel
+from tests.kineto_text import call, host, kernel, write
 from tests.trace import test_lost_operators
 from tests.trace.test_lost_work import launched, lost_in, many, without_work_of
 from tests.trace.test_wrong_events import loaded, sound
@@ -106,6 +108,43 @@ def test_it_cannot_be_told_whether_such_a_recording_is_healthy(tmp_path):
     made = diagnosed(tmp_path / "lost", without_work(one, lambda _, at: 3000 < at < 3700))
     assert (made.status, made.findings) == ("cannot_tell", ())
     assert made.finding == f"No cause can be told: {made.health.doubts[0]}."
+
+
+@pytest.mark.parametrize(
+    ("last_known", "kept"),
+    [
+        ((4, 0), (0, 1, 2, 3)),
+        ((3, 99), (0, 1, 2)),
+        ((3, 0), (0, 1, 2)),
+        ((2, 50), (0, 1)),
+        ((0, 50), (0, 1, 2, 3, 4)),
+    ],
+)
+def test_steps_behind_a_cut_do_not_count_in_the_mean(tmp_path, last_known, kept):
+    """Those that began before the last launch with work did all that they launched, if they ended
+    before it; without any such step, all count. PyTorch writes what was launched last last."""
+    one = job()
+    begins = sorted(each["ts"] for each in one.events if each["name"].startswith("ProfilerStep"))
+    work = [each for each in one.events if each["cat"] == "kernel"]
+    step, launch = last_known
+    cut = [each for each in work if each["ts"] < begins[step]]
+    cut = work[: len(cut) + launch + 1]
+    rest = [each for each in one.events if each["cat"] != "kernel"]
+    path = tmp_path / "rank-0.json"
+    write(path, [*rest, *cut, work[len(cut)]])
+    made = diagnose(open_trace(tmp_path, progress=False))
+    assert not any("cut" in each for each in made.notices)
+    text = path.read_text()
+    path.write_text(text[: text.rindex('"cat"')])
+    made = diagnose(open_trace(tmp_path, progress=False))
+    assert tuple(made.steps["step"]) == kept
+    left_out = sorted({0, 1, 2, 3, 4} - {*kept})
+    said = [each for each in made.notices if each.endswith("no GPU work behind the cut is known")]
+    assert len(said) == bool(left_out)
+    if left_out:
+        assert said[0].startswith(f"{'step' if len(left_out) == 1 else 'steps'} {left_out[0]}")
+    every = diagnose(open_trace(tmp_path, progress=False), steps=[4])
+    assert tuple(every.steps["step"]) == (4,)
 
 
 @pytest.mark.parametrize("us", [-500, 500])

@@ -10,6 +10,7 @@ import pandas as pd
 
 from hta_widgets.diagnosis.critical_path import CriticalPathTables
 from hta_widgets.diagnosis.replay.critical_path import BOUND_BY
+from hta_widgets.errors import some_of
 from hta_widgets.figures.base.drawing import Drawing, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
@@ -58,9 +59,17 @@ def path_classes(result: CriticalPathTables) -> Drawing:
         hovertext=names,
         hovertemplate="%{hovertext}: %{text}<extra></extra>",
     )
-    return rows_drawing(
-        [bars], names, axis(f"On the critical path ({unit.symbol})", rangemode="tozero")
-    )
+    title = f"On the critical path ({unit.symbol}){_bound_by(result, names)}"
+    return rows_drawing([bars], names, axis(title, rangemode="tozero"))
+
+
+def _bound_by(result: CriticalPathTables, names: list[str]) -> str:
+    """What sets the time of the steps, where it is several bars, which its share is the sum of."""
+    if result.path is None:
+        return ""
+    what, share = next(iter(result.path.shares.items()))
+    bars = [name for name in names if name in BOUND_BY[what]]
+    return f": {what} has {percent(share)} ({some_of(bars, 3)})" if len(bars) > 1 else ""
 
 
 def kernel_drags(

@@ -51,7 +51,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     table_selects: ClassVar = {"name": "kernel"}
     table_besides = (OTHERS,)
 
-    num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels", max=100))
+    num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels per type", max=100))
     """Number of kernels of each type, on each rank, to name."""
 
     duration_ratio: float = parameter(Float(1, min=0, max=1), Slider("Time covered", step=0.01))

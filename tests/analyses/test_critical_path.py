@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.critical_path import critical_path
 from hta_widgets.errors import UnknownRankError, UnknownStepError
+from hta_widgets.figures.critical_path import path_classes
 from hta_widgets.sample import write_sample
 from tests.diagnosis.replay.brute_force import drag, graph, slack
 from tests.diagnosis.replay.random_jobs import open_random
@@ -26,6 +28,19 @@ def test_every_table_adds_up_to_the_path(result):
     for table in (result.classes, result.operators, result.ranks, result.pieces):
         assert table["ns"].sum() == whole_ns
         assert table["percent"].sum() == pytest.approx(100)
+
+
+def test_the_figure_says_of_which_bars_the_share_of_the_header_is_the_sum(result):
+    title = path_classes(result).layout["xaxis"]["title"]["text"]
+    said = re.fullmatch(r"On the critical path \(ms\): the GPU has (.*) % \((.*)\)", title)
+    assert f"the GPU ({said[1]} % of the critical path)" in result.finding
+    named, _, more = said[2].partition(" and ")
+    shares = result.classes.set_index("class")["percent"]
+    others = {"compute", "graph", "other GPU work", "kernel start", "dependency", "room on the GPU"}
+    assert {*named.split(", ")} <= others & {*shares.index}
+    assert more == ""
+    total = sum(shares[each] for each in named.split(", "))
+    assert total == pytest.approx(float(said[1]), abs=0.05)
 
 
 def test_pieces_follow_each_other(result):

@@ -116,6 +116,7 @@ async function stack({ model, host, signal }: RenderProps<ChangeState>, place: H
     const lengths = pairs.map(([shown, side]) => side.find(shown)).map((step) => (step ? step[2] - step[1] : 0));
     place.hidden = pairs.length === 0;
     const elements = pairs.map(([, { element }]) => element);
+    for (const { element } of sides) element.hidden = !elements.includes(element);
     if (elements.some((each, at) => each !== place.children[at + 1])) place.append(...elements);
     for (const [shown, side] of pairs) side.show(shown, Math.max(1, ...lengths));
   };
@@ -128,6 +129,7 @@ async function stack({ model, host, signal }: RenderProps<ChangeState>, place: H
       for (const other of sides) if (other !== side) other.stage.join(view);
     };
     sides.push(side);
+    place.append(side.element); // where it reads the colours of the page
     listen(timeline, "change:_timeline", show, signal);
     followVisibility(place, timeline, signal); // both are needed for the axis of one
   }

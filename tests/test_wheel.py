@@ -12,9 +12,18 @@ from zipfile import ZipFile
 
 import pytest
 
+from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.panels.base import front_end
+from hta_widgets.panels.base.recipes import PAGE
 
 ROOT = Path(__file__).parents[1]
+REFERRED_TO = [
+    *(f"hta_widgets/docs/causes/{each.name}.md" for each in ALL_CAUSES),
+    f"hta_widgets/{PAGE}",
+    "hta_widgets/docs/diagnosis.schema.json",
+]
+"""What findings, messages and the help of commands tell a user to read."""
+
 PLOTLYS = "hta_widgets/panels/static/plotly.LICENSE.txt"
 
 
@@ -30,6 +39,9 @@ def checkout(tmp_path: Path) -> Path:
     (checkout / "hta_widgets" / "__init__.py").touch()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)
+    shutil.copytree(ROOT / "docs" / "causes", checkout / "docs" / "causes")
+    for name in ("recording.md", "diagnosis.schema.json"):
+        shutil.copy(ROOT / "docs" / name, checkout / "docs")
     for name in ("build.mjs", "package-lock.json"):
         (checkout / "js" / name).touch()
     return checkout
@@ -60,6 +72,7 @@ def test_the_licences_of_a_wheel(checkout: Path, tmp_path: Path, is_built: bool)
     with wheel_of(checkout, tmp_path / "programs") as wheel:
         names = wheel.namelist()
         assert not [name for name in names if name.startswith("tests")]
+        assert {*REFERRED_TO} <= {*names}
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         folder = metadata.removesuffix("METADATA")
         listed = message_from_bytes(wheel.read(metadata)).get_all("License-File")

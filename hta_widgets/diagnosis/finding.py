@@ -269,7 +269,11 @@ class Finding:
 
     @property
     def page(self) -> str:
-        """Page of the documentation on its cause: symptom, proof, what to do, before and after."""
+        """Page of the documentation on its cause: symptom, proof, what to do, before and after.
+
+        In the folder of the installed package, where ``importlib.resources.files("hta_widgets")``
+        finds it, or in that of the source.
+        """
         return f"docs/causes/{self.cause}.md"
 
     def to_dict(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from hta_widgets.diagnosis.notices import (
     replay_notices,
     slow_step_notices,
 )
-from hta_widgets.diagnosis.rank_answers import answers_of_all, replay_of_ranks
+from hta_widgets.diagnosis.rank_answers import answers_of_all, before_cuts, replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
@@ -126,10 +126,8 @@ def _diagnosed(
     known = common_steps(of_ranks)
     if known and not known.issuperset(wanted):  # else the answer would be on all that is recorded
         raise UnknownStepError.from_steps(wanted, known - {NO_STEP})
-    together = Steps.of(of_ranks, asked, phase)
-    behind = {step for rank in compared for step in facts[rank].behind_cut}
-    if not wanted:
-        together = together.without(behind)
+    every_step = Steps.of(of_ranks, asked, phase)
+    together = every_step if wanted else before_cuts(every_step, facts)
     shown = together.of_ranks(chosen)
     health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
@@ -170,7 +168,7 @@ def _diagnosed(
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,
-            *behind_cut_notices((known & behind) - {*together.numbers}),
+            *behind_cut_notices({*every_step.numbers} - {*together.numbers}),
             *job.notices_for(chosen),
             *(each.sentence for each in lacks),
             *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),

@@ -62,6 +62,11 @@ def replay_of_ranks(
     return replay_of(job, parts, known, ranks, steps)
 
 
+def before_cuts(steps: Steps, facts: Mapping[int, RankFacts]) -> Steps:
+    """The steps without those behind the cut of a file; all of them if none would be left."""
+    return steps.without({step for rank in steps.ranks for step in facts[rank].behind_cut})
+
+
 def replay(
     job_or_path: Job | HasJob | TraceSource,
     ranks: Iterable[int] | None = None,
@@ -116,6 +121,7 @@ def replay(
         raise ParameterError(msg)
     every = Steps.of({rank: answers[rank].facts.steps for rank in compared})
     if steps is None:
+        every = before_cuts(every, {rank: answers[rank].facts for rank in compared})
         own = {*phases_of(job).get(main_phase(job), ())}
         asked = tuple(each for each in every.numbers if each in own) or every.numbers
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets import diagnose
+from hta_widgets import diagnose, replay
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -143,8 +143,9 @@ def test_steps_behind_a_cut_do_not_count_in_the_mean(tmp_path, last_known, kept)
     assert len(said) == bool(left_out)
     if left_out:
         assert said[0].startswith(f"{'step' if len(left_out) == 1 else 'steps'} {left_out[0]}")
-    every = diagnose(open_trace(tmp_path, progress=False), steps=[4])
-    assert tuple(every.steps["step"]) == (4,)
+    job_of_cut = open_trace(tmp_path, progress=False)
+    assert replay(job_of_cut).steps == kept
+    assert tuple(diagnose(job_of_cut, steps=[4]).steps["step"]) == (4,)
 
 
 @pytest.mark.parametrize("us", [-500, 500])

@@ -31,12 +31,12 @@ def board(loaded: Job):
     board.selection.set()
 
 
-def test_the_operators_around_launches_are_found_once(board, monkeypatch):
-    board.selection.kernel = board.events["name"].mode()[0]
-    assert len(board.events) > 0
-    monkeypatch.setattr(events, "nearest_at_or_above", None)
-    board.selection.kernel = board.job.rank(0).gpu_work.names[board.job.rank(0).gpu_work.name[0]]
+def test_the_operators_around_launches_are_found_once(board):
+    rank = board.job.rank(0)
+    board.job.forget(events._operators)
+    board.selection.kernel = rank.gpu_work.names[rank.gpu_work.name[0]]
     assert board.events["operator"].any()
+    assert events._operators in {question.function for question in rank.remembered}
 
 
 def slowly(job: Job, ranks: list[int]) -> pd.DataFrame:

@@ -75,6 +75,8 @@ class Loop:
         Whether decoding replays a graph; else each kernel is launched.
     ahead : bool
         Whether the loop does not wait for the tokens of the step before.
+    copy_us : float
+        Of the copy of the tokens to the host, which is launched after the kernels.
     lost : frozenset of int
         Places of the steps whose work the recorder loses.
     name : callable
@@ -85,6 +87,7 @@ class Loop:
     kernels: int = 20
     graphs: bool = True
     ahead: bool = False
+    copy_us: float = 0.0
     lost: frozenset[int] = frozenset()
     name: Callable[[Step], str] = vllm
 
@@ -105,6 +108,19 @@ class Loop:
                             kernel(begin, step.kernel_us, correlation=correlation, name=f"k{piece}")
                         )
                     free = begin + step.kernel_us
+            if self.copy_us and launched:
+                number += 1
+                events += [
+                    call(now, 2, number, name="cudaMemcpyAsync"),
+                    kernel(
+                        free + 2,
+                        self.copy_us,
+                        correlation=number,
+                        name="Memcpy DtoH (Device -> Pinned)",
+                        cat="gpu_memcpy",
+                    ),
+                ]
+                now, free = now + 3, free + 2 + self.copy_us
             events.append(host(start, now - start, self.name(step), cat="user_annotation"))
             if step.phase == "idle":
                 now += 500.0

@@ -383,17 +383,24 @@ class _Division:
     def between_steps(self) -> Mask:
         """Intervals that begin with a step of a server, unless a call in its span drains the GPU.
 
-        The first step of a recording waits for what came before it.
+        Or with the work of the step before that comes after its last kernel that computes: tokens
+        are copied to the host, and ranks meet. The first step of a recording waits for what came
+        before it.
         """
-        server, events = self.rank.server_steps, self.rank.trace.events
-        edges = window_of(self.rank).step_edges(self.rank, self.device)[1:-1]
-        if len(server) < FEWEST_SERVER_STEPS or trains(events):
+        server, window = self.rank.server_steps, window_of(self.rank)
+        if len(server) < FEWEST_SERVER_STEPS or trains(self.rank.trace.events):
             return np.zeros(self.gaps.device.size, dtype=np.bool_)
         place = np.searchsorted(server.span_ns, self.launch_ns, side="right") - 1
         begin_ns = np.append(server.span_ns, 0)[place]
         drained_ns = np.append(self.calls.start_ns, 0)[self.drain]
         drains = (self.drain != NO_CALL) & (drained_ns >= begin_ns)
-        return np.asarray(self.is_late & np.isin(self.gaps.start_ns, edges) & ~drains)
+        work = self.rank.gpu_work.by_device()[self.device]
+        work = work.take(np.flatnonzero(window.is_of_a_step(self.rank, work)))
+        edges = window.step_edges(self.rank, self.device)[1:]
+        last_ns = edges.copy()
+        np.maximum.at(last_ns, window.step_of(self.rank, work), work.end_ns)
+        begins = np.concatenate((edges[:-1], last_ns[:-1]))
+        return np.asarray(self.is_late & np.isin(self.gaps.start_ns, begins) & ~drains)
 
     @cached_property
     def has_no_requests(self) -> Mask:

@@ -47,7 +47,7 @@ def measured_steps(rank: Rank, device: int) -> MeasuredSteps | None:
     span_ns[place] = server.span_ns[kept]
     measured = {name: each[place] for name, each in _measured(rank, device, span_ns).items()}
     brings = np.array([server.spans[each].context_requests != 0 for each in kept.tolist()])
-    measured |= _without_requests(rank, brings, measured)
+    measured |= _without_requests(rank, brings, measured.pop("launch_ns"), measured)
     return MeasuredSteps(kept, number[kept], measured)
 
 
@@ -75,22 +75,27 @@ def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, NDArray[Any]
     first_ns = np.clip(first_ns, starts, ends)
     late_ns = np.clip(launch_ns, starts, first_ns)
     scheduled_ns = np.clip(span_ns, starts, late_ns)
-    busy = Intervals.union(work.start_ns, work.end_ns)
-    busy_ns = busy.covered_until(ends) - busy.covered_until(first_ns)
+    until_ns = Intervals.union(work.start_ns, work.end_ns).covered_until
+
+    def idle_ns(start_ns: Times, end_ns: Times) -> Int64Array:
+        """Also tokens are copied, and ranks meet, after the last kernel that computes."""
+        return end_ns - start_ns - (until_ns(end_ns) - until_ns(start_ns))
+
     launches, replays = (np.bincount(each, minlength=count) for each in _launches(rank))
     is_kernel = rank.trace.events.kind[work.rows] == Kind.KERNEL
     return {
         "gpu_start_ns": starts,
         "gpu_end_ns": ends,
         "period_ns": ends - starts,
-        "busy_ns": busy_ns,
-        "gap_before_ns": first_ns - starts,
-        "scheduling_ns": scheduled_ns - starts,
-        "preparing_ns": late_ns - scheduled_ns,
-        "gap_inside_ns": ends - first_ns - busy_ns,
+        "busy_ns": until_ns(ends) - until_ns(starts),
+        "gap_before_ns": idle_ns(starts, first_ns),
+        "scheduling_ns": idle_ns(starts, scheduled_ns),
+        "preparing_ns": idle_ns(scheduled_ns, late_ns),
+        "gap_inside_ns": idle_ns(first_ns, ends),
         "kernels": np.bincount(step[is_kernel], minlength=count),
         "graphs": replays,
         "recorded": (np.bincount(step, minlength=count) > 0) | (launches == 0),
+        "launch_ns": late_ns,
     }
 
 
@@ -103,7 +108,7 @@ def _first_launch_ns(rank: Rank, launch: Int64Array, step: Int64Array, ends: Tim
 
 
 def _without_requests(
-    rank: Rank, brings: Mask, measured: Mapping[str, NDArray[Any]]
+    rank: Rank, brings: Mask, launch_ns: Times, measured: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """Time before each step in which the server has no request, or may have none.
 
@@ -122,7 +127,7 @@ def _without_requests(
         """Of the gap before each step, in such calls of the engine's loop."""
         places = np.flatnonzero(own & chosen)
         covered = Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
-        inside_ns = covered.covered_until(start_ns + late_ns) - covered.covered_until(start_ns)
+        inside_ns = covered.covered_until(launch_ns) - covered.covered_until(start_ns)
         return np.asarray(inside_ns / np.maximum(late_ns, 1))
 
     waits = is_long & (part(calls.named(patterns.REQUESTS.search)) >= WAITS_FOR_REQUESTS)

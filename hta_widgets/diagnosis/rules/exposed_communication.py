@@ -62,15 +62,28 @@ _CONDITIONS: Final = {
             "DistributedDataParallel(model, bucket_cap_mb=100)",
             needs=(Condition.DDP, Condition.LATENCY),
         ),
+        *(
+            Advice(
+                "Split the model over fewer GPUs, or reduce in one hop over NVLink: each layer "
+                "waits for its sums, which nothing can hide.",
+                f"{command}  # without --disable-custom-all-reduce",
+                needs=(Condition.SERVER, engine),
+            )
+            for engine, command in (
+                (Condition.VLLM, "vllm serve MODEL"),
+                (Condition.SGLANG, "python -m sglang.launch_server"),
+            )
+        ),
         Advice(
             "Send fewer and larger messages: these are so small that they are bound by latency.",
             needs=(Condition.LATENCY,),
-            unless=(Condition.DDP,),
+            unless=(Condition.DDP, Condition.SERVER),
         ),
         Advice(
             "Communicate on a stream of its own: nothing computes beside work of the same one.",
             "work = dist.all_reduce(x, async_op=True)\n...  # other work\nwork.wait()",
             needs=(Condition.SAME_STREAM,),
+            unless=(Condition.SERVER,),
         ),
         Advice(
             "Launch what comes next before the transfer is over: do not wait for it on the host.",
@@ -113,7 +126,10 @@ _CONDITIONS: Final = {
         Advice(
             "Start it before other work, and wait for it where its result is needed.",
             "work = dist.all_reduce(x, async_op=True)\n...  # other work\nwork.wait()",
-            unless=(Condition.DDP, Condition.FSDP1, Condition.FSDP2, Condition.SAME_STREAM),
+            unless=(
+                *(Condition.DDP, Condition.FSDP1, Condition.FSDP2),
+                *(Condition.SAME_STREAM, Condition.SERVER),
+            ),
         ),
         Advice(
             "Shard parameters within each node only, so that less crosses the network.",

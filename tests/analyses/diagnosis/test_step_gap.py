@@ -40,6 +40,19 @@ def test_the_gap_and_its_parts(tmp_path):
     assert found.evidence["steps"]["idle_ms"].sum() == pytest.approx(late_ns.sum() / 1e6, rel=0.02)
 
 
+def test_a_copy_of_the_tokens_is_none_of_the_gap(tmp_path):
+    """It ends the step, after its last kernel that computes."""
+    made = diagnosed(tmp_path, Loop(host_us=800, copy_us=30))
+    assert gap(made).sentence.startswith(
+        "Between decode steps, the GPU waits 842 µs of 2.9 ms for the host: 802 µs before the "
+        "step begins, 40 µs to prepare it"
+    )
+    table = server_steps(open_trace(tmp_path / "rank-0.json", progress=False)).steps.iloc[1:]
+    assert set(table["busy_ns"]) == {2_030_000}
+    parts = table[["busy_ns", "gap_before_ns", "gap_inside_ns"]].sum(axis="columns")
+    assert parts.tolist() == table["period_ns"].tolist()
+
+
 @pytest.mark.parametrize("name", [vllm, sglang])
 def test_what_the_engine_can_do(tmp_path, name):
     found = gap(diagnosed(tmp_path, Loop(host_us=800, name=name)))

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hta_widgets.analyses.server_steps import main_phase, phases_of, server_notices, step_source
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES
+from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, OF_SLOW_HOSTS, RULES
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
@@ -138,6 +138,7 @@ def _diagnosed(
     unseen = unseen_work_notices(context)
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
+    is_known &= not health.lacks_waits
     path = context.replay.path if is_known else None
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
@@ -245,8 +246,18 @@ def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]
         return "no_gpu_work"
     is_known = any(context.facts[rank].records.kernels for rank in context.ranks)
     is_known &= context.replay.is_sound and context.replay.is_explained
-    is_known &= not context.health.doubts
+    is_known &= not (context.health.doubts or _lost_to_unrecorded_waits(context))
     return "healthy" if is_known and not unseen else "cannot_tell"
+
+
+def _lost_to_unrecorded_waits(context: Context) -> float:
+    """Percent of the time in which GPUs are idle, and whether the host waits is not recorded.
+
+    Less than what is worth a finding is none.
+    """
+    idle, whole = context.steps["idle"].sum(), context.steps["period"].sum()
+    share = 100 * float(idle) / max(float(whole), 1) if context.health.lacks_waits else 0.0
+    return share if share > context.limits.least_percent_unexplained else 0.0
 
 
 def _lacks(
@@ -276,6 +287,8 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
             context = context.without_steps(found.steps)
     context = context.without_steps(slow_first_step(context))
     for rule in RULES:
+        if rule in OF_SLOW_HOSTS and context.health.lacks_waits:
+            continue
         found = rule(context)
         if found is not None:
             context.found[_CAUSE[found.cause]] = found
@@ -295,23 +308,38 @@ def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> s
     if findings or elsewhere:
         others = f"Nothing stands out on the chosen ranks; on others: {elsewhere}."
         return findings[0].sentence if findings else others
+    if untold := _no_cause_told(context):
+        return untold
+    unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
+    return (
+        f"Nothing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
+        f"a step){unseen}.{what_gpus_do(context)}"
+    )
+
+
+def _no_cause_told(context: Context) -> str:
+    """Why no cause can be told where none was found; empty where some could be."""
     if not any(context.facts[rank].records.kernels for rank in context.ranks):
         return "No cause can be told: the traces do not hold the kernels."
     if context.health.doubts:
         return f"No cause can be told: {context.health.doubts[0]}."
     if not context.replay.is_sound:
         return "No cause can be told: the recorded times contradict each other."
+    if lost := _lost_to_unrecorded_waits(context):
+        return (
+            f"No cause can be told: the GPU is idle for {percent(lost)} of "
+            f"{'each step' if context.steps.are_recorded else 'the GPU span'}, and calls that wait "
+            "for the GPU are not recorded."
+        )
     if not context.replay.is_explained:
         share = percent(context.replay.path.shares[UNEXPLAINED])
+        is_known = any(context.facts[rank].records.launches for rank in context.ranks)
+        why = "" if is_known else ", as calls of the CUDA API are not recorded"
         return (
-            f"No cause can be told: in {share} of the critical path, nothing recorded says what "
-            "work waits for that was ready."
+            f"No cause can be told{why}: in {share} of the critical path, nothing recorded says "
+            "what work waits for that was ready."
         )
-    unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
-    return (
-        f"Nothing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
-        f"a step){unseen}.{what_gpus_do(context)}"
-    )
+    return ""
 
 
 def _steps_frame(steps: Steps) -> pd.DataFrame:

@@ -78,3 +78,6 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_rank,
 )
 """A loss of which no cause is found is named as such, whether or not ranks are missing."""
+
+OF_SLOW_HOSTS: Final[tuple[Rule, ...]] = (step_gap, launch_bound, host_pause, idle_without_cause)
+"""Not asked where waits are not recorded: a host that waits would be a slow one."""

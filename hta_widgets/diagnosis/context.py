@@ -192,7 +192,7 @@ class Context:
             return max(every - replay.gain_ns(after, numbers, peers_fixed=peers_fixed), 0.0)
 
         ns = gain_ns(peers_fixed=False)
-        if replay.has_unknown_peers and between_ranks:
+        if replay.has_unknown_peers and between_ranks and len(self.ranks) > 1:
             # communication that is not matched may be waiting for one of these ranks, which only
             # the ranks' own time leaves out
             ns = max(ns, self.steps.gain_ns(removed))
@@ -229,7 +229,7 @@ class Context:
             hidden_ns = max(every - self._without_host_ns, 0.0)
         if self.is_worth_it(cause, price.ns):
             return price, hidden_ns
-        if self.is_worth_it(cause, hidden_ns):
+        if self.is_worth_it(cause, hidden_ns) and not self.health.lacks_waits:
             whole = f"{'each' if self.steps.are_recorded else 'the'} {self.steps.noun}"
             left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
             self.hidden.append(
@@ -369,6 +369,7 @@ class Context:
         """A price is not measured that may be too low for a finding, or that is no replay."""
         if (
             self.health.doubts
+            or self.health.lacks_waits
             or not self.replay.is_sound
             or (price.edits and not self.replay.is_explained)
         ):
@@ -396,6 +397,7 @@ class Context:
         of = f"of {whole} {self.steps.noun}"
         share = percent(self._percent(price.ns))
         if round(price.lower_ns / NS_PER_MS, 3) < NEARLY * round(price.ns / NS_PER_MS, 3):
-            return f"{duration(price.lower_ns)} to {duration(price.ns)} {of} (up to {share})"
+            lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)  # rounding leaves 1e-6
+            return f"{lower} to {duration(price.ns)} {of} (up to {share})"
         bound = {"measured": "", "at most": "up to ", "at least": "at least "}[price.bound]
         return f"{bound}{duration(price.ns)} {of} ({share})"

@@ -85,6 +85,8 @@ def _computes(context: Context, takes: str) -> str:
     A host may launch each kernel only after the one before it has ended: 400 kernels that take 99 %
     of the time gain nothing then.
     """
+    if context.health.lacks_waits:
+        return f" {takes[0].upper()}{takes[1:]}."
     pace = next(iter(context.replay.path.shares), OF_GPU)
     if pace == OF_GPU:
         return f" GPU-bound: {takes}, and only faster kernels would help."

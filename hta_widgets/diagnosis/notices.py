@@ -23,6 +23,7 @@ from hta_widgets.diagnosis.rules.host_evidence import within_gap
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
 
 def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
@@ -75,16 +76,26 @@ def replay_notices(context: Context) -> Iterator[str]:
             "ready did not start, and nothing recorded says why: prices may be too low"
         )
     if replay.has_unknown_peers:
-        are_there = context.job.unopened_ranks
-        which, do = ("opened", "open") if are_there else ("recorded", "record")
         share = replay.unmatched_percent
         added = " (added over the streams)" if share > 100 else ""  # noqa: PLR2004
+        which, how = _unmatched(context)
         yield (
-            f"{percent(share)} of the time is communication with ranks that are not "
-            f"{which}{added}: prices are from none of it moving to all of it; {do} all ranks"
+            f"{percent(share)} of the time is communication {which}{added}: prices are from none "
+            f"of it moving to all of it{how}"
         )
     yield from context.hidden
     yield from context.not_explained
+
+
+def _unmatched(context: Context) -> tuple[str, str]:
+    """Which communication has no known partners, and what would tell them."""
+    job = context.job
+    if job.unopened_ranks:
+        return "with ranks that are not opened", "; open all ranks"
+    world = world_size_among(job.reduce(world_size_of, job.ranks))
+    if len(job.ranks) > 1 and len(job.ranks) >= world:
+        return "of which is not known which kernels of the ranks belong together", ""
+    return "with ranks that are not recorded", "; record all ranks"
 
 
 MOST_OF_IT: Final = 0.5

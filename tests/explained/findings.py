@@ -483,7 +483,16 @@ def only_elsewhere(_: object, whole: Diagnosis) -> Texts | None:
 def no_cause_told(_: object, whole: Diagnosis) -> Texts | None:
     if len(whole) or whole.status != "cannot_tell":
         return None
-    return {"part": percent(whole.shares["waiting that nothing recorded explains"])}
+    part = whole.shares.get("waiting that nothing recorded explains")
+    return None if part is None else {"part": percent(part)}
+
+
+def idle_without_waits(_: object, whole: Diagnosis) -> Texts | None:
+    if len(whole) or whole.status != "cannot_tell" or not whole.health.lacks_waits:
+        return None
+    has_steps = bool((whole.steps["step"] >= 0).any())
+    idle, period = summed(whole.steps, "idle_ns", "period_ns")
+    return {"idle": share(idle, period), "time": "each step" if has_steps else "the GPU span"}
 
 
 def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
@@ -516,7 +525,8 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
-        "kernels would help.]][[ The GPU <does>.]][[ Largest kernels: <kernel> (<of_kernel>"
+        "kernels would help.]][[ Computing takes <computing> of <time>.]][[ The GPU <does>.]]"
+        "[[ Largest kernels: <kernel> (<of_kernel>"
         "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]",
         no_finding,
     ),
@@ -532,9 +542,14 @@ VERDICTS: Final[list[Form]] = [
         only_elsewhere,
     ),
     Form(
-        "No cause can be told: in <part> of the critical path, nothing recorded says what work "
-        "waits for that was ready.",
+        "No cause can be told[[, as calls of the CUDA API are not recorded]]: in <part> of the "
+        "critical path, nothing recorded says what work waits for that was ready.",
         no_cause_told,
+    ),
+    Form(
+        "No cause can be told: the GPU is idle for <idle> of <time>, and calls that wait for the "
+        "GPU are not recorded.",
+        idle_without_waits,
     ),
     Form(
         "The GPU work of <launches> was not recorded: <_how>[[ Of <whole> of CPU time in "

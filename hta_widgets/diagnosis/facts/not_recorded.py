@@ -24,6 +24,8 @@ class RankRecords(NamedTuple):
     """Any work of a GPU."""
     launches: bool
     """Calls that launch some, whether it is there or not."""
+    waits: bool
+    """Calls that wait for it; False only where the host looks as if it did."""
     kernels: bool
     """Each kernel, not only the time in which any runs."""
     host_code: bool
@@ -81,6 +83,17 @@ _LAUNCHED_WORK: Final = _GPU_WORK._replace(
     how="Call torch.cuda.synchronize() before the recording ends; if kernels are still missing, "
     "another profiler holds the GPU, or the driver does not let this one see it",
 )
+_CALLS: Final = NotRecorded(
+    "Calls of the CUDA API are",
+    "what the GPU waits for cannot be told",
+    "Record nsys profile --trace=cuda,nvtx in Nsight Systems, "
+    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch",
+)
+_WAITS: Final = _CALLS._replace(
+    what="Calls that wait for the GPU are",
+    untold="whether the host or the GPU sets the pace cannot be told",
+    how="Record all calls of the CUDA API, and keep them in the export",
+)
 _FRAMES: Final = NotRecorded(
     "Python frames are", "which lines take the time cannot be told", "Record with_stack=True"
 )
@@ -121,6 +134,7 @@ def rank_records(rank: Rank) -> RankRecords:
     return RankRecords(
         gpu_work=len(rank.gpu_work) > 0,
         launches=rank.health.lost.launches > 0,
+        waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
         frames=bool(events.rows_of(Kind.PYTHON).size),
@@ -152,6 +166,7 @@ def not_recorded(
         found.append(_on(_KERNELS, lacking, len(records)))
         if len(lacking) == len(records):
             return tuple(found)
+    found += _calls_of(records)
     if left_out:
         found.append(_not_compared(left_out, steps.how))
     if not with_steps:
@@ -202,6 +217,13 @@ def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
     """Ranks without GPU work, apart by whether they launched some."""
     for what, launches in ((_GPU_WORK, False), (_LAUNCHED_WORK, True)):
         if lacking := _ranks(records, kernels=True, gpu_work=False, launches=launches):
+            yield _on(what, lacking, len(records))
+
+
+def _calls_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
+    """Ranks without the calls that launch their work, or without those that wait for it."""
+    for what, calls in ((_CALLS, {"launches": False}), (_WAITS, {"waits": False})):
+        if lacking := _ranks(records, kernels=True, gpu_work=True, **calls):
             yield _on(what, lacking, len(records))
 
 

@@ -177,6 +177,9 @@ class JobHealth:
     """Analysed steps that no rule counts, as they lack GPU work of a rank."""
     doubts: tuple[str, ...] = ()
     """Why all findings are inconclusive; empty where what is wrong could be left out."""
+    lacks_waits: bool = False
+    """Whether calls that wait for the GPU are not recorded, so that nothing tells whether a host
+    that launches late is slow, or waits."""
 
     @property
     def is_sound(self) -> bool:
@@ -215,6 +218,7 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
         foreign=foreign,
         left_out_steps=tuple(sorted(touched)),
         doubts=tuple(doubts),
+        lacks_waits=any(each.waits.matter for each in diagnosed),
     )
 
 

@@ -34,7 +34,7 @@ from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import on_ranks
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import NS_PER_MS, duration
 from hta_widgets.trace.model.kernels import KernelType
 
 WORTH_A_NOTICE: Final = 0.15
@@ -185,6 +185,8 @@ def _left(context: Context, loss: _Loss) -> Price:
     """
     after = context.edits_of(context.found)
     whole_ns = float(loss.ns.max(axis=0).mean())
+    if loss.cause is exposed_communication:
+        whole_ns = max(whole_ns - _waiting_for_late_ranks_ns(context), 0.0)
     if not whole_ns or not context.replay.is_sound:
         return Price.counted(whole_ns, "at most")
     left = context.price(loss.ns, *loss.edits, bound="at most", after=after)
@@ -192,6 +194,20 @@ def _left(context: Context, loss: _Loss) -> Price:
         return Price.counted(whole_ns, "at most")
     alone_ns = context.price(loss.ns, *loss.edits).ns if after else left.ns
     return Price(left.ns, min(left.lower_ns, alone_ns), left.bound, loss.edits)
+
+
+def _waiting_for_late_ranks_ns(context: Context) -> float:
+    """What was found to be waiting for a rank, in kernels that nothing matches with its own.
+
+    Then that rank costs from nothing to all of what it is late; as communication, the same time
+    would be found again, of the others.
+    """
+    found = (
+        each
+        for cause, each in context.found.items()
+        if cause.makes_others_wait and {*each.ranks} < {*context.ranks}
+    )
+    return sum(each.recoverable_ms - each.lower_ms for each in found) * NS_PER_MS
 
 
 def _found(context: Context, loss: _Loss, left: Price) -> Finding:

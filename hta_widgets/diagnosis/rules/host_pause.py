@@ -64,7 +64,7 @@ def host_pause(context: Context) -> Finding | None:
     pauses = context.steps["gap_pause"]
     if warm_up in context.found and not context.steps.are_recorded:
         return None  # libraries are set up in calls that are not recorded, too
-    price = context.price(pauses, WithoutHostWork(("pausing",)))
+    price = context.price(pauses, WithoutHostWork(("pausing",)), between_ranks=True)
     if not context.is_worth_it(host_pause, price.ns):
         return None
     ranks, steps = _who(context, pauses), context.steps_with(pauses)

@@ -19,6 +19,7 @@ from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.health.lost_work import LostOperators, lost_operators, lost_work
 from hta_widgets.trace.model.health.rank_health import RankHealth
+from hta_widgets.trace.model.health.unrecorded_waits import unrecorded_waits
 from hta_widgets.trace.model.health.wrong_times import wrong_times
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
@@ -328,6 +329,7 @@ class Rank:
             faults=trace.faults,
             times=wrong_times(events, self.launches, trace.resolution_ns),
             unsure=self._unsure(),
+            waits=unrecorded_waits(events, self.launches),
         )
 
     @cached_property

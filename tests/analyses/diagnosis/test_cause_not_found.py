@@ -213,6 +213,10 @@ def test_without_launches_work_belongs_to_the_step_in_which_it_runs(tmp_path):
     one.events = [each for each in one.events if each["cat"] != "cuda_runtime"]
     made = diagnosed(write(tmp_path / "rank-0.json", one.events))
     assert made.status == "cannot_tell"
+    assert made.finding.startswith(
+        "No cause can be told, as calls of the CUDA API are not recorded: in "
+    )
+    assert "Calls of the CUDA API are not recorded" in [each.lack for each in made.not_recorded]
     assert made.step_ns == pytest.approx(2_000_000, rel=0.05)
 
 

@@ -57,6 +57,31 @@ def test_one_rank_pauses(tmp_path):
     assert row["end_ns"] - row["start_ns"] == pytest.approx(3.7e6, rel=0.1)
 
 
+def test_one_rank_pauses_for_which_the_others_wait_in_kernels_that_nothing_matches(tmp_path):
+    """Four V100 in 2023: one rank slept for 1 s, the others sent and received for as long.
+
+    The replay moves none of them with it, and priced 1 of its 1,000 ms.
+    """
+    hosts = job(lambda rank, _: 4000 if rank == 1 else 0)
+    fields = {"Collective name", "Process Group Name", "Process Group Ranks", "Group size"}
+    for number, event in enumerate(event for each in hosts for event in each.events):
+        if "nccl" in event["name"]:
+            if event["dur"] > 1000:
+                event["dur"] -= 100 * (number % 7)  # those that end together would be one
+            event["name"] = "ncclDevKernel_SendRecv(ncclDevComm*, unsigned long, ncclWork*)"
+            event["args"] = {name: v for name, v in event["args"].items() if name not in fields}
+    made = diagnosed(tmp_path, *hosts)
+    finding = found(made, "host_pause")
+    assert "exposed_communication" not in {each.cause for each in made}
+    assert finding.ranks == (1,)
+    assert finding.recoverable_ms == pytest.approx(3.3, rel=0.1)
+    assert finding.lower_ms < 0.2 * finding.recoverable_ms
+    assert any(
+        "communication of which is not known which kernels of the ranks belong together" in each
+        for each in made.notices
+    )
+
+
 def test_another_rank_in_each_step(tmp_path):
     hosts = job(lambda rank, number: 4000 if rank == (number * 3) % 4 else 0)
     finding = found(diagnosed(tmp_path, *hosts), "host_pause")

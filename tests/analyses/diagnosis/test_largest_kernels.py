@@ -8,7 +8,7 @@ from hta_widgets.diagnosis import diagnosis
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.generated_jobs import open_job
-from tests.kineto_text import call, kernel
+from tests.kineto_text import call, host, kernel
 
 
 def busy(ts, names):
@@ -34,9 +34,13 @@ def test_the_kernels_that_take_most_of_the_time_are_named(tmp_path):
 
 
 def test_a_host_that_launches_after_each_kernel_sets_the_pace(tmp_path):
-    """As in an export of Nsight Systems, whose 400 kernels of 1 ms are each launched 7 µs late."""
+    """What it does until then is recorded: in silence, it might wait for each of them."""
     kernels = [kernel(1010 * n, 1000, name="gemm", correlation=n + 1) for n in range(50)]
-    launches = [call(1010 * n - 3, 2.5, n + 1) for n in range(50)]
+    launches = [
+        each
+        for n in range(50)
+        for each in (call(1010 * n - 3, 2.5, n + 1), host(1010 * n + 600, 50, "aten::size"))
+    ]
     assert diagnosis(open_job(tmp_path, [[*launches, *kernels]])).finding.endswith(
         " Computing takes 99 % of the GPU span, but the host sets the pace: kernels that take no "
         "time would save 1 ms. Largest kernels: gemm (100 %)."

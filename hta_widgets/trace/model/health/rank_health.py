@@ -9,6 +9,7 @@ from typing import Final
 from hta_widgets.quantities import duration
 from hta_widgets.trace.model.events import Faults
 from hta_widgets.trace.model.health.lost_work import LostOperators, LostWork
+from hta_widgets.trace.model.health.unrecorded_waits import UnrecordedWaits
 from hta_widgets.trace.model.health.wrong_times import MOST_AGAINST_ORDER, WrongTimes
 from hta_widgets.trace.model.notices import Notice
 
@@ -65,6 +66,8 @@ class RankHealth:
     unsure: int = 0
     """Analysed GPU operations whose correlation id several launches have, so that theirs is not
     known."""
+    waits: UnrecordedWaits = field(default_factory=UnrecordedWaits)
+    """Silences of the host that look like waits: nothing is wrong, but they are not recorded."""
 
     @property
     def is_sound(self) -> bool:

@@ -57,7 +57,7 @@ ENGINE = {
     f"{ANALYSES}/idle_owners": ["analyses/test_idle_owners.py"],
     f"{ANALYSES}/idle_time": ["analyses/test_idle_time.py"],
     f"{ANALYSES}/kernel_breakdown.py": ["analyses/test_kernel_breakdown.py"],
-    f"{ANALYSES}/launch_stats": ["analyses/test_launch_stats.py"],
+    f"{ANALYSES}/launch_stats.py": ["analyses/test_launch_stats.py"],
     f"{ANALYSES}/memory_use": ["analyses/test_memory_use.py"],
     f"{ANALYSES}/modules": ["analyses/test_modules.py"],
     f"{ANALYSES}/operators": ["analyses/test_operators.py"],

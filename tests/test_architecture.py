@@ -15,6 +15,7 @@ from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.diagnosis import CAUSES
 from hta_widgets.panels.every import EVERY
 from hta_widgets.trace.loaders.formats import FORMATS
+from tests import mutants
 
 ANALYSES = "hta_widgets/analyses/__init__.py"
 ANALYSED_ABOVE = {
@@ -141,3 +142,10 @@ def test_nothing_imports_in_a_circle():
     for part in PARTS:
         if f"hta_widgets.{part}" in tree.texts:
             TopologicalSorter(tree.inner(part)).prepare()
+
+
+def test_what_mutants_change_and_run_is_there():
+    for part in mutants.PARTS.values():
+        for changed, tests in part.tests_of.items():
+            named = [changed, *(f"tests/{each}" for each in tests)]
+            assert [each for each in named if not (ROOT / each).exists()] == []

@@ -27,6 +27,7 @@ from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, Def
 from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
+from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
@@ -105,18 +106,16 @@ def _kernel_finding(every_kernel: pd.DataFrame) -> str:
     """Sentence on the kernel, copy or memset that takes the most time."""
     by_kernel = totals_over_ranks(every_kernel)
     kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
+    label = readable_name(name) or short_name(name)
     top = by_kernel[kernel_type, name]
     share = percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))
     spent = f"{duration(top.ns)} in {counted(top.launches, 'launch', 'launches')}"
     memory, graph = KernelType.MEMORY.name, KernelType.CUDA_GRAPH.name
     whole = _whole_time({each for each, _ in by_kernel})
     if kernel_type == graph:
-        return f" {short_name(name)} takes {share} of the {whole}: {spent}."
+        return f" {label} takes {share} of the {whole}: {spent}."
     noun = "operation" if kernel_type == memory else "kernel"
-    return (
-        f" The top {noun}, {short_name(name)} ({kernel_type}), takes {share} of the {whole}: "
-        f"{spent}."
-    )
+    return f" The top {noun}, {label} ({kernel_type}), takes {share} of the {whole}: {spent}."
 
 
 def _whole_time(kernel_types: Collection[str]) -> str:

@@ -131,7 +131,7 @@ def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
     share = percent(100 * most["drag_ns"] / path.length_ns)
     name = readable_name(most["kernel"]) or short_name(most["kernel"], 40)
     return (
-        f"{said}; of single kernels a call of {name} is worth most: "
+        f"{said}; the costliest single kernel call is {name}: "
         f"{duration(float(most['drag_ns']))} ({share})."
     )
 

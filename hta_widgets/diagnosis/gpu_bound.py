@@ -243,7 +243,7 @@ def large_products(context: Context) -> Finding | None:
         Condition.NEAR_ROOF: reached >= NEAR_ROOF,
         Condition.FP8: has_fp8,
     }
-    why = f"; {uneven} is no multiple of 8" if uneven else ""
+    why = f"; {uneven} is not a multiple of 8" if uneven else ""
     return _line(
         context,
         large_products,

@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import operators_of
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
-from hta_widgets.names.shorten import distinct_names
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
@@ -100,7 +100,7 @@ def _computes(context: Context, takes: str) -> str:
 
 
 def _largest(context: Context) -> str:
-    """The kernels that take most of the computing time; empty without any."""
+    """The kernels that take most of the compute time; empty without any."""
     total_ns: Counter[str] = Counter()
     for of_rank in context.job.reduce(_computing_ns, context.ranks).values():
         total_ns.update(of_rank)
@@ -110,7 +110,7 @@ def _largest(context: Context) -> str:
     products = [*context.job.reduce(products_of, context.ranks, names).values()]
     said = [
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
-        for label, (name, ns) in zip(distinct_names(names), largest, strict=True)
+        for label, (name, ns) in zip(distinct_labels(names), largest, strict=True)
     ]
     return f" Largest kernels: {', '.join(said)}." if said else ""
 
@@ -133,7 +133,7 @@ def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:
         return ""
     of_ranks = (each[name] for each in products if name in each)
     uneven = next((each.uneven for each in of_ranks if each.uneven), "")
-    why = f", {uneven} is no multiple of {MULTIPLE}" if uneven else ""
+    why = f", {uneven} is not a multiple of {MULTIPLE}" if uneven else ""
     return f", {percent(reached)} of its peak{why}"
 
 
@@ -152,7 +152,7 @@ class Product(NamedTuple):
     least_ns: float
     """Their time, and what they would take at the peak of the GPU."""
     uneven: str
-    """A dimension that is no multiple of `MULTIPLE`, if their type has 16 bits."""
+    """A dimension that is not a multiple of `MULTIPLE`, if their type has 16 bits."""
 
 
 def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:

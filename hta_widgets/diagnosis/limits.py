@@ -67,7 +67,7 @@ class Limits:
         it. What tensor cores would save decides; a part as small as this is often meant to be
         exact.
     elementwise_percent : float
-        Least part of the computing time in elementwise kernels, on the ranks with most of their
+        Least part of the compute time in elementwise kernels, on the ranks with most of their
         chains. What fusing would save decides; but it is estimated from the number of kernels, and
         every model has some, so that it is not believed of a part as small as this.
     trial_kernels : int

@@ -77,7 +77,7 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
         height=height + _LEGEND_HEIGHT,
         meta={"legend": legend, "height": height},
         showlegend=True,
-        xaxis=axis(f"Time of the kernels ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Kernel time ({unit.symbol})", rangemode="tozero"),
         yaxis=names_axis(plot_names(_labels(rows))),
     )
 

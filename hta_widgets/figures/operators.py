@@ -39,8 +39,8 @@ class Weight(NamedTuple):
 
 
 WEIGHTS: Final = {
-    "gpu": Weight("gpu_self_ns", "GPU time of its own", "GPU time"),
-    "cpu": Weight("cpu_self_ns", "CPU time of its own", "CPU time"),
+    "gpu": Weight("gpu_self_ns", "Self GPU time", "GPU time"),
+    "cpu": Weight("cpu_self_ns", "Self CPU time", "CPU time"),
     "idle": Weight("idle_ns", "Idle GPU time that it causes", "idle time"),
 }
 

@@ -28,7 +28,7 @@ class ShownChange(Change):
 
     def _repr_html_(self) -> str:
         drawn = {
-            "Where the time of both goes": budgets_of_both(self),
+            "Where a step goes, before and after": budgets_of_both(self),
             "Where the difference comes from": waterfall_bars(self, opened(self.waterfall, ())),
         }
         causes = [each.words for each in self.causes]

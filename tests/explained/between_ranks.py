@@ -210,12 +210,12 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             exposed,
         ),
         Form(
-            "The GPU[[ on <_ranks>]] communicates with nothing to compute meanwhile; cause not "
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute; cause not "
             f"found: waiting and transfer cannot be told apart{COST}",
             not_found,
         ),
         Form(
-            "The GPU[[ on <_ranks>]] communicates with nothing to compute meanwhile; cause not "
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute; cause not "
             f"found: what the ranks wait for is not known{COST}",
             not_found,
         ),

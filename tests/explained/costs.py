@@ -12,7 +12,7 @@ COST: Final = (
     "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period> step]][[the <span> GPU span]] "
     "([[<up_to> ]]<percent>)]]."
 )
-KEPT_UP: Final = "[[; <kept_up> with a host that keeps up]]"
+KEPT_UP: Final = "[[; <kept_up> if the host kept up]]"
 BOUNDS: Final = {"measured": None, "at most": "up to", "at least": "at least"}
 INSIDE: Final = (
     "[[, <inside> of this time inside <_call>]][[, <inside_loader> of this time in the <_loader>]]"

@@ -11,6 +11,7 @@ from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import KernelsFaster
 from hta_widgets.errors import number_ranges
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from tests.explained.between_ranks import FORMS_BETWEEN_RANKS
@@ -334,27 +335,27 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "slow_shape": [
         Form(
-            "<part> of the computing time[[ on <_ranks>]] is in matrix products whose dimensions do"
-            " not fit: with <uneven>, no multiple of <multiple>, they reach <rate> TFLOP/s, smaller"
-            f" ones up to <others>{KEPT_UP}{COST}",
+            "<part> of the compute time[[ on <_ranks>]] is in matrix products whose dimensions do"
+            " not fit: with <uneven>, not a multiple of <multiple>, they reach <rate> TFLOP/s,"
+            f" smaller ones up to <others>{KEPT_UP}{COST}",
             not_fitting,
         ),
         Form(
-            "<part> of the computing time[[ on <_ranks>]] is in slow matrix products: those of "
+            "<part> of the compute time[[ on <_ranks>]] is in slow matrix products: those of "
             f"<sizes> reach <rate> TFLOP/s, other large ones <others>{KEPT_UP}{COST}",
             slower_than_sisters,
         ),
     ],
     "layout_transposes": [
         Form(
-            "<part> of the computing time[[ on <_ranks>]] is in <kernels>[[ per step]] that convert"
+            "<part> of the compute time[[ on <_ranks>]] is in <kernels>[[ per step]] that convert"
             f" images between NCHW and NHWC, most in <name>{KEPT_UP}{COST}",
             converting_layouts,
         )
     ],
     "unfused_elementwise": [
         Form(
-            "<part> of the computing time[[ on <_ranks>]] is in unfused elementwise kernels, up to "
+            "<part> of the compute time[[ on <_ranks>]] is in unfused elementwise kernels, up to "
             f"<longest> in a row; fusing them would save time{KEPT_UP}{COST}",
             chained,
         ),
@@ -437,7 +438,8 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
     kernels = kernels[kernels["kernel_type"] == "COMPUTATION"]
     if len(kernels):
         name, most = largest(kernels, "name", "sum_ns")
-        texts["kernel"] = short_name(name)
+        top = kernels.groupby("name", observed=True)["sum_ns"].sum().nlargest(3)
+        texts["kernel"] = distinct_labels([name, *(each for each in top.index if each != name)])[0]
         texts["of_kernel"] = share(most, kernels["sum_ns"].sum())
     steps = sorted(set(whole.steps["step"])) if has_steps else None
     ranks = overlap(whole.job, whole.ranks, steps=steps).ranks

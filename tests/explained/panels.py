@@ -336,7 +336,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "The steps take <whole>, bound by <what> (<percent> of the critical path); "
-            "[[of single kernels a call of <_kernel> is worth most: <drag> (<share>)]]"
+            "[[the costliest single kernel call is <_kernel>: <drag> (<share>)]]"
             "[[no single kernel would make them shorter]].",
             path,
         ),

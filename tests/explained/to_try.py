@@ -59,7 +59,7 @@ FORMS_TO_TRY: Final = {
     "large_products": [
         Form(
             "<kind> matrix products take <part> of the kernel time and reach <reached> of the "
-            "peak, most in <_most> (<most>)[[; <_size> is no multiple of 8]].",
+            "peak, most in <_most> (<most>)[[; <_size> is not a multiple of 8]].",
             large,
         ),
     ],

@@ -125,7 +125,7 @@ FORMS: Final[dict[str, list[Form]]] = {
     ],
     "change": [
         Form(f"<verdict>: t{_STEP} (<one> and <other> steps, p <chance>).{_PARTS}", told),
-        Form(f"Other hardware. <_difference>. T{_STEP}.{_PARTS}", not_alike),
+        Form(f"Different hardware. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Not comparable as they are. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Cannot tell, <_why>: t{_STEP} (<_steps>).{_PARTS}", some_steps),
         Form(f"Cannot tell: <_why>. T{_STEP}.", some_steps),

@@ -79,7 +79,7 @@ def test_every_cause_says_what_became_of_it(loaded: Job, later: Path):
             assert row["show"]["finding"] == causes.index(each.cause)
         else:
             assert row["show"] is None
-    names = [bar.name for bar in panel.figures["Where the time of both goes"].data]
+    names = [bar.name for bar in panel.figures["Where a step goes, before and after"].data]
     assert {*names} == {*board.table["class"]}
     assert board.panels["compare"].result.first == loaded.name
 

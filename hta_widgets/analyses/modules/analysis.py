@@ -101,7 +101,7 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
     graphs_ns = sum(part.in_graphs_ns for part in each)
     if graphs_ns:
         notices.append(
-            f"{duration(graphs_ns)} run inside CUDA graphs, of which layers are not recorded: they "
+            f"{duration(graphs_ns)} run inside CUDA graphs, whose layers are not recorded: they "
             "belong to the module that launches the graph"
         )
     return notices

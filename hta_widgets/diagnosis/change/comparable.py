@@ -59,7 +59,7 @@ def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
     are_others = all(runtimes) and runtimes[0] != runtimes[1]
     before, after = map(_gpus, (one, other))
     if are_others or (one["gpus"] and other["gpus"] and one["gpus"] != other["gpus"]):
-        said = "what became slower or faster may be the hardware, not the program"
+        said = "what became slower or faster may be due to the hardware, not the program"
         yield Difference("GPU", before, after, said, "hardware")
     elif bool(one["gpus"]) != bool(other["gpus"]):
         yield Difference("GPU", before, after, "whether it is the same one cannot be told", "note")

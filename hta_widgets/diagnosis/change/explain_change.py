@@ -245,7 +245,7 @@ def _verdict(
             why = each.doubts[0] if each.doubts else "it has no GPU work."
             return "cannot tell", f"There is nothing to compare in {each.name}: {why}"
         if each.doubts:
-            said = f"Cannot tell: the times of {each.name} cannot be believed, {each.doubts[0]}."
+            said = f"Cannot tell: the times of {each.name} cannot be trusted, {each.doubts[0]}."
             return "cannot tell", said
     takes = _takes(one, other)
     for weight, verdict, said in _NOT_ALIKE:
@@ -285,7 +285,7 @@ def _counted(one: Summary, other: Summary) -> str:
 _UNEVEN: Final = "Cannot tell, as only some of the steps changed; record more"
 
 _NOT_ALIKE: Final[tuple[tuple[Weight, Verdict, str], ...]] = (
-    ("hardware", "other hardware", "Other hardware."),
+    ("hardware", "other hardware", "Different hardware."),
     ("method", "method changed", "Not comparable as they are."),
 )
 

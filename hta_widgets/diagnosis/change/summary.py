@@ -80,7 +80,7 @@ class Summary:
     status: str
     """`Diagnosis.status`."""
     doubts: tuple[str, ...]
-    """Why times cannot be believed, or why there are none."""
+    """Why times cannot be trusted, or why there are none."""
     left_out: tuple[int, ...]
     """Steps that do not count, as warm-up and what lacks work."""
     lacks: tuple[str, ...]

@@ -131,7 +131,7 @@ class ProductFacts(NamedTuple):
     """Kernels without tensor cores that multiply matrices or convolve."""
 
     uneven_ns: int = 0
-    """Part of those with types of 16 bits in which a dimension is no multiple of `MULTIPLE`."""
+    """Part of those with types of 16 bits in which a dimension is not a multiple of `MULTIPLE`."""
     uneven: str = ""
     """The most frequent such dimension, as text; empty if there is none."""
     rows: tuple[ProductRow, ...] = ()
@@ -221,7 +221,7 @@ def kind_of_operator(name: str, dims: str, types: str) -> Kind:
 
 
 def _uneven_size(name: str, inputs: Inputs) -> str:
-    """The first dimension of a product's matrices that is no multiple of `MULTIPLE`."""
+    """The first dimension of a product's matrices that is not a multiple of `MULTIPLE`."""
     if name not in PRODUCTS:
         return ""
     matrices = [each for each in inputs.tensors if each is not None and len(each.shape) > 1]

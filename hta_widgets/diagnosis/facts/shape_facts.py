@@ -48,10 +48,10 @@ FEWEST_CALLS: Final = 3
 """Calls of a shape that tell how long it usually takes: one may be interrupted."""
 
 LEAST_OF_TIME: Final = 0.02
-"""Part of the computing time that a shape needs for its rate to count."""
+"""Part of the compute time that a shape needs for its rate to count."""
 
 LEAST_SLOW: Final = 0.1
-"""Part of the computing time from which a slow sister is worth a word."""
+"""Part of the compute time from which a slow sister is worth a word."""
 
 OF_SISTERS: Final = 0.85
 """A sister is slow below this part of the median rate of the others. Sisters differ by 7 % in

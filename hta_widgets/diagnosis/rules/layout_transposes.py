@@ -62,7 +62,7 @@ def layout_transposes(context: Context) -> Finding | None:
     return context.finding(
         layout_transposes,
         words=(
-            f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in "
+            f"{percent(share)} of the compute time{on_ranks(context, ranks)} is in "
             f"{per_step(context, count, 'kernel')} that convert images between NCHW and NHWC, most "
             f"in {named(rows[0].name)}"
         ),

@@ -16,7 +16,7 @@ from hta_widgets.quantities import NS_PER_MS, number, percent
 
 @cause(
     seen_in="compute",
-    when="Matrix products on tensor cores have a dimension that is no multiple of 8 (of 4 for "
+    when="Matrix products on tensor cores have a dimension that is not a multiple of 8 (of 4 for "
     "TF32), and take 1.5 times as long, or longer, as at the rate that the same rank reaches with "
     "products that fit and are smaller in every dimension. Or one shape with 10 % of the computing "
     "time or more stays below 85 % of the median rate of two or more others, all of which are "
@@ -59,8 +59,9 @@ def slow_shape(context: Context) -> Finding | None:
     rate, others_rate = (number(each / TERA) for each in (most.rate, most.others_rate))
     if product.uneven:
         which = (
-            f"matrix products whose dimensions do not fit: with {product.uneven}, no multiple of "
-            f"{product.multiple}, they reach {rate} TFLOP/s, smaller ones up to {others_rate}"
+            f"matrix products whose dimensions do not fit: with {product.uneven}, not a "
+            f"multiple of {product.multiple}, they reach {rate} TFLOP/s, "
+            f"smaller ones up to {others_rate}"
         )
     else:
         sizes = " × ".join(f"{each:,}" for each in product.sizes[1:])
@@ -70,7 +71,7 @@ def slow_shape(context: Context) -> Finding | None:
         )
     return context.finding(
         slow_shape,
-        words=f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in {which}",
+        words=f"{percent(share)} of the compute time{on_ranks(context, ranks)} is in {which}",
         detail=if_host_kept_up(price, hidden_ns),
         price=price,
         ranks=ranks,

@@ -20,7 +20,7 @@ from hta_widgets.quantities import NS_PER_MS, duration, percent
     seen_in="compute",
     limit="least_percent_in_every_job",
     when="Elementwise kernels run in chains of three and more, and fusing them would save the "
-    "least cost; they take more than 10 % of the computing time. Or attention is not fused: "
+    "least cost; they take more than 10 % of the compute time. Or attention is not fused: "
     "shapes show a softmax over what one product of batches makes and the next one takes, "
     "with more keys than a head is wide. Its least cost is the time of all that runs on the "
     "scores between these products, forward and backward. The module with 60 % of it is "
@@ -98,7 +98,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
 
 
 def _share(context: Context, ranks: tuple[int, ...]) -> float:
-    """Part (%) of the computing time of some ranks that is in elementwise kernels."""
+    """Part (%) of the compute time of some ranks that is in elementwise kernels."""
     rows = [context.ranks.index(rank) for rank in ranks]
     elementwise_ns = context.computing("elementwise")[rows].sum()
     return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
@@ -140,7 +140,7 @@ def _of_chains(
     """What the sentence says, and its number besides the share."""
     longest = max(row.kernels for each in blamed for row in each.chains)
     words = (
-        f"{percent(share)} of the computing time{on_ranks(context, ranks)} is in unfused "
+        f"{percent(share)} of the compute time{on_ranks(context, ranks)} is in unfused "
         f"elementwise kernels, up to {longest} in a row; fusing them would save time"
     )
     return words, {"longest_chain": longest}

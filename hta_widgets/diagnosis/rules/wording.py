@@ -143,7 +143,7 @@ def if_host_kept_up(price: Price, hidden_ns: float) -> str:
     """Say what else a cause costs the GPU, if that is much more, with a semicolon before it."""
     if hidden_ns <= MUCH_MORE * price.ns:
         return ""
-    return f"; {duration(hidden_ns)} with a host that keeps up"
+    return f"; {duration(hidden_ns)} if the host kept up"
 
 
 def part_of_it(part: float) -> str:

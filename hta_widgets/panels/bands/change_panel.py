@@ -128,7 +128,7 @@ class ChangePanel(PanelOfTwo[Change]):
         """Draw the budgets of both on one axis, and the waterfall where it is open."""
         chosen = opened(result.waterfall, self.opened)
         return {
-            "Where the time of both goes": budgets_of_both(result),
+            "Where a step goes, before and after": budgets_of_both(result),
             WATERFALL: waterfall_bars(result, chosen, chosen=self.opened),
         }
 

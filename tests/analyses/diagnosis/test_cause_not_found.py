@@ -88,7 +88,7 @@ def test_communication_that_the_host_hides_is_a_notice(tmp_path):
 
     assert [each.cause for each in made] == ["launch_bound"]
     assert (
-        "in 30 % of the mean step, the GPU communicates with nothing to compute meanwhile; waiting "
+        "in 30 % of the mean step, the GPU communicates without overlapping compute; waiting "
         "and transfer cannot be told apart: at most 250 µs of it can be gained without the causes "
         "that are found"
     ) in made.notices
@@ -128,7 +128,7 @@ def copies(folder, copy_us, *, beside):
 def test_copies_that_nothing_explains_are_a_notice(tmp_path):
     made = copies(tmp_path, 200, beside=False)
     assert not made
-    assert any("the GPU copies or fills memory with nothing to" in each for each in made.notices)
+    assert any("the GPU copies or fills memory without" in each for each in made.notices)
 
 
 def test_copies_beside_computation_are_none(tmp_path):

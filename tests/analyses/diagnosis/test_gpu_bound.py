@@ -83,7 +83,7 @@ def test_products_near_the_peak_have_a_faster_type_or_nothing(tmp_path):
 
 def test_a_dimension_that_does_not_fit_is_padded_first(tmp_path):
     found = line(made(tmp_path, product(AT_PEAK_US / 0.5, 1025)), "large_products")
-    assert found.sentence.endswith("; 1025 is no multiple of 8.")
+    assert found.sentence.endswith("; 1025 is not a multiple of 8.")
     assert found.advice[0].do.startswith("Pad the dimension")
 
 

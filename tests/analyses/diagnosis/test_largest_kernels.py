@@ -64,7 +64,7 @@ def test_what_gpus_do_is_said_where_they_also_copy_and_wait(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("width", "why"), [(1024, ""), (1025, ", 1025 is no multiple of 8")])
+@pytest.mark.parametrize(("width", "why"), [(1024, ""), (1025, ", 1025 is not a multiple of 8")])
 def test_how_close_products_come_to_the_peak_is_said(tmp_path, width, why):
     """68.7 GFLOP on a GPU that does 312 TFLOP/s take 220 µs, and here 1 ms."""
     one = Host()

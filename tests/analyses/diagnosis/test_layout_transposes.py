@@ -42,7 +42,7 @@ def test_conversions_of_cudnn_cost_all_their_time(tmp_path):
     assert finding.recoverable_ms == pytest.approx(1.0)
     assert finding.bound == "at most"
     assert finding.sentence.startswith(
-        "10 % of the computing time is in 20 kernels per step that convert images between NCHW and "
+        "10 % of the compute time is in 20 kernels per step that convert images between NCHW and "
         "NHWC, most in cudnn::ops::nchwToNh"
     )
     assert finding.evidence["kernels"][["kernel", "count"]].to_numpy().tolist() == [
@@ -95,7 +95,7 @@ def test_where_no_convolution_takes_nhwc_one_layout_is_advised(tmp_path):
 def test_the_rank_that_converts_is_named(tmp_path):
     finding = finding_of(tmp_path, TO_LAST, ranks=3, slow=(1,))
     assert finding.ranks == (1,)
-    assert "10 % of the computing time on rank 1 is in 10 kernels per step" in finding.sentence
+    assert "10 % of the compute time on rank 1 is in 10 kernels per step" in finding.sentence
 
 
 def test_behind_a_slow_host_it_is_a_notice(tmp_path):

@@ -54,8 +54,8 @@ def test_a_width_that_does_not_fit_costs_what_smaller_products_do_not_take(tmp_p
     assert finding.recoverable_ms == pytest.approx(10 * us / 1000, rel=0.001)
     assert finding.bound == "at most"
     assert finding.sentence.startswith(
-        "66.7 % of the computing time is in matrix products whose dimensions do not fit: with "
-        "4097, no multiple of 8, they reach 85.8 TFLOP/s, smaller ones up to 172: up to 2 ms of "
+        "66.7 % of the compute time is in matrix products whose dimensions do not fit: with "
+        "4097, not a multiple of 8, they reach 85.8 TFLOP/s, smaller ones up to 172: up to 2 ms of "
     )
     table = finding.evidence["products"]
     assert table[["operator", "type", "columns", "uneven", "count"]].to_numpy().tolist() == [
@@ -67,7 +67,7 @@ def test_a_width_that_does_not_fit_costs_what_smaller_products_do_not_take(tmp_p
 def test_the_rank_whose_products_do_not_fit_is_named(tmp_path):
     finding = finding_of(tmp_path, ranks=3, slow=(1,))
     assert finding.ranks == (1,)
-    assert " of the computing time on rank 1 is in matrix products" in finding.sentence
+    assert " of the compute time on rank 1 is in matrix products" in finding.sentence
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_silent(tmp_path, options):
 
 def test_tf32_needs_multiples_of_4(tmp_path):
     finding = finding_of(tmp_path, type_="float", name=TF32, columns=WIDTH + 2, gpu={"name": "?"})
-    assert "with 4098, no multiple of 4, they reach" in finding.sentence
+    assert "with 4098, not a multiple of 4, they reach" in finding.sentence
 
 
 def test_without_shapes_nothing_is_said(tmp_path):

@@ -73,7 +73,7 @@ def test_what_fusing_saves_counts_more_than_the_share(tmp_path):
 
     assert not diagnosed(folder, limits=Limits(elementwise_percent=20))
     finding = found(diagnosed(folder), "unfused_elementwise")
-    assert finding.sentence.startswith("17.4 % of the computing time on all ranks is in")
+    assert finding.sentence.startswith("17.4 % of the compute time on all ranks is in")
     assert finding.recoverable_ms == pytest.approx(5 * 0.105 * (1 - 1.5 / 7), rel=1e-3)
 
 

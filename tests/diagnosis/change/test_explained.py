@@ -51,14 +51,14 @@ def test_three_percent_of_a_step_are_found_at_five_steps_a_side(tmp_path):
 def test_another_gpu_is_said_first_and_nothing_is_called_a_regression():
     change = explain_change(job_of(ROWS), job_of([*ROWS, *ROWS], gpus=["other"], world_size=2))
     assert change.verdict == "other hardware"
-    assert change.finding.startswith("Other hardware. GPU: GPU → other;")
+    assert change.finding.startswith("Different hardware. GPU: GPU → other;")
     assert [each.weight for each in change.differences] == ["hardware", "method"]
 
 
 def test_gpus_of_another_make_are_other_hardware_where_none_is_named():
     first = job_of(ROWS, versions={"runtime": "CUDA"})
     change = explain_change(first, job_of(ROWS, gpus=[], versions={"runtime": "HIP"}))
-    assert change.finding.startswith("Other hardware. GPU: GPU → not recorded (HIP);")
+    assert change.finding.startswith("Different hardware. GPU: GPU → not recorded (HIP);")
     same = explain_change(first, job_of(ROWS, gpus=[], versions={"runtime": "CUDA"}))
     assert [each.weight for each in same.differences] == ["note"]
 

@@ -108,7 +108,7 @@ def saved_models(widgets: list[ipywidgets.Widget]) -> bytes:
 def _in_planes(content: bytes) -> bytes:
     """The first byte of each number, then the second ones: numbers that are alike pack better so.
 
-    What is no multiple of 8 bytes counts as numbers of 4, else as bytes.
+    What is not a multiple of 8 bytes counts as numbers of 4, else as bytes.
     """
     width = next(each for each in _WIDTHS if len(content) % each == 0)
     return b"".join(content[first::width] for first in range(width))

@@ -88,7 +88,7 @@ class WrongTimes:
 
     @property
     def clocks_contradict(self) -> bool:
-        """Whether so much is out of order that idle time and launches cannot be believed."""
+        """Whether so much is out of order that idle time and launches cannot be trusted."""
         are_many = (
             self.early > MOST_AGAINST_ORDER * self.linked
             or self.late > MOST_AGAINST_ORDER * self.waits
@@ -98,7 +98,7 @@ class WrongTimes:
 
     @property
     def kernels_overlap(self) -> bool:
-        """Whether so much overlaps that the durations of kernels cannot be believed."""
+        """Whether so much overlaps that the durations of kernels cannot be trusted."""
         return self.overlap_percent > 100 * MOST_OVERLAP
 
 

@@ -41,7 +41,7 @@ def cost_of(found: Finding, whole: Diagnosis) -> Texts:
 def kept_up(found: Finding) -> Texts:
     """What the GPU would need less, where the host hides most of it and there is room to say so."""
     ms = found.evidence["if_host_kept_up_ms"]
-    is_said = ms > 2 * found.recoverable_ms and "keeps up" in found.sentence
+    is_said = ms > 2 * found.recoverable_ms and "kept up" in found.sentence
     return {"kept_up": duration(ms * NS_PER_MS) if is_said else None}
 
 

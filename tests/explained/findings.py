@@ -420,8 +420,9 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
     has_steps = bool((whole.steps["step"] >= 0).any())
     time = "each step" if has_steps else "the GPU span"
     if computing >= 0.9 * period:
-        texts["time"] = time
-        texts["computing"] = share(computing, period)
+        is_alone = ". Computing takes " in whole.finding and ", but " not in whole.finding
+        texts["time_alone" if is_alone else "time"] = time
+        texts["alone" if is_alone else "computing"] = share(computing, period)
     else:
         parts = {
             "computes": ["compute_ns"],
@@ -527,7 +528,7 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
-        "kernels would help.]][[ Computing takes <computing> of <time>.]][[ The GPU <does>.]]"
+        "kernels would help.]][[ Computing takes <alone> of <time_alone>.]][[ The GPU <does>.]]"
         "[[ Largest kernels: <kernel> (<of_kernel>"
         "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]",
         no_finding,

@@ -40,7 +40,7 @@ CLICK = """async ([what, place, quiet]) => {
     const root = document.querySelector('.hta-dashboard');
     const bands = {
         verdict: '.hta-board-header, .hta-chips, .hta-band-verdict, .hta-footer, .hta-drawer',
-        budget: '.hta-band-budget',
+        budget: '.hta-budget',
         tab: '.hta-tab-page',
     };
     const drawn = {};
@@ -84,7 +84,7 @@ def opened(lab: Lab, folder: str, kernels: int) -> LabPage:
     shown = page.page.locator(".hta-dashboard")
     expect(shown.locator(".hta-budget button").first).to_be_visible(timeout=START_MS)
     for tab in TABS.values():
-        page.execute(f"dash.tab = {tab!r}")
+        page.execute(f"dash.panel = {tab!r}")
         expect(shown.locator(".hta-tab-page .main-svg").first).to_be_visible(timeout=START_MS)
     page.page.wait_for_timeout(3 * QUIET_MS)
     return page
@@ -94,7 +94,7 @@ def clicks(page: LabPage) -> dict[str, list[dict[str, float]]]:
     """Times (ms) until each band is drawn, by what is clicked; each selects, then no more."""
     found: dict[str, list[dict[str, float]]] = defaultdict(list)
     for what, tab in TABS.items():
-        page.execute(f"dash.tab = {tab!r}")
+        page.execute(f"dash.panel = {tab!r}")
         if what == "kernel":
             page.page.locator(".hta-tab-page").get_by_text("Data table").first.click()
         page.page.wait_for_timeout(3 * QUIET_MS)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.added import AddedLane, JobLaneKind, LanesOfRanks
 from hta_widgets.analyses.timeline.classes import CLASSES
 from hta_widgets.analyses.timeline.lane_name import LaneName
@@ -124,9 +125,12 @@ def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
 
 def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
     whole = duration(path.length_ns)
-    said = f"The steps take {whole}, {path.bound_by}"
+    takes, shorter = "The steps take", "make them shorter"
+    if path.steps == (NO_STEP,):
+        takes, shorter = "The GPU span takes", "make it shorter"
+    said = f"{takes} {whole}, {path.bound_by}"
     if kernels.empty or kernels["drag_ns"].iloc[0] <= 0:
-        return f"{said}; no single kernel would make them shorter."
+        return f"{said}; no single kernel would {shorter}."
     most = kernels.iloc[0]
     share = percent(100 * most["drag_ns"] / path.length_ns)
     name = readable_name(most["kernel"]) or short_name(most["kernel"], 40)

@@ -335,9 +335,9 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.path is None),
         ),
         Form(
-            "The steps take <whole>, bound by <what> (<percent> of the critical path); "
-            "[[the costliest single kernel call is <_kernel>: <drag> (<share>)]]"
-            "[[no single kernel would make them shorter]].",
+            "[[The steps take]][[The GPU span takes]] <whole>, bound by <what> (<percent> of the "
+            "critical path); [[the costliest single kernel call is <_kernel>: <drag> (<share>)]]"
+            "[[no single kernel would make [[them]][[it]] shorter]].",
             path,
         ),
     ],

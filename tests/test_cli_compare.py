@@ -125,6 +125,7 @@ def test_a_job_is_opened_and_reported_with_a_baseline(folder, capsys, monkeypatc
     """A baseline was read as a trace by ``open``: none was ever opened with one."""
     monkeypatch.chdir(tmp_path)
     served = []
+    monkeypatch.setattr("hta_widgets.cli._require_lab", lambda: None)
     monkeypatch.setattr("hta_widgets.cli._serve", lambda notebook, _: served.append(notebook))
     after, kept = str(folder / "after"), "hta_widgets_baselines/nightly.arrow"
     assert main(["baseline", "save", "nightly", str(folder / "before")]) == 0

@@ -227,8 +227,9 @@ class _Starting:
         found = self._recorded_waits()
         after, source = self._inferred_waits() if found is None else found
         known = (after != NONE) & (source != NONE)
-        known &= self.operations.starts_call[after]  # inside a graph, its own order counts
         after, source = after[known], source[known]
+        asks = self.operations.starts_call[after]  # inside a graph, its own order counts
+        after, source = after[asks], source[asks]
         fits = self.operations.end_ns[source] <= self.start[after] + self.operations.slack_ns
         fits &= self.start[source] < self.start[after]  # short ones would wait for each other
         return after[fits], source[fits]

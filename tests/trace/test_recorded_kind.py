@@ -34,6 +34,7 @@ def compiling(percent, by="torch/_inductor/compile_fx.py(1): f"):
 
 
 LOADER = host(0, 9, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+PIPELINE = host(0, 9, "transformers/pipelines/base.py(85): no_collate_fn", cat="python_function")
 
 KINDS = [
     ([], "CPU only"),
@@ -42,6 +43,7 @@ KINDS = [
     ([*WORK, OPERATOR], "inference without marks"),
     ([*WORK, OPERATOR, step(1, 0, 100)], "request"),
     ([*WORK, OPERATOR, step(1, 0, 100), LOADER], "inference steps"),
+    ([*WORK, OPERATOR, step(1, 0, 100), LOADER, PIPELINE], "request"),
     ([*WORK, OPERATOR, step(1, 0, 50), step(2, 50, 50)], "inference steps"),
     ([*WORK, host(0, 9, "execute_diffusion_3_64x64", cat="user_annotation")], "request"),
     ([*WORK, OPTIMIZER], "training"),

@@ -52,6 +52,7 @@ class Condition(Enum):
     EMPTY_CACHE = "torch.cuda.empty_cache"
     UNCACHED = "memory freed at once"
     SDPA = "scaled_dot_product_attention"
+    IMAGE_PROCESSOR = "image processor of Transformers on the CPU"
 
     # of the finding, as its rule or the names of its owners tell
     OF_OPTIMIZER = "in the optimizer"
@@ -124,6 +125,7 @@ OF_RECORDINGS: Final = {
     Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
     Condition.SDPA: r"(?m:^aten::_scaled_dot_product_)",
+    Condition.IMAGE_PROCESSOR: r"/image_processing_(?!utils|\w*_fast\.py)\w+\.py",
 }
 """What names of events say of a whole recording."""
 

@@ -26,6 +26,13 @@ _OF_LOADER: Final = {
     "workers": {Condition.LOADER, Condition.LOADER_WORKERS},
 }
 
+TENSOR_PROCESSOR: Final = Advice(
+    "Prepare images with a processor that works on tensors, on the GPU.",
+    "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
+    'inputs = processor(images, device="cuda")',
+    needs=(Condition.IMAGE_PROCESSOR,),
+)
+
 
 @cause(
     seen_in="data_loading",
@@ -61,7 +68,9 @@ _OF_LOADER: Final = {
         Advice(
             "Make it cheaper: decode and resize once, ahead of time, and transform on the GPU.",
             "torchvision.transforms.v2.functional.resize(images.cuda(), size)",
+            unless=(Condition.IMAGE_PROCESSOR,),
         ),
+        TENSOR_PROCESSOR,
     ),
 )
 def input_starvation(context: Context) -> Finding | None:

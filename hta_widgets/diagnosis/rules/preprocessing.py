@@ -6,7 +6,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding
-from hta_widgets.diagnosis.rules.input_starvation import LoadingTime
+from hta_widgets.diagnosis.rules.input_starvation import TENSOR_PROCESSOR, LoadingTime
 from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
 
 
@@ -24,11 +24,10 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
             'inputs = torch.randn(size, device="cuda")',
             needs=(Condition.DRAWS_NUMBERS,),
         ),
+        TENSOR_PROCESSOR,
         Advice(
-            "Prepare the input on the GPU, or with a processor that works on tensors.",
-            "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
-            'inputs = processor(images, device="cuda")',
-            unless=(Condition.DRAWS_NUMBERS,),
+            "Prepare the input on the GPU, as tensors.",
+            unless=(Condition.DRAWS_NUMBERS, Condition.IMAGE_PROCESSOR),
         ),
         Advice(
             "Prepare the next request in another thread or process while the GPU works on this "

@@ -47,6 +47,8 @@ LEAST_COMPILING: Final = 0.2
 
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
 _ASKS_LOADER: Final = "enumerate(DataLoader)"
+_PIPELINE: Final = "transformers/pipelines/"
+"""What wraps even the one image of a request in a DataLoader."""
 _COMPILING: Final = re.compile(
     r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
     r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record|\bNVRTC\b"
@@ -176,7 +178,7 @@ def _named(events: Events) -> _Named:
     return _Named(
         is_request=is_request,
         capture_name="".join(names[code] for code in first),
-        loads=loads,
+        loads=loads and not any(_PIPELINE in name for name in names),
     )
 
 

@@ -142,7 +142,11 @@ FIRST = {
         ((C.LOADER,), "Load batches ahead of the step, in enough worker"),
         ((), "Prepare the next batch in another thread"),
     ],
-    "preprocessing": [((), "Prepare the input on the GPU")],
+    "preprocessing": [
+        ((), "Prepare the input on the GPU"),
+        ((C.IMAGE_PROCESSOR,), "Prepare images with a processor that works on tensors"),
+        ((C.DRAWS_NUMBERS,), "Draw random input on the GPU"),
+    ],
     "host_pause": [
         ((), "Record the Python frames"),
         ((C.STACKS,), "Look at the lines that run there"),
@@ -321,6 +325,14 @@ RECORDED = {
     C.SDPA: (
         ("aten::_scaled_dot_product_flash_attention",),
         ("aten::scaled_dot_product_attention",),
+    ),
+    C.IMAGE_PROCESSOR: (
+        ("transformers/models/vit/image_processing_vit.py(178): preprocess",),
+        (
+            "transformers/models/vit/image_processing_vit_fast.py(90): preprocess",
+            "transformers/image_processing_utils_fast.py(600): _preprocess",
+            "transformers/image_processing_utils.py(50): __call__",
+        ),
     ),
     C.EMPTY_CACHE: (("torch/cuda/memory.py(7): empty_cache",), ("make_empty_caches",)),
     C.OF_OPTIMIZER: (("Optimizer.step#AdamW.step",), ("Optimizer.zero_grad#AdamW.zero_grad",)),

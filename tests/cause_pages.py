@@ -38,7 +38,8 @@ INFERENCE_JOBS = {
 }
 
 SHELL = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:python|unset|nvidia-smi|amd-smi|ibstat|py-spy|vllm serve|hta-widgets) "
+    r"(?:[A-Z_]+=\S+ )*(?:python|unset|export|vllm serve|hta-widgets"
+    r"|nvidia-smi|amd-smi|ibstat|py-spy) "
 )
 """How code to copy begins that is not Python."""
 

@@ -109,7 +109,7 @@ def other_kernels(unless: Condition) -> tuple[Advice, ...]:
     return (
         Advice(
             "Let PyTorch time all kernels of the libraries for this shape, and take the fastest.",
-            "PYTORCH_TUNABLEOP_ENABLED=1 python script.py",
+            "export PYTORCH_TUNABLEOP_ENABLED=1  # where the job is started",
             needs=(Condition.AMD,),
             unless=(unless,),
         ),

@@ -347,16 +347,21 @@ def _measured(context: Context, name: str) -> Advice:
     A name of the trace becomes part of a line for a shell, so that nothing but words is taken.
     """
     word = re.match(r"\w*", kernel_word(name), re.ASCII)
-    if Condition.AMD in context.conditions():
-        tool, code = (
-            "ROCm Compute Profiler",
-            "rocprof-compute profile -n run -k {} -- python script.py",
-        )
+    known = context.conditions()
+    if Condition.AMD in known:
+        tool, code = "ROCm Compute Profiler", "rocprof-compute profile -n run -k {} --"
     else:
-        tool, code = "Nsight Compute", "ncu --set full -k regex:{} -c 3 python script.py"
+        tool, code = "Nsight Compute", "ncu --set full -k regex:{} -c 3"
     do = f"The trace cannot tell how to speed it up: profile it with {tool}."
-    return Advice(do, code.format(word[0]) if word and word[0] else "")
+    starts = next((line for each, line in _STARTS.items() if each in known), "python script.py")
+    return Advice(do, f"{code} {starts}".format(word[0]) if word and word[0] else "")
 
+
+_STARTS: Final = {
+    Condition.VLLM: "vllm serve MODEL",
+    Condition.SGLANG: "python -m sglang.launch_server --model-path MODEL",
+}
+"""What starts an inference server; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
 BY_RATE: Final = (large_products, few_rows, older_attention, largest_kernel)

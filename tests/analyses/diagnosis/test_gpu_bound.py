@@ -130,6 +130,22 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
 
 
+@pytest.mark.parametrize(
+    ("operator", "command"),
+    [
+        ("vllm::rms_norm", "vllm serve MODEL"),
+        ("sglang::norm", "python script.py"),
+        ("sglang/norm", "python -m sglang.launch_server --model-path MODEL"),
+    ],
+)
+def test_a_server_is_profiled_as_it_is_started(tmp_path, operator, command):
+    one = Host()
+    for _ in range(10):
+        one.launch(1000, operator=operator, name="norm")
+    (found,) = diagnosed(tmp_path, one).to_try
+    assert found.advice[0].code == f"ncu --set full -k regex:norm -c 3 {command}"
+
+
 @pytest.mark.parametrize("name", ["$(touch x)", "'; touch x", "ядро"])
 def test_a_name_does_not_become_a_command(tmp_path, name):
     one = Host()

@@ -6,7 +6,8 @@ A call that waits ends when the last of these has ended, and a little later::
     stream               |== kernel ==||===== kernel =====|       return
                                                           |-----------|
 
-What no call of CUDA shows (locks, sockets, the queue of a data loader) is the host's own time.
+What no call of CUDA shows (locks, sockets, the queue of a data loader) is the host's own time, but
+for silences that end as the operation does that was launched last: then the host polls for it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from hta_widgets.diagnosis.replay.operations import NONE, Operations
 from hta_widgets.grouping import are_among, distinct, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.health.unrecorded_waits import polled_waits
 from hta_widgets.trace.model.kernels import KernelType
 
 SHORT_COPY_NS: Final = 15_000
@@ -77,6 +79,7 @@ class Wait(IntEnum):
     DEVICE = 4
     FREE = 5
     QUEUE = 6
+    POLLED = 7
 
 
 SYNCHRONISING: Final = (Wait.STREAM, Wait.EVENT, Wait.DEVICE)
@@ -113,7 +116,45 @@ class WaitingCalls(NamedTuple):
 
 def waiting_calls(rank_operations: Operations) -> WaitingCalls:
     """The calls of a rank that may wait for its GPU, on the threads that launch work."""
-    return _Candidates(rank_operations).judged()
+    return _with_polled(_Candidates(rank_operations).judged(), rank_operations)
+
+
+def _with_polled(found: WaitingCalls, operations: Operations) -> WaitingCalls:
+    """Put waits beside the others that no call shows, as if the launch of what they wait for did.
+
+    What the host goes on with depends on them, and no edit takes them away.
+    """
+    rank = operations.rank
+    polled = polled_waits(rank.trace.events, rank.launches)
+    place = np.full(rank.trace.events.start_ns.size, NONE)
+    place[operations.row] = np.arange(len(operations))
+    operation = place[polled.work]
+    kept = np.flatnonzero(operation != NONE)
+    if not kept.size or rank.health.waits.matter:
+        return found
+    operation, end_ns = operation[kept], polled.end_ns[kept]
+    count, is_true = kept.size, np.ones(kept.size, dtype=np.bool_)
+    added = WaitingCalls(
+        row=operations.call[operation],
+        start_ns=polled.begin_ns[kept],
+        end_ns=end_ns,
+        kind=np.full(count, Wait.POLLED, dtype=np.int8),
+        own_ns=np.zeros(count),
+        to_allocate=~is_true,
+        drains=~is_true,
+        is_needed=is_true,
+        waited=is_true,
+        of=found.row.size + np.arange(count),
+        operation=operation,
+        return_ns=(end_ns - operations.end_ns[operation]).astype(np.float64),
+    )
+    both = WaitingCalls(*map(np.concatenate, zip(found, added, strict=True)))
+    order = np.argsort(both.end_ns, kind="stable")
+    of = np.argsort(order, kind="stable")[both.of]
+    by_call = np.argsort(of, kind="stable")
+    of_calls = {name: getattr(both, name)[order] for name in WaitingCalls._fields[:9]}
+    of_pairs = {name: getattr(both, name)[by_call] for name in ("operation", "return_ns")}
+    return WaitingCalls(**of_calls, of=of[by_call], **of_pairs)
 
 
 class _Candidates:

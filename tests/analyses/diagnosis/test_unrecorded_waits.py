@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets.trace.model.health.unrecorded_waits import polled_waits
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.facts import health_of
 from tests.analyses.diagnosis.scripts import Host, diagnosed
@@ -120,6 +121,45 @@ def test_what_the_host_begins_is_no_silence(tmp_path):
     assert waits_of(tmp_path, [*goes_on(900), *begun]).silences < 20
 
 
+def polls(rounds=10, silence_us=2000.0, early_us=50.0, *, others=0):
+    """Rounds in which the host launches computing for later, then polls for a kernel of its own.
+
+    It goes on before that kernel ends; in some others, half of the silence later.
+    """
+    events, now, busy = [], 0.0, 3000.0
+    for number in range(rounds + others):
+        one = 10 * number + 1
+        early = early_us if number < rounds else -silence_us / 2
+        events += [call(now, 5, one), kernel(busy, silence_us + 10, stream=7, correlation=one)]
+        done = now + 10 + silence_us + early
+        asked = call(now + 5, 5, one + 1)
+        events += [asked, kernel(now + 12, done - now - 12, stream=20, correlation=one + 1)]
+        now, busy = now + 10 + silence_us, busy + silence_us + 10
+    return [*events, call(now, 5, 9001), kernel(busy, 5, stream=7, correlation=9001)]
+
+
+def test_a_host_that_polls_for_its_kernel_does_not_set_the_pace(tmp_path):
+    """A training step of DeepSeek's was bound by the host for 81.4 % of the critical path."""
+    made = diagnosed(tmp_path, with_events(polls()))
+    assert not lacks_waits(made)
+    assert made.bound_by.startswith("bound by the GPU")
+    assert made.status == "healthy"
+
+
+def polled(folder, **options):
+    job = open_trace(write(folder / "rank-0.json", polls(**options)), progress=False)
+    return len(job.reduce(_polled, [0])[0].work)
+
+
+def _polled(rank):
+    return polled_waits(rank.trace.events, rank.launches)
+
+
+@pytest.mark.parametrize(("others", "found"), [(9, 10), (10, 0)])
+def test_most_silences_end_with_their_kernel_where_the_host_polls(tmp_path, others, found):
+    assert polled(tmp_path, others=others) == found
+
+
 def matters(folder, **options):
     return waits_of(folder, goes_on(**options)).matter
 
@@ -134,6 +174,11 @@ test_thresholds = cases(
         "unrecorded_waits.SOON",
         lambda folder, part: matters(folder, soon=part),
         {0.095: True, 0.105: False},
+    ),
+    Case(
+        "unrecorded_waits.CLOSE_NS",
+        lambda folder, ns: polled(folder, early_us=ns / 1000) > 0,
+        {95_000: True, 105_000: False},
     ),
     Case(
         "unrecorded_waits.FEWEST",

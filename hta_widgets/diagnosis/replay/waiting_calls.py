@@ -148,13 +148,16 @@ def _with_polled(found: WaitingCalls, operations: Operations) -> WaitingCalls:
         operation=operation,
         return_ns=(end_ns - operations.end_ns[operation]).astype(np.float64),
     )
-    both = WaitingCalls(*map(np.concatenate, zip(found, added, strict=True)))
+    names = WaitingCalls._fields
+    both = WaitingCalls._make(
+        np.concatenate((getattr(found, name), getattr(added, name))) for name in names
+    )
     order = np.argsort(both.end_ns, kind="stable")
     of = np.argsort(order, kind="stable")[both.of]
     by_call = np.argsort(of, kind="stable")
-    of_calls = {name: getattr(both, name)[order] for name in WaitingCalls._fields[:9]}
-    of_pairs = {name: getattr(both, name)[by_call] for name in ("operation", "return_ns")}
-    return WaitingCalls(**of_calls, of=of[by_call], **of_pairs)
+    of_calls = [getattr(both, name)[order] for name in names[:-3]]
+    pairs = (of, both.operation, both.return_ns)
+    return WaitingCalls._make([*of_calls, *(each[by_call] for each in pairs)])
 
 
 class _Candidates:

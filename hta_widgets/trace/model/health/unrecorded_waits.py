@@ -58,8 +58,7 @@ class UnrecordedWaits(NamedTuple):
 
 
 class PolledWaits(NamedTuple):
-    """Silences in which the host asks again and again whether the operation is done that it
-    launched last, and goes on as soon as it is, while other work runs on."""
+    """Silences in which the host asks again and again whether what it launched last is done."""
 
     begin_ns: Times
     end_ns: Times

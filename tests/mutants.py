@@ -77,7 +77,7 @@ OF_SHARED_MODULES = {
     "like_kernels": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
     "notices": ["slow_steps", "decode_weights"],
     "shape_facts": ["slow_shape"],
-    "step_facts": ["host_gaps", "input_starvation", "launch_bound"],
+    "step_facts": ["device_steps", "input_starvation", "launch_bound"],
     "trials": ["autotuning", "warm_up"],
 }
 """Modules of the diagnosis without a file of tests, and the files that test them."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.budget.served_steps import measured_steps
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
@@ -135,7 +134,7 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
 def rank_steps(rank: Rank) -> pd.DataFrame:
     """The rows of one rank, without ``rank``."""
     server = rank.server_steps
-    device = main_device(rank) if len(server) else None
+    device = rank.gpu_work.main_device if len(server) else None
     found = rank.remember(measured_steps, device) if device is not None else None
     if found is None:
         return _no_steps().drop(columns="rank")

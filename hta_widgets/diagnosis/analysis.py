@@ -12,7 +12,6 @@ from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, OF_SLOW_HOSTS
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
-from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.gpu_bound import GpuBound
@@ -28,7 +27,12 @@ from hta_widgets.diagnosis.notices import (
     replay_notices,
     slow_step_notices,
 )
-from hta_widgets.diagnosis.rank_answers import answers_of_all, before_cuts, replay_of_ranks
+from hta_widgets.diagnosis.rank_answers import (
+    RankFacts,
+    answers_of_all,
+    before_cuts,
+    replay_of_ranks,
+)
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
@@ -114,8 +118,7 @@ def _diagnosed(
         own = tuple(rank for rank in job.ranks if rank not in foreign.left_out)
         chosen = tuple(rank for rank in chosen if rank in own) or chosen
         job = job.remember(job_of, own if chosen[0] in own else chosen)
-    answers = job.remember(answers_of_all, limits.trials)
-    facts = {rank: each.facts for rank, each in answers.items()}
+    facts = job.remember(answers_of_all, limits.trials).facts
     wanted = whole_numbers("steps", steps)
     asked, phase = _of_phase(job, wanted or None, phase)
     not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}

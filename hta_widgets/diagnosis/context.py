@@ -13,7 +13,6 @@ import pandas as pd
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.finding import (
     Bound,
     Confidence,
@@ -31,7 +30,7 @@ from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.proof.what import Removed, Seen, What, what_of_class
-from hta_widgets.diagnosis.rank_answers import replay_of_ranks, shorter_kernels
+from hta_widgets.diagnosis.rank_answers import RankFacts, replay_of_ranks, shorter_kernels
 from hta_widgets.diagnosis.replay.edits import (
     Computing,
     ComputingLess,

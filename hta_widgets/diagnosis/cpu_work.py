@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.host_gaps import loading_calls
+from hta_widgets.analyses.budget.device_steps import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
 from hta_widgets.analyses.operators import operators
 from hta_widgets.analyses.time.call_sums import OwnCpuTime, host_time, own_cpu_time, sums_at

@@ -31,8 +31,8 @@ def fusable_kernels(job: Job, ranks: Sequence[int] = ()) -> pd.DataFrame:
     less fused ones would take: means of the ranks in one step, or without steps in the recording.
     Fused attention saves at least what is no product.
     """
-    answers = job.remember(answers_of_all, Limits().trials)
-    facts = [answers[rank].facts.compute for rank in job.select_ranks(ranks)]
+    of_rank = job.remember(answers_of_all, Limits().trials).facts
+    facts = [of_rank[rank].compute for rank in job.select_ranks(ranks)]
     steps = max(sum(each.step.size for each in facts), 1)
     found: dict[tuple[str, str], Int64Array] = {}
 

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.analyses.time.calls import calls_of
@@ -157,7 +156,7 @@ class Product(NamedTuple):
 
 def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
     """Kernels of some names, if all of them are products of known shapes, on a GPU with a peak."""
-    gpu, work = gpu_of(rank.trace.metadata, main_device(rank)), rank.gpu_work
+    gpu, work = gpu_of(rank.trace.metadata, rank.gpu_work.main_device), rank.gpu_work
     if gpu.peak is None:
         return {}
     found = {}

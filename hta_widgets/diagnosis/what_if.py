@@ -165,8 +165,7 @@ def _shorter(job: Job, found: Replay, finding: Finding | None) -> ShorterOperati
     seen = None if finding is None else finding.seen
     if seen is None or not isinstance(seen.what, Saving):
         return None
-    answers = job.remember(answers_of_all, seen.limits)
-    facts = {rank: each.facts for rank, each in answers.items()}
+    facts = job.remember(answers_of_all, seen.limits).facts
     return shorter_kernels(found.job, facts, seen.what.columns)
 
 

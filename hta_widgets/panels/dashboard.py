@@ -11,7 +11,7 @@ import anywidget
 import pandas as pd
 from traitlets import Bool, List, TraitError, Unicode, validate
 
-from hta_widgets.analyses.budget.host_gaps import host_gaps
+from hta_widgets.analyses.budget.device_steps import host_gaps
 from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.change.baseline import SUFFIX

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.analyses.time.window import lead_in_end, window_of
@@ -40,7 +39,7 @@ def server(waits_us, *, first_us=0.0, marks=()):
 def first_edge_us(folder, waits_us, first_us=0.0, marks=()):
     """When the first step or the GPU span begins, after the first event, which is at 10 or 1."""
     rank = open_job(folder, [server(waits_us, first_us=first_us, marks=marks)]).rank(0)
-    edges = window_of(rank).step_edges(rank, main_device(rank))
+    edges = window_of(rank).step_edges(rank, rank.gpu_work.main_device)
     return int(edges[0] - window_of(rank).start_ns) / 1000
 
 
@@ -129,7 +128,7 @@ def test_real_traces(real_traces, trace, lead_in_ms):
     """Servers are recorded while a batch runs; brute force says the same."""
     path = real_traces / "kineto" / trace
     rank = open_trace(path, progress=False).rank(0)
-    device, raw = main_device(rank), read(path)
+    device, raw = rank.gpu_work.main_device, read(path)
     found, expected = lead_in_end(rank, device), max(raw.unseen_until(device), default=None)
     assert (found is None) == (expected is None) == (lead_in_ms is None)
     if found is not None:
@@ -156,7 +155,7 @@ def test_a_short_wait_proves_no_long_lead_in(tmp_path, before_us, is_told):
     """The kernel starts 9 ms after its launch, the recording begins long before."""
     events = [host(100 - before_us, 5, "aten::empty"), *server(9_000)]
     rank = open_job(tmp_path, [events]).rank(0)
-    assert (lead_in_end(rank, main_device(rank)) is not None) == is_told
+    assert (lead_in_end(rank, rank.gpu_work.main_device) is not None) == is_told
 
 
 def test_the_owners_of_idle_time_say_that_it_is_none(tmp_path):

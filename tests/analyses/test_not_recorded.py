@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis import diagnosis
-from hta_widgets.diagnosis.facts.not_recorded import RankRecords, not_recorded
+from hta_widgets.diagnosis.facts.not_recorded import not_recorded
+from hta_widgets.trace.ranks.facts import RankRecords
 from tests.analyses.collective_jobs import all_fields, ddp, no_fields, open_job, write_job
 from tests.kineto_text import call, host, kernel, step, write
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.step_table import STEP_CLASSES, step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
@@ -43,7 +42,7 @@ def test_all_analyses_bound_a_step_alike(path):
     """The header of a dashboard said 46.9 ms for a step that its timeline drew with 33.8."""
     job = open_trace(path, progress=False)
     table = step_table(job).steps
-    main = main_device(job.rank(job.ranks[0]))
+    main = job.rank(job.ranks[0]).gpu_work.main_device
     rows = table[table["device"] == main].set_index("step")
     diagnosed = diagnosis(job).steps.set_index("step")
     drawn = timeline(job).steps.set_index("step")

@@ -9,7 +9,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
-from hta_widgets.analyses.budget.host_gaps import host_gaps
+from hta_widgets.analyses.budget.device_steps import host_gaps
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import budget

@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.budget.device_steps import GAPS
 from hta_widgets.diagnosis import Finding, Link, diagnosis
 from hta_widgets.diagnosis.finding import Advice
 from hta_widgets.diagnosis.limits import Limits

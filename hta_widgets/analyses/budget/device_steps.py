@@ -1,15 +1,212 @@
-"""The steps of one rank: what its GPU did in each, and why it did nothing."""
+"""The steps of one rank: what its GPU did in each, and why it did nothing.
+
+The causes of idle time are those of `idle_owners`. What is divided further, by what the host did
+from one launch to the next::
+
+    GPU work   ====|                                          |====
+    host         launch ]                          [ launch ]
+                        |-------- stretch ---------|
+                   |---------- the host decides ----------|---|
+                                               launch + 15 µs  gap_depend
+
+A launch call of more than 1 ms for which an idle GPU waits to the end is all the host's: CUDA and
+HIP load the code of a kernel in its first launch (3.1 s before a kernel of cuDNN, 6.5 ms of 9.2 ms
+of a small step on an MI250).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
-from hta_widgets.analyses.budget.host_gaps import HostGaps, host_gaps
+import numpy as np
+
+from hta_widgets.analyses.budget.served_steps import measured_steps
 from hta_widgets.analyses.communication.partition import Partition, RankSplit
+from hta_widgets.analyses.idle_owners.gaps import (
+    TAIL,
+    Gaps,
+    gaps_of,
+    recorded_work,
+    runs_at,
+    work_after,
+)
+from hta_widgets.analyses.idle_owners.owned_time import IdleSegments, OwnedTime, owned_time
+from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
+from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import Window, window_of
-from hta_widgets.intervals import Times
+from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.grouping import distinct
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
+from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+
+_TELLING = KindSet((Kind.CPU_OP, Kind.PYTHON))
+
+HOST_GAPS: Final = (
+    "gap_profiler",
+    "gap_loader",
+    "gap_alloc",
+    "gap_init",
+    "gap_step",
+    "gap_pause",
+    "gap_sync",
+    "gap_op",
+)
+"""Idle time in which the host decides, by what it did."""
+
+GAPS: Final = (*HOST_GAPS, "gap_depend")
+"""All idle time; they add up to it."""
+
+GAP: Final = {name: code for code, name in enumerate(GAPS)}
+
+SHORTEST_GAP_NS: Final = 1_000
+"""Shorter intervals are the cost of starting kernels, whatever the host does."""
+
+STRETCH_NS: Final = 1_000_000
+"""From then on, a host that launches nothing does something else than launching slowly."""
+
+SHORT_KERNEL_NS: Final = 15_000
+"""Of shorter kernels, so many are launched that what starting each takes counts."""
+
+START_NS: Final = 3_000
+"""Longest time that starting a kernel takes if it was launched before."""
+
+FEWEST_LATE: Final = 5
+
+PROMPT: Final = 1.25
+"""A kernel that starts within this many usual latencies of its launch call was not queued."""
+
+BATCH_COPY_NS: Final = 20_000
+"""From then on, a copy to the device may be one of a batch."""
+
+BATCH_IN_CALLS: Final = 0.5
+"""More of the time before the copy of a batch than this must be in operators or frames that tell
+that the host prepares it."""
+
+OPERATORS_PER_LAUNCH: Final = 0.2
+"""With fewer operators and frames, nothing can be told from what is not recorded."""
+
+_BETWEEN_STEPS: Final = [GAP[name] for name in ("gap_pause", "gap_sync", "gap_op", "gap_depend")]
+"""Between two steps of a server these are all the same: the loop of the engine takes so long."""
+
+FEWEST_SERVER_STEPS: Final = 3
+"""With fewer steps, one of which is the first, nothing is known of what lies between them."""
+
+_REFILLING: Final = (GAP["gap_sync"], GAP["gap_op"])
+
+_LEFT_OPEN: Final = ("synchronising", "launching", "operator", "host_code", "nothing_recorded")
+"""Causes of idle time that are divided further."""
+
+
+def blocking_calls(rank: Rank) -> Mask:
+    """Calls that return when the GPU has done what was asked of it before."""
+    calls = calls_of(rank)
+    return calls.named(patterns.BLOCKING.search) & calls.is_launch_call
+
+
+def loading_calls(rank: Rank) -> Mask:
+    """Calls that load data, or prepare it and launch no kernels, or without kernels no modules."""
+    calls = calls_of(rank)
+    prepares = calls.named(patterns.PREPROCESSING.search)
+    if prepares.any():
+        prepares &= ~_around(calls, _computing(rank, calls))
+    return (prepares | calls.named(patterns.DATA_LOADING.search)) & ~calls.is_launch_call
+
+
+def code_loading(rank: Rank) -> Intervals:
+    """Time in which CUDA loads code at its first use, on any thread."""
+    events = rank.trace.events
+    names = events.name.values
+    codes = [code for code, name in enumerate(names) if patterns.LOADS_CODE.search(name)]
+    rows = events.rows_of(Kind.OVERHEAD)
+    rows = rows[np.isin(events.name.codes[rows], codes)]
+    start_ns = events.start_ns[rows]
+    return Intervals.union(start_ns, start_ns + events.duration_ns[rows])
+
+
+def telling_calls(rank: Rank) -> Mask:
+    """Operators and frames."""
+    return _TELLING.among(calls_of(rank).kind)
+
+
+def _computing(rank: Rank, calls: Calls) -> Mask:
+    """Calls that launch kernels; where none is recorded, those of modules and their gradients."""
+    events = rank.trace.events
+    kernels = events.rows_of(Kind.KERNEL)
+    if not kernels.size:
+        return np.asarray(phases(rank) != PHASES.index("other"))
+    launch = rank.launches[kernels].astype(np.int64)
+    launching = np.zeros(calls.kind.size, dtype=np.bool_)
+    launching[calls.places_of(launch[launch >= 0])] = True
+    return launching
+
+
+def _around(calls: Calls, chosen: Mask) -> Mask:
+    """Some calls and all around them: in name only, a whole program may process images."""
+    before = np.concatenate(([0], np.cumsum(chosen)))
+    return np.asarray(before[calls.forest.ends] > before[:-1])
+
+
+class HostGaps(NamedTuple):
+    """Idle time of a device."""
+
+    segments: IdleSegments
+    """In order of time; ``gap`` is the position of the idle interval in `gaps_of`."""
+    kind: Int8Array
+    """Position in `GAPS` of each."""
+    starts_short: Mask
+    """Which are the few µs that starting a short kernel takes after another one."""
+    loads_ns: Times
+    """Time in each in which CUDA loads code at its first use, before or in the call that launches.
+    It is written among the overhead of the profiler, and would be there without."""
+    refills: Int32Array
+    """Place of the last blocking call that let the GPU run dry, where the host is late after it, as
+    it lost its lead there; -1 for none."""
+    unattributed: Mask
+    """Where a host that is late launches nothing for long, and neither operators nor frames tell
+    what it does; the kind is ``gap_depend``, as it may wait for what the trace does not show."""
+
+    def in_bins(self, edges: Times) -> Int64Array:
+        """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
+        sums = np.zeros((len(GAPS), edges.size - 1), dtype=np.int64)
+        step = np.searchsorted(edges, self.segments.start_ns, side="right") - 1
+        np.add.at(sums, (self.kind, step), self.segments.length_ns())
+        return sums
+
+    def starting_in_bins(self, edges: Times) -> Int64Array:
+        """Time (ns) that starting short kernels takes between consecutive edges."""
+        return self._some_in_bins(self.starts_short * self.segments.length_ns(), edges)
+
+    def loading_code_in_bins(self, edges: Times) -> Int64Array:
+        """Time (ns) in which code is loaded at its first use between consecutive edges."""
+        return self._some_in_bins(self.loads_ns, edges)
+
+    def unattributed_in_bins(self, edges: Times) -> Int64Array:
+        """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
+        return self._some_in_bins(self.unattributed * self.segments.length_ns(), edges)
+
+    def _some_in_bins(self, parts_ns: Times, edges: Times) -> Int64Array:
+        chosen = np.flatnonzero(parts_ns)
+        sums = np.zeros(edges.size - 1, dtype=np.int64)
+        step = np.searchsorted(edges, self.segments.start_ns[chosen], side="right") - 1
+        np.add.at(sums, step, parts_ns[chosen])
+        return sums
+
+    def of_kind(self, name: str) -> IdleSegments:
+        """The segments of one kind."""
+        return self.segments.take(np.flatnonzero(self.kind == GAP[name]))
+
+
+def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
+    """The idle time of a device between two times at which it is busy, or the window begins."""
+    gaps, owned = gaps_of(rank), owned_time(rank)
+    inside = (gaps.device == device) & (gaps.start_ns >= start_ns) & (gaps.end_ns <= end_ns)
+    return _Division(rank, device, gaps, owned, inside).divided()
 
 
 class DeviceSteps(NamedTuple):
@@ -26,17 +223,9 @@ class DeviceSteps(NamedTuple):
     """Between the first edge and the last."""
 
 
-def main_device(rank: Rank) -> int | None:
-    """Device with most GPU work of a rank; None without any."""
-    if not len(rank.gpu_work):
-        return None
-    counts = {device: len(work) for device, work in rank.gpu_work.by_device().items()}
-    return max(counts, key=lambda device: counts[device])
-
-
 def device_steps(rank: Rank, split: RankSplit) -> DeviceSteps | None:
     """The steps of a rank's device; None without GPU work."""
-    device = main_device(rank)
+    device = rank.gpu_work.main_device
     if device is None:
         return None
     window = window_of(rank)
@@ -50,3 +239,266 @@ def device_steps(rank: Rank, split: RankSplit) -> DeviceSteps | None:
         busy=Partition.of(work, split),
         gaps=rank.remember(host_gaps, device, int(edges[0]), int(edges[-1])),
     )
+
+
+class _Division:
+    """Idle intervals of one device, being divided."""
+
+    def __init__(self, rank: Rank, device: int, gaps: Gaps, owned: OwnedTime, inside: Mask) -> None:
+        self.rank, self.device, self.gaps = rank, device, gaps
+        self.calls: Calls = calls_of(rank)
+        starts = np.append(rank.trace.events.start_ns, 0)
+        self.launch_ns = starts[gaps.launch]
+        has_drained = inside & self._waits_for_work[owned.drain]
+        self.drain = np.where(has_drained, owned.drain, NO_CALL)
+        self.decided = inside & (gaps.launch != NO_CALL) & ~gaps.inside_graph & (gaps.part != TAIL)
+        self.decided &= gaps.end_ns - gaps.start_ns > SHORTEST_GAP_NS
+        self.is_late = self.decided & (self.launch_ns > gaps.start_ns)
+        self.stretch_ns = self._stretch_start()
+        chosen = np.flatnonzero(inside[owned.segments.gap])
+        segments, cause = owned.segments.take(chosen), owned.cause[chosen]
+        self.reach_ns = self._reach()
+        for times in (self.stretch_ns, self.launch_ns, self.reach_ns):
+            segments, source = _cut_at(segments, times[segments.gap])
+            cause = cause[source]
+        self.segments, self.cause = segments, cause
+
+    def divided(self) -> HostGaps:
+        """Decide the kind of each segment."""
+        kinds = np.array([GAP.get(cause.gap, GAP["gap_op"]) for cause in IDLE_CAUSES])
+        kind = kinds[self.cause]
+        is_open = np.isin(self.cause, [CODE[name] for name in _LEFT_OPEN])
+        prepares = is_open & self._is_inside(loading_calls(self.rank))
+        kind[prepares] = GAP["gap_loader"]
+        is_open &= ~prepares
+        waits = self._divide_stretches(kind, is_open)
+        self._divide_launches(kind, is_open)
+        kind[(kind == GAP["gap_sync"]) & ~self._has_drained()] = GAP["gap_op"]
+        kind[(kind == GAP["gap_sync"]) & self._starts_graph[self.segments.gap]] = GAP["gap_depend"]
+        prompt = self.is_prompt[self.segments.gap]
+        kind[prompt] = GAP["gap_op"]
+        decides = self.is_late[self.segments.gap]
+        decides &= self.segments.end_ns <= self.reach_ns[self.segments.gap]
+        unattributed = np.zeros(kind.size, dtype=np.bool_)
+        if not self.has_operators:
+            unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
+            kind[unattributed] = GAP["gap_depend"]
+        kind[~(decides | prompt)] = GAP["gap_depend"]
+        between = self.between_steps[self.segments.gap] & decides & np.isin(kind, _BETWEEN_STEPS)
+        between &= ~waits
+        kind[between] = GAP["gap_step"]
+        unattributed &= ~between
+        kind[self.has_no_requests[self.segments.gap]] = GAP["gap_depend"]
+        until_ns = code_loading(self.rank).covered_until
+        loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
+        loads_ns *= self.cause == CODE["profiler"]
+        starts_short, drains = self._starts_short(), self._refills[self.segments.gap]
+        refills = np.where(np.isin(kind, _REFILLING), drains, NO_CALL).astype(np.int32)
+        return HostGaps(
+            self.segments, kind.astype(np.int8), starts_short, loads_ns, refills, unattributed
+        )
+
+    def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> Mask:
+        """Divide the time in which the host launches nothing, if it is long.
+
+        Returned are the segments in calls that block for long, which are none of it.
+        """
+        gap, length_ns = self.segments.gap, self.segments.length_ns()
+        inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
+        inside &= self.segments.end_ns <= self.launch_ns[gap]
+        blocked = inside & self._is_inside(blocking_calls(self.rank))
+        in_call = _sums_of(length_ns, blocked, self.segments.owner + 1, self.calls.kind.size + 1)
+        waits = blocked & (in_call[self.segments.owner + 1] > STRETCH_NS)
+        kind[waits] = GAP["gap_depend"]
+        inside &= ~waits
+        count = self.gaps.device.size
+        whole_ns = _sums_of(length_ns, inside, gap, count)
+        attributed_ns = _sums_of(
+            length_ns, inside & self._is_inside(telling_calls(self.rank)), gap, count
+        )
+        of_gap = np.full(count, GAP["gap_pause"])
+        of_gap[self._captures] = GAP["gap_init"]
+        of_gap[self._next_is_batch & (attributed_ns > BATCH_IN_CALLS * whole_ns)] = GAP[
+            "gap_loader"
+        ]
+        long = inside & (whole_ns[gap] > STRETCH_NS)
+        kind[long] = of_gap[gap[long]]
+        return waits
+
+    def _divide_launches(self, kind: Int64Array, is_open: Mask) -> None:
+        """Say what launch calls do for so long: load code, if no such kernel ran before."""
+        gap = self.segments.gap
+        inside = is_open & self.launches_long[gap] & (self.segments.start_ns >= self.launch_ns[gap])
+        _, first = np.unique(self.rank.gpu_work.name, return_index=True)
+        is_first = np.isin(self.next_row, self.rank.gpu_work.rows[first])
+        of_gap = np.where(is_first, GAP["gap_init"], GAP["gap_pause"])
+        kind[inside] = of_gap[gap[inside]]
+
+    def _starts_short(self) -> Mask:
+        rows, events = self.next_row, self.rank.trace.events
+        short = (rows >= 0) & (events.kind[rows] == Kind.KERNEL)
+        short &= (events.duration_ns[rows] < SHORT_KERNEL_NS) & ~self.is_late & ~self.is_prompt
+        short &= ~self.gaps.inside_graph & (self.gaps.launch != NO_CALL)
+        short &= self.gaps.end_ns - self.gaps.start_ns <= START_NS
+        return np.asarray(short[self.segments.gap])
+
+    def _is_inside(self, calls: Mask) -> Mask:
+        """Which segments belong to one of some calls, or to a call inside them."""
+        if not calls.any():
+            return np.zeros(self.segments.gap.size, dtype=np.bool_)
+        return np.asarray(
+            np.append(self.calls.forest.at_or_below(calls), False)[self.segments.owner]
+        )
+
+    @cached_property
+    def launches_long(self) -> Mask:
+        """Intervals that begin before a long launch call and last to its end, before a kernel."""
+        events, launch = self.rank.trace.events, self.gaps.launch
+        end_ns = self.launch_ns + np.append(events.duration_ns, 0)[launch]
+        is_kernel = np.append(events.kind, -1)[self.next_row] == Kind.KERNEL
+        is_long = end_ns - self.launch_ns > STRETCH_NS
+        is_long &= self.gaps.end_ns > end_ns - LAUNCH_NS
+        return np.asarray(self.is_late & is_kernel & is_long)
+
+    def _reach(self) -> Times:
+        """Until when the host decides: the usual latency of a launch, or the end of a long one."""
+        events = self.rank.trace.events
+        end_ns = self.launch_ns + np.append(events.duration_ns, 0)[self.gaps.launch]
+        return np.asarray(np.where(self.launches_long, end_ns, self.launch_ns + LAUNCH_NS))
+
+    def _stretch_start(self) -> Times:
+        """End of the last call that launches work before each interval's own, but not outside."""
+        events, launches = self.rank.trace.events, self.rank.launches
+        rows = distinct(launches[events.rows_of(*GPU_WORK)])
+        rows = rows[rows >= 0]
+        rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
+        before = np.searchsorted(events.start_ns[rows], self.launch_ns, side="left")
+        reached = np.maximum.accumulate(events.start_ns[rows] + events.duration_ns[rows])
+        last_ns = np.append(reached, self.gaps.start_ns.min(initial=0))[before - 1]
+        last_ns = np.where(before > 0, last_ns, self.gaps.start_ns)
+        return np.asarray(np.minimum(np.maximum(last_ns, self.gaps.start_ns), self.launch_ns))
+
+    @cached_property
+    def _waits_for_work(self) -> Mask:
+        """Whether each call finds the GPU at work, with an entry for no call at the end."""
+        rows = recorded_work(self.rank, self.device)
+        return np.append(runs_at(self.rank, rows, self.calls.start_ns), False)
+
+    def _has_drained(self) -> Mask:
+        """Which segments follow, or are inside of, a call that waited for work."""
+        inside = self._waits_for_work[self.segments.owner]
+        return np.asarray((self.drain[self.segments.gap] != NO_CALL) | inside)
+
+    @cached_property
+    def _refills(self) -> Int64Array:
+        """The last drain of the device before each interval, -1 for none."""
+        drained = np.where(self.drain != NO_CALL, np.arange(self.drain.size), 0)
+        return np.asarray(self.drain[np.maximum.accumulate(drained)])
+
+    @cached_property
+    def is_prompt(self) -> Mask:
+        """Intervals before a kernel that was launched before them, and started as soon as it could.
+
+        It did not wait in a queue: a host that launches short kernels at a steady rate is as slow
+        as one that is late for each. How long a launch takes until the kernel starts is known from
+        those that are late.
+        """
+        latency_ns = self.gaps.end_ns - self.launch_ns
+        events, row = self.rank.trace.events, self.next_row
+        is_kernel = (row >= 0) & (events.kind[row] == Kind.KERNEL)
+        is_kernel &= self.rank.launches[row] == self.gaps.launch
+        late = self.is_late & is_kernel
+        if np.count_nonzero(late) < FEWEST_LATE:
+            return np.zeros(late.size, dtype=np.bool_)
+        usual_ns = min(float(np.median(latency_ns[late])), LAUNCH_NS)
+        known = self.decided & is_kernel & ~self.is_late
+        return np.asarray(known & (latency_ns <= PROMPT * usual_ns))
+
+    @cached_property
+    def between_steps(self) -> Mask:
+        """Intervals that begin with a step of a server, unless a call in its span drains the GPU.
+
+        Or with the work of the step before that comes after its last kernel that computes: tokens
+        are copied to the host, and ranks meet. The first step of a recording waits for what came
+        before it.
+        """
+        server, window = self.rank.server_steps, window_of(self.rank)
+        if len(server) < FEWEST_SERVER_STEPS or trains(self.rank.trace.events):
+            return np.zeros(self.gaps.device.size, dtype=np.bool_)
+        place = np.searchsorted(server.span_ns, self.launch_ns, side="right") - 1
+        begin_ns = np.append(server.span_ns, 0)[place]
+        drained_ns = np.append(self.calls.start_ns, 0)[self.drain]
+        drains = (self.drain != NO_CALL) & (drained_ns >= begin_ns)
+        work = self.rank.gpu_work.by_device()[self.device]
+        work = work.take(np.flatnonzero(window.is_of_a_step(self.rank, work)))
+        edges = window.step_edges(self.rank, self.device)[1:]
+        last_ns = edges.copy()
+        np.maximum.at(last_ns, window.step_of(self.rank, work), work.end_ns)
+        begins = np.concatenate((edges[:-1], last_ns[:-1]))
+        return np.asarray(self.is_late & np.isin(self.gaps.start_ns, begins) & ~drains)
+
+    @cached_property
+    def has_no_requests(self) -> Mask:
+        """Intervals between steps in which a server has no requests, or may have none."""
+        between = self.between_steps
+        found = self.rank.remember(measured_steps, self.device) if between.any() else None
+        if found is None:
+            return np.zeros_like(between)
+        none = found.measured["no_requests_ns"] + found.measured["unrecorded_ns"] > 0
+        return np.asarray(
+            between & np.isin(self.gaps.start_ns, found.measured["gpu_start_ns"][none])
+        )
+
+    @cached_property
+    def next_row(self) -> Int64Array:
+        """Row of the work after each interval."""
+        return work_after(self.rank, recorded_work(self.rank, self.device), self.gaps.end_ns)
+
+    @cached_property
+    def has_operators(self) -> bool:
+        """Whether operators or frames tell what the host does."""
+        kinds = self.rank.trace.events.kind
+        recorded = np.count_nonzero(KindSet((Kind.CPU_OP, Kind.PYTHON)).among(kinds))
+        return bool(recorded >= OPERATORS_PER_LAUNCH * distinct(self.rank.gpu_work.launch).size)
+
+    @cached_property
+    def _captures(self) -> Mask:
+        """Before which launches a graph is captured."""
+        places = np.flatnonzero(self.calls.named(patterns.CAPTURING.search))
+        starts = np.sort(self.calls.start_ns[places])
+        first = np.searchsorted(starts, self.stretch_ns)
+        return np.asarray(np.searchsorted(starts, self.launch_ns) > first)
+
+    @cached_property
+    def _starts_graph(self) -> Mask:
+        """Whether a graph follows: what it does next depends on what the last one returned."""
+        names = self.rank.trace.events.name
+        graphs = [c for c, name in enumerate(names.values) if patterns.GRAPH_LAUNCH.search(name)]
+        launch = self.gaps.launch
+        return np.asarray(np.isin(names.codes[launch], graphs) & (launch != NO_CALL))
+
+    @cached_property
+    def _next_is_batch(self) -> Mask:
+        """Whether the next work copies a batch to the device."""
+        events, row = self.rank.trace.events, self.next_row
+        names = events.name.values
+        copies = [code for code, name in enumerate(names) if patterns.HOST_TO_DEVICE.search(name)]
+        is_copy = np.isin(events.name.codes[row], copies) & (events.kind[row] == Kind.MEMCPY)
+        return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
+
+
+def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, Int64Array]:
+    """Cut each segment at a time of its own, and tell which segment each part is of."""
+    source = np.repeat(np.arange(segments.gap.size), 2)
+    twice = segments.take(source)
+    start, end, at = twice.start_ns.copy(), twice.end_ns.copy(), times[source]
+    end[::2] = np.minimum(end, at)[::2]
+    start[1::2] = np.maximum(start, at)[1::2]
+    kept = np.flatnonzero(end > start)
+    return twice._replace(start_ns=start, end_ns=end).take(kept), source[kept]
+
+
+def _sums_of(length_ns: Times, chosen: Mask, number: IntArray, count: int) -> Float64Array:
+    """Time of the chosen segments, by number; exact below 100 days."""
+    sums = np.bincount(number[chosen], length_ns[chosen], minlength=count)
+    return sums.astype(np.float64)

@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.budget.device_steps import GAPS, DeviceSteps
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, waiting_until
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES, phases

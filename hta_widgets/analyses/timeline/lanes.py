@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import device_steps, main_device
+from hta_widgets.analyses.budget.device_steps import device_steps
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import window_of
@@ -67,7 +67,7 @@ class RankLanes:
     @cached_property
     def steps(self) -> StepEdges:
         """The analysed steps, as the diagnosis bounds them."""
-        device = main_device(self.rank)
+        device = self.rank.gpu_work.main_device
         if device is None:
             return StepEdges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         window = window_of(self.rank)

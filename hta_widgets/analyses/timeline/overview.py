@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN, LEAD_IN
@@ -99,7 +98,7 @@ def _analysed(rank: Rank) -> Span:
     before 13 s of calls (Triton), would be a line at an end.
     """
     window = window_of(rank)
-    device = main_device(rank)
+    device = rank.gpu_work.main_device
     if device is None:
         return Span(window.start_ns, window.end_ns)
     start, *_, end = window.step_edges(rank, device).tolist()

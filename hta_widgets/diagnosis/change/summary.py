@@ -11,18 +11,17 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.budget.device_steps import GAPS
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.memory_use import memory_use
 from hta_widgets.analyses.memory_use.analysis import may_record_memory
 from hta_widgets.diagnosis.analysis import diagnosis
 from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, time_spent
-from hta_widgets.diagnosis.facts.not_recorded import RankRecords, rank_records
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.questions import asked_once
-from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
+from hta_widgets.trace.ranks.facts import RankRecords, rank_records, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.version import __version__

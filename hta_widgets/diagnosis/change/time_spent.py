@@ -10,8 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
-from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.budget.device_steps import GAPS, DeviceSteps, device_steps
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, work_by_part
 from hta_widgets.analyses.compare import mangled_names
 from hta_widgets.analyses.operators.operator_calls import SHAPES, shapes_of

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.kernel_sequences import pattern_ids
 from hta_widgets.analyses.roofline.formulas import (
     COMPUTING,
@@ -43,7 +42,6 @@ from hta_widgets.diagnosis.facts.kernel_facts import (
     UNKNOWN,
     Operators,
     computing_kernels,
-    named,
     operators_of,
     shape_codes,
     time_by_module,
@@ -157,8 +155,8 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
     ``ampere_sgemm_32x32_sliced1x4_tn`` uses none, and
     ``cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4`` does.
     """
-    products = named(kernels, is_product)
-    chosen = np.flatnonzero(products & named(kernels, _is_plain))
+    products = kernels.named(is_product)
+    chosen = np.flatnonzero(products & kernels.named(_is_plain))
 
     def of_all(values: Times) -> Times:
         every = np.zeros(len(kernels), dtype=np.int64)
@@ -174,7 +172,7 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
     operators = operators_of(calls_of(rank), work, COMPUTING.get)
     kinds = [kind_of_operator(*each) for each in operators.kinds]
     is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
-    is_half |= named(work, _HALF.search)
+    is_half |= work.named(_HALF.search)
     others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in kinds]
     counts = ~np.array(others)[operators.kind]
     plain_ns = work.duration_ns * counts
@@ -461,8 +459,8 @@ def layout_facts(kernels: GpuWork) -> tuple[OfKernels, LayoutFacts]:
     ``void cudnn::ops::nchwToNhwcKernel<float, …>(…)`` and ``batched_transpose_64x16_pack_4x1_half``
     are some; ``sm80_xmma_fprop_implicit_gemm_…_nhwckrsc_nhwc_…`` is a convolution.
     """
-    converts = named(kernels, _LAYOUT.search)
-    is_last = named(kernels, lambda name: _CHANNELS_LAST.search(name) and is_product(name))
+    converts = kernels.named(_LAYOUT.search)
+    is_last = kernels.named(lambda name: _CHANNELS_LAST.search(name) and is_product(name))
     total_ns = np.where(converts, kernels.duration_ns, 0)
     chosen = np.flatnonzero(converts)
     alike = grouped(kernels.name[chosen])
@@ -544,8 +542,8 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     kernels, window = computing_kernels(rank), window_of(rank)
     numbers, place = np.unique(window.steps, return_inverse=True)
     step = place[window.step_of(rank, kernels)]
-    gpu = gpu_of(rank.trace.metadata, main_device(rank))
-    elementwise = named(kernels, ELEMENTWISE.search)
+    gpu = gpu_of(rank.trace.metadata, rank.gpu_work.main_device)
+    elementwise = kernels.named(ELEMENTWISE.search)
     chains = _chains(kernels, step, elementwise)
     of_products, products = product_facts(rank, kernels, gpu)
     of_attention, attention = attention_facts(rank, kernels)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.host_gaps import GAP, HOST_GAPS, HostGaps
+from hta_widgets.analyses.budget.device_steps import GAP, HOST_GAPS, HostGaps
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.owned_time import NOBODY, IdleSegments

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps
+from hta_widgets.analyses.budget.device_steps import GAP, DeviceSteps, HostGaps
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
 from hta_widgets.analyses.time import patterns
@@ -21,7 +20,6 @@ from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import OF_COPIES, GapOwners, Inside, gap_owners
 from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
-from hta_widgets.diagnosis.facts.kernel_facts import named
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
@@ -83,7 +81,7 @@ def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
     """Copies that hold up the GPU among all work of a device, and the time of all kernels."""
     is_copy = work.type == KernelType.MEMORY
     to_device, to_host = (
-        is_copy & named(work, pattern.search)
+        is_copy & work.named(pattern.search)
         for pattern in (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
     )
     computing = np.flatnonzero(~is_copy & (work.type != KernelType.COMMUNICATION))

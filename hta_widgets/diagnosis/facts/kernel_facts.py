@@ -15,12 +15,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.time.calls import Calls, nearest_at_or_above
 from hta_widgets.analyses.time.modules import SEPARATOR, module_paths
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
-from hta_widgets.grouping import Groups, distinct, grouped, reduce_runs
+from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
@@ -145,7 +144,7 @@ def computing_kernels(rank: Rank) -> GpuWork:
     Kernels that were launched before the first step, or by an unknown call, and that run before any
     of the steps, are of none.
     """
-    device, window = main_device(rank), window_of(rank)
+    device, window = rank.gpu_work.main_device, window_of(rank)
     work = rank.gpu_work if device is None else rank.gpu_work.by_device()[device]
     work = work.take(np.flatnonzero(work.type == KernelType.COMPUTATION))
     launched_ns = rank.trace.events.start_ns[work.launch]
@@ -154,14 +153,6 @@ def computing_kernels(rank: Rank) -> GpuWork:
         return work
     first_ns = work.start_ns[is_launched].min()
     return work.take(np.flatnonzero(is_launched | (work.start_ns >= first_ns)))
-
-
-def named(work: GpuWork, is_meant: Callable[[str], object]) -> Mask:
-    """Which pieces of work have a name that is meant; each name is asked once."""
-    fits = np.zeros(len(work.names), dtype=np.bool_)
-    for code in distinct(work.name).tolist():
-        fits[code] = bool(is_meant(work.names[code]))
-    return fits[work.name]
 
 
 @asked_once

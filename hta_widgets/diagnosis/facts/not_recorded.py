@@ -10,33 +10,9 @@ import numpy as np
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
-from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.facts import RankRecords, rank_records
 from hta_widgets.trace.ranks.rank import Rank
-
-
-class RankRecords(NamedTuple):
-    """What one rank's trace holds."""
-
-    gpu_work: bool
-    """Any work of a GPU."""
-    launches: bool
-    """Calls that launch some, whether it is there or not."""
-    waits: bool
-    """Calls that wait for it; False only where the host looks as if it did."""
-    kernels: bool
-    """Each kernel, not only the time in which any runs."""
-    host_code: bool
-    """Operators or Python functions."""
-    frames: bool
-    memory: bool
-    """Python functions, and what is allocated."""
-    communication: bool
-    """Communication kernels."""
-    collectives: bool
-    """Which collective, group and size a communication kernel belongs to."""
 
 
 class NotRecorded(NamedTuple):
@@ -125,23 +101,6 @@ _COLLECTIVES: Final = NotRecorded(
     "Record with PyTorch 2.4 or newer and ProfilerActivity.CPU",
 )
 _OTHER_RANKS: Final = "waiting and transfer cannot be told apart"
-
-
-def rank_records(rank: Rank) -> RankRecords:
-    """Look up what a rank's trace holds."""
-    events = rank.trace.events
-    fields = events.side.get("collectives")
-    return RankRecords(
-        gpu_work=len(rank.gpu_work) > 0,
-        launches=rank.health.lost.launches > 0,
-        waits=not rank.health.waits.matter,
-        kernels=Recorded.KERNELS not in rank.lacks.missing,
-        host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
-        frames=bool(events.rows_of(Kind.PYTHON).size),
-        memory=may_have_memory(events),
-        communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
-        collectives=fields is not None and bool(fields.rows.size),
-    )
 
 
 def not_recorded(

@@ -7,14 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_gaps import GAPS, blocking_calls, loading_calls
+from hta_widgets.analyses.budget.device_steps import (
+    GAPS,
+    DeviceSteps,
+    blocking_calls,
+    loading_calls,
+)
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.diagnosis.facts.kernel_facts import named
 from hta_widgets.diagnosis.facts.trials import NAME_COLUMNS
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
@@ -129,7 +132,7 @@ def _held_up(calls: Calls) -> Mask:
 def _copies_to_pageable_memory(rank: Rank, calls: Calls) -> Mask:
     """Calls that return when the copy is done, though they are asynchronous by name."""
     work = rank.gpu_work
-    to_host = named(work, lambda name: "Pageable" in name and patterns.DEVICE_TO_HOST.search(name))
+    to_host = work.named(lambda name: "Pageable" in name and patterns.DEVICE_TO_HOST.search(name))
     launch = work.launch[to_host]
     found = np.zeros(calls.kind.size, dtype=np.bool_)
     found[calls.places_of(launch[launch >= 0])] = True

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.budget.host_gaps import HOST_GAPS
+from hta_widgets.analyses.budget.device_steps import HOST_GAPS
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.facts.step_facts import STEP_COLUMNS, Columns

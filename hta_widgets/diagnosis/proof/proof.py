@@ -18,9 +18,8 @@ from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.proof.what import Removed, Seen, Stretches
-from hta_widgets.diagnosis.rank_answers import answers_of_all
+from hta_widgets.diagnosis.rank_answers import RankFacts, answers_of_all
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -212,8 +211,7 @@ class Proof:
 
 def proofs(job: Job, asked: tuple[Seen, ...]) -> tuple[Proof, ...]:
     """Find out where the findings of a diagnosis are seen: all at once, as that reads each rank."""
-    answers = job.remember(answers_of_all, asked[0].limits)
-    facts = {rank: each.facts for rank, each in answers.items()}
+    facts = job.remember(answers_of_all, asked[0].limits).facts
     recorded = _recorded(job, asked, facts)
     return tuple(
         put_together(_removed(job, each, facts) or recorded[each], _step_ns(facts, each))

@@ -9,16 +9,14 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.analyses.budget.device_steps import DeviceSteps
-from hta_widgets.analyses.budget.host_gaps import GAP, GAPS
+from hta_widgets.analyses.budget.device_steps import GAP, GAPS, DeviceSteps
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.host_facts import exposed_copies
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
-from hta_widgets.diagnosis.facts.rank_facts import RankFacts
 from hta_widgets.diagnosis.limits import TrialLimits
-from hta_widgets.diagnosis.rank_answers import replay_of_ranks
+from hta_widgets.diagnosis.rank_answers import RankFacts, replay_of_ranks
 from hta_widgets.diagnosis.replay.edits import Edit, applied
 from hta_widgets.diagnosis.replay.recorded_job import Weights
 from hta_widgets.diagnosis.replay.replay import Replay

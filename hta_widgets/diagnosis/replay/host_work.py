@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.budget.host_gaps import GAP, HostGaps, host_gaps, loading_calls
+from hta_widgets.analyses.budget.device_steps import GAP, HostGaps, host_gaps, loading_calls
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
@@ -49,7 +48,7 @@ def host_work(
     """
     rank = operations.rank
     found = np.zeros((NEITHER + 1, line.time_ns.size))
-    device = main_device(rank)
+    device = rank.gpu_work.main_device
     if device is None or not operations.is_launched.any():
         return found
     window = window_of(rank)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.budget.host_gaps import STRETCH_NS
+from hta_widgets.analyses.budget.device_steps import STRETCH_NS
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped

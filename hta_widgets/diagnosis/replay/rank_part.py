@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import main_device
-from hta_widgets.analyses.budget.host_gaps import HostGaps
+from hta_widgets.analyses.budget.device_steps import HostGaps
 from hta_widgets.analyses.time.window import NO_STEP, Window, has_launches, window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowest_type
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
@@ -63,7 +62,7 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
     first_ns = operations.start_ns.min(initial=window.end_ns)
     origin_ns = int(first_ns if NO_STEP in window.steps else window.start_ns)
     line = host_line(operations, waits, origin_ns)
-    device = main_device(rank)
+    device = rank.gpu_work.main_device
     edges = window.step_edges(rank, device) if device is not None else np.zeros(1, dtype=np.int64)
     last, last_of = _last_operations(operations, window, device)
     codes, name = np.unique(operations.name, return_inverse=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.model.formats import RANK_LIMIT
+from hta_widgets.trace.model.details import may_have_memory
+from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.formats import RANK_LIMIT, Recorded
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice
@@ -22,6 +24,28 @@ from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 MOST_RANKS: Final = 2**20
 """A greater number of ranks in a trace is an error of the trace."""
+
+
+class RankRecords(NamedTuple):
+    """What one rank's trace holds."""
+
+    gpu_work: bool
+    """Any work of a GPU."""
+    launches: bool
+    """Calls that launch some, whether it is there or not."""
+    waits: bool
+    """Calls that wait for it; False only where the host looks as if it did."""
+    kernels: bool
+    """Each kernel, not only the time in which any runs."""
+    host_code: bool
+    """Operators or Python functions."""
+    frames: bool
+    memory: bool
+    """Python functions, and what is allocated."""
+    communication: bool
+    """Communication kernels."""
+    collectives: bool
+    """Which collective, group and size a communication kernel belongs to."""
 
 
 def notices_of(rank: Rank) -> tuple[Notice, ...]:
@@ -48,6 +72,23 @@ def may_communicate(rank: Rank) -> bool:
     """Whether any kernel communicates, or is in a graph that was recorded as a whole."""
     types = (KernelType.COMMUNICATION, KernelType.CUDA_GRAPH)
     return bool(np.isin(rank.gpu_work.type, types).any())
+
+
+def rank_records(rank: Rank) -> RankRecords:
+    """Look up what a rank's trace holds."""
+    events = rank.trace.events
+    fields = events.side.get("collectives")
+    return RankRecords(
+        gpu_work=len(rank.gpu_work) > 0,
+        launches=rank.health.lost.launches > 0,
+        waits=not rank.health.waits.matter,
+        kernels=Recorded.KERNELS not in rank.lacks.missing,
+        host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
+        frames=bool(events.rows_of(Kind.PYTHON).size),
+        memory=may_have_memory(events),
+        communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
+        collectives=fields is not None and bool(fields.rows.size),
+    )
 
 
 def world_size_of(rank: Rank) -> int:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
-from hta_widgets.grouping import Groups, grouped
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.read_only import read_only
@@ -55,6 +55,19 @@ class GpuWork:
     def devices(self) -> tuple[int, ...]:
         """Devices that did any work, ascending."""
         return tuple(dict.fromkeys(self.device[self.streams.first].tolist()))
+
+    @cached_property
+    def main_device(self) -> int | None:
+        """Device with most of the work; None without any."""
+        parts = self.by_device()
+        return max(self.devices, key=lambda device: len(parts[device]), default=None)
+
+    def named(self, fits: Callable[[str], object]) -> Mask:
+        """Which pieces of work have a name that fits; each name is asked once."""
+        found = np.zeros(len(self.names), dtype=np.bool_)
+        for code in distinct(self.name).tolist():
+            found[code] = bool(fits(self.names[code]))
+        return found[self.name]
 
     @cached_property
     def streams(self) -> Groups:

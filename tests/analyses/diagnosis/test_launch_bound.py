@@ -205,7 +205,7 @@ def has_region(folder, part):
         one.launch(10_000 * (1 - part) / 2)
     made = diagnosed(folder, one)
     return (
-        made.job.remember(answers_of_all, Limits().trials)[0].facts.host.launching.region
+        made.job.remember(answers_of_all, Limits().trials).facts[0].host.launching.region
         is not None
     )
 

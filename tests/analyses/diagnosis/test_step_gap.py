@@ -190,7 +190,7 @@ test_thresholds = cases(
         {2: False, 3: True},
     ),
     Case(
-        "host_gaps.FEWEST_SERVER_STEPS",
+        "device_steps.FEWEST_SERVER_STEPS",
         lambda folder, steps: _is_between(folder, [DECODE] * steps),
         {2: False, 3: True},
     ),

@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import CONTRADICTORY
 from hta_widgets.analyses.time.window import NO_STEP, window_of
@@ -182,7 +181,7 @@ def _read_rank(rank: Rank, number: int, aligned) -> RankRecording:
         )
     ]
     operations.sort(key=lambda each: (each.stream, each.start, each.row))
-    window, device = window_of(rank), main_device(rank)
+    window, device = window_of(rank), rank.gpu_work.main_device
     edges = aligned(number, window.step_edges(rank, device).tolist())
     steps = window.steps.tolist()
     return RankRecording(

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import main_device
 from hta_widgets.analyses.time.calls import calls_of, nearest_above
 from hta_widgets.analyses.time.modules import (
     module_frames,
@@ -54,7 +53,7 @@ def _marks(rank: Rank) -> _Marks:
 
 
 def _lanes(rank: Rank) -> list[AddedLane]:
-    device = main_device(rank)
+    device = rank.gpu_work.main_device
     if device is None:
         return []
     work, calls, marks = rank.all_work(device), calls_of(rank), _marks(rank)

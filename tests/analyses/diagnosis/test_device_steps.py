@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from hta_widgets import diagnose
-from hta_widgets.analyses.budget.device_steps import device_steps
-from hta_widgets.analyses.budget.host_gaps import GAPS
+from hta_widgets.analyses.budget.device_steps import GAPS, device_steps
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
@@ -264,37 +263,37 @@ def host_us(folder, length_us, usual_us=2):
 
 
 test_thresholds = cases(
-    Case("host_gaps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
+    Case("device_steps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
     Case(
-        "host_gaps.STRETCH_NS",
+        "device_steps.STRETCH_NS",
         lambda folder, ns: kind_of(folder, late(ns / 1000 + 6)),
         {1_000_000: "gap_op", 1_000_001: "gap_pause"},
     ),
     Case(
-        "host_gaps.STRETCH_NS",
+        "device_steps.STRETCH_NS",
         lambda folder, ns: kind_of(
             folder, [*late(1800), api(12, ns / 1000, "cudaDeviceSynchronize")]
         ),
         {1_000_000: "gap_pause", 1_000_001: "gap_depend"},
     ),
     Case(
-        "host_gaps.SHORT_KERNEL_NS",
+        "device_steps.SHORT_KERNEL_NS",
         lambda folder, ns: starting_us(folder, 2_000, length_ns=ns),
         {14_999: 2.0, 15_000: 0.0},
     ),
-    Case("host_gaps.START_NS", starting_us, {3000: 3.0, 3001: 0.0}),
+    Case("device_steps.START_NS", starting_us, {3000: 3.0, 3001: 0.0}),
     Case(
-        "host_gaps.FEWEST_LATE",
+        "device_steps.FEWEST_LATE",
         lambda folder, count: after_launches(folder, 8, count),
         {4: 6.0, 5: 0},
     ),
     Case(
-        "host_gaps.PROMPT",
+        "device_steps.PROMPT",
         lambda folder, times: after_launches(folder, 8 * times),
         {1.25: 0, 1.251: 8.008},
     ),
     Case(
-        "host_gaps.BATCH_COPY_NS",
+        "device_steps.BATCH_COPY_NS",
         lambda folder, ns: kind_of(
             folder,
             [
@@ -304,9 +303,9 @@ test_thresholds = cases(
         ),
         {20_000: "gap_pause", 20_001: "gap_loader"},
     ),
-    Case("host_gaps.BATCH_IN_CALLS", in_operators, {0.49: "gap_pause", 0.51: "gap_loader"}),
+    Case("device_steps.BATCH_IN_CALLS", in_operators, {0.49: "gap_pause", 0.51: "gap_loader"}),
     Case(
-        "host_gaps.OPERATORS_PER_LAUNCH",
+        "device_steps.OPERATORS_PER_LAUNCH",
         operators_per_launch,
         {0.18: "gap_depend", 0.2: "gap_pause"},
     ),

@@ -70,7 +70,7 @@ def grouped(*columns: NDArray[Any]) -> Groups:
 def distinct(codes: NDArray[np.integer[Any]]) -> Int64Array:
     """Different numbers among many from a small range, ascending.
 
-    1 M rows take 3 ms, and 20 to 40 with `numpy.unique`; if all differ, 12 and 850 since numpy 2.3,
+    1 M rows take 2 ms, and 20 to 40 with `numpy.unique`; if all differ, 5 and 850 since numpy 2.3,
     which hashes them.
 
     Examples
@@ -80,8 +80,10 @@ def distinct(codes: NDArray[np.integer[Any]]) -> Int64Array:
     """
     if not codes.size:
         return np.zeros(0, dtype=np.int64)
-    lowest = int(codes.min())
-    return np.flatnonzero(np.bincount(np.subtract(codes, lowest, dtype=np.int64))) + lowest
+    lowest, highest = int(codes.min()), int(codes.max())
+    is_there = np.zeros(highest - lowest + 1, dtype=np.bool_)
+    is_there[np.subtract(codes, lowest, dtype=np.int64)] = True
+    return np.flatnonzero(is_there) + lowest
 
 
 def are_among(numbers: NDArray[np.integer[Any]], some: NDArray[np.integer[Any]]) -> Mask:

@@ -45,7 +45,7 @@ class Intervals:
         if not not_empty.all():
             first, last = first[not_empty], last[not_empty]
         if np.any(first[1:] < first[:-1]):
-            order = np.argsort(first)
+            order = np.argsort(first, kind="stable")  # most are runs in order, which it merges
             first, last = first[order], last[order]
         # `reached` is the latest end so far; an interval that starts later opens a new one:
         #   |------|                 reached 6

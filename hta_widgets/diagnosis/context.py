@@ -195,7 +195,9 @@ class Context:
             # communication that is not matched may be waiting for one of these ranks, which only
             # the ranks' own time leaves out
             ns = max(ns, self.steps.gain_ns(removed))
-        lower_ns = min(ns, gain_ns(peers_fixed=True)) if replay.has_unknown_peers else ns
+        lower_ns = ns
+        if ns and replay.has_unknown_peers:
+            lower_ns = min(ns, gain_ns(peers_fixed=True))
         known = bound if replay.is_explained and self._known_part == 1 else "at least"
         known_ns, known_lower_ns = self._known_part * ns, self._known_part * lower_ns
         return Price(known_ns, known_lower_ns, known, edits, (*after,))

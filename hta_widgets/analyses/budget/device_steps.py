@@ -38,7 +38,7 @@ from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CA
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, IntArray, Mask
-from hta_widgets.grouping import distinct
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
 from hta_widgets.trace.model.training import trains
@@ -329,8 +329,8 @@ class _Division:
         """Say what launch calls do for so long: load code, if no such kernel ran before."""
         gap = self.segments.gap
         inside = is_open & self.launches_long[gap] & (self.segments.start_ns >= self.launch_ns[gap])
-        _, first = np.unique(self.rank.gpu_work.name, return_index=True)
-        is_first = np.isin(self.next_row, self.rank.gpu_work.rows[first])
+        work = self.rank.gpu_work
+        is_first = np.isin(self.next_row, work.rows[grouped(work.name).first])
         of_gap = np.where(is_first, GAP["gap_init"], GAP["gap_pause"])
         kind[inside] = of_gap[gap[inside]]
 
@@ -489,13 +489,14 @@ class _Division:
 
 def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, Int64Array]:
     """Cut each segment at a time of its own, and tell which segment each part is of."""
-    source = np.repeat(np.arange(segments.gap.size), 2)
-    twice = segments.take(source)
-    start, end, at = twice.start_ns.copy(), twice.end_ns.copy(), times[source]
-    end[::2] = np.minimum(end, at)[::2]
-    start[1::2] = np.maximum(start, at)[1::2]
-    kept = np.flatnonzero(end > start)
-    return twice._replace(start_ns=start, end_ns=end).take(kept), source[kept]
+    crossed = (segments.start_ns < times) & (times < segments.end_ns)
+    source = np.repeat(np.arange(crossed.size), 1 + crossed)
+    if source.size == crossed.size:
+        return segments, source
+    parts, at = segments.take(source), times[crossed]
+    second = np.flatnonzero(source[1:] == source[:-1]) + 1
+    parts.end_ns[second - 1] = parts.start_ns[second] = at
+    return parts, source
 
 
 def _sums_of(length_ns: Times, chosen: Mask, number: IntArray, count: int) -> Float64Array:

@@ -16,6 +16,7 @@ from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.questions import asked_once
@@ -97,10 +98,12 @@ def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, I
     Also the places of the calls and those around them, ascending, and the node of each.
     """
     forest = calls.forest
-    places = with_calls_around(calls, owners)
+    chosen = at_or_around(forest.parent, owners)
+    places = np.flatnonzero(chosen)
     depth = forest.depth[places].astype(np.int64)
     around = forest.parent[places]
-    parent = np.where(around >= 0, np.searchsorted(places, around), NO_PATH)
+    numbers = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
+    parent = np.where(around >= 0, numbers[around], NO_PATH)
     node, first = merged(parent, calls.name[places], depth)
     of_parent = np.append(node, NO_PATH)[parent[first]]
     name, kind = calls.name[places[first]].astype(np.int64), calls.kind[places[first]]
@@ -122,16 +125,14 @@ def merged(
     number = np.full(parent.size + 1, NO_PATH)
     order = np.argsort(depth, kind="stable")
     edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
-    names = int(name.max(initial=0)) + 1
     first: list[Int64Array] = [np.zeros(0, dtype=np.int64)]
     count = 0
     for begin, end in pairwise(edges):
         level = order[begin:end]
-        path = (number[parent[level]] + 1) * names + name[level]
-        _, at, which = np.unique(path, return_index=True, return_inverse=True)
-        number[level] = count + which
-        first.append(level[at])
-        count += at.size
+        paths = grouped(number[parent[level]], name[level])
+        number[level] = count + paths.of_rows
+        first.append(level[paths.first])
+        count += paths.first.size
     return number[:-1], np.concatenate(first)
 
 

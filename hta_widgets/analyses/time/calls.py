@@ -113,9 +113,10 @@ def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
     """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
     places = np.flatnonzero(chosen)
     above = _above_among(forest, places)
-    found = np.cumsum(chosen, dtype=np.int64) - 1
+    found = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
     ends = forest.ends[places]
-    has_ended = (found >= 0) & (ends[found] <= np.arange(chosen.size)) if places.size else chosen
+    numbers = np.arange(chosen.size, dtype=np.int32)
+    has_ended = (found >= 0) & (ends[found] <= numbers) if places.size else chosen
     passed = np.flatnonzero(has_ended)
     while passed.size:
         found[passed] = above[found[passed]]
@@ -154,19 +155,16 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mas
     return chosen[:-1]
 
 
-def _above_among(forest: CutForest, places: Int64Array) -> Int64Array:
+def _above_among(forest: CutForest, places: Int64Array) -> Int32Array:
     """For each of some calls, in order of place, which of them is the nearest around it.
 
     Every call around one of them is also around the one before, or is it. A candidate that has
     ended is replaced by its own candidate, so that a chain is half as long after each pass.
     """
     ends = forest.ends[places]
-    found = np.arange(places.size) - 1
-    passed = np.arange(1, places.size)
-    while (passed := passed[_has_ended(found[passed], ends, places[passed])]).size:
-        found[passed] = found[found[passed]]
+    found = np.arange(-1, places.size - 1, dtype=np.int32)
+    passed = np.flatnonzero(ends[:-1] <= places[1:]) + 1
+    while passed.size:
+        found[passed] = around = found[found[passed]]
+        passed = passed[(around >= 0) & (ends[around] <= places[passed])]
     return found
-
-
-def _has_ended(candidates: Int64Array, ends: Int32Array, places: Int64Array) -> Mask:
-    return (candidates >= 0) & (ends[candidates] <= places)

@@ -9,6 +9,7 @@ import numpy as np
 
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace.model.kernels import KernelType
@@ -190,16 +191,16 @@ def lead_in_end(rank: Rank, device: int) -> int | None:
     that.
     """
     work = rank.all_work(device)
-    work = work.take(np.flatnonzero(work.duration_ns))
-    order = np.lexsort((work.start_ns, work.stream))
-    first = order[np.flatnonzero(np.diff(work.stream[order], prepend=-1))]
+    lasting = np.flatnonzero(work.duration_ns)
+    first = lasting[grouped(work.stream[lasting]).first]
     first = first[work.launch[first] >= 0]
     events, launch = rank.trace.events, work.launch[first]
     waited_ns = work.start_ns[first] - events.start_ns[launch] - events.duration_ns[launch]
-    busy = Intervals.union(work.start_ns, work.end_ns)
-    before_ns = busy.covered_until(work.start_ns[first])
     lost_ns = min((each.start_ns for each in rank.health.lost.stretches), default=NEVER)
     least_ns = LEAST_SEEN * (work.start_ns[first] - events.start_ns[0])
     waits = (waited_ns >= np.maximum(WAIT_NS, least_ns)) & (events.start_ns[launch] < lost_ns)
+    if not waits.any():  # usual
+        return None
+    before_ns = Intervals.union(work.start_ns, work.end_ns).covered_until(work.start_ns[first])
     held = first[waits & (before_ns <= OTHERS * waited_ns)]
     return int(work.start_ns[held].max()) if held.size else None

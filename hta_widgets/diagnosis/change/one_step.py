@@ -97,11 +97,12 @@ def _seen(
     if not path:
         return pd.DataFrame({"start_ns": nothing, "end_ns": nothing})
     pieces, codes = coded_pieces(rank, split, (step,))
-    kept = np.ones(len(pieces), dtype=np.bool_)
+    kept = np.ones(pieces.start_ns.size, dtype=np.bool_)
     for name, text in zip(LEVELS, path, strict=False):
         code, texts = codes["part" if name == "class" else name]
         kept &= np.array([_is(name, each, text) for each in texts], dtype=np.bool_)[code]
-    seen = pieces.loc[kept, ["start_ns", "end_ns"]] - start_ns
+    times = {"start_ns": pieces.start_ns[kept], "end_ns": pieces.end_ns[kept]}
+    seen = pd.DataFrame(times) - start_ns
     return seen.sort_values("start_ns", kind="stable", ignore_index=True)
 
 

@@ -14,8 +14,8 @@ from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.budget.device_steps import GAPS
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
-from hta_widgets.analyses.memory_use import memory_use
 from hta_widgets.analyses.memory_use.analysis import may_record_memory
+from hta_widgets.analyses.memory_use.recorded import recorded_memory
 from hta_widgets.diagnosis.analysis import diagnosis
 from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, time_spent
 from hta_widgets.diagnosis.report import Diagnosis
@@ -233,6 +233,10 @@ def _environment(
 def _memory(job: Job) -> int:
     if not may_record_memory(job):
         return -1
-    peak = memory_use(job).peak
-    of_gpus = peak[peak["device_type"] != "CPU"]["bytes"]
-    return int(of_gpus.max()) if len(of_gpus) else -1
+    return max(job.reduce(_most_allocated, job.ranks).values(), default=-1)
+
+
+def _most_allocated(rank: Rank) -> int:
+    """The same of one rank; without what `memory_use` tells of whose it is."""
+    on_gpus = (each for each in recorded_memory(rank) if not each.is_of_cpu)
+    return max((int(each.allocated.max()) for each in on_gpus), default=-1)

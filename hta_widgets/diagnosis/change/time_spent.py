@@ -17,6 +17,7 @@ from hta_widgets.analyses.operators.operator_calls import SHAPES, shapes_of
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths, of_classes, region_places
 from hta_widgets.arrays import Int64Array, IntArray
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.normalise import normalised_kernel_name
 from hta_widgets.names.readable import readable_name
@@ -76,13 +77,12 @@ def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpen
 
 def coded_pieces(
     rank: Rank, split: RankSplit, steps: tuple[int, ...]
-) -> tuple[pd.DataFrame, dict[str, _Coded]]:
-    """The pieces of time of some steps, with ``start_ns`` and ``end_ns``, and the texts of each."""
+) -> tuple[_Pieces, dict[str, _Coded]]:
+    """The pieces of time of some steps, and the texts of each."""
     found = device_steps(rank, split)
     if found is None:
         none = np.zeros(0, dtype=np.int64)
-        empty = pd.DataFrame(dict.fromkeys(_Pieces._fields, none))
-        return empty, {name: (none, [""]) for name in KEYS}
+        return _Pieces(*[none] * len(_Pieces._fields)), {name: (none, [""]) for name in KEYS}
     pieces = _pieces(rank, found, split, np.flatnonzero(np.isin(found.window.steps, steps)))
     return pieces, _Names(rank).coded(pieces)
 
@@ -102,10 +102,9 @@ class _Pieces(NamedTuple):
 _ALL: Final = (*PARTS[:-1], *GAPS)
 
 
-def _pieces(rank: Rank, found: DeviceSteps, split: RankSplit, chosen: Int64Array) -> pd.DataFrame:
+def _pieces(rank: Rank, found: DeviceSteps, split: RankSplit, chosen: Int64Array) -> _Pieces:
     pieces = [*_busy_pieces(rank, found, split, chosen), _idle_pieces(found, chosen)]
-    columns = map(np.concatenate, zip(*pieces, strict=True))
-    return pd.DataFrame(dict(zip(_Pieces._fields, columns, strict=True)))
+    return _Pieces(*map(np.concatenate, zip(*pieces, strict=True)))
 
 
 def _busy_pieces(
@@ -206,45 +205,41 @@ class _Names:
         self.mangled = mangled_names(rank.trace.events)
         self.known: dict[tuple[int, int], str] = {}
 
-    def coded(self, pieces: pd.DataFrame) -> dict[str, _Coded]:
+    def coded(self, pieces: _Pieces) -> dict[str, _Coded]:
         """The texts of pieces, by `KEYS`."""
-        used, which = np.unique(pieces["place"].to_numpy(), return_inverse=True)
+        used = distinct(pieces.place)
+        which = np.searchsorted(used, pieces.place)
         around = {
-            name: (codes[which.ravel()], texts)
-            for name, (codes, texts) in self._around(used).items()
+            name: (codes[which], texts) for name, (codes, texts) in self._around(used).items()
         }
-        return {
-            "part": (pieces["part"].to_numpy(), [*_ALL]),
-            **around,
-            "kernel": self._owners(pieces),
-        }
+        return {"part": (pieces.part, [*_ALL]), **around, "kernel": self._owners(pieces)}
 
-    def table(self, pieces: pd.DataFrame) -> pd.DataFrame:
+    def table(self, pieces: _Pieces) -> pd.DataFrame:
         """Sum up pieces by their texts."""
         codes = self.coded(pieces)
-        keys = pd.DataFrame({name: code for name, (code, _) in codes.items()})
-        keys["time_ns"] = pieces["time_ns"].to_numpy()
-        sums = keys.groupby([*KEYS])["time_ns"].agg(["size", "sum"]).reset_index()
+        groups = grouped(*(code for code, _ in codes.values()))
         texts = {
-            name: np.array(codes[name][1], dtype=object)[sums[name].to_numpy()] for name in KEYS
+            name: np.array(texts, dtype=object)[code[groups.first]]
+            for name, (code, texts) in codes.items()
         }
-        return pd.DataFrame(
-            {**texts, "count": sums["size"].to_numpy(), "time_ns": sums["sum"].to_numpy()}
-        )
+        time_ns = groups.reduce(np.add, pieces.time_ns)
+        return pd.DataFrame({**texts, "count": groups.sizes, "time_ns": time_ns})
 
-    def _owners(self, pieces: pd.DataFrame) -> _Coded:
+    def _owners(self, pieces: _Pieces) -> _Coded:
         """The kernel of each piece, or the call that the host is in."""
-        name, graph = pieces["name"].to_numpy(), pieces["is_graph"].to_numpy()
-        calls = np.append(self.calls.name, _NONE).astype(np.int64)[pieces["place"].to_numpy()]
+        calls = np.append(self.calls.name, _NONE)[pieces.place].astype(np.int64)
         first_kernel = len(self.names)
-        keys = np.where(name == _NONE, calls, first_kernel + 2 * name + graph)
+        kernels = first_kernel + 2 * pieces.name + pieces.is_graph
+        keys = np.where(pieces.name == _NONE, calls, kernels)
 
         def text(key: int) -> str:
             if key < first_kernel:
                 return self._name(key)
             return self.kernel(*divmod(key - first_kernel, 2))
 
-        return _coded(keys, text)
+        known = distinct(keys)
+        codes, texts = _coded(known, text)
+        return codes[np.searchsorted(known, keys)], texts
 
     def _around(self, places: Int64Array) -> dict[str, _Coded]:
         """Module or annotation, operator and shape of each place."""

@@ -50,10 +50,11 @@ class Kept(NamedTuple):
 class _Sums(NamedTuple):
     """Running sums of the weights.
 
-    ``host`` of the distances along each line from its last segment's start; ``stream`` of gaps and
-    durations along all operations.
+    ``own`` of the distances along all lines, ``host`` of those from the last segment's start;
+    ``stream`` of gaps and durations along all operations.
     """
 
+    own: Float64Array
     host: Float64Array
     stream: Float64Array
 
@@ -118,7 +119,7 @@ class Network:
         along = np.cumsum(weights.own)
         host = along - along[self.segment_first][self.segment]
         gap = np.where(self.opens_stream, 0, weights.gap)
-        return _Sums(host, np.cumsum(gap + weights.duration))
+        return _Sums(along, host, np.cumsum(gap + weights.duration))
 
     def edge_weights(self, weights: Weights) -> Float64Array:
         """Weight of each edge, in order of the edges."""
@@ -135,8 +136,7 @@ class Network:
         ready = sums.host[job.launch] + weights.latency + weights.duration
         ready = np.where(job.launch >= 0, ready, -np.inf)
         ready = reduce_runs(np.maximum, ready - along, first)
-        steps = np.cumsum(weights.own)
-        line = steps[self.segment_first[edges.line]] - steps[self.segment_first[edges.line - 1]]
+        line = sums.own[self.segment_first[edges.line]] - sums.own[self.segment_first[edges.line - 1]]
         pieces = (
             line,
             weights.returning,
@@ -194,7 +194,8 @@ class Network:
 
         The operations are of `RecordedJob.last`. Infinite for what none of them waits for.
         """
-        job, edges, along = self.job, self._edges, self._sums(weights).stream
+        job, edges, sums = self.job, self._edges, self._sums(weights)
+        along, own = sums.stream, sums.own
         nodes = np.full(edges.nodes, np.inf)
         nodes[edges.of_block[self.block[ends]]] = end_ns
         nodes = self.backward(self.edge_weights(weights), nodes)
@@ -203,7 +204,6 @@ class Network:
         point = np.full(job.line.size, np.inf)
         latest_launch = (end - weights.duration - weights.latency)[launched]
         np.minimum.at(point, job.launch[launched], latest_launch)
-        own = np.cumsum(weights.own)
         ahead = point - own
         bounds = np.append(job.origins, job.line.size)
         for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

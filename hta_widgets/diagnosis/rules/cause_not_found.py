@@ -192,8 +192,10 @@ def _left(context: Context, loss: _Loss) -> Price:
     left = context.price(loss.ns, *loss.edits, bound="at most", after=after)
     if left.ns > whole_ns:
         return Price.counted(whole_ns, "at most")
-    alone_ns = context.price(loss.ns, *loss.edits).ns if after else left.ns
-    return Price(left.ns, min(left.lower_ns, alone_ns), left.bound, loss.edits)
+    lower_ns = left.lower_ns
+    if after and lower_ns:
+        lower_ns = min(lower_ns, context.price(loss.ns, *loss.edits).ns)
+    return Price(left.ns, lower_ns, left.bound, loss.edits)
 
 
 def _waiting_for_late_ranks_ns(context: Context) -> float:

@@ -119,7 +119,7 @@ def rounded(total: int, count: int) -> int:
 @asked_once
 def summary(job: Job) -> Summary:
     """Summarise a job, once."""
-    found = diagnosis(job)
+    found = job.remember(diagnosis)
     own = found.counted or job
     numbers = sorted({*found.steps["step"].tolist()})
     counted = [each for each in numbers if each not in found.left_out_steps] or numbers

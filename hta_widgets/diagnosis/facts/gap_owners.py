@@ -352,21 +352,21 @@ class Around:
 
     def operator_of(self, places: IntArray) -> Int64Array:
         """Outermost of the operators directly around calls; the call itself without any."""
-        asked, which = np.unique(places, return_inverse=True)
+        asked = distinct(places)
         found = asked.copy()
         above = self._parent[found]
         while (climbs := self._is_operator[above]).any():
             found[climbs] = above[climbs]
             above = np.where(climbs, self._parent[above], NOBODY)
-        return np.asarray(found[which])
+        return np.asarray(found[np.searchsorted(asked, places)])
 
     def code_of(self, places: IntArray) -> Int64Array:
         """Innermost annotation, module or line of the user's code around calls, -1 for none."""
-        asked, which = np.unique(places, return_inverse=True)
+        asked = distinct(places)
         found = self._parent[asked]
         while (climbs := (found != NOBODY) & ~self._is_code[found]).any():
             found[climbs] = self._parent[found[climbs]]
-        return np.asarray(found[which])
+        return np.asarray(found[np.searchsorted(asked, places)])
 
     def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""

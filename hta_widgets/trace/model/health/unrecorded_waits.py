@@ -134,8 +134,9 @@ def _silences(events: Events, launches: Int32Array) -> _Silences | None:
     # an operator or a frame may hold the wait: only a call that runs is no silence
     quiet_ns = np.maximum.accumulate(np.where(is_call, events.end_ns[rows], start_ns))
     begin_ns, end_ns = quiet_ns[:-1], start_ns[1:]
+    within = (begin_ns >= launched_ns[0]) & (end_ns <= launched_ns[-1])
+    within &= end_ns - begin_ns >= SILENT_NS
+    begin_ns, end_ns = begin_ns[within], end_ns[within]
     place = np.searchsorted(launched_ns, begin_ns, side="right") - 1
-    within = (place >= 0) & (end_ns <= launched_ns[-1]) & (end_ns - begin_ns >= SILENT_NS)
-    place = place[within]
     whole_ns = max(int(np.ptp(launched_ns)), 1)
-    return _Silences(begin_ns[within], end_ns[within], done_ns[place], work[place], whole_ns)
+    return _Silences(begin_ns, end_ns, done_ns[place], work[place], whole_ns)

@@ -62,7 +62,7 @@ def test_a_run_beside_is_opened_by_a_click(lab: Lab, runs: Path):
     page.screenshot("compare, pick")
     assert page.python("dash.compare") is None
     picker(page).get_by_role("button", name="after").click()
-    expect(verdict(page)).to_contain_text("Regression: the mean step takes")
+    expect(verdict(page)).to_contain_text("Regression: the mean step of 2 ranks takes")
     expect(verdict(page)).to_contain_text("input_starvation: new")
     expect(dashboard(page).locator(".hta-tab-page .main-svg").first).to_be_visible()
     page.screenshot("compare, verdict")
@@ -92,7 +92,7 @@ def test_a_baseline_is_dropped(lab: Lab, runs: Path):
     page.page.evaluate(DROP, ["broken.arrow", [1, 2, 3]])
     expect(picker(page).get_by_role("alert")).to_contain_text("broken.arrow is no baseline")
     page.page.evaluate(DROP, ["nightly.arrow", [*(runs / "nightly.arrow").read_bytes()]])
-    expect(verdict(page)).to_contain_text("Regression: the mean step takes")
+    expect(verdict(page)).to_contain_text("Regression: the mean step of 2 ranks takes")
     page.screenshot("compare, a baseline")
 
 

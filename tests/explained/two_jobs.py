@@ -76,6 +76,9 @@ def changed(result: Any, panel: Any) -> Texts:
         "other": str(len(second)),
         "chance": f"= {number(told)}" if (told := chance(first, second)) >= 1e-4 else "< 0.0001",
     }
+    ranks = {len(diagnose(each).ranks) for each in (panel.job, panel.second)}
+    if len(ranks) == 1 and ranks != {1}:
+        texts["ranks"] = str(*ranks)
     share = 100 * sum(each.delta_ns for each in result.lines) / (result.delta_ns or 1)
     if result.lines and share <= 100:
         texts["of_it"] = percent(share)
@@ -83,13 +86,23 @@ def changed(result: Any, panel: Any) -> Texts:
 
 
 def told(result: Any, panel: Any) -> Texts | None:
-    """A change between jobs that are comparable, or none."""
+    """A change between jobs that are comparable."""
     change = median(mean_step(panel.second)[1]) / median(mean_step(panel.job)[1])
-    verdicts = {"regression": change > 1.02, "improvement": change < 1 / 1.02, "noise": True}
+    verdicts = {"regression": change > 1.02, "improvement": change < 1 / 1.02}
     if not verdicts.get(result.verdict):
         return None
-    said = "No difference beyond noise" if result.verdict == "noise" else result.verdict
-    return {**changed(result, panel), "verdict": said[0].upper() + said[1:]}
+    return {**changed(result, panel), "verdict": result.verdict.capitalize()}
+
+
+def alike(result: Any, panel: Any) -> Texts | None:
+    """Jobs that are alike."""
+    return changed(result, panel) if result.verdict == "noise" else None
+
+
+def nearly_alike(result: Any, panel: Any) -> Texts | None:
+    """Jobs that differ by more than noise, and by less than 2 %."""
+    is_real = chance(*(mean_step(each)[1] for each in (panel.job, panel.second))) < 0.01
+    return alike(result, panel) if is_real else None
 
 
 def not_alike(result: Any, panel: Any) -> Texts | None:
@@ -97,7 +110,8 @@ def not_alike(result: Any, panel: Any) -> Texts | None:
     if result.verdict not in ("other hardware", "method changed"):
         return None
     texts = changed(result, panel)
-    return {name: texts[name] for name in ("after", "before", "change", "of_it") if name in texts}
+    names = ("after", "before", "change", "ranks", "of_it")
+    return {name: texts[name] for name in names if name in texts}
 
 
 def some_steps(result: Any, panel: Any) -> Texts | None:
@@ -105,10 +119,14 @@ def some_steps(result: Any, panel: Any) -> Texts | None:
     if result.verdict != "cannot tell":
         return None
     texts = changed(result, panel)
-    return {name: texts[name] for name in ("after", "before", "change")}
+    return {name: texts[name] for name in ("after", "before", "change", "ranks") if name in texts}
 
 
-_STEP: Final = "he mean step takes <after> instead of <before> (<change>)"
+_STEP: Final = (
+    "he mean step[[ of <ranks> ranks]][[ of all ranks]] takes <after> instead of <before> "
+    "(<change>)"
+)
+_COUNTS: Final = "(<one> and <other> steps, p <chance>)"
 _PARTS: Final = (
     "[[ Cause by replay: <_cause>.]][[ <of_it> of the difference: <_lines>.]]"
     "[[ Most of it: <_lines>.]]"
@@ -124,7 +142,9 @@ FORMS: Final[dict[str, list[Form]]] = {
         )
     ],
     "change": [
-        Form(f"<verdict>: t{_STEP} (<one> and <other> steps, p <chance>).{_PARTS}", told),
+        Form(f"<verdict>: t{_STEP} {_COUNTS}.{_PARTS}", told),
+        Form(f"No difference beyond noise: t{_STEP} {_COUNTS}.", alike),
+        Form(f"No difference of 2 % or more: t{_STEP} {_COUNTS}.", nearly_alike),
         Form(f"Different hardware. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Not comparable as they are. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Cannot tell, <_why>: t{_STEP} (<_steps>).{_PARTS}", some_steps),

@@ -25,6 +25,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     largest_lines,
     waterfall,
 )
+from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, number, percent, signed
 from hta_widgets.trace.job import Job
@@ -61,11 +62,23 @@ class CauseChange(NamedTuple):
     """By how much a step would be shorter without it, by replay; 0 where there is none."""
     sentence: str
     """Of the finding of the second job, or of the first if it is gone."""
+    first_ranks: tuple[int, ...] = ()
+    second_ranks: tuple[int, ...] = ()
+    """That cause it, where not all ranks of that job do."""
 
     @property
     def words(self) -> str:
-        """The cause with both prices."""
-        return f"{self.cause}: {self.became}"
+        """The cause with the ranks that cause it, and both prices."""
+        return f"{self.cause}{self._where}: {self.became}"
+
+    @property
+    def _where(self) -> str:
+        ranks = self.first_ranks if self.outcome in ("gone", "untold") else self.second_ranks
+        where = f" on r{the_ranks(ranks)[1:]}" if ranks else ""
+        if self.outcome in ("gone", "untold", "new") or self.first_ranks == self.second_ranks:
+            return where
+        before = f"r{the_ranks(self.first_ranks)[1:]}" if self.first_ranks else "all ranks"
+        return f"{where or ' on all ranks'}, before on {before}"
 
     @property
     def became(self) -> str:
@@ -158,6 +171,8 @@ class Change(Result):
         where = [CLASS_LABELS[texts["class"]]]
         around = (texts.get(name, "") for name in ("module", "operator"))
         where += [short_name(each, _WIDTH) for each in around if each]
+        if len(where) == 1 and "module" in texts and not texts.get("kernel"):
+            where.append(NOTHING_LABELS["operator" if "operator" in texts else "module"])
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
@@ -298,6 +313,8 @@ def _of_steps(one: Summary, other: Summary, step: Significance) -> tuple[Verdict
     before, after = (float(each.steps["job_ns"].mean()) for each in (one, other))
     if abs(after / before - 1) > UNEVEN_PERCENT / 100:
         return "cannot tell", _UNEVEN
+    if step.is_longer(0) or step.is_shorter(0):
+        return "noise", f"No difference of {LEAST_PERCENT:.0f} % or more"
     return "noise", "No difference beyond noise"
 
 
@@ -312,7 +329,12 @@ def _takes(one: Summary, other: Summary) -> str:
     if not one.environment["steps_marked"]:
         return f"the GPU span is {duration(after)} instead of {duration(before)}."
     change = signed(100 * (after / before - 1), percent)
-    return f"the mean step takes {duration(after)} instead of {duration(before)} ({change})."
+    ranks = {len(each.environment["ranks"]) for each in (one, other)}
+    of_ranks = f" of {min(ranks)} ranks" if len(ranks) == 1 else " of all ranks"
+    of_ranks = "" if ranks == {1} else of_ranks
+    return (
+        f"the mean step{of_ranks} takes {duration(after)} instead of {duration(before)} ({change})."
+    )
 
 
 def _rates(one: Summary, other: Summary) -> str:
@@ -329,8 +351,9 @@ def _rates(one: Summary, other: Summary) -> str:
 
 
 def _causes(one: Summary, other: Summary) -> tuple[CauseChange, ...]:
-    by_cause = [{each["cause"]: each for each in job.findings} for job in (one, other)]
-    lacks = [{*each.lacks} for each in (one, other)]
+    jobs = (one, other)
+    by_cause = [{each["cause"]: each for each in job.findings} for job in jobs]
+    lacks = [{*each.lacks} for each in jobs]
     found = []
     for cause in dict.fromkeys([*by_cause[0], *by_cause[1]]):
         before, after = (each.get(cause) for each in by_cause)
@@ -345,5 +368,12 @@ def _causes(one: Summary, other: Summary) -> tuple[CauseChange, ...]:
             outcome = "grew"
         else:
             outcome = "fell" if was > now * _GREW else "same"
-        found.append(CauseChange(cause, outcome, was, now, kept["sentence"]))
+        ranks = (_few(each, job) for each, job in zip((before, after), jobs, strict=True))
+        found.append(CauseChange(cause, outcome, was, now, kept["sentence"], *ranks))
     return tuple(sorted(found, key=lambda each: -abs(each.second_ms - each.first_ms)))
+
+
+def _few(finding: dict[str, Any] | None, job: Summary) -> tuple[int, ...]:
+    """The ranks of a finding, nothing for all of the job."""
+    ranks = tuple(finding["ranks"]) if finding else ()
+    return ranks if len(ranks) < len(job.environment["ranks"]) else ()

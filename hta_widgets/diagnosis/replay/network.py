@@ -136,7 +136,9 @@ class Network:
         ready = sums.host[job.launch] + weights.latency + weights.duration
         ready = np.where(job.launch >= 0, ready, -np.inf)
         ready = reduce_runs(np.maximum, ready - along, first)
-        line = sums.own[self.segment_first[edges.line]] - sums.own[self.segment_first[edges.line - 1]]
+        line = (
+            sums.own[self.segment_first[edges.line]] - sums.own[self.segment_first[edges.line - 1]]
+        )
         pieces = (
             line,
             weights.returning,

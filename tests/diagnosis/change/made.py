@@ -78,11 +78,11 @@ def job_of(rows: Iterable[Row], *, steps: int = 5, noise: float = 0.0, **given: 
     return Summary(**{**fields, **given})
 
 
-def finding(cause: str, ms: float) -> dict[str, Any]:
+def finding(cause: str, ms: float, *ranks: int) -> dict[str, Any]:
     """A finding, as a summary has it."""
     return {
         "cause": cause,
-        "ranks": [0],
+        "ranks": [*ranks] or [0],
         "recoverable_ms": ms,
         "bound": "measured",
         "percent": 1.0,

@@ -9,6 +9,7 @@ healthy jobs.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,8 +52,8 @@ class Pair(NamedTuple):
             return self.change.verdict == "noise"
         wanted = VERDICTS.get(self.cause, ("regression", "cannot tell"))
         cause = SEEN_AS.get(self.cause, self.cause)
-        named = f"Cause by replay: {cause}: " in self.change.finding
-        return self.change.verdict in wanted and named
+        named = re.search(rf"Cause by replay: {cause}( on [^:]*)?: ", self.change.finding)
+        return self.change.verdict in wanted and bool(named)
 
 
 def pairs(causes: list[str], seeds: int) -> Iterator[Pair]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hta_widgets import open_trace
@@ -180,3 +181,69 @@ def test_work_is_counted_as_gpu_operations_and_idle_time_as_gaps():
         f"+1 µs compute: {times}, 918 → 5.75 GPU operations",
         f"+1 µs data loading: {times}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ((), (5,), "slow_gpu on rank 5: new, 2 ms"),
+        ((5,), (), "slow_gpu on rank 5: gone (was 1 ms)"),
+        ((5,), (5,), "slow_gpu on rank 5: grew, 1 ms → 2 ms"),
+        ((5,), (2, 3), "slow_gpu on ranks 2-3, before on rank 5: grew, 1 ms → 2 ms"),
+        (range(8), (3,), "slow_gpu on rank 3, before on all ranks: grew, 1 ms → 2 ms"),
+        ((3,), range(8), "slow_gpu on all ranks, before on rank 3: grew, 1 ms → 2 ms"),
+        (range(8), range(8), "slow_gpu: grew, 1 ms → 2 ms"),
+    ],
+)
+def test_the_ranks_that_cause_it_are_named_unless_all_do(first, second, words):
+    jobs = [
+        job_of(
+            ROWS,
+            ranks=[*range(8)],
+            findings=(finding("slow_gpu", ms, *ranks),) if ranks else (),
+        )
+        for ms, ranks in ((1.0, first), (2.0, second))
+    ]
+    assert [each.words for each in explain_change(*jobs).causes] == [words]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ([0], [0], "the mean step takes"),
+        ([0, 1], [0, 1], "the mean step of 2 ranks takes"),
+        ([0, 1], [0, 1, 2], "The mean step of all ranks takes"),
+    ],
+)
+def test_the_mean_step_is_said_to_be_that_of_several_ranks(first, second, said):
+    change = explain_change(job_of(ROWS, ranks=first), job_of(ROWS, ranks=second))
+    assert said in change.finding
+
+
+@pytest.mark.parametrize(
+    ("longer", "said"),
+    [
+        (1.0, "No difference beyond noise: "),
+        (1.015, "No difference of 2 % or more: "),
+        (1.025, "Regression: "),
+    ],
+)
+def test_a_small_change_that_is_real_is_not_called_noise_in_words(longer, said):
+    before = job_of(ROWS, noise=0.001)
+    times = before.steps["job_ns"].to_numpy() * longer
+    after = replace(before, steps=before.steps.assign(job_ns=times.astype(np.int64)))
+    assert explain_change(before, after).verdict_sentence.startswith(said)
+
+
+def test_a_line_without_names_says_where_it_is_not():
+    """Kernels outside of the annotations were blamed as all of compute, with other times."""
+    change = explain_change(job_of(ROWS), job_of(ROWS))
+    lines = (
+        (("compute", "compute", ""), "compute, outside of modules"),
+        (("compute", "compute", "", ""), "compute, outside of operators"),
+        (("compute", "compute", "", "aten::mm"), "compute, aten::mm"),
+        (("waiting", "wait", "", "", "", "nccl"), "waiting, nccl"),
+        (("compute", "compute"), "compute"),
+    )
+    for path, where in lines:
+        assert change.line_words(Line(path, 1, 2, 1, 1)) == f"+1 ns {where}: grew, 1 ns → 2 ns"

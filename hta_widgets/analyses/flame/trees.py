@@ -202,8 +202,9 @@ def call_tree(calls: Calls, weights: Weights) -> CallTree:
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
     nodes, places, node_at = merged_nodes(calls, place[place != NO_PARENT])
-    at = np.where(place == NO_PARENT, places.size, np.searchsorted(places, place))
-    node = np.append(node_at, NO_PARENT)[at]
+    node_of = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)  # the last is of no place
+    node_of[places] = node_at
+    node = node_of[place].astype(np.int64)
     return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
 
 

@@ -385,8 +385,9 @@ class Around:
     def longest(self, gap: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
         """The intervals with most of this time."""
         gaps, owned = gaps_of(self.rank), np.bincount(gap, length_ns)
-        chosen = np.argsort(-owned, kind="stable")[:MOST_LISTED]
-        chosen = chosen[owned[chosen] > 0]
+        least = np.partition(owned, -MOST_LISTED)[-MOST_LISTED] if owned.size > MOST_LISTED else 0
+        chosen = np.flatnonzero((owned >= least) & (owned > 0))
+        chosen = chosen[np.argsort(-owned[chosen], kind="stable")][:MOST_LISTED]
         return tuple(
             Stretch(
                 start_ns=int(gaps.start_ns[each]),

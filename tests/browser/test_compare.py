@@ -105,20 +105,33 @@ def test_a_row_opens_its_next_level_and_selects(lab: Lab, runs: Path):
     page.execute("panel = dash.panels['change']")
     chart = dashboard(page).locator(".hta-figure").nth(1)
     rows = chart.locator(".trace.bars").nth(0).locator(".point path")
+    names = chart.locator(".ytick")
+
+    def click(row: int) -> None:
+        """Click a row of a chart that shows what is open, and wait until it shows what is then."""
+        before = page.python("panel.opened")
+        rows.nth(row).click(force=True)
+        page.wait_until(lambda: page.python("panel.opened") != before)
+        is_drawn()
+
+    def is_drawn() -> None:
+        shown = "[[*each.layout.yaxis.ticktext] for each in panel.figures.values()][1]"
+        page.wait_until(lambda: names.all_text_contents() == page.python(shown))
+
+    is_drawn()
     page.execute("panel.opened = ('compute',)")
-    page.wait_for("panel._view['table']['columns'][0]['name']", "module")
-    rows.nth(2).click(force=True)  # below all of it, and what is open
-    expect(chart.locator(".ytick").nth(2)).to_contain_text("‹")
-
-    def is_deeper() -> bool:
-        rows.nth(3).click(force=True)  # of a chart that may still be drawn
-        return page.python("len(panel.opened)") > 3
-
-    page.wait_until(is_deeper)
-    page.wait_for("bool(dash.selection.operators or dash.selection.kernel)", True)
+    is_drawn()
+    while not page.python("bool(dash.selection.operators or dash.selection.kernel)"):
+        first_below = 1 + names.filter(has_text="‹").count()  # behind the row of all of it
+        click(first_below)
+    assert page.python("len(panel.opened)") > 2
     page.screenshot("compare, opened")
-    rows.first.click(force=True)
-    page.wait_for("(panel.opened, dash.selection.operators, dash.selection.kernel)", [[], [], ""])
+    click(0)
+    assert page.python("(panel.opened, dash.selection.operators, dash.selection.kernel)") == [
+        [],
+        [],
+        "",
+    ]
 
 
 @pytest.mark.parametrize("width", [500, 1100, 1480])

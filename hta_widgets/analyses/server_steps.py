@@ -22,6 +22,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.server_steps import StepSpan
+from hta_widgets.trace.ranks.facts import step_source_of
 from hta_widgets.trace.ranks.rank import Rank
 
 PHASES: Final = ("decode", "mixed", "prefill")
@@ -119,7 +120,8 @@ def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTabl
 
 
 def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
-    found = job.reduce(rank_steps, ranks)
+    serving = [rank for rank in ranks if job.kinds[rank].engine]
+    found = job.reduce(rank_steps, serving) if serving else {}
     steps = [each.assign(rank=rank) for rank, each in found.items() if len(each)]
     table = pd.concat(steps, ignore_index=True) if steps else _no_steps()
     table = table[[*STEP_COLUMNS]]
@@ -329,12 +331,8 @@ def _are_same(ascending: Sequence[int]) -> bool:
 
 def step_source(job: Job) -> str:
     """What marks the steps of a job: one of `StepSource`, or ``none``."""
-    found = job.reduce(_source_of, job.ranks).values()
+    found = job.reduce(step_source_of, job.ranks).values()
     return next((each for each in ("server", "ProfilerStep", "request") if each in found), "none")
-
-
-def _source_of(rank: Rank) -> str:
-    return rank.steps.source if len(rank.steps) else "none"
 
 
 @asked_once

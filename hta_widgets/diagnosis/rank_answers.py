@@ -34,6 +34,7 @@ from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import RankRecords, rank_records
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 from hta_widgets.trace.remote.urls import TraceSource
 
 _MAY_COMPUTE = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
@@ -108,7 +109,7 @@ def rank_facts(
         steps=columns,
         communication=communication_facts(rank, split),
         records=rank_records(rank),
-        conditions=conditions_of(rank),
+        conditions=conditions_of(rank.trace.events, rank.remember(recorded_kind)),
         compute=compute_facts(rank),
         host=host,
         beside_trials=_beside_trials(steps, host, columns),

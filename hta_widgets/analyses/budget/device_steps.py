@@ -26,12 +26,14 @@ from hta_widgets.analyses.communication.partition import Partition, RankSplit
 from hta_widgets.analyses.idle_owners.gaps import (
     TAIL,
     Gaps,
+    OwnedTime,
     gaps_of,
+    owned_time,
     recorded_work,
     runs_at,
     work_after,
 )
-from hta_widgets.analyses.idle_owners.owned_time import IdleSegments, OwnedTime, owned_time
+from hta_widgets.analyses.idle_owners.segments import IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
@@ -121,10 +123,8 @@ def loading_calls(rank: Rank) -> Mask:
 def code_loading(rank: Rank) -> Intervals:
     """Time in which CUDA loads code at its first use, on any thread."""
     events = rank.trace.events
-    names = events.name.values
-    codes = [code for code, name in enumerate(names) if patterns.LOADS_CODE.search(name)]
     rows = events.rows_of(Kind.OVERHEAD)
-    rows = rows[np.isin(events.name.codes[rows], codes)]
+    rows = rows[events.named(rows, patterns.LOADS_CODE)]
     start_ns = events.start_ns[rows]
     return Intervals.union(start_ns, start_ns + events.duration_ns[rows])
 
@@ -457,8 +457,7 @@ class _Division:
     @cached_property
     def has_operators(self) -> bool:
         """Whether operators or frames tell what the host does."""
-        kinds = self.rank.trace.events.kind
-        recorded = np.count_nonzero(KindSet((Kind.CPU_OP, Kind.PYTHON)).among(kinds))
+        recorded = np.count_nonzero(_TELLING.among(self.rank.trace.events.kind))
         return bool(recorded >= OPERATORS_PER_LAUNCH * distinct(self.rank.gpu_work.launch).size)
 
     @cached_property
@@ -472,18 +471,14 @@ class _Division:
     @cached_property
     def _starts_graph(self) -> Mask:
         """Whether a graph follows: what it does next depends on what the last one returned."""
-        names = self.rank.trace.events.name
-        graphs = [c for c, name in enumerate(names.values) if patterns.GRAPH_LAUNCH.search(name)]
-        launch = self.gaps.launch
-        return np.asarray(np.isin(names.codes[launch], graphs) & (launch != NO_CALL))
+        is_graph = self.rank.trace.events.named(self.gaps.launch, patterns.GRAPH_LAUNCH)
+        return np.asarray(is_graph & (self.gaps.launch != NO_CALL))
 
     @cached_property
     def _next_is_batch(self) -> Mask:
         """Whether the next work copies a batch to the device."""
         events, row = self.rank.trace.events, self.next_row
-        names = events.name.values
-        copies = [code for code, name in enumerate(names) if patterns.HOST_TO_DEVICE.search(name)]
-        is_copy = np.isin(events.name.codes[row], copies) & (events.kind[row] == Kind.MEMCPY)
+        is_copy = events.named(row, patterns.HOST_TO_DEVICE) & (events.kind[row] == Kind.MEMCPY)
         return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
 
 

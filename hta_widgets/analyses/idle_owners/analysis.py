@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
-from hta_widgets.analyses.idle_owners.owned_time import NOBODY, owned_time
+from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of, owned_time
 from hta_widgets.analyses.idle_owners.paths import (
     KINDS,
     NO_PATH,
@@ -23,6 +22,7 @@ from hta_widgets.analyses.idle_owners.paths import (
     merge_tables,
     node_of_place,
 )
+from hta_widgets.analyses.idle_owners.segments import NOBODY
 from hta_widgets.analyses.idle_owners.sums import (
     BY_CAUSE,
     BY_OWNER,

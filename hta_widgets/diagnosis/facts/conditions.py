@@ -16,8 +16,7 @@ import numpy as np
 from hta_widgets.analyses.time import patterns
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
-from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.ranks.recorded_kind import recorded_kind
+from hta_widgets.trace.ranks.recorded_kind import RecordedKind
 
 
 class Condition(Enum):
@@ -151,19 +150,17 @@ _SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
 _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 
 
-def conditions_of(rank: Rank) -> frozenset[Condition]:
+def conditions_of(events: Events, kind: RecordedKind) -> frozenset[Condition]:
     """What holds of the recording of a rank."""
-    events = rank.trace.events
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
     if events.rows_of(Kind.PYTHON).size:
         found.add(Condition.STACKS)
     if may_have_memory(events):
         found.add(Condition.MEMORY)
-    engines = {span.engine for span in rank.server_steps.spans}
-    found |= {each for each in _SERVERS if each.value in engines}
-    if (engines or found & _SERVERS) and Condition.TRAINING not in found:
+    found |= {each for each in _SERVERS if each.value == kind.engine}
+    if (kind.engine or found & _SERVERS) and Condition.TRAINING not in found:
         found.add(Condition.SERVER)
-    if rank.remember(recorded_kind).name == "request":
+    if kind.name == "request":
         found.add(Condition.REQUEST)
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)

@@ -16,7 +16,7 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import GAP, HOST_GAPS, HostGaps
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
-from hta_widgets.analyses.idle_owners.owned_time import NOBODY, IdleSegments
+from hta_widgets.analyses.idle_owners.segments import NOBODY, IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL

@@ -14,6 +14,7 @@ from hta_widgets.analyses.budget.device_steps import (
     loading_calls,
 )
 from hta_widgets.analyses.communication.partition import PARTS
+from hta_widgets.analyses.idle_owners.gaps import overhead
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window
@@ -57,24 +58,22 @@ def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
 
     The edges are the first start and the last end of GPU work, if there are no steps.
     """
-    calls, events = calls_of(rank), rank.trace.events
+    calls = calls_of(rank)
     asked = _of_launching_threads(rank, calls)
     loads = loading_calls(rank) & asked
     allocates = calls.named(patterns.ALLOCATING.search) & calls.is_launch_call & asked
     blocks = (
         blocking_calls(rank) | _held_up(calls) | _copies_to_pageable_memory(rank, calls)
     ) & asked
-    rows = events.rows_of(Kind.OVERHEAD)
-    overhead = Intervals.union(events.start_ns[rows], events.end_ns[rows])
-    loading = _covered(calls, loads)
-    waiting = loading | overhead | _covered(calls, blocks)
+    loading, profiler = _covered(calls, loads), overhead(rank)
+    waiting = loading | profiler | _covered(calls, blocks)
     frees = np.sort(calls.start_ns[allocates & calls.named(patterns.FREEING.search)])
     marks = _Marks(rank, window, edges)
     return {
         "host": marks.of_steps(marks.length_ns - marks.covered_by(waiting)),
         "in_loader": marks.of_steps(marks.covered_by(loading)),
         "in_alloc": marks.of_steps(marks.covered_by(_covered(calls, allocates))),
-        "in_profiler": marks.of_steps(marks.covered_by(overhead)),
+        "in_profiler": marks.of_steps(marks.covered_by(profiler)),
         "frees": marks.of_steps(marks.counted(frees)),
     }
 

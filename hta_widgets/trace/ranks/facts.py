@@ -91,6 +91,11 @@ def rank_records(rank: Rank) -> RankRecords:
     )
 
 
+def step_source_of(rank: Rank) -> str:
+    """What marks the steps of the rank: one of `StepSource`, or ``none``."""
+    return rank.steps.source if len(rank.steps) else "none"
+
+
 def world_size_of(rank: Rank) -> int:
     """Number of ranks that the traced job had; 0 if the trace does not say it."""
     info = rank.trace.metadata.get("distributedInfo")
@@ -125,6 +130,7 @@ ALWAYS_ASKED: Final = (
     Question(health_of),
     Question(lacks_of),
     Question(has_gpu_work),
+    Question(step_source_of),
     Question(world_size_of),
     Question(identity_of),
     Question(recorded_kind),

@@ -114,15 +114,15 @@ def recorded_kind(rank: Rank) -> RecordedKind:
     events = rank.trace.events
     has_work = bool(events.rows_of(*GPU_WORK).size)
     captures = captures_of(events)
+    engines = {span.engine for span in rank.server_steps.spans}
+    engine = next((each for each in ENGINES if each in engines), "")
     if not has_work and not captures.launches:
-        return RecordedKind("CPU only")
+        return RecordedKind("CPU only", engine)
     named, trained = _named(events), trains(events)
     if captures.operations and (captures.share >= LEAST_CAPTURED or named.capture_name):
-        kind = RecordedKind("graph capture", captures=captures)
+        kind = RecordedKind("graph capture", engine, captures)
         return kind._replace(capture_name=named.capture_name)
-    engines = {span.engine for span in rank.server_steps.spans}
-    if engines:
-        engine = next(each for each in ENGINES if each in engines)
+    if engine:
         return RecordedKind("rollout + training" if trained else "server", engine)
     if trained:
         return RecordedKind("training")

@@ -265,7 +265,10 @@ def test_which_advice_comes_first():
 
 def contradicted(result) -> list[str]:
     """What findings advise against what was recorded of their ranks."""
-    of_rank = result.job.reduce(conditions_of, result.job.ranks)
+    job = result.job
+    of_rank = {
+        rank: conditions_of(job.rank(rank).trace.events, kind) for rank, kind in job.kinds.items()
+    }
     wrong = []
     for finding in result:
         said = str(finding.evidence.get("conditions", "")).split(", ")

@@ -1,0 +1,133 @@
+"""Segments of idle time, and what they are cut by: the calls of a thread, overhead, steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hta_widgets.analyses.time.calls import Calls
+from hta_widgets.arrays import Int64Array, IntArray, Mask
+from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.cut_forest import Thread
+
+NOBODY = -1
+_BEFORE_ALL = np.iinfo(np.int64).min
+_AFTER_ALL = np.iinfo(np.int64).max
+_NO_TIMES: Times = np.zeros(0, dtype=np.int64)
+
+
+class IdleSegments(NamedTuple):
+    """Stretches of idle time."""
+
+    gap: IntArray
+    """Position of the idle interval that each is part of. int64, or int32 where it is kept."""
+    start_ns: Times
+    end_ns: Times
+    owner: IntArray
+    """Place of the call that each belongs to, `NOBODY` for none. int64, or int32 where it is
+    kept."""
+
+    @classmethod
+    def of(cls, start_ns: Times, end_ns: Times, owner: Int64Array | None = None) -> IdleSegments:
+        """One segment for each interval that has a length."""
+        gap = np.flatnonzero(end_ns > start_ns)
+        nobody = np.full(gap.size, NOBODY)
+        return cls(gap, start_ns[gap], end_ns[gap], nobody if owner is None else owner[gap])
+
+    def take(self, chosen: Mask | Int64Array) -> IdleSegments:
+        """Some of the segments."""
+        if chosen.dtype == np.bool_:
+            if chosen.all():  # usual
+                return self
+            chosen = np.flatnonzero(chosen)  # faster for several columns
+        return IdleSegments(*(column[chosen] for column in self))
+
+    def clip(self, start_ns: int, end_ns: int) -> IdleSegments:
+        """The part of each that is inside a window; all reach into it."""
+        starts, ends = np.maximum(self.start_ns, start_ns), np.minimum(self.end_ns, end_ns)
+        return self._replace(start_ns=starts, end_ns=ends)
+
+    def length_ns(self) -> Times:
+        """Length of each."""
+        return self.end_ns - self.start_ns
+
+
+def joined(parts: list[IdleSegments]) -> IdleSegments:
+    """All segments together."""
+    nothing = IdleSegments.of(_NO_TIMES, _NO_TIMES)
+    parts = [each for each in parts if each.gap.size]
+    if len(parts) == 1:
+        return parts[0]
+    return IdleSegments(*map(np.concatenate, zip(nothing, *parts, strict=True)))
+
+
+class Timeline(NamedTuple):
+    """What holds when: ``holds[i]`` from ``edges[i]`` to ``edges[i + 1]``."""
+
+    edges: Times
+    """Times in ns, ascending; the first is before everything, the last after everything."""
+    holds: Int64Array
+    """A place, or `NOBODY`; of steps, a position."""
+
+    @classmethod
+    def innermost(cls, calls: Calls, thread: Thread) -> Timeline:
+        """The innermost call of a thread."""
+        # a |---------------|        edges  a  b  b' c   c' a'
+        #     b |---|                owner  a  b  a  c   a  -
+        #              c |--|        (c and a end at once: the end of the outer one counts last)
+        first, last = thread.first, thread.last
+        start, end = calls.start_ns[first:last], calls.forest.cut_end_ns[first:last]
+        places = np.flatnonzero(end > start)
+        inner_first = places[::-1]
+        by_end = inner_first[np.argsort(end[inner_first], kind="stable")]
+        times, holds = np.empty((2, 2, places.size), dtype=np.int64)  # of ends, then of starts
+        np.take(end, by_end, out=times[0], mode="clip")
+        np.take(start, places, out=times[1], mode="clip")
+        holds[0] = calls.forest.parent[first:last][by_end]
+        np.add(places, first, out=holds[1])
+        return cls._of_changes(times.ravel(), holds.ravel())
+
+    @classmethod
+    def covering(cls, covered: Intervals) -> Timeline:
+        """0 where time is covered, else `NOBODY`."""
+        ends = np.full(len(covered), NOBODY)
+        return cls._of_changes(
+            np.concatenate((covered.ends, covered.starts)),
+            np.concatenate((ends, np.zeros_like(ends))),
+        )
+
+    @classmethod
+    def of_steps(cls, edges: Times) -> Timeline:
+        """How many of some edges, ascending, each time is behind."""
+        edges = np.concatenate(([_BEFORE_ALL], edges, [_AFTER_ALL]))
+        return cls(edges, np.arange(edges.size - 1))
+
+    @classmethod
+    def _of_changes(cls, times: Times, holds: Int64Array) -> Timeline:
+        """Sort changes by time; of those at one time, the last given counts."""
+        order = np.argsort(times, kind="stable")
+        edges, held = np.empty((2, times.size + 2), dtype=np.int64)
+        edges[0], edges[-1], held[0] = _BEFORE_ALL, _AFTER_ALL, NOBODY
+        np.take(times, order, out=edges[1:-1], mode="clip")
+        np.take(holds, order, out=held[1:-1], mode="clip")
+        return cls(edges, held[:-1])
+
+    def cut(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array]:
+        """Cut segments where something else begins to hold, and let that own each part.
+
+        Also the position of the segment that each part was cut from.
+        """
+        if self.holds.size == 1:  # nothing ever changes
+            owner = np.broadcast_to(self.holds, segments.gap.shape)
+            return segments._replace(owner=owner), np.arange(segments.gap.size)
+        first = np.searchsorted(self.edges, segments.start_ns, side="right") - 1
+        parts = np.searchsorted(self.edges, segments.end_ns, side="left") - first
+        ends = np.cumsum(parts)
+        source = np.repeat(np.arange(parts.size), parts)
+        at = np.arange(source.size) + (first - (ends - parts))[source]
+        start = np.maximum(segments.start_ns[source], self.edges[at])
+        end = np.minimum(segments.end_ns[source], self.edges[at + 1])
+        cut = IdleSegments(segments.gap[source], start, end, self.holds[at])
+        lasting = end > start
+        return cut.take(lasting), source[lasting]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Float64Array, Int64Array
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pd
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.model.details import DetailGroup
@@ -18,11 +18,6 @@ from hta_widgets.trace.model.events import GPU_SIDE, NO_FIELDS, Kind, KindSet, S
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.iterations import iterations
 from hta_widgets.trace.ranks.rank import Rank
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = LazyModule("pandas")
 
 NONE: Final = -1
 NOT_RECORDED: Final = 0

@@ -7,7 +7,7 @@ from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import msgspec
@@ -19,15 +19,10 @@ from hta_widgets.hta_tables.critical_path import Graph, GraphEdge
 from hta_widgets.hta_tables.critical_path_stretches import CPEdgeType
 from hta_widgets.hta_trace.symbol_table import TraceSymbolTable
 from hta_widgets.hta_trace.trace import Trace
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pd
 from hta_widgets.names.shorten import plain_name
 from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.remote.urls import PathLike
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = LazyModule("pandas")
 
 _NONE: Final = -1
 _SAVED_AS: Final = "critical_path.json"

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from hta_widgets.arrays import Int64Array
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pd
 from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = LazyModule("pandas")
 
 _STEP: Final = re.compile(r"ProfilerStep")
 _MEMORY: Final = re.compile(r"(hip)?Mem(cpy|set)|dma")

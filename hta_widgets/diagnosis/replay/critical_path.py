@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,9 @@ from hta_widgets.diagnosis.replay.slack import CRITICAL_NS, Slack
 from hta_widgets.errors import UnknownStepError
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pd
 from hta_widgets.quantities import percent
 from hta_widgets.trace.job import Job
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = LazyModule("pandas")
 
 SOLVED_TOGETHER: Final = 10
 """Kernels (by name) on the path for which the replay is solved again without all of their calls."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from csv import QUOTE_MINIMAL, QUOTE_NONNUMERIC
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,19 +17,11 @@ from pandas.api.types import is_numeric_dtype
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import ParameterError, reason
 from hta_widgets.export.csv_file import safe_texts
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa, pc
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Cell, Column, Table
 from hta_widgets.quantities import data_unit, flop_unit, number, time_unit
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa = LazyModule("pyarrow")
-    pc = LazyModule("pyarrow.compute")
-
 
 MAX_ROWS: Final = 20
 """Number of rows that a view brings; the page asks for the others as it needs them."""

@@ -9,18 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.lazy_modules import LazyModule
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = LazyModule("pyarrow")
+from hta_widgets.lazy_modules import pa
 
 _HEADER: Final = b"hta_widgets"
 _CHECKSUM: Final = b"checksum"

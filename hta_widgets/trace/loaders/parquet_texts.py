@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa, pq
 from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = LazyModule("pyarrow")
-    pq = LazyModule("pyarrow.parquet")
 
 
 @contextmanager

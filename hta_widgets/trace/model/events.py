@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,8 @@ from numpy.typing import NDArray
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pd
 from hta_widgets.trace.model.notices import Notice
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = LazyModule("pandas")
-
 
 _FIRST_LABEL = -2
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pd
 from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet
 from hta_widgets.trace.model.server_steps import ServerSteps
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = LazyModule("pandas")
 
 STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 """Names of the marks of steps, with their number, which fits into 64 bits."""

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int64Array
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa, pd
 from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.iterations import steps_of_events
 from hta_widgets.trace.ranks.rank import Rank
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-else:
-    pd = LazyModule("pandas")
-    pa = LazyModule("pyarrow")
 
 _Columns: TypeAlias = dict[str, NDArray[Any] | TextColumn]
 

@@ -8,26 +8,17 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa, pacsv, pc
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.loaders.columns import integers
 from hta_widgets.trace.loaders.timestamps import UNREADABLE, decimal_text_to_ns
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv as pacsv
-else:
-    pa = LazyModule("pyarrow")
-    pc = LazyModule("pyarrow.compute")
-    pacsv = LazyModule("pyarrow.csv")
 
 BLOCK_BYTES = 4 * 2**20
 """Also the maximum length of a row."""

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Times
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa
 from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.names.shorten import api_name
 from hta_widgets.trace.loaders.columns import ABSENT, NO_STREAM
@@ -26,11 +25,6 @@ from hta_widgets.trace.loaders.cupti.csv_table import (
 from hta_widgets.trace.loaders.event_blocks import EventBlocks, Values, transfer_columns
 from hta_widgets.trace.model.events import LAUNCH_CALLS, RESOLUTION, Events, Kind, Trace
 from hta_widgets.trace.model.notices import Notice
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = LazyModule("pyarrow")
 
 CONCURRENT_KERNELS = "conc_kernel.csv"
 SERIAL_KERNELS = "kernel.csv"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int64Array
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa, pq
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.tables import (
     MISSING,
@@ -25,13 +25,6 @@ from hta_widgets.trace.loaders.nsys.tables import (
     to_integer,
 )
 from hta_widgets.trace.loaders.parquet_texts import TextBudget, is_text, opened_parquet
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = LazyModule("pyarrow")
-    pq = LazyModule("pyarrow.parquet")
 
 _ROWS_AT_ONCE = 65536
 _ROWS_AT_LEAST, _ROWS_PER_BYTE = 2**20, 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,21 +13,12 @@ import numpy as np
 from hta_widgets.arrays import Mask
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.lazy_modules import pa, pc
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.parquet_texts import TextBudget, opened_parquet
 from hta_widgets.trace.model.events import Kind, Trace
 from hta_widgets.trace.model.notices import Notice
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-else:
-    pa = LazyModule("pyarrow")
-    pc = LazyModule("pyarrow.compute")
-    pq = LazyModule("pyarrow.parquet")
 
 FILES = "files.parquet"
 _TEXTS: Final = ("OverlapType", "File")

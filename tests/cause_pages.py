@@ -39,9 +39,11 @@ INFERENCE_JOBS = {
 
 SHELL = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:python|unset|export|vllm serve|hta-widgets"
-    r"|nvidia-smi|amd-smi|ibstat|py-spy) "
+    r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys) "
 )
-"""How code to copy begins that is not Python."""
+"""How lines of a shell begin."""
+CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(")
+"""How code of C++ begins."""
 
 
 class Measured(NamedTuple):
@@ -148,6 +150,7 @@ def _item_of(advice: Advice) -> str:
     item = f"- {advice.do}" + (f" *({'; '.join(where)})*\n" if where else "\n")
     if not advice.code:
         return item
-    language = "sh" if SHELL.match(f"{advice.code} ") else "python"
+    is_of_shell = SHELL.match(f"{advice.code} ")
+    language = "sh" if is_of_shell else "cpp" if CPP.match(advice.code) else "python"
     code = "".join(f"  {line}\n" for line in advice.code.splitlines())
     return f"{item}\n  ```{language}\n{code}  ```\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
@@ -40,6 +41,12 @@ class Price(NamedTuple):
 MOST_GIVEN: Final = 3
 """Pieces of advice that a finding gives: the first one, and two alternatives."""
 
+_OF_PYTORCH: Final = re.compile(
+    r"torch|DataLoader|DistributedDataParallel|FSDP|non_blocking|\bdist\.|\bmodel\b|python train",
+    re.IGNORECASE,
+)
+"""In advice that programs of CUDA, CuPy or OpenMP cannot follow."""
+
 ON_AMD: Final = {"CUDA graph": "HIP graph"}
 """Words for what AMD calls otherwise."""
 
@@ -69,6 +76,11 @@ class Advice(NamedTuple):
         return all(each in conditions for each in self.needs) and not any(
             each in conditions for each in self.unless
         )
+
+    @property
+    def is_of_pytorch(self) -> bool:
+        """Whether only programs of PyTorch can follow it."""
+        return bool(_OF_PYTORCH.search(f"{self.do} {self.code}"))
 
 
 NEEDLESS_WORK: Final = (
@@ -123,8 +135,11 @@ def other_kernels(unless: Condition) -> tuple[Advice, ...]:
 
 def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
     """The advice of a cause that can be followed, the first one first."""
-    found = [each for each in advice if each.holds(conditions)][:MOST_GIVEN]
-    return tuple(each._replace(do=_in_words_of(each.do, conditions)) for each in found)
+    found = [each for each in advice if each.holds(conditions)]
+    if Condition.NO_PYTORCH in conditions:
+        found = [each for each in found if not each.is_of_pytorch] or found
+    said = found[:MOST_GIVEN]
+    return tuple(each._replace(do=_in_words_of(each.do, conditions)) for each in said)
 
 
 def asked(advice: Sequence[Advice], conditions: Collection[Condition]) -> str:

@@ -242,6 +242,15 @@ def details_of(folder, works, kernel, **metadata):
     return {each["label"]: each["text"] for each in launch_of(job, kernel, events)}
 
 
+def test_multiprocessors_are_counted_where_a_tool_wrote_another_number(tmp_path):
+    """A tracer of CUPTI writes the bytes of shared memory: 0.172 % occupancy of a GEMM."""
+    gpu = {**A100, "multiProcessorCount": 108, "numSms": 167936}
+    works = [launched(0, 9, [2310, 1, 1], [256, 1, 1], registers=234, shared=147456, name="gemm")]
+    assert details_of(tmp_path, works, "gemm", deviceProperties=[gpu])["occupancy"].startswith(
+        "12.5 %"
+    )
+
+
 def test_details_of_the_selected_kernel(tmp_path):
     works = [
         launched(0, 9, [40, 2, 1], [128, 1, 1], registers=88, shared=33792, name="a_tf32"),

@@ -300,7 +300,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "host_pause": [
         Form(
             f"<_who> stall[[s]] for up to <longest>{STEPS}"
-            f"[[, between <from> and <to>]][[, before <before>]]{INSIDE}[[, most in <_owner>]]"
+            f"[[, between <from> and <to>]][[, before <before>]]"
+            f"[[, inside <_in>]]{INSIDE}[[, most in <_owner>]]"
             f"[[; the trace does not show why]]{COST}",
             pausing,
         )

@@ -54,7 +54,7 @@ _RESERVING: Final = (8, 0)
 _UNLIMITED: Final = 2**31
 
 _SIZES: Final = {
-    "sms": ("numSms",),
+    "sms": ("multiProcessorCount", "numSms"),  # a tool wrote the shared memory into numSms
     "warp_threads": ("warpSize",),
     "threads": ("maxThreadsPerMultiprocessor",),
     "registers": ("regsPerMultiprocessor",),

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.time import patterns
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.ranks.recorded_kind import RecordedKind
@@ -35,6 +36,7 @@ class Condition(Enum):
     SGLANG = "SGLang"
     TENSORRT_LLM = "TensorRT-LLM"
     AMD = "AMD GPU"
+    NO_PYTORCH = "no PyTorch"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
     LOADER_WORKERS = "DataLoader with workers"
@@ -146,6 +148,11 @@ OF_OWNERS: Final = {
 """What the names of the calls say that the time of a finding belongs to."""
 
 
+_OF_PYTORCH: Final = re.compile(
+    r"\b(?:at|aten|c10)::|torch|triton_|elementwise_kernel|multi_tensor_apply"
+)
+"""Names of its operators and kernels, as exports of Nsight Systems have them, also in short."""
+
 _SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
 _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 
@@ -162,6 +169,8 @@ def conditions_of(events: Events, kind: RecordedKind) -> frozenset[Condition]:
         found.add(Condition.SERVER)
     if kind.name == "request":
         found.add(Condition.REQUEST)
+    if rank.format is not KINETO and not any(map(_OF_PYTORCH.search, events.name.values)):
+        found.add(Condition.NO_PYTORCH)
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)
     if found >= _LOADERS:

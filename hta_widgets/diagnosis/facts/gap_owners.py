@@ -143,6 +143,10 @@ MOST_LISTED: Final = 5
 MOST_OF_THE_TIME: Final = 0.5
 """A call that takes this part of the time holds most of what passes, whatever it does."""
 
+LITTLE_WORK: Final = 0.1
+"""A call that takes most of the time but has less than this part of the GPU's work beside it is no
+loop: a compilation of 400 ms between two of 29 steps of a server."""
+
 EVERY: Final = "gap_host"
 """All idle time in which the host decides, whatever it does: the pieces of one function may be of
 every kind, as those of DDP that copies its buffers in many small kernels, waits, and pauses."""
@@ -267,6 +271,8 @@ class Stretch(NamedTuple):
     before: str
     after: str
     """Operators that launch the work before and after it; empty if not recorded."""
+    is_inside: bool
+    """Whether one call of an operator does both."""
 
 
 class GapOwners(NamedTuple):
@@ -310,22 +316,22 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
     if within:
         segments = gaps.segments.take(np.flatnonzero(gaps.kind != GAP["gap_depend"]))
         found = inside(rank, segments.owner, segments.length_ns())
-        within[EVERY] = found._replace(chain=_parts_of_a_step(rank, found.chain, segments))
+        within[EVERY] = found._replace(chain=_parts_of_a_step(rank, found, segments))
     return GapOwners(owners, longest, within, drains)
 
 
-def _parts_of_a_step(
-    rank: Rank, chain: tuple[Telling, ...], segments: IdleSegments
-) -> tuple[Telling, ...]:
+def _parts_of_a_step(rank: Rank, within: Inside, segments: IdleSegments) -> tuple[Telling, ...]:
     """Those of some calls that are only a part of the program: all idle time is in its loop."""
     calls = calls_of(rank)
     first_ns, last_ns = int(segments.start_ns.min()), int(segments.end_ns.max())
+    busy_ns = last_ns - first_ns - within.whole_ns
     found = []
-    for each in chain:
+    for each in within.chain:
         places = np.flatnonzero(calls.named(each.name.__eq__))
         spent = Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
         part_ns = spent.clip(first_ns, last_ns).length
-        if part_ns < MOST_OF_THE_TIME * (last_ns - first_ns):
+        is_part = part_ns < MOST_OF_THE_TIME * (last_ns - first_ns)
+        if is_part or part_ns - within.ns_of[each.name] < LITTLE_WORK * busy_ns:
             found.append(each)
     return tuple(found)
 
@@ -388,16 +394,21 @@ class Around:
         least = np.partition(owned, -MOST_LISTED)[-MOST_LISTED] if owned.size > MOST_LISTED else 0
         chosen = np.flatnonzero((owned >= least) & (owned > 0))
         chosen = chosen[np.argsort(-owned[chosen], kind="stable")][:MOST_LISTED]
-        return tuple(
-            Stretch(
-                start_ns=int(gaps.start_ns[each]),
-                end_ns=int(gaps.end_ns[each]),
-                idle_ns=int(owned[each]),
-                before=self._launcher(self._launched_before(int(gaps.launch[each]))),
-                after=self._launcher(int(gaps.launch[each])),
+        found = []
+        for each in chosen.tolist():
+            launch = int(gaps.launch[each])
+            before, after = self._launcher(self._launched_before(launch)), self._launcher(launch)
+            found.append(
+                Stretch(
+                    start_ns=int(gaps.start_ns[each]),
+                    end_ns=int(gaps.end_ns[each]),
+                    idle_ns=int(owned[each]),
+                    before=self.name_of(before),
+                    after=self.name_of(after),
+                    is_inside=NO_CALL != before == after,
+                )
             )
-            for each in chosen.tolist()
-        )
+        return tuple(found)
 
     def _launched_before(self, launch: int) -> int:
         """Row of the call that launches something before another one, -1 for none."""
@@ -406,9 +417,8 @@ class Around:
         earlier = rows[(rows >= 0) & (starts[rows] < starts[launch])] if launch >= 0 else rows[:0]
         return int(earlier[np.argmax(starts[earlier])]) if earlier.size else NO_CALL
 
-    def _launcher(self, row: int) -> str:
-        """Name of the operator that makes a launch call."""
+    def _launcher(self, row: int) -> int:
+        """Place of the operator that makes a launch call."""
         if row < 0:
-            return ""
-        place = self.calls.places_of(np.array([row]))
-        return self.name_of(int(self.operator_of(place)[0]))
+            return NO_CALL
+        return int(self.operator_of(self.calls.places_of(np.array([row])))[0])

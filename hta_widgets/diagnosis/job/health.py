@@ -229,6 +229,7 @@ _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     "the clocks of host and GPU are apart": lambda rank: rank.times.clocks_contradict,
     "launches are not known, as several have one correlation id": lambda rank: rank.lacks_launches,
     "operators are recorded for a part of the time only": lambda rank: rank.operators.outside > 0,
+    "a file is merged from several ranks": lambda rank: rank.is_merged,
     "kernels overlap on their streams": lambda rank: rank.times.kernels_overlap,
     "a clock may have been set": lambda rank: rank.times.standstill_ns > 0,
 }

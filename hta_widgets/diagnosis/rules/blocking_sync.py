@@ -99,6 +99,11 @@ that costs nothing without it is not to blame."""
             unless=(Condition.ENDS_STEP,),
         ),
         Advice(
+            "Wait once, where the host reads the results; let events order the streams.",
+            "cudaEventRecord(done, first);\ncudaStreamWaitEvent(second, done, 0);",
+            needs=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
             "Let PyTorch warn of each operation that waits for the GPU, with its line.",
             'torch.cuda.set_sync_debug_mode("warn")',
         ),

@@ -42,6 +42,12 @@ from hta_widgets.quantities import duration
         ),
         *NEEDLESS_WORK,
         Advice(
+            "Sample the stacks of the host as well, and record its system calls: they show what "
+            "runs there.",
+            "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
+            needs=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
             "Record the Python frames, which show the lines that the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
             unless=(Condition.STACKS, Condition.IN_OPERATOR),
@@ -117,7 +123,9 @@ def _in_turns(pauses: Matrix, limits: Limits) -> bool:
 
 
 def _where(stretch: Stretch) -> str:
-    """Between which operators, in words."""
+    """Between which operators, or inside which, in words."""
+    if stretch.is_inside:
+        return f", inside {named(stretch.after, 30)}"
     if stretch.before and stretch.after:
         return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
     return f", before {named(stretch.after, 30)}" if stretch.after else ""

@@ -64,6 +64,14 @@ and then launches as fast as the GPU computes would be gained, too, but is not w
             needs=(Condition.ZEROES_GRADIENTS,),
         ),
         Advice(
+            "Capture what is launched again and again in a CUDA graph.",
+            "cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);\n"
+            "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
+            "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
+            needs=(Condition.NO_PYTORCH,),
+            unless=(Condition.GRAPHS,),
+        ),
+        Advice(
             "Let vLLM capture CUDA graphs: start it without enforce_eager.",
             "vllm serve MODEL  # without --enforce-eager",
             needs=(Condition.SERVER, Condition.VLLM),
@@ -83,6 +91,12 @@ and then launches as fast as the GPU computes would be gained, too, but is not w
             unless=(Condition.GRAPHS,),
         ),
         Advice(
+            "Find what still runs outside of the compiled code.",
+            'TORCH_LOGS="graph_breaks,recompiles" python script.py',
+            needs=(Condition.COMPILED, Condition.IN_OPERATOR),
+            unless=(Condition.SERVER,),
+        ),
+        Advice(
             "Let the compiled code replay CUDA graphs.",
             'torch.compile(model, mode="reduce-overhead")',
             needs=(Condition.COMPILED,),
@@ -98,9 +112,9 @@ and then launches as fast as the GPU computes would be gained, too, but is not w
         ),
         Advice(
             "Find what still runs outside of the compiled code.",
-            'TORCH_LOGS="graph_breaks,recompiles" python train.py',
+            'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
-            unless=(Condition.SERVER,),
+            unless=(Condition.SERVER, Condition.IN_OPERATOR),
         ),
         Advice(
             "Launch larger kernels: use a larger batch.",

@@ -40,6 +40,21 @@ HALF: Final = 0.5
             needs=(Condition.HALF,),
         ),
         Advice(
+            "Update cuBLAS, whose newer versions use tensor cores for more shapes.",
+            needs=(Condition.NO_PYTORCH, Condition.HALF),
+        ),
+        Advice(
+            "Compute these products with 16 bits, which the tensor cores of this GPU take.",
+            needs=(Condition.NO_PYTORCH,),
+            unless=(Condition.HALF, Condition.TF32),
+        ),
+        Advice(
+            "Let cuBLAS compute products of float32 in TF32.",
+            "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);",
+            needs=(Condition.NO_PYTORCH, Condition.TF32),
+            unless=(Condition.HALF,),
+        ),
+        Advice(
             "Let products of float32 use TF32.",
             'torch.set_float32_matmul_precision("high")',
             needs=(Condition.TF32,),

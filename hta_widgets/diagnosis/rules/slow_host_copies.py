@@ -29,6 +29,12 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
     "step. The call that asks for 60 % of them is named.",
     advice=(
         Advice(
+            "Allocate the memory of the host pinned, and copy without waiting.",
+            "cudaMallocHost(&host, bytes);  // instead of malloc\n"
+            "cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream);",
+            needs=(Condition.NO_PYTORCH, Condition.PAGEABLE),
+        ),
+        Advice(
             "Copy into pinned memory, and wait for it only where the values are read.",
             'host = torch.empty_like(x, device="cpu", pin_memory=True)\n'
             "host.copy_(x, non_blocking=True)",

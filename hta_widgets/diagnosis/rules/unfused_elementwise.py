@@ -47,7 +47,7 @@ from hta_widgets.quantities import NS_PER_MS, duration, percent
         ),
         Advice(
             "Find why these kernels run outside of the compiled code.",
-            'TORCH_LOGS="graph_breaks,recompiles" python train.py',
+            'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
         ),
         *fused_optimizers(Condition.ONE_BY_ONE),

@@ -119,6 +119,11 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             needs=(Condition.TRAINING,),
         ),
         Advice(
+            "Run every kernel once before the recording begins.",
+            "nsys profile --capture-range=cudaProfilerApi ./program",
+            needs=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
             "Record after some rounds of warming up.",
             "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
             unless=(Condition.TRAINING,),

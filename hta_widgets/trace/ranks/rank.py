@@ -329,6 +329,7 @@ class Rank:
             faults=trace.faults,
             times=wrong_times(events, self.launches, trace.resolution_ns),
             unsure=self._unsure(),
+            processes=self._processes(),
             waits=unrecorded_waits(events, self.launches),
         )
 
@@ -364,6 +365,12 @@ class Rank:
     def _has_several_processes(self) -> bool:
         pid = self.trace.events.pid[self.trace.events.rows_of(*LAUNCH_CALLS)]
         return bool((pid != pid[:1]).any())
+
+    def _processes(self) -> int:
+        """Number of those whose calls launch the work; without calls, the rank is one."""
+        launch = self.gpu_work.launch
+        process = self.trace.events.pid[launch[launch >= 0]]
+        return int(np.unique(process).size) if (process[:1] != process).any() else 1
 
     def _unsure(self) -> int:
         """Number of operations without a launch for which there are several candidates."""

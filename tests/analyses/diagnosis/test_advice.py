@@ -18,10 +18,12 @@ from hta_widgets.diagnosis.facts.conditions import (
     conditions_of,
 )
 from hta_widgets.diagnosis.finding import MOST_GIVEN, Advice, asked, chosen
+from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
-from tests.cause_pages import SHELL
+from tests.cause_pages import CPP, SHELL
 from tests.conftest import REAL_TRACES
 from tests.golden.test_verdicts import recordings
+from tests.kineto_text import write
 from tests.simulator import CAUSES
 
 C = Condition
@@ -56,6 +58,8 @@ NEVER = {
     r"empty_cache": (set(), {C.EMPTY_CACHE}),
     r"cudnn": ({C.COMPILED}, set()),
     r"pin_memory|pinned memory": ({C.PINNED}, {C.PAGEABLE, C.TO_HOST}),
+    r"torch|DataLoader|python train|non_blocking|\bmodel\b": ({C.NO_PYTORCH}, set()),
+    r"cuda(?:Malloc|Event|Stream)|cublas|\./program": (set(), {C.NO_PYTORCH}),
     r"instead of torch\.cuda\.synchronize": ({C.ENDS_STEP}, {C.SYNCHRONISES}),
 }
 """Words of advice, the conditions that forbid it, and those of which it needs one."""
@@ -114,7 +118,7 @@ def test_advice_is_a_sentence_and_its_code_can_be_run(cause):
     for each in cause.advice:
         assert re.fullmatch(r"[A-Z].{10,160}\.", each.do), each.do
         assert all(len(line) <= 72 for line in each.code.splitlines())
-        if not SHELL.match(f"{each.code} "):
+        if not SHELL.match(f"{each.code} ") and not CPP.match(each.code):
             ast.parse(each.code)
 
 
@@ -123,6 +127,9 @@ FIRST = {
         ((), "Compile the model, and let it"),
         ((C.AMD,), "Compile the model, and let it replay HIP graphs."),
         ((C.COMPILED,), "Let the compiled code replay CUDA graphs."),
+        ((C.COMPILED, C.IN_OPERATOR), "Find what still runs outside"),
+        ((C.NO_PYTORCH,), "Capture what is launched again"),
+        ((C.NO_PYTORCH, C.GRAPHS), "Launch larger kernels: work on more at once"),
         ((C.COMPILED, C.GRAPHS, C.TRAINING), "Find what still runs outside"),
         ((C.GRAPHS, C.TRAINING), "Launch larger kernels: use a larger batch."),
         ((C.GRAPHS, C.VLLM, C.SERVER), "Launch larger kernels: serve more concurrent requests."),
@@ -149,6 +156,7 @@ FIRST = {
     ],
     "host_pause": [
         ((), "Record the Python frames"),
+        ((C.NO_PYTORCH,), "Sample the stacks of the host"),
         ((C.STACKS,), "Look at the lines that run there"),
         ((C.STACKS, C.NOT_RECORDED), "Look at the process from outside"),
         ((C.COLLECTS_GARBAGE,), "Take what lives long out"),
@@ -158,6 +166,7 @@ FIRST = {
     ],
     "blocking_sync": [
         ((), "Let PyTorch warn of each operation"),
+        ((C.NO_PYTORCH,), "Wait once, where the host"),
         ((C.READS_A_NUMBER, C.TRAINING), "Keep numbers on the GPU, and read them every"),
         ((C.READS_A_NUMBER,), "Keep numbers on the GPU, and read all"),
         ((C.COPIES,), "Copy with non_blocking=True."),
@@ -173,6 +182,7 @@ FIRST = {
     "slow_host_copies": [
         ((C.PAGEABLE, C.LOADER), "Copy from pinned memory without"),
         ((C.PAGEABLE,), "Copy from pinned memory without"),
+        ((C.PAGEABLE, C.NO_PYTORCH), "Allocate the memory of the host pinned"),
         ((), "Copy on a stream of its own"),
         ((C.FSDP2,), "Keep the parameters on the GPU"),
         ((C.TO_HOST,), "Copy into pinned memory"),
@@ -198,6 +208,7 @@ FIRST = {
     ],
     "no_tensor_cores": [
         ((C.TF32, C.BF16), "Let products of float32 use TF32."),
+        ((C.TF32, C.BF16, C.NO_PYTORCH), "Let cuBLAS compute products"),
         ((C.BF16,), "Compute these products with 16 bits."),
         ((C.TRAINING,), "Compute these products with 16 bits, and scale the loss."),
         ((), "Compute these products with 16 bits: tensor cores"),
@@ -234,7 +245,11 @@ FIRST = {
         ((), "Record few steps"),
     ],
     "autotuning": [((C.COMPILED,), "Keep what is compiled"), ((), "Run every shape once")],
-    "warm_up": [((C.TRAINING,), "Leave the first steps out"), ((), "Record after some rounds")],
+    "warm_up": [
+        ((C.TRAINING,), "Leave the first steps out"),
+        ((), "Record after some rounds"),
+        ((C.NO_PYTORCH,), "Run every kernel once"),
+    ],
     "slow_gpu": [((), "Compare its clocks"), ((C.AMD,), "Compare its clocks")],
     "gpu_throttling": [((), "Read why the clocks"), ((C.AMD,), "Read the clocks")],
     "slow_link": [((), "Look at the NVLink"), ((C.AMD,), "Look at the errors")],
@@ -254,6 +269,30 @@ FIRST = {
     "missing_rank": [((), "Collect the traces")],
 }
 """What comes first under some conditions."""
+
+
+@pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
+def test_there_is_advice_for_programs_without_pytorch(cause):
+    assert chosen(cause.advice, {C.NO_PYTORCH})
+
+
+def test_an_export_of_a_program_without_pytorch(tmp_path):
+    """Of OpenMP, with advice on a DataLoader and torch.compile."""
+    names = ("void at::native::vectorized_elementwise_kernel<4>()", "solve(double*)")
+    for name, is_other in zip(names, (False, True), strict=True):
+        folder = tmp_path / str(is_other)
+        folder.mkdir()
+        tables = {
+            nsys_export.KERNEL: [nsys_export.kernel(20, 50, correlation=1)],
+            nsys_export.RUNTIME: [nsys_export.call(12, 14, name=2, correlation=1)],
+            nsys_export.STRINGS: nsys_export.strings(name, "cuLaunchKernel"),
+        }
+        job = open_trace(nsys_export.write_sqlite(folder / "a.sqlite", tables), progress=False)
+        assert (C.NO_PYTORCH in job.reduce(conditions_of, [0])[0]) == is_other
+    one = Host()
+    one.launch(5, operator="solve")  # PyTorch's own profiler recorded it
+    job = open_trace(write(tmp_path / "rank-0.json", one.events), progress=False)
+    assert C.NO_PYTORCH not in job.reduce(conditions_of, [0])[0]
 
 
 def test_which_advice_comes_first():

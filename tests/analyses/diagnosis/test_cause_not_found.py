@@ -188,7 +188,23 @@ def confidence(folder, part):
     return scripted(folder, one, limits=LITTLE)[0].confidence
 
 
+def compiling(folder, part):
+    """A server that compiles for most of the time, with so much of the GPU's work beside it."""
+    one, busy_us = Host(), 18 * 8_000  # from the first gap to the last
+    for number in range(20):
+        if number == 10:
+            with one.inside("triton::compile"):
+                one.launch(part / (1 - part) * busy_us, operator="aten::tune")
+                one.now += 500_000
+        with one.inside("execute_context_0(0)_generation_32(32)"):
+            one.launch(8_000)
+            one.synchronise()
+        one.now += 200
+    return scripted(folder, one)[0].confidence
+
+
 test_thresholds_of_owners = cases(
+    Case("gap_owners.LITTLE_WORK", compiling, {0.098: "measured", 0.102: "inconclusive"}),
     Case("gap_owners.MOST_OF_THE_TIME", confidence, {0.47: "measured", 0.53: "inconclusive"}),
 )
 

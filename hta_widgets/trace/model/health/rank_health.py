@@ -49,6 +49,10 @@ _STANDSTILL: Final = (
     "nothing begins or ends for {}, and an operator that is usually short runs meanwhile: a "
     "clock may have been set forward"
 )
+_MERGED: Final = (
+    "{} processes launch the GPU work of this file, as in one that was merged from several ranks: "
+    "open the traces of the ranks instead"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +70,8 @@ class RankHealth:
     unsure: int = 0
     """Analysed GPU operations whose correlation id several launches have, so that theirs is not
     known."""
+    processes: int = 1
+    """Those that launch the analysed GPU work."""
     waits: UnrecordedWaits = field(default_factory=UnrecordedWaits)
     """Silences of the host that look like waits: nothing is wrong, but they are not recorded."""
 
@@ -78,6 +84,11 @@ class RankHealth:
     def lacks_launches(self) -> bool:
         """Whether so many launches are not known that idle time has no cause."""
         return self.unsure > MOST_AGAINST_ORDER * (self.times.linked + self.unsure)
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether several processes launch the work, each of which is a rank."""
+        return self.processes > 1
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -96,6 +107,8 @@ class RankHealth:
             yield Notice(_OPERATORS, (self.operators.outside, self.operators.launches))
         counts = {_REPEATED: self.faults.repeated, _IMPOSSIBLE: self.faults.impossible}
         yield from (Notice(words, (count,)) for words, count in counts.items() if count)
+        if self.is_merged:
+            yield Notice(_MERGED, (self.processes,))
         times = self.times
         if times.early:
             yield Notice(_EARLY, (times.early, times.linked))

@@ -49,16 +49,6 @@ KINDS = [
     ([*WORK, OPTIMIZER], "training"),
     ([*WORK, host(0, 9, "## backward ##", cat="user_annotation")], "training"),
     ([*WORK, host(0, 9, "aten::_fused_adamw_")], "training"),
-    # kernels of an optimizer, where operators are not recorded
-    (
-        [*WORK, kernel(20, 5, name="multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>")],
-        "training",
-    ),
-    (
-        [*WORK, kernel(20, 5, name="multi_tensor_apply_kernel<LAMBStage1Functor<float>>")],
-        "training",
-    ),
-    ([*WORK, kernel(20, 5, name="multi_tensor_apply_kernel<ScaleFunctor<float>>")], "unknown"),
     ([*WORK, OPTIMIZER, step(1, 0, 100)], "training"),
     # a backward pass: the name of one operator may be anything
     ([*WORK, *backward(4)], "inference without marks"),

@@ -13,23 +13,19 @@ FEWEST_BACKWARD: Final = 5
 """With this many operators of a backward pass, a recording is of training: a single one may be the
 name of somebody's own function."""
 
-_OPTIMIZER: Final = re.compile(r"Optimizer\.(step|zero_grad)#")
+_OPTIMIZER: Final = re.compile(r"Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)")
 _BACKWARD_RANGE: Final = re.compile(r"## backward")
-_OPTIMIZER_WORK: Final = re.compile(
-    r"aten::_fused_(?:adam|sgd)|.*(?:Adam|Sgd|SGD|LAMB\w*)\w*Functor"
-)
-"""Operators of fused optimizers, and the kernels of these, of Apex and of Transformer Engine."""
 _BACKWARD: Final = re.compile(r"autograd::engine::evaluate_function|.*Backward\d+$", re.DOTALL)
 
 
 def trains(events: Events) -> bool:
     """Whether an optimizer or a backward pass is recorded."""
-    codes = events.name.codes[events.rows_of(Kind.CPU_OP, Kind.ANNOTATION, Kind.KERNEL)]
+    codes = events.name.codes[events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)]
     counts = np.bincount(codes) if codes.size else np.zeros(0, dtype=np.int64)
     names, backward = events.name.values, 0
     for code in np.flatnonzero(counts).tolist():
         name = names[code]
-        if any(each.match(name) for each in (_OPTIMIZER, _BACKWARD_RANGE, _OPTIMIZER_WORK)):
+        if _OPTIMIZER.match(name) or _BACKWARD_RANGE.match(name):
             return True
         backward += int(counts[code]) if _BACKWARD.match(name) else 0
     return backward >= FEWEST_BACKWARD

@@ -109,7 +109,7 @@ def rank_facts(
         steps=columns,
         communication=communication_facts(rank, split),
         records=rank_records(rank),
-        conditions=conditions_of(rank.trace.events, rank.remember(recorded_kind)),
+        conditions=conditions_of(rank.trace.events, rank.remember(recorded_kind), rank.format),
         compute=compute_facts(rank),
         host=host,
         beside_trials=_beside_trials(steps, host, columns),

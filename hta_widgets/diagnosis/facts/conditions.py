@@ -17,6 +17,7 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.formats import Format
 from hta_widgets.trace.ranks.recorded_kind import RecordedKind
 
 
@@ -157,7 +158,9 @@ _SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
 _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 
 
-def conditions_of(events: Events, kind: RecordedKind) -> frozenset[Condition]:
+def conditions_of(
+    events: Events, kind: RecordedKind, trace_format: Format = KINETO
+) -> frozenset[Condition]:
     """What holds of the recording of a rank."""
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
     if events.rows_of(Kind.PYTHON).size:
@@ -169,7 +172,7 @@ def conditions_of(events: Events, kind: RecordedKind) -> frozenset[Condition]:
         found.add(Condition.SERVER)
     if kind.name == "request":
         found.add(Condition.REQUEST)
-    if rank.format is not KINETO and not any(map(_OF_PYTORCH.search, events.name.values)):
+    if trace_format is not KINETO and not any(map(_OF_PYTORCH.search, events.name.values)):
         found.add(Condition.NO_PYTORCH)
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)

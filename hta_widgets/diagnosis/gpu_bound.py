@@ -316,11 +316,12 @@ def largest_kernel(context: Context) -> Finding | None:
     computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
     if not any(computes):
         return None
-    most = records(every[computes])[0]
+    computing = every[computes]
+    most = records(computing)[0]
     name, gpu_ns, count = most["name"], most["gpu_ns"], most["count"]
     rates = Rates.of(context)
     in_graphs = rates.share(rates.in_graphs_ns)
-    share = 100 * gpu_ns / max(int(every["gpu_ns"].sum()), 1)
+    share = 100 * gpu_ns / max(int(computing["gpu_ns"].sum()), 1)
     said = [f"{counted(count, 'launch', 'launches')} of {duration(gpu_ns / count)}"]
     if most["tensor_core"]:
         said.append("on tensor cores" if most["tensor_core"] == "yes" else "without tensor cores")
@@ -332,7 +333,7 @@ def largest_kernel(context: Context) -> Finding | None:
     made = _line(
         context,
         largest_kernel,
-        f"{label} is the largest kernel, with {percent(share)} of the kernel time "
+        f"{label} is the largest kernel, with {percent(share)} of the compute time "
         f"({', '.join(said)}){why if hidden else ''}",
         conditions=(Condition.NO_SHAPES,) if hidden else (),
         evidence={"share_percent": share, "launches": count},

@@ -111,7 +111,7 @@ def _largest(context: Context) -> str:
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
         for label, (name, ns) in zip(distinct_labels(names), largest, strict=True)
     ]
-    return f" Largest kernels: {', '.join(said)}." if said else ""
+    return f" Largest kernels by compute time: {', '.join(said)}." if said else ""
 
 
 def _hidden_communication(context: Context) -> str:

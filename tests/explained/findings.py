@@ -530,15 +530,15 @@ VERDICTS: Final[list[Form]] = [
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
         "kernels would help.]][[ Computing takes <alone> of <time_alone>.]][[ The GPU <does>.]]"
-        "[[ Largest kernels: <kernel> (<of_kernel>"
+        "[[ Largest kernels by compute time: <kernel> (<of_kernel>"
         "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]",
         no_finding,
     ),
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]]. Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
-        "that take no time would save <gain>. Largest kernels: <kernel> (<of_kernel>[[, <_peak>]])"
-        "[[, <_others>]].[[ <hidden> of the communication is hidden.]]",
+        "that take no time would save <gain>. Largest kernels by compute time: <kernel> "
+        "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]",
         paced,
     ),
     Form(

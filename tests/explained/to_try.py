@@ -41,8 +41,8 @@ def older(_: Finding, whole: Diagnosis) -> Texts:
 
 
 def largest(found: Finding, whole: Diagnosis) -> Texts:
-    times = _times(whole)
-    most = times.xs("COMPUTATION", level="kernel_type").nlargest(1, "sum_ns")
+    times = _times(whole).xs("COMPUTATION", level="kernel_type")
+    most = times.nlargest(1, "sum_ns")
     (name,), (ns,), (count,) = most.index, most["sum_ns"], most["count"]
     assert found.links[0].kernel == name
     uncounted = roofline(whole.job, whole.ranks).uncounted
@@ -80,7 +80,7 @@ FORMS_TO_TRY: Final = {
     ],
     "largest_kernel": [
         Form(
-            "<_name> is the largest kernel, with <part> of the kernel time (<launches> of <mean>"
+            "<_name> is the largest kernel, with <part> of the compute time (<launches> of <mean>"
             "[[, on tensor cores]][[, without tensor cores]][[, <_occupancy> occupancy]])"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",
             largest,

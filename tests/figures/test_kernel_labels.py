@@ -113,7 +113,9 @@ def test_labels_of_all_real_kernels(tmp_path, every_name):
 def test_a_diagnosis_names_different_kernels(tmp_path):
     """Of those that take most of the time, where only faster kernels help."""
     sentence = said(tmp_path, *ALIKE, *ALIKE[:2], ALIKE[0])
-    named = re.findall(r"(\S+) \(\d[\d.]* %", sentence.partition("Largest kernels: ")[2])
+    named = re.findall(
+        r"(\S+) \(\d[\d.]* %", sentence.partition("Largest kernels by compute time: ")[2]
+    )
     assert len(set(named)) == len(named) == len(ALIKE)
 
 

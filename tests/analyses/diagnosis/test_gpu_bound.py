@@ -123,7 +123,7 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     result = made(tmp_path)
     (found,) = result.to_try
     assert found.sentence == (
-        "norm is the largest kernel, with 100 % of the kernel time (10 launches of 1 ms)."
+        "norm is the largest kernel, with 100 % of the compute time (10 launches of 1 ms)."
     )
     (advice,) = found.advice
     assert advice.do.startswith("The trace cannot tell how to speed it up: profile it with Nsight")

@@ -29,7 +29,7 @@ def test_the_kernels_that_take_most_of_the_time_are_named(tmp_path):
     names = ["small", *["sgemm"] * 5, *["void norm<float>(int)"] * 3, "tiny"]
     assert said(tmp_path, *names).endswith(
         " GPU-bound: computing takes 100 % of the GPU span, and only faster kernels would help. "
-        "Largest kernels: sgemm (50 %), norm<float> (30 %), small (10 %)."
+        "Largest kernels by compute time: sgemm (50 %), norm<float> (30 %), small (10 %)."
     )
 
 
@@ -43,7 +43,21 @@ def test_a_host_that_launches_after_each_kernel_sets_the_pace(tmp_path):
     ]
     assert diagnosis(open_job(tmp_path, [[*launches, *kernels]])).finding.endswith(
         " Computing takes 99 % of the GPU span, but the host sets the pace: kernels that take no "
-        "time would save 1 ms. Largest kernels: gemm (100 %)."
+        "time would save 1 ms. Largest kernels by compute time: gemm (100 %)."
+    )
+
+
+def test_communication_takes_no_part_of_the_compute_time(tmp_path):
+    """All kernels of DeepSeek's step take twice the time of those that compute."""
+    events = [
+        *busy(0, ["norm"] * 3 + ["sgemm"] * 7),
+        call(0, 1, 20),
+        kernel(10, 9_990, name="ncclDevKernel_AllReduce", correlation=20, stream=20),
+    ]
+    result = diagnosis(open_job(tmp_path, [events]))
+    assert "Largest kernels by compute time: sgemm (70 %), norm (30 %)." in result.finding
+    assert result.to_try[-1].sentence.startswith(
+        "sgemm is the largest kernel, with 70 % of the compute time (7 launches of 1 ms"
     )
 
 
@@ -60,7 +74,7 @@ def test_what_gpus_do_is_said_where_they_also_copy_and_wait(tmp_path):
     assert finding.startswith("Nothing stands out")
     assert finding.endswith(
         " The GPU computes for 85 % of the GPU span and only communicates for 15 %. "
-        "Largest kernels: sgemm (100 %). 57.1 % of the communication is hidden."
+        "Largest kernels by compute time: sgemm (100 %). 57.1 % of the communication is hidden."
     )
 
 

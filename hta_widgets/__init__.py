@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from hta_widgets.panels.compared import compare
     from hta_widgets.panels.dashboard import Dashboard
     from hta_widgets.recording.profiler import profile
-    from hta_widgets.trace.opening.open import open_trace
-    from hta_widgets.trace.opening.rank_sample import RankSample
+    from hta_widgets.trace.opening.open import RankSample, open_trace
     from hta_widgets.trace_analysis import TraceAnalysis
     from hta_widgets.trace_diff import LabeledTrace, TraceDiff
     from hta_widgets.version import __version__
@@ -49,7 +48,7 @@ _WHERE = {
     "Finding": "hta_widgets.diagnosis.finding",
     "LabeledTrace": "hta_widgets.trace_diff",
     "Limits": "hta_widgets.diagnosis.limits",
-    "RankSample": "hta_widgets.trace.opening.rank_sample",
+    "RankSample": "hta_widgets.trace.opening.open",
     "TraceAnalysis": "hta_widgets.trace_analysis",
     "TraceDiff": "hta_widgets.trace_diff",
     "__version__": "hta_widgets.version",

@@ -16,8 +16,7 @@ from hta_widgets.hta_trace.trace import DEFAULT_TRACE_DIR, Trace, TraceFiles, tr
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.steps import analysed_steps
-from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.opening.rank_sample import RankSample
+from hta_widgets.trace.opening.open import RankSample, open_trace
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.remote.urls import PathLike
 

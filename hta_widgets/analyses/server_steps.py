@@ -21,7 +21,6 @@ from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.questions import asked_once
-from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.facts import step_source_of
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -148,16 +147,15 @@ def rank_steps(rank: Rank) -> pd.DataFrame:
             "label": [names.values[code] for code in names.codes[server.rows[kept]].tolist()],
             "engine": [span.engine for span in spans],
             "phase": [span.phase for span in spans],
-            **{name: _known(spans, name) for name in _SAID},
+            **{
+                name: pd.array([getattr(span, name) for span in spans], dtype="Int64")
+                for name in _SAID
+            },
             "host_start_ns": server.start_ns[kept],
             "host_end_ns": server.end_ns[kept],
             **found.measured,
         }
     )
-
-
-def _known(spans: Sequence[StepSpan], name: str) -> Any:  # noqa: ANN401
-    return pd.array([getattr(span, name) for span in spans], dtype="Int64")
 
 
 @cache  # of each rank of a big training: pandas takes 5 ms to make it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from hta_widgets.quantities import data_size
+from hta_widgets.quantities import counted, data_size
 from hta_widgets.terminal import printable
 from hta_widgets.trace.cache.files import (
     OFF,
@@ -49,14 +49,10 @@ def clear_cache(folder: Path | None) -> str:
     before = len(entries(folder))
     removed = clear(folder)
     left = len(entries(folder))
-    words = f"removed {_count_traces(before - left)} ({data_size(removed)}) from {folder}"
+    words = f"removed {counted(before - left, 'trace')} ({data_size(removed)}) from {folder}"
     if left:
         words += f"; {left} could not be removed (in use, or no permission)"
     return printable(words) + "\n"
-
-
-def _count_traces(count: int) -> str:
-    return f"{count} trace" if count == 1 else f"{count} traces"
 
 
 def _line(entry: CacheEntry) -> str:

@@ -227,7 +227,8 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
-    recorded = _span(_covered(calls, of_thread)) & time
+    covered = _covered(calls, of_thread)
+    recorded = Intervals.union(covered.starts[:1], covered.ends[-1:]) & time
     loading = _covered(calls, of_thread[loading_calls(rank)[of_thread]]) & recorded
     return _OfRank(
         lines_ns=sum(line.own_ns for line in lines),
@@ -261,10 +262,6 @@ def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:
 
 def _covered(calls: Calls, places: Int64Array) -> Intervals:
     return Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
-
-
-def _span(covered: Intervals) -> Intervals:
-    return Intervals.union(covered.starts[:1], covered.ends[-1:])
 
 
 def _together(owners: Iterable[CpuOwner]) -> list[CpuOwner]:

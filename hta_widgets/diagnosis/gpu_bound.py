@@ -235,7 +235,8 @@ def large_products(context: Context) -> Finding | None:
         return None
     reached = _reached(products)
     most = records(products)[0]
-    uneven = kind in HALF_TYPES and kind_of_operator(*_asked(most)).uneven
+    shape = most["operator"], most["input_dims"], most["input_types"]
+    uneven = kind in HALF_TYPES and kind_of_operator(*shape).uneven
     gpu = _gpu(context)
     has_fp8 = kind in HALF_TYPES and gpu.peak is not None and "fp8" in gpu.peak.tflops
     held = {
@@ -370,10 +371,6 @@ BY_RATE: Final = (large_products, few_rows, older_attention, largest_kernel)
 
 def _gpu(context: Context) -> Gpu:
     return context.facts[context.ranks[0]].compute.gpu
-
-
-def _asked(row: Row) -> tuple[str, str, str]:
-    return row["operator"], row["input_dims"], row["input_types"]
 
 
 def _reached(products: pd.DataFrame) -> float:

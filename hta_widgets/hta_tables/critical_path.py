@@ -140,7 +140,7 @@ class _Graph:
 
     def _bridge(self, number: int, at: EventEnd, target: EventEnd) -> int:
         """Add an edge of no length between two things at the same time."""
-        from_gpu, to_gpu = (self._is_on_gpu(each.row) for each in (at, target))
+        from_gpu, to_gpu = _ON_GPU.among(self.events.kind[[at.row, target.row]]).tolist()
         stream = [self.events.stream[each.row] for each in (at, target)]
         kind = CPEdgeType.DEPENDENCY
         if from_gpu:
@@ -152,9 +152,6 @@ class _Graph:
         found = self.node(target)
         self._add(GraphEdge(number, found, kind, 0, NONE, bound, 0.0, None))
         return found
-
-    def _is_on_gpu(self, row: int) -> bool:
-        return bool(_ON_GPU.among(self.events.kind[row : row + 1])[0])
 
     def add_others(self, found: WindowPath) -> None:
         """Add what is not on the path, but inside of the window."""

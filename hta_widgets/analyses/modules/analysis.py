@@ -92,7 +92,8 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
             )
         regions = "; regions are the annotations of the program" if stand_in else ""
         notices.append(f"{said}{regions}")
-    if not may_have and any(part.modules.empty for part in each) and _are_of_nsys(job):
+    is_nsys = all(job.sources[rank].format is NSYS for rank in job.ranks)
+    if not may_have and any(part.modules.empty for part in each) and is_nsys:
         notices.append(NO_RANGES)
     missing = _missing([part for part in each if len(part.modules)]) if may_have else ""
     notices += [missing] if missing else []
@@ -105,10 +106,6 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
             "belong to the module that launches the graph"
         )
     return notices
-
-
-def _are_of_nsys(job: Job) -> bool:
-    return all(job.sources[rank].format is NSYS for rank in job.ranks)
 
 
 def _missing(each: Sequence[RankModules]) -> str:

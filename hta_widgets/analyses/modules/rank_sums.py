@@ -114,15 +114,11 @@ def module_sums(
         modules=_module_table(rank, nodes, columns),
         outside=_outside_table(rank, outside),
         in_graphs_ns=in_graphs_ns,
-        frames_expected=_says_frames(rank),
+        frames_expected=any(map(rank.trace.metadata.get, ("with_modules", "with_stack"))),
         is_compiled=bool(calls_of(rank).named(COMPILED_MODULE.search).any()),
         has_shapes=has_shapes(rank),
         has_memory=has_gpu_memory(rank),
     )
-
-
-def _says_frames(rank: Rank) -> bool:
-    return any(rank.trace.metadata.get(option) for option in ("with_modules", "with_stack"))
 
 
 def _module_table(rank: Rank, nodes: ModuleNodes, columns: dict[str, Int64Array]) -> pd.DataFrame:

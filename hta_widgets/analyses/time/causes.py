@@ -9,7 +9,6 @@ import numpy as np
 
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Events
 
@@ -227,7 +226,4 @@ def are_of_one_graph(before: Int64Array, after: Int64Array, events: Events) -> M
     `before` and `after` are rows of the launch calls, `NO_CALL` for none.
     """
     same = (before == after) & (after != NO_CALL)
-    codes = events.name.codes[after]
-    names = events.name.values
-    graphs = [code for code in distinct(codes[same]).tolist() if GRAPH_LAUNCH.search(names[code])]
-    return np.asarray(same & np.isin(codes, graphs))
+    return np.asarray(same & events.named(after, GRAPH_LAUNCH))

@@ -112,7 +112,7 @@ def _numbers_of_pairs(one: Int64Array, other: Int64Array) -> Int64Array:
 
 def _matched(forward: _Operators, keys: _Operators) -> Int64Array:
     """Place of the forward operator of each key; `keys.order` is that of its first operator."""
-    forward = _by_number(forward)
+    forward = forward.take(np.lexsort((forward.place, forward.order, forward.number)))
     match = _last_before(forward, keys)
     tid = np.append(forward.tid, NO_PARENT)[match]
     on_several = _numbers_on_several_threads(forward)
@@ -126,10 +126,6 @@ def _matched(forward: _Operators, keys: _Operators) -> Int64Array:
             better != NO_PARENT, np.append(on_thread, NO_PARENT)[better], match[asked]
         )
     return np.append(forward.place, NO_PARENT)[match]
-
-
-def _by_number(operators: _Operators) -> _Operators:
-    return operators.take(np.lexsort((operators.place, operators.order, operators.number)))
 
 
 def _last_before(forward: _Operators, keys: _Operators) -> Int64Array:

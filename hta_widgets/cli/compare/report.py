@@ -32,16 +32,12 @@ def report(change: Change, judgement: Judgement | None = None) -> str:
         lines += section("Limits that cannot be checked:", judgement.untold)
         if judgement.outcome == "passed":
             lines += ["", f"{MARGIN}All limits are kept."]
-    doubts = [notice for notice in change.notices if notice not in _said(change)]
-    lines += section("Notices:", doubts)
+    said = {each.sentence for each in change.differences}
+    lines += section("Notices:", [notice for notice in change.notices if notice not in said])
     return "\n".join(lines) + "\n"
 
 
 _MOST: Final = MOST_CHARACTERS // 4
-
-
-def _said(change: Change) -> set[str]:
-    return {each.sentence for each in change.differences}
 
 
 def _waterfall(change: Change) -> Iterator[str]:

@@ -353,9 +353,8 @@ class _Candidates:
         starts = events.start_ns[self.launches]
         order = np.argsort(starts, kind="stable")
         following = np.searchsorted(starts[order], self.end_ns[kept])
-        names = events.name.codes[self.launches][order]
-        graphs = [c for c, name in enumerate(self.names) if patterns.GRAPH_LAUNCH.search(name)]
-        is_graph = np.append(np.isin(names, graphs), False)[following]
+        is_graph = events.named(self.launches[order], patterns.GRAPH_LAUNCH)
+        is_graph = np.append(is_graph, False)[following]
         window = window_of(self.operations.rank)
         is_before = (self.end_ns[kept] < window.start_ns) & (NO_STEP not in window.steps)
         return np.asarray(is_graph | is_before)

@@ -14,8 +14,8 @@ from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.facts.compute_facts import MOST_CHAINS
-from hta_widgets.diagnosis.fusable import fusable_kernels
 from hta_widgets.diagnosis.own_time import own_time
+from hta_widgets.diagnosis.rules.unfused_elementwise import fusable_kernels
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import rank_budgets, step_budgets
 from hta_widgets.figures.diagnosis import fusable_bars, own_time_cells

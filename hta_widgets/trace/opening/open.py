@@ -11,14 +11,19 @@ from operator import index
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from hta_widgets.errors import UnknownRankError, number_ranges, os_errors_as_ours, whole_numbers
+from hta_widgets.errors import (
+    ParameterError,
+    UnknownRankError,
+    number_ranges,
+    os_errors_as_ours,
+    whole_numbers,
+)
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import fetch_remote
 from hta_widgets.trace.opening.find_captures import Captures, with_captures
 from hta_widgets.trace.opening.find_ranks import find_sources
 from hta_widgets.trace.opening.live_profiler import LiveProfiler, path_of_live
-from hta_widgets.trace.opening.rank_sample import RankSample
 from hta_widgets.trace.ranks.cycle import NEWEST, Cycle, cycle_notice, number_of_cycle
 from hta_widgets.trace.ranks.loader import inflated_size
 from hta_widgets.trace.ranks.source import RankSource
@@ -29,6 +34,43 @@ BYTES_AT_ONCE: Final = 4 * 2**30
 
 RANKS_HELD: Final = 8
 """Ranks of such a job that are held in memory at a time."""
+
+
+@dataclass(frozen=True)
+class RankSample:
+    """An evenly spaced sample of a job's ranks that includes the first and the last.
+
+    Parameters
+    ----------
+    count : int
+        Number of ranks; all of them if the job has no more.
+
+    Raises
+    ------
+    ParameterError
+        If the sample is empty.
+
+    Examples
+    --------
+    >>> RankSample(3).among(range(9))
+    (0, 4, 8)
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        """Refuse an empty sample."""
+        if self.count < 1:
+            msg = f"RankSample needs 1 rank or more, got {self.count}"
+            raise ParameterError(msg)
+
+    def among(self, ranks: Sequence[int]) -> tuple[int, ...]:
+        """Return the sample of a job's ranks."""
+        if self.count >= len(ranks):
+            return tuple(ranks)
+        intervals = max(self.count - 1, 1)
+        last = len(ranks) - 1
+        return tuple(ranks[i * last // intervals] for i in range(self.count))
 
 
 @runtime_checkable

@@ -30,21 +30,15 @@ def load_rank(
     """
     with memory_errors_as_ours(f"loading {source.name}"):
         reuse_freed_memory()
-        return _loaded(source, rank, on_read, folder)
-
-
-def _loaded(
-    source: RankSource, rank: int, on_read: OnRead | None, folder: Path | None
-) -> LoadedTrace:
-    folder = folder if folder is not None and folder.is_dir() else None
-    if folder is None and not cache.should_cache(source):
-        return LoadedTrace(source.load(rank, on_read), {})
-    found = cache.load(source, rank, folder)
-    if found is not None:
+        folder = folder if folder is not None and folder.is_dir() else None
+        if folder is None and not cache.should_cache(source):
+            return LoadedTrace(source.load(rank, on_read), {})
+        found = cache.load(source, rank, folder)
+        if found is None:
+            return read_again(source, rank, on_read, folder)
         if on_read:
             on_read(source.size)
         return found
-    return read_again(source, rank, on_read, folder)
 
 
 def read_again(

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from hta_widgets.diagnosis import diagnosis
-from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.opening.rank_sample import RankSample
+from hta_widgets.trace.opening.open import RankSample, open_trace
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.analyses.diagnosis.training_jobs import (
     US,

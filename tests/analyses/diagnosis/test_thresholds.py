@@ -40,7 +40,7 @@ NO_THRESHOLDS = {
         "cpu_work.NAME_WIDTH",
         "proof.MOST_WINDOWS",
         "finding.LONGEST_SENTENCE",
-        "fusable._WORDS",
+        "unfused_elementwise._WORDS",
         "gap_owners.MOST_LISTED",
         "host_evidence._NAME_WIDTH",
         "host_facts.MOST_OVERHEADS",

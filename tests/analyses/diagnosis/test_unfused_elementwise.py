@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hta_widgets.diagnosis import Limits
-from hta_widgets.diagnosis.fusable import in_words
+from hta_widgets.diagnosis.rules.unfused_elementwise import in_words
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.analyses.diagnosis.training_jobs import (

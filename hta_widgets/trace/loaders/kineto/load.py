@@ -100,16 +100,13 @@ def other_tool_notice(categories: Sequence[str], pieces: Iterable[bytes]) -> Not
     Categories are those of its complete events that are not the PyTorch profiler's, sorted; empty
     for events without a category.
     """
-    tool = next((name for piece in pieces for name in _tools_in(piece)), "another tool")
+    named = (tool for piece in pieces for tool, says in TOOLS.items() if says.search(piece))
+    tool = next(named, "another tool")
     return Notice(
         "no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); there are events "
         f"{_described(categories)}. This looks like a trace of {tool}, which has no numbers here; "
         "supported are traces of torch.profiler and exports of Nsight Systems"
     )
-
-
-def _tools_in(piece: bytes) -> Iterable[str]:
-    return (name for name, pattern in TOOLS.items() if pattern.search(piece))
 
 
 def _described(categories: Sequence[str]) -> str:

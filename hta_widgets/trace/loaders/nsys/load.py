@@ -103,7 +103,10 @@ def load_nsys(
             builder.add(table, rows)
         session_ns = start_of_session(tables)
         metadata = device_properties(tables)
-        views = [_view_notice(name) for name in tables.views()]
+        views = [
+            Notice(f"{name} is a view, which may show tables with secrets; it is not read")
+            for name in tables.views()
+        ]
     events, first_ns = builder.finish()
     return Trace(
         rank=rank,
@@ -113,10 +116,6 @@ def load_nsys(
         metadata=metadata,
         notices=(*views, *builder.notices()),
     )
-
-
-def _view_notice(name: str) -> Notice:
-    return Notice(f"{name} is a view, which may show tables with secrets; it is not read")
 
 
 def open_tables(path: Path) -> AbstractContextManager[NsysTables]:

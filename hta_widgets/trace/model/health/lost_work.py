@@ -240,17 +240,17 @@ def _captured(events: Events, calls: Int64Array) -> Mask:
     found = np.zeros(calls.size, dtype=np.bool_)
     for thread in {*zip(events.pid[begins].tolist(), events.tid[begins].tolist(), strict=True)}:
         begin_ns, end_ns, own_ns = (
-            np.where(_of_thread(events, rows, thread), events.start_ns[rows], -1)
+            np.where(
+                (events.pid[rows] == thread[0]) & (events.tid[rows] == thread[1]),
+                events.start_ns[rows],
+                -1,
+            )
             for rows in (begins, ends, calls)
         )
         begun = np.searchsorted(begin_ns[begin_ns >= 0], own_ns)
         ended = np.searchsorted(end_ns[end_ns >= 0], own_ns)
         found |= (own_ns >= 0) & (begun > ended)
     return found
-
-
-def _of_thread(events: Events, rows: Int64Array, thread: tuple[int, int]) -> Mask:
-    return np.asarray((events.pid[rows] == thread[0]) & (events.tid[rows] == thread[1]))
 
 
 def _stretches(lost_ns: Times, launch_ns: Times) -> tuple[Stretch, ...]:

@@ -137,6 +137,25 @@ def test_recordings_that_begin_apart(tmp_path):
                 assert found[rank, number] == truth[rank, true_number]
 
 
+def test_what_runs_before_the_first_launch_is_matched_from_its_end(tmp_path):
+    """On eight H100, 20 to 28 kernels that were launched before the recording, without fields."""
+    scene = ddp(operations=20)
+    launched_before = 6
+
+    def fields(operation, rank):
+        is_before = operation in scene.operations[:launched_before]
+        return {} if is_before else all_fields(operation, rank)
+
+    first = {0: 4, 2: 2}
+    result = split_of(tmp_path, scene, first=first, fields=fields, clocks=OFF)
+    truth, found = expected(scene), splits(result)
+    for rank in range(4):
+        for number in range(20 - first.get(rank, 0)):
+            true_number = number + first.get(rank, 0)
+            if true_number >= 4:  # all four have recorded it
+                assert found[rank, number] == truth[rank, true_number]
+
+
 def test_shifted_regular_operations_are_left_alone(tmp_path):
     """Operations at equal distances look the same when shifted."""
     scene = Scene(2)

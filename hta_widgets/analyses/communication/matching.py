@@ -188,17 +188,41 @@ def _ordinals(kernels: JobCollectives, rows: Int64Array) -> Int64Array:
     ordinal = np.empty(rows.size, dtype=np.int64)
     ordinal[runs.order] = np.arange(rows.size) - np.repeat(runs.edges[:-1], runs.sizes)
     series_of_run = kernels.series[rows[runs.first]]
+    fielded_ns = _first_fielded_ns(kernels)
     for series, of_series in _runs_of_series(series_of_run):
         operation = kernels.all_series[series].operation
         if len(of_series) < 2 or operation not in MEETING:  # noqa: PLR2004
             continue
         parts = [runs.order[runs.edges[run] : runs.edges[run + 1]] for run in of_series]
+        if kernels.all_series[series].kernel and all(
+            kernels.end_ns[rows[part[-1]]] <= fielded_ns[kernels.place[rows[part[-1]]]]
+            for part in parts
+        ):
+            for part in parts:
+                ordinal[part] -= part.size
+            continue
         sizes = kernels.elements if operation == _ALL_REDUCE else np.zeros_like(kernels.elements)
         moved = shifts([rows[part] for part in parts], kernels.end_ns, sizes)
         for part, shift in zip(parts, moved, strict=True):
             if shift:
                 ordinal[part] += shift
     return ordinal
+
+
+def _first_fielded_ns(kernels: JobCollectives) -> Int64Array:
+    """When the first kernel begins on each rank whose fields are recorded; never without any.
+
+    Kernels without fields before it were launched before the recording began. All ranks begin it
+    at one place in the program, but with GPUs that are behind by more or less: it is the last of
+    them that are the same, not the first. Ranks of eight H100 had 20 to 28 of them.
+    """
+    first_ns = np.full(len(kernels.ranks), np.iinfo(np.int64).min)
+    by_name = np.array([bool(each.kernel) for each in kernels.all_series] + [True])
+    chosen = np.flatnonzero(~by_name[kernels.series])
+    begins = grouped(kernels.place[chosen])
+    place = kernels.place[chosen[begins.first]]
+    first_ns[place] = begins.reduce(np.minimum, kernels.start_ns[chosen])
+    return first_ns
 
 
 def _runs_of_series(series_of_run: Int64Array) -> Iterator[tuple[int, range]]:

@@ -43,8 +43,6 @@ def budgets_of_both(change: Change) -> Drawing:
     """Draw what the mean step of each job is spent on, the first on top."""
     times = level(change.waterfall, "class").set_index("class")[["first_ns", "second_ns"]]
     names = [change.first.name, change.second.name]
-    if names[0] == names[1]:
-        names = [f"{names[0]} (first)", f"{names[1]} (second)"]
     units = [change.first.unit, change.second.unit]
     return job_budgets(times.rename(index=CLASS_LABELS), names=names, units=units)
 

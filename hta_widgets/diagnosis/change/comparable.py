@@ -22,7 +22,9 @@ PADDING: Final = 0.05
 """Sizes that are rounded up, or are not, are the same work; a batch of one sequence more or less
 among twenty is another."""
 
-_TYPES: Final = ' ["'
+_TYPES: Final = re.compile(r' (?=\[")')
+"""Between the dimensions of the inputs of an operator and their types."""
+
 _TENSOR: Final = re.compile(r"\[[\d, ]*\]")
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
@@ -117,6 +119,8 @@ _OF_OPERATORS: Final[tuple[tuple[str, str, Weight, str], ...]] = (
 def _is_other(row: Mapping[Hashable, Any], column: str) -> bool:
     """Whether types differ, or elements by more than padding: of a call, and of a step."""
     before, after = (str(row[f"{column}_{side}"]) for side in ("first", "second"))
+    if not (before and after):  # not recorded: dimensions are of all, types since PyTorch 1.9
+        return False
     sizes = [_elements(each) for each in (before, after)]
     if not all(sizes):
         return before != after
@@ -141,8 +145,8 @@ def _only_shapes(each: Summary) -> pd.DataFrame:
     """Dimensions and types of the operators that have the same ones each time, by module."""
     known = each.spent[(each.spent["part"] == "compute") & (each.spent["shape"] != "")]
     known = known[known["operator"] != ""]
-    parts = [text.partition(_TYPES) for text in known["shape"].tolist()]
-    known = known.assign(dims=[each[0] for each in parts], types=[each[2] for each in parts])
+    parts = [[*_TYPES.split(text, maxsplit=1), ""] for text in known["shape"].tolist()]
+    known = known.assign(dims=[each[0] for each in parts], types=[each[1] for each in parts])
     by_call = known.groupby(["module", "operator"])
     table = by_call[["dims", "types"]].first()
     table["time_ns"] = by_call["time_ns"].sum()

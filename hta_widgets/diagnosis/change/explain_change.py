@@ -10,6 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.classes import IDLE_CLASSES
 from hta_widgets.analyses.result import Result
+from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
 from hta_widgets.diagnosis.change.significance import (
     Significance,
@@ -23,6 +24,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     PART_LABELS,
     Line,
     largest_lines,
+    level,
     waterfall,
 )
 from hta_widgets.diagnosis.rules.wording import the_ranks
@@ -46,6 +48,12 @@ _WIDTH: Final = 60
 _LEAST_CHANCE: Final = 0.0001
 _GREW: Final = 1.05
 """The price of a cause is another from this factor on."""
+
+_SEEN_IN: Final = {each.name: each.seen_in for each in ALL_CAUSES}
+
+_SAME_WORK_PERCENT: Final = 5.0
+"""Difference of the number of kernels and copies up to which recordings without steps are of the
+same work."""
 
 _LEAST_OF_IT: Final = 0.2
 """Part of the difference from which the price of a cause is said with the verdict."""
@@ -148,10 +156,23 @@ class Change(Result):
         ]
         if not towards:
             return ""
-        change_ns = abs(towards[0].second_ms - towards[0].first_ms) * NS_PER_MS
+        most = max(towards, key=self._seen_ns)
+        change_ns = abs(most.second_ms - most.first_ms) * NS_PER_MS
         if change_ns < _LEAST_OF_IT * abs(self.delta_ns):
             return ""
-        return f" Cause by replay: {towards[0].words}."
+        return f" Cause by replay: {most.words}."
+
+    def _seen_ns(self, cause: CauseChange) -> float:
+        """How much of the change of its price is seen where the cause is, or in waiting for it.
+
+        Of two causes, one may hide the other: without a loader that is waited for, a host that
+        launches slowly costs less, but what changed is the loader.
+        """
+        classes = level(self.waterfall, "class").set_index("class")["delta_ns"]
+        sign = 1 if self.delta_ns > 0 else -1
+        where = {_SEEN_IN.get(cause.cause, ""), "waiting"}
+        seen_ns = sum(max(sign * int(classes.get(each, 0)), 0) for each in where)
+        return min(abs(cause.second_ms - cause.first_ms) * NS_PER_MS, seen_ns)
 
     def label(self, path: tuple[str, ...]) -> str:
         """What a row of the waterfall is called; nothing is all of it."""
@@ -219,12 +240,21 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     ('noise', 0)
     """
     one, other = (each if isinstance(each, Summary) else summary(each) for each in (first, second))
+    if one.name == other.name:
+        one, other = (
+            replace(each, name=f"{each.name} ({which})")
+            for each, which in ((one, "first"), (other, "second"))
+        )
     found = differences(one, other)
     values = [each.by_recording(each.steps["job_ns"].tolist()) for each in (one, other)]
     step = significance_of_recordings(*values)
     table = waterfall(one, other)
     verdict, why = _verdict(one, other, found, step)
-    is_told = verdict not in ("noise", "cannot tell") or why.startswith(_UNEVEN)
+    is_told = verdict not in ("noise", "cannot tell")
+    if verdict == "cannot tell" and one.mean_ns and not (one.doubts or other.doubts):
+        # a single step is no proof, but a fact: what took longer in it is said
+        is_alike = one.environment["steps_marked"] or _is_same_work(one, other)
+        is_told = is_alike and abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
     lines = largest_lines(table) if is_told else ()
     change = Change(
         verdict=verdict,
@@ -267,16 +297,10 @@ def _verdict(
         differs = next((each for each in found if each.weight == weight), None)
         if differs is not None:
             return verdict, f"{said} {_capital(differs.sentence)}. {_capital(takes)}"
-    if not one.environment["steps_marked"]:
+    if not (one.environment["steps_marked"] or _is_same_work(one, other)):
         return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
     if not step.can_tell:
-        steps = counted(min(step.counts), "step")
-        where = "each side" if len(set(step.counts)) == 1 else "one side"
-        said = (
-            f"Cannot tell: {steps} on {where}; record six or more, of which five are analysed, to "
-            "tell noise from a change."
-        )
-        return "cannot tell", f"{said} {_capital(takes)}"
+        return "cannot tell", f"{_too_few(one, step)} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)
     proof = f"p = {number(step.chance)}"
     if step.is_apart:
@@ -286,8 +310,24 @@ def _verdict(
     return verdict, f"{said}: {takes[:-1]} ({_counted(one, other)}, {proof})."
 
 
+def _too_few(one: Summary, step: Significance) -> str:
+    if not one.environment["steps_marked"]:
+        return (
+            "Cannot tell noise from a change: no steps are marked; mark them, or give five "
+            "recordings or more of each side."
+        )
+    steps = counted(min(step.counts), "step")
+    where = "each side" if len(set(step.counts)) == 1 else "one side"
+    return (
+        f"Cannot tell: {steps} on {where}; record six or more, of which five are analysed, to tell "
+        "noise from a change."
+    )
+
+
 def _counted(one: Summary, other: Summary) -> str:
     """How many steps each has, and in how many recordings where it was recorded several times."""
+    if not one.environment["steps_marked"]:
+        return f"{len(one.steps):,} and {counted(len(other.steps), 'recording')}"
     if not one.recordings and not other.recordings:
         return f"{number(len(one.steps))} and {number(len(other.steps))} steps"
     each = [
@@ -296,8 +336,6 @@ def _counted(one: Summary, other: Summary) -> str:
     ]
     return " and ".join(each)
 
-
-_UNEVEN: Final = "Cannot tell, as only some of the steps changed; record more"
 
 _NOT_ALIKE: Final[tuple[tuple[Weight, Verdict, str], ...]] = (
     ("hardware", "other hardware", "Different hardware."),
@@ -312,10 +350,14 @@ def _of_steps(one: Summary, other: Summary, step: Significance) -> tuple[Verdict
         return "improvement", "Improvement"
     before, after = (float(each.steps["job_ns"].mean()) for each in (one, other))
     if abs(after / before - 1) > UNEVEN_PERCENT / 100:
-        return "cannot tell", _UNEVEN
+        return "cannot tell", f"Cannot tell, as only some of the {_noun(one)}s changed; record more"
     if step.is_longer(0) or step.is_shorter(0):
         return "noise", f"No difference of {LEAST_PERCENT:.0f} % or more"
     return "noise", "No difference beyond noise"
+
+
+def _noun(job: Summary) -> str:
+    return "step" if job.environment["steps_marked"] else "recording"
 
 
 def _capital(text: str) -> str:
@@ -326,9 +368,13 @@ def _takes(one: Summary, other: Summary) -> str:
     before, after = one.mean_ns, other.mean_ns
     if one.unit != other.unit:
         return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
-    if not one.environment["steps_marked"]:
-        return f"the GPU span is {duration(after)} instead of {duration(before)}."
     change = signed(100 * (after / before - 1), percent)
+    if not one.environment["steps_marked"]:
+        works = [number(_operations(each) / each.rows) for each in (one, other)]
+        return (
+            f"the GPU span is {duration(after)} instead of {duration(before)} ({change}), with "
+            f"{works[1]} kernels and copies instead of {works[0]}."
+        )
     ranks = {len(each.environment["ranks"]) for each in (one, other)}
     of_ranks = f" of {min(ranks)} ranks" if len(ranks) == 1 else " of all ranks"
     of_ranks = "" if ranks == {1} else of_ranks
@@ -337,12 +383,24 @@ def _takes(one: Summary, other: Summary) -> str:
     )
 
 
+def _operations(job: Summary) -> int:
+    """Kernels and copies of all steps and ranks."""
+    return int(job.spent[job.spent["part"].isin(["compute", "memory"])]["count"].sum())
+
+
+def _is_same_work(one: Summary, other: Summary) -> bool:
+    """Whether recordings run about as many kernels, so that their lengths may be compared.
+
+    Those of a fixed length take equally long whatever the program does.
+    """
+    few, many = sorted(_operations(each) / max(each.rows, 1) for each in (one, other))
+    return few > 0 and many <= (1 + _SAME_WORK_PERCENT / 100) * few
+
+
 def _rates(one: Summary, other: Summary) -> str:
     """Work per time, which recordings of a fixed length differ in."""
     rates = [
-        each.spent[each.spent["part"].isin(["compute", "memory"])]["count"].sum()
-        / (each.steps["period_ns"].sum() / NS_PER_MS)
-        for each in (one, other)
+        _operations(each) / (each.steps["period_ns"].sum() / NS_PER_MS) for each in (one, other)
     ]
     return (
         f"In recordings of {duration(one.mean_ns)} and {duration(other.mean_ns)}, the GPU runs "

@@ -195,9 +195,10 @@ def _doubt(change: Change, limit: Limit) -> str:
 
 
 def _broken(change: Change, limit: Limit, allowed: Collection[str]) -> Iterator[str]:
+    what = "step" if change.first.environment["steps_marked"] else "GPU span"
     if limit.what == "step" and change.step.is_longer(limit.percent):
         yield (
-            f"step: the median step takes {percent(100 * (change.step.ratio - 1))} longer, the "
+            f"step: the median {what} takes {percent(100 * (change.step.ratio - 1))} longer, the "
             f"limit is {percent(limit.percent)}"
         )
     if limit.what == "kernel":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import count_words, explain_change
+from hta_widgets.diagnosis.change.gate import Limit, judge
+from hta_widgets.diagnosis.change.several import pooled
+from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import Line
 from tests.diagnosis.change.made import ENVIRONMENT, finding, job_of
 from tests.diagnosis.change.score import OTHER_NOISE, pairs
@@ -22,6 +26,7 @@ SLOWER = 1.034
 """Of kernels that compute, which are nine tenths of a step."""
 
 ROWS = [("compute", "Net_0", "aten::mm", "gemm", 10_000_000)]
+MORE_ROWS = [*ROWS, *(("compute", "Net_0", "aten::add", f"add{n}", 5_000_000) for n in (1, 2))]
 
 
 @pytest.mark.parametrize("cause", PLANTED)
@@ -121,14 +126,19 @@ def test_too_few_steps_and_fixed_lengths_cannot_tell():
     assert few.finding.startswith("Cannot tell: 3 steps on one side; record six or more, of ")
     alike = explain_change(job_of(ROWS, steps=3), job_of(ROWS, steps=3))
     assert alike.finding.startswith("Cannot tell: 3 steps on each side; ")
-    spans = [job_of(ROWS, steps=count, steps_marked=False) for count in (1, 1)]
-    assert "kernels and copies per ms" in explain_change(*spans).finding
+    alike, more = (job_of(rows, steps=1, steps_marked=False) for rows in (ROWS, MORE_ROWS))
+    assert "the GPU runs 0.1 and 0.15 kernels and copies per ms" in (
+        explain_change(alike, more).finding
+    )
+    said = explain_change(alike, alike).finding
+    assert said.startswith("Cannot tell noise from a change: no steps are marked; mark them, or ")
+    assert "with 1 kernels and copies instead of 1." in said
 
 
 def test_doubts_about_a_recording_come_before_all():
     change = explain_change(job_of(ROWS), job_of(ROWS, doubts=("its clock was set",)))
     assert change.verdict == "cannot tell"
-    assert change.notices == ("job: its clock was set",)
+    assert change.notices == ("job (second): its clock was set",)
 
 
 def test_causes_have_both_prices_and_what_became_of_them():
@@ -247,3 +257,92 @@ def test_a_line_without_names_says_where_it_is_not():
     )
     for path, where in lines:
         assert change.line_words(Line(path, 1, 2, 1, 1)) == f"+1 ns {where}: grew, 1 ns → 2 ns"
+
+
+def _gpu_time(ms: float, *, steps: int = 5, kernels: int = 100, **given: Any) -> Summary:
+    """A job that computes for some ms; its shortest kernels are without a module."""
+    short = [("compute", "", "", f"add{n}", 1_000) for n in range(kernels - 1)]
+    whole = ("compute", "Net_0", "aten::mm", "gemm", round(ms * 1e6) - 1_000 * len(short))
+    return job_of([whole, *short], steps=steps, **given)
+
+
+@pytest.mark.parametrize(("longer", "is_told"), [(1.045, False), (1.055, True)])
+def test_of_a_single_step_each_the_lines_are_said_if_they_differ_clearly(longer, is_told):
+    change = explain_change(_gpu_time(10, steps=1), _gpu_time(10 * longer, steps=1))
+    assert change.verdict == "cannot tell"
+    assert ("compute, Net_0, aten::mm, gemm: grew" in change.finding) == is_told
+
+
+@pytest.mark.parametrize(("kernels", "is_same"), [(105, True), (106, False)])
+def test_without_steps_lengths_are_compared_where_the_work_is_the_same(kernels, is_same):
+    first = _gpu_time(10, steps=1, steps_marked=False)
+    second = _gpu_time(12, steps=1, kernels=kernels, steps_marked=False)
+    change = explain_change(first, second)
+    assert change.verdict == "cannot tell"
+    assert ("The GPU span is 12 ms instead of 10 ms (+20 %)" in change.finding) == is_same
+    assert bool(change.lines) == is_same
+
+
+@pytest.mark.parametrize(
+    ("longer", "verdict", "said"),
+    [
+        (1.0, "noise", "No difference beyond noise: the GPU span is 10 ms instead of 10 ms"),
+        (1.1, "regression", "Regression: the GPU span is 11 ms instead of 10 ms (+10 %)"),
+    ],
+)
+def test_five_recordings_without_steps_tell_a_change_from_noise(longer, verdict, said):
+    def recordings(ms: float) -> Summary:
+        lengths = (ms, 1.001 * ms, 0.999 * ms, 1.002 * ms, 0.998 * ms)
+        return pooled([_gpu_time(each, steps=1, steps_marked=False) for each in lengths])
+
+    change = explain_change(recordings(10), recordings(10 * longer))
+    assert (change.verdict, change.verdict_sentence.startswith(said)) == (verdict, True)
+    assert "(5 and 5 recordings, p = " in change.verdict_sentence
+    broken = judge(change, [Limit.parse("step:2%")]).broken
+    said = ("step: the median GPU span takes 10 % longer, the limit is 2 %",)
+    assert broken == (said if verdict == "regression" else ())
+
+
+def test_the_cause_is_that_whose_class_changed_most():
+    """Workers of a loader: the host's launches were hidden behind it, and its price fell more."""
+    before = [("gap_loader", "", "", "", 46_000_000), ("gap_op", "", "", "", 57_000_000)]
+    after = [("gap_loader", "", "", "", 300_000), ("gap_op", "", "", "", 30_000_000)]
+    causes = ((100.0, 46.0), (30.0, 0.0))
+    jobs = [
+        job_of(
+            [*ROWS, *rows],
+            findings=tuple(
+                finding(name, ms)
+                for name, ms in zip(("launch_bound", "input_starvation"), prices, strict=True)
+                if ms
+            ),
+        )
+        for rows, prices in zip((before, after), causes, strict=True)
+    ]
+    change = explain_change(*jobs)
+    assert "Cause by replay: input_starvation: gone (was 46 ms)." in change.finding
+    assert "Cause by replay: input_starvation: new, 46 ms." in explain_change(*jobs[::-1]).finding
+
+
+def test_a_cause_that_others_wait_for_is_seen_in_waiting():
+    before = [("wait", "", "", "", 1_000_000), ("gap_op", "", "", "", 1_000_000)]
+    after = [("wait", "", "", "", 5_000_000), ("gap_op", "", "", "", 3_000_000)]
+    found = (finding("slow_gpu", 4.0), finding("launch_bound", 2.0))
+    change = explain_change(job_of([*ROWS, *before]), job_of([*ROWS, *after], findings=found))
+    assert change.main_cause == " Cause by replay: slow_gpu: new, 4 ms."
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('["float"]', '["half"]', ['types of inputs: ["float"] of aten::mm → ["half"]; ']),
+        ("", '["half"]', []),
+    ],
+)
+def test_types_of_inputs_are_compared_where_both_have_them(before, after, said):
+    """PyTorch 1.8 recorded no types: all of them were said to have changed."""
+    jobs = (_shaped(f"[[8, 8]] {each}".strip()) for each in (before, after))
+    found = [each.sentence for each in explain_change(*jobs).differences]
+    assert [each.startswith(text) for each, text in zip(found, said, strict=True)] == [True] * len(
+        said
+    )

@@ -1,8 +1,8 @@
-"""The lanes of all ranks as a small SVG, for pages without a kernel."""
+"""Lanes of all ranks, or of a step of two jobs, as a small SVG for pages without a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -12,10 +12,12 @@ from hta_widgets.analyses.timeline import Timeline
 from hta_widgets.analyses.timeline.classes import CODE, HIDDEN
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
 from hta_widgets.arrays import Int64Array
+from hta_widgets.diagnosis.change.one_step import OneStep
 from hta_widgets.figures.svg.elements import decimal, element, label, text_width
 from hta_widgets.figures.svg.frame import WIDTH
 from hta_widgets.figures.svg.picture import STYLE
 from hta_widgets.figures.timeline import ClassLook, class_looks
+from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration
 
 PICTURE_BYTES: Final = 20_000
@@ -57,9 +59,56 @@ def _picture(result: Timeline, overviews: dict[int, RankOverview], columns: int)
     boxes: dict[int, list[str]] = {}
     for rank, overview in overviews.items():
         content.append(label(f"rank {rank}", 0, top + _LANE / 2))
-        for code, x, y, width, height in _boxes(overview, looks, columns, top):
-            boxes.setdefault(code, []).append(_box(x, y, width, height))
+        for code, box in _boxes(overview.covered_ns, looks, columns, top):
+            boxes.setdefault(code, []).append(box)
         top += _LANE + _GAP
+    return _drawn(content, boxes, looks, top)
+
+
+def steps_picture(shown: Sequence[tuple[OneStep, str]]) -> str:
+    """Draw a step of each of two jobs, one below the other, on one axis from their starts.
+
+    Each has a lane, filled by what the GPU does and waits for, and below it what is seen there of
+    the open row of the waterfall, of which the text beside it says how much that is.
+    """
+    looks = class_looks()
+    longest_ns = max((each.length_ns for each, _ in shown), default=0)
+    if not longest_ns:
+        return ""
+    content: list[str] = []
+    boxes: dict[int, list[str]] = {}
+    top = _GAP
+    for step, said in shown:
+        which = f"step {step.step}" if step.step >= 0 else "GPU span"
+        texts = [f"{step.job}, rank {step.rank}, {which}: {duration(step.length_ns)}", said]
+        content.append(
+            label(" · ".join(each for each in texts if each), 0, top + _HEAD / 2, at_most=WIDTH)
+        )
+        top += _HEAD
+        width = WIDTH * step.length_ns / longest_ns
+        columns = step.covered_ns.shape[1]
+        for code, box in _boxes(step.covered_ns, looks, columns, top, left=0, width=width):
+            boxes.setdefault(code, []).append(box)
+        top += _LANE + _RAIL
+        scale = WIDTH / longest_ns
+        pieces = [
+            (round(first * scale), max(round(last * scale), round(first * scale) + 1))
+            for first, last in step.seen[["start_ns", "end_ns"]].itertuples(index=False)
+        ]
+        marks = Intervals.union([first for first, _ in pieces], [last for _, last in pieces])
+        lit = "".join(
+            _box(first, top, last - first, 2 * _RAIL)
+            for first, last in zip(marks.starts.tolist(), marks.ends.tolist(), strict=True)
+        )
+        content.append(element("path", d=lit) if lit else "")
+        top += 2 * (_RAIL + _GAP)
+    return _drawn(content, boxes, looks, top)
+
+
+def _drawn(
+    content: list[str], boxes: Mapping[int, list[str]], looks: Sequence[ClassLook], top: int
+) -> str:
+    """The picture of lanes that end at a height, with the legend of what is in them."""
     shown = [looks[code] for code in sorted(boxes)]
     content += [_filled(looks[code], "".join(boxes[code])) for code in sorted(boxes)]
     rows = list(_legend(shown, top + _GAP + 6))
@@ -98,11 +147,17 @@ def _steps(result: Timeline, rank: int) -> Iterator[str]:
 
 
 def _boxes(
-    overview: RankOverview, looks: Sequence[ClassLook], columns: int, top: int
-) -> Iterator[tuple[int, float, float, float, float]]:
-    """Class, place and size of what is filled in one lane."""
-    heights = _heights(overview.covered_ns, columns)
-    step = (WIDTH - _LEFT) / columns
+    covered_ns: Int64Array,
+    looks: Sequence[ClassLook],
+    columns: int,
+    top: int,
+    *,
+    left: int = _LEFT,
+    width: float = WIDTH - _LEFT,
+) -> Iterator[tuple[int, str]]:
+    """Class and outline of what is filled in one lane."""
+    heights = _heights(covered_ns, columns)
+    step = width / columns
     reached = np.zeros(columns, dtype=np.int64)
     for code, height in zip(OVERVIEW_CLASSES, heights, strict=True):
         if code == CODE[HIDDEN]:
@@ -118,7 +173,7 @@ def _boxes(
             count = sum(1 for _ in run)
             if own:
                 y = top + _LANE - below - own
-                yield code, _LEFT + first * step, y, count * step, own
+                yield code, _box(left + first * step, y, count * step, own)
             first += count
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change.baseline import write_baseline
 from hta_widgets.diagnosis.change.explain_change import explain_change
+from hta_widgets.diagnosis.change.one_step import one_step
 from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS
+from hta_widgets.figures.svg.frame import WIDTH
+from hta_widgets.figures.timeline_picture import steps_picture
 from hta_widgets.panels import Dashboard
 from hta_widgets.panels.bands import second_job
 from hta_widgets.panels.bands.change_panel import WATERFALL
@@ -154,6 +161,39 @@ def test_what_only_the_second_has_is_seen_in_its_step(loaded: Job, later: Path):
     assert panel.steps[0].step == board.selection.steps[0]
     panel.reverse = True
     assert [each.job for each in panel.steps] == [later.name, loaded.name]
+
+
+def test_a_page_without_a_kernel_has_the_verdict_and_a_step_of_both(loaded: Job, later: Path):
+    board = Dashboard(loaded, compare=later)
+    panel = board.panels["change"]
+    html = unquote(unescape(panel.summary()))
+    assert panel.result.causes
+    assert html.count(panel.result.finding) == 1
+    picture = html[html.index("Chart: A step of each job") :].partition("<p>")[0]
+    assert html.index(panel.result.finding) < html.index(picture) < html.index("Where a step goes")
+    assert picture.count(", rank 0, step ") == 2
+    assert "pieces" not in picture
+    panel.opened = ("compute",)
+    picture = unquote(panel.summary())
+    assert picture.count(": compute</text>") == 2
+    assert len(panel.summary(2_000).encode()) <= 2_000
+
+
+def test_steps_of_two_jobs_are_drawn_on_one_axis(loaded: Job):
+    step = one_step(loaded)
+    half = step._replace(length_ns=step.length_ns // 2, job="half")
+    times = {"start_ns": [0, half.length_ns // 2], "end_ns": [1, half.length_ns]}
+    half = half._replace(seen=pd.DataFrame(times))
+    picture = steps_picture([(step, ""), (half, "seen here")])
+    assert f"{loaded.name}, rank 0, step {step.step}: " in picture
+    assert "half, rank 0" in picture
+    assert " · seen here</text>" in picture
+    lit = re.findall(r'<path d="([^"]*)"/>', picture)[-1]  # those of the lanes have a colour
+    (one, first), (other, last) = re.findall(r"M([\d.]+) [\d.]+h([\d.]+)v4", lit)
+    assert (one, first) == ("0", "1")
+    assert float(other) == pytest.approx(WIDTH / 4, abs=1)
+    assert float(other) + float(last) == pytest.approx(WIDTH / 2, abs=1)
+    assert steps_picture([]) == ""
 
 
 def test_a_second_job_can_be_given_and_taken_away(loaded: Job, later: Path, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,17 @@ from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.modules import of_classes
 from hta_widgets.analyses.timeline.lanes import RankLanes
+from hta_widgets.analyses.timeline.overview import Span, overview_of
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.change.summary import CLASS_OF
 from hta_widgets.diagnosis.change.time_spent import coded_pieces
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import has_gpu_work
 from hta_widgets.trace.ranks.rank import Rank
+
+BINS: Final = 348
+"""As many as a picture without a kernel has columns."""
 
 
 class OneStep(NamedTuple):
@@ -33,6 +38,8 @@ class OneStep(NamedTuple):
     length_ns : int
     seen : DataFrame
         ``start_ns`` and ``end_ns`` of what belongs to a row of the waterfall, ascending.
+    covered_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, `BINS`)
+        Time of each class in equal parts of the step.
     """
 
     job: str
@@ -41,6 +48,7 @@ class OneStep(NamedTuple):
     typical: int
     length_ns: int
     seen: pd.DataFrame
+    covered_ns: Int64Array
 
 
 def one_step(
@@ -87,6 +95,7 @@ def _step_of_rank(
         int(numbers[median]),
         end_ns - start_ns,
         _seen(rank, split, number, path, start_ns),
+        overview_of(lanes, Span(start_ns, end_ns), BINS).covered_ns,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from html import escape
 from typing import Any, ClassVar, Final, cast
 
 import anywidget
@@ -20,6 +21,7 @@ from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, opened
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.change import budgets_of_both, waterfall_bars
 from hta_widgets.figures.diagnosis import cause_look
+from hta_widgets.figures.timeline_picture import steps_picture
 from hta_widgets.intervals import Intervals
 from hta_widgets.panels.base.controls import Toggle
 from hta_widgets.panels.base.declarations import parameter
@@ -29,6 +31,7 @@ from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.protocol import FindingRow, View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
 from hta_widgets.panels.base.traits import Texts, references
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.timeline import TimelinePanel
@@ -221,6 +224,21 @@ class ChangePanel(PanelOfTwo[Change]):
         keys = [key for key, names in own.items() if value in names]
         found = [each for key in keys for each in others.get(key, ())]
         return value if value in found else next(iter(found), "")
+
+    def summary(self, limit: int = SUMMARY_BYTES) -> str:
+        """Return title, finding, a step of each job, charts and rows; see `Panel.summary`."""
+        self._show()
+        said = {each["second"]: each["said"] for each in self._stacked}
+        shown = [(step, said.get(of == 1, "")) for of, step in self._steps()]
+        whole = super().summary
+        # causes are listed in place of what a panel says, which here says more than they do
+        finding = f"<p>{escape(self._view['finding'])}</p>" if self._view["findings"] else ""
+
+        def rest_of(left: int) -> str:
+            title, end, rest = whole(left - len(finding.encode(errors="replace"))).partition("</b>")
+            return f"{title}{end}{finding}{rest}"
+
+        return with_picture(steps_picture(shown), "A step of each job", limit, rest_of)
 
     def tabulate(self, result: Change) -> pd.DataFrame:
         """List what is below the row that is open, with the times of both (ns per step)."""

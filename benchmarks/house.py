@@ -21,6 +21,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.children import CHECKOUT
 
@@ -142,14 +143,24 @@ def _private_functions(tree: ast.Module) -> Iterator[bool]:
             yield names[node.name] == 1
 
 
-def _walk(folder: Path, trace: Path) -> str:
+class Walk(NamedTuple):
+    """What one rank is handed through in a diagnosis."""
+
+    modules: int
+    functions: int
+
+    def __str__(self) -> str:
+        return f"{self.modules} modules, {self.functions} functions"
+
+
+def walk(folder: Path, trace: Path) -> Walk:
+    """Diagnose a trace with the package in a folder, and follow a rank."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "HTA_WIDGETS_CACHE": "off"}
     command = [sys.executable, "-c", WALK, str(trace.resolve())]
     done = subprocess.run(
         command, check=True, capture_output=True, text=True, env=environment, cwd=folder
     )
-    modules, functions = done.stdout.split()
-    return f"{modules} modules, {functions} functions"
+    return Walk(*map(int, done.stdout.split()))
 
 
 def main() -> None:
@@ -169,7 +180,7 @@ def main() -> None:
         for folder in folders:
             found = dict(Tree(folder).numbers())
             if options.walk:
-                found["a rank is handed through"] = _walk(folder, options.walk)
+                found["a rank is handed through"] = str(walk(folder, options.walk))
             columns.append(found)
     for what in dict.fromkeys(name for found in columns for name in found):
         print(f"| {what} | {' | '.join(found.get(what, '') for found in columns)} |")

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import hta_widgets
-from benchmarks.house import PARTS, Tree
+from benchmarks.house import PARTS, Tree, walk
 from hta_widgets import analyses
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.diagnosis import CAUSES
 from hta_widgets.panels.every import EVERY
+from hta_widgets.sample import write_sample
 from hta_widgets.trace.loaders.formats import FORMATS
 from tests import mutants
 
@@ -24,6 +25,9 @@ ANALYSED_ABOVE = {
     "what_if": "hta_widgets/diagnosis/what_if.py",
 }
 """What has a floor of its own above the analyses."""
+
+MOST_WALKED = 15
+"""Modules above the traces that one rank is handed through in a diagnosis."""
 
 ROOT = Path(hta_widgets.__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -142,6 +146,12 @@ def test_nothing_imports_in_a_circle():
     for part in PARTS:
         if f"hta_widgets.{part}" in tree.texts:
             TopologicalSorter(tree.inner(part)).prepare()
+
+
+def test_a_diagnosis_hands_a_rank_through_few_modules(tmp_path):
+    """What a reader of a diagnosis has to open: it was 31 before the house was put in order."""
+    write_sample(tmp_path, ranks=2, progress=False)
+    assert walk(ROOT, tmp_path).modules <= MOST_WALKED
 
 
 def test_what_mutants_change_and_run_is_there():

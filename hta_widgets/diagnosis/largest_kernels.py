@@ -116,6 +116,8 @@ def _largest(context: Context) -> str:
 
 def _hidden_communication(context: Context) -> str:
     """How much of the communication runs while something computes; empty without any."""
+    if not any(context.facts[rank].records.communication for rank in context.ranks):
+        return ""
     steps = context.steps.numbers if context.steps.are_recorded else None
     ranks = overlap(context.job, context.ranks, steps=steps).ranks
     total_ns = int(ranks["communication_time_ns"].sum())

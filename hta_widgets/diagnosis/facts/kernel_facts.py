@@ -37,6 +37,9 @@ WINDOW_NS: Final = 10_000_000
 FEWEST_IN_WINDOW: Final = 5
 """Fewer kernels do not tell the pace of a window."""
 
+FEWEST_WINDOWS: Final = 5
+"""Windows that tell whether a GPU changes its clock."""
+
 _SIZES: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _FACTORS: Final = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93],
@@ -136,6 +139,15 @@ def pace_in_windows(rank: Rank) -> Float64Array:
     return np.array(
         [np.median(pace[part]) for part in windows.parts if part.size >= FEWEST_IN_WINDOW]
     )
+
+
+def pace_range(rank: Rank) -> float:
+    """Ratio of the slow to the fast tenth of the moments of a rank; 1 if there are few."""
+    pace = pace_in_windows(rank)
+    if pace.size < FEWEST_WINDOWS:
+        return 1.0
+    low, high = np.quantile(pace, (0.1, 0.9))
+    return float(high / low) if low > 0 else 1.0
 
 
 def computing_kernels(rank: Rank) -> GpuWork:

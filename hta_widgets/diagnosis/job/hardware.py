@@ -9,15 +9,11 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.arrays import Float64Array, Mask
-from hta_widgets.diagnosis.facts.kernel_facts import like_kernel_facts, pace_in_windows
+from hta_widgets.diagnosis.facts.kernel_facts import like_kernel_facts, pace_range
 from hta_widgets.diagnosis.job.like_kernels import LikeKernels
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.rank import Rank
-
-FEWEST_WINDOWS: Final = 5
-"""Windows of 10 ms that tell whether a GPU changes its clock."""
 
 LEAST_DIFFERENCE: Final = 0.03
 """Ranks or steps that differ by less in the time they compute are not looked at closer."""
@@ -109,12 +105,3 @@ def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> Mask:
     ranges = np.array([by_rank[rank] for rank in steps.ranks])
     usual = np.median(ranges) if ranges.size > _PAIR else ranges.min()
     return np.asarray(ranges > limits.unsteady_pace * usual)
-
-
-def pace_range(rank: Rank) -> float:
-    """Ratio of the slow to the fast tenth of the moments of a rank; 1 if there are few."""
-    pace = pace_in_windows(rank)
-    if pace.size < FEWEST_WINDOWS:
-        return 1.0
-    low, high = np.quantile(pace, (0.1, 0.9))
-    return float(high / low) if low > 0 else 1.0

@@ -366,7 +366,7 @@ test_thresholds = cases(
     Case("Limits.slower_ranks_percent", three_of, {25.0: True, 27.3: False}),
     Case("Limits.unsteady_pace", changing, {1.14: "slow_gpu", 1.16: "gpu_throttling"}),
     Case(
-        "hardware.FEWEST_WINDOWS",
+        "kernel_facts.FEWEST_WINDOWS",
         lambda folder, count: changing(
             folder, slow_ms=15, fast_ms=(10 * count - 2) / 1.06 - 1.5 * 15
         ),

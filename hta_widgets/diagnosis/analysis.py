@@ -25,6 +25,7 @@ from hta_widgets.diagnosis.notices import (
     lead_in_notices,
     phase_notices,
     replay_notices,
+    set_up_notices,
     slow_step_notices,
 )
 from hta_widgets.diagnosis.rank_answers import (
@@ -184,6 +185,7 @@ def _diagnosed(
             *server_notices(job),
             *decode_weights(job),
             *lead_in_notices(context),
+            *set_up_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
             *(replay_notices(context) if together.ranks else ()),

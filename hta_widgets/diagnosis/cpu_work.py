@@ -23,7 +23,7 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.cut_forest import Thread
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
@@ -87,6 +87,8 @@ class CpuWork:
         Whether no rank of the job has GPU work, or only none of these.
     launches : int
         Calls that launched GPU work, which is not in the traces.
+    api_calls : int
+        Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
     memory : str
         What fills the memory at its peak, in sentences; empty if it was not recorded.
     """
@@ -101,6 +103,7 @@ class CpuWork:
     memory: str
     of_job: bool
     launches: int = 0
+    api_calls: int = 0
 
     @property
     def all_operators(self) -> str:
@@ -154,6 +157,11 @@ class CpuWork:
                 f"The GPU work of {counted(self.launches, 'launch', 'launches')} was not recorded: "
                 "the recording ended before it ran, or the recorder could not see the GPU."
             )
+        if self.api_calls and self.of_job:
+            return (
+                f"The job ran on the CPU: no recorded call of the CUDA API ({self.api_calls:,} in "
+                "all) launches GPU work."
+            )
         return NO_GPU_WORK if self.of_job else "No GPU work was recorded on the selected ranks."
 
     @property
@@ -201,6 +209,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         of_job=not job.has_gpu_work(),
+        api_calls=sum(each.api_calls for each in found),
         launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
         memory=memory_use(job, chosen).finding if may_record_memory(job) else "",
     )
@@ -213,6 +222,7 @@ class _OfRank(NamedTuple):
     lines: tuple[CpuOwner, ...]
     recorded_ns: int
     loading_ns: int
+    api_calls: int
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -222,8 +232,9 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
 
 def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     calls, own = calls_of(rank), own_cpu_time(rank, selection)
+    api_calls = rank.trace.events.rows_of(*LAUNCH_CALLS).size
     if not calls.threads:
-        return _OfRank(0, (), 0, 0)
+        return _OfRank(0, (), 0, 0, api_calls)
     thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
@@ -235,6 +246,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         lines=_longest(lines, _MOST_OF_A_RANK),
         recorded_ns=recorded.length,
         loading_ns=loading.length,
+        api_calls=api_calls,
     )
 
 

@@ -20,6 +20,7 @@ from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.host_evidence import within_gap
+from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
@@ -62,6 +63,24 @@ def lead_in_notices(context: Context) -> Iterator[str]:
         f"for {least} after the recording began, {whose} was busy with work launched before it, "
         "which is not recorded: that time is left out"
     )
+
+
+SET_UP_NS: Final = 10_000_000
+SET_UP_SHARE: Final = 0.5
+"""How long a call before the first GPU work must take, and what part of the GPU span, to be said:
+the first call of a program creates the context, for 309 ms before a GPU span of 2 ms."""
+
+
+def set_up_notices(context: Context) -> Iterator[str]:
+    """What programs without steps do before the GPU span, where it takes longer than most of it."""
+    found = [each.set_up for each in map(context.facts.__getitem__, context.ranks) if each.set_up]
+    longest = max(found, key=lambda each: each.length_ns, default=None)
+    least_ns = max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns)
+    if longest is not None and longest.length_ns >= least_ns:
+        yield (
+            f"before the first GPU work, {named(longest.name)} takes "
+            f"{duration(longest.length_ns)}, as the first use of a GPU does; it is not counted"
+        )
 
 
 def replay_notices(context: Context) -> Iterator[str]:

@@ -30,6 +30,7 @@ from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
+from hta_widgets.trace.model.events import LAUNCH_CALLS
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import RankRecords, rank_records
@@ -70,6 +71,26 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
     return LastStep(number, length_ns, is_complete=not rank.health.lost.at_end)
 
 
+class SetUp(NamedTuple):
+    """The longest call of CUDA before the first GPU work, where no steps are recorded."""
+
+    name: str
+    length_ns: int
+
+
+def set_up(rank: Rank, steps: DeviceSteps) -> SetUp | None:
+    """What comes before the first GPU work; None where steps are recorded, or without calls."""
+    events, first_ns = rank.trace.events, steps.work.start_ns.min()
+    calls = events.rows_of(*LAUNCH_CALLS)
+    calls = calls[events.start_ns[calls] < first_ns]
+    if NO_STEP not in steps.window.steps or not calls.size:
+        return None
+    length_ns = np.minimum(events.end_ns[calls], first_ns) - events.start_ns[calls]
+    longest = int(np.argmax(length_ns))
+    name = events.name.values[events.name.codes[calls[longest]]]
+    return SetUp(name, int(length_ns[longest]))
+
+
 class RankFacts(NamedTuple):
     """Facts on one rank."""
 
@@ -94,6 +115,7 @@ class RankFacts(NamedTuple):
     lead_in_ns: int = 0
     """Time from the begin of its window in which its GPU is busy with work from before the
     recording."""
+    set_up: SetUp | None = None
 
 
 def rank_facts(
@@ -116,6 +138,7 @@ def rank_facts(
         last_step=None if steps is None else last_step(rank, steps),
         behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=0 if steps is None else _lead_in_ns(rank, steps),
+        set_up=None if steps is None else set_up(rank, steps),
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import Event, host, kernel, step, write
+from tests.kineto_text import Event, call, host, kernel, step, write
 
 NAMES = (
     ("aten::mm", "cpu_op"),
@@ -175,3 +175,11 @@ def test_with_gpu_work_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name, _ in NAMES])
 def test_lines_of_users(name: str) -> None:
     assert is_line_of_users(name) == (name in LINES)
+
+
+def test_calls_of_cuda_that_launch_nothing_show_that_the_gpu_was_recorded(tmp_path):
+    events = [host(0, 50, "aten::mm"), call(60, 5, 1, name="cudaDeviceSynchronize")]
+    made = diagnosis(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    assert made.finding.startswith(
+        "The job ran on the CPU: no recorded call of the CUDA API (1 in all) launches GPU work. "
+    )

@@ -1,0 +1,45 @@
+"""What a program does before its first GPU work."""
+
+from __future__ import annotations
+
+from tests.analyses.diagnosis.scripts import Host, diagnosed
+from tests.analyses.diagnosis.thresholds import Case, cases
+
+
+def notices(folder, length, *, span=1_000, step=False):
+    """Of a program whose first call takes so long (µs), and its GPU work another time."""
+    one = Host()
+    one.calls("cudaMalloc", length)
+    begin = one.now
+    for _ in range(20):
+        one.launch(span / 20)
+    one.synchronise()
+    if step:
+        one.now, after = begin, one.now
+        with one.step(1):
+            one.now = after
+    return [each for each in diagnosed(folder, one).notices if each.startswith("before the first")]
+
+
+def test_the_first_call_of_a_program_is_said(tmp_path):
+    (notice,) = notices(tmp_path, 309_000)
+    said = "before the first GPU work, cudaMalloc takes 309 ms, as the first use of a GPU does"
+    assert notice == f"{said}; it is not counted"
+
+
+def test_marked_steps_begin_later(tmp_path):
+    assert not notices(tmp_path, 309_000, step=True)
+
+
+test_thresholds = cases(
+    Case(
+        "notices.SET_UP_NS",
+        lambda folder, ns: bool(notices(folder, ns / 1000)),
+        {9_900_000: False, 10_100_000: True},
+    ),
+    Case(
+        "notices.SET_UP_SHARE",
+        lambda folder, share: bool(notices(folder, share * 1_000_020, span=1_000_000)),
+        {0.495: False, 0.505: True},
+    ),
+)

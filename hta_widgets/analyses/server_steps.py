@@ -6,13 +6,12 @@ import re
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.served_steps import measured_steps
+from hta_widgets.analyses.budget.served_steps import SAID, served_steps
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
@@ -57,14 +56,13 @@ long as the shortest."""
 _COMPILED_GRAPH: Final = re.compile(r"## Call CompiledFxGraph ")
 
 _TEXTS: Final = ("label", "engine", "phase")
-_SAID: Final = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _HOST: Final = ("host_start_ns", "host_end_ns")
 _MEASURED: Final = (
     *("gpu_start_ns", "gpu_end_ns", "period_ns", "busy_ns", "gap_before_ns"),
     *("scheduling_ns", "preparing_ns", "gap_inside_ns", "kernels", "graphs"),
     *("no_requests_ns", "unrecorded_ns"),
 )
-STEP_COLUMNS: Final = ("rank", "step", *_TEXTS, *_SAID, *_HOST, *_MEASURED, "recorded")
+STEP_COLUMNS: Final = ("rank", "step", *_TEXTS, *SAID, *_HOST, *_MEASURED, "recorded")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,8 +118,8 @@ def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTabl
 
 def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
     serving = [rank for rank in ranks if job.kinds[rank].engine]
-    found = job.reduce(rank_steps, serving) if serving else {}
-    steps = [each.assign(rank=rank) for rank, each in found.items() if len(each)]
+    found = job.reduce(served_steps, serving) if serving else {}
+    steps = [each.assign(rank=rank) for rank, each in found.items() if each is not None]
     table = pd.concat(steps, ignore_index=True) if steps else _no_steps()
     table = table[[*STEP_COLUMNS]]
     return ServerStepTable(
@@ -132,35 +130,8 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
     )
 
 
-def rank_steps(rank: Rank) -> pd.DataFrame:
-    """The rows of one rank, without ``rank``."""
-    server = rank.server_steps
-    device = rank.gpu_work.main_device if len(server) else None
-    found = rank.remember(measured_steps, device) if device is not None else None
-    if found is None:
-        return _no_steps().drop(columns="rank")
-    kept, names = found.kept, rank.trace.events.name
-    spans = [server.spans[place] for place in kept.tolist()]
-    return pd.DataFrame(
-        {
-            "step": found.number,
-            "label": [names.values[code] for code in names.codes[server.rows[kept]].tolist()],
-            "engine": [span.engine for span in spans],
-            "phase": [span.phase for span in spans],
-            **{
-                name: pd.array([getattr(span, name) for span in spans], dtype="Int64")
-                for name in _SAID
-            },
-            "host_start_ns": server.start_ns[kept],
-            "host_end_ns": server.end_ns[kept],
-            **found.measured,
-        }
-    )
-
-
-@cache  # of each rank of a big training: pandas takes 5 ms to make it
 def _no_steps() -> pd.DataFrame:
-    types = dict.fromkeys(STEP_COLUMNS, "int64") | dict.fromkeys(_SAID, "Int64")
+    types = dict.fromkeys(STEP_COLUMNS, "int64") | dict.fromkeys(SAID, "Int64")
     types |= {**dict.fromkeys(_TEXTS, "object"), "recorded": "bool"}
     return pd.DataFrame({name: pd.Series(dtype=of) for name, of in types.items()})
 

@@ -217,9 +217,6 @@ class Context:
     ) -> tuple[Price, float] | None:
         """The price of kernels that could take less, and what it were if the host kept up (ns).
 
-        None where it is not worth a finding. Where most of it is hidden behind the host, that is
-        noted.
-
         None where it is not worth a finding; where most of it is hidden behind the host, a notice
         says what would shorten them. The columns are of `Savings`.
         """

@@ -13,6 +13,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.intervals import Intervals, Times
+from hta_widgets.lazy_modules import pd
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
 from hta_widgets.trace.ranks.rank import Rank
@@ -23,6 +24,35 @@ NO_REQUESTS: Final = 10
 WAITS_FOR_REQUESTS: Final = 0.8
 """It had none if its loop waits for requests in this part of the gap, and may have had none if
 nothing is recorded of its thread in this part."""
+
+
+SAID: Final = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
+"""What the name of a step may say."""
+
+
+def served_steps(rank: Rank) -> pd.DataFrame | None:
+    """The rows of one rank in `ServerStepTable.steps`, without ``rank``; None if there is none."""
+    server, device = rank.server_steps, rank.gpu_work.main_device
+    found = None if device is None else rank.remember(measured_steps, device)
+    if found is None:
+        return None
+    kept, names = found.kept, rank.trace.events.name
+    spans = [server.spans[place] for place in kept.tolist()]
+    return pd.DataFrame(
+        {
+            "step": found.number,
+            "label": [names.values[code] for code in names.codes[server.rows[kept]].tolist()],
+            "engine": [span.engine for span in spans],
+            "phase": [span.phase for span in spans],
+            **{
+                name: pd.array([getattr(span, name) for span in spans], dtype="Int64")
+                for name in SAID
+            },
+            "host_start_ns": server.start_ns[kept],
+            "host_end_ns": server.end_ns[kept],
+            **found.measured,
+        }
+    )
 
 
 class MeasuredSteps(NamedTuple):

@@ -146,7 +146,7 @@ def _step_edges(rank: Rank, device: int) -> Times:
 
 def has_launches(rank: Rank, device: int) -> bool:
     """Whether any launch of the work of a device is recorded."""
-    return bool((rank.all_work(device).launch >= 0).any())
+    return any(bool((each.launch >= 0).any()) for each in rank.analysed_and_left_out(device))
 
 
 def _free_from(rank: Rank, window: Window, recorded: GpuWork) -> int:

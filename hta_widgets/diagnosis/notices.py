@@ -73,7 +73,8 @@ the first call of a program creates the context, for 309 ms before a GPU span of
 
 def set_up_notices(context: Context) -> Iterator[str]:
     """What programs without steps do before the GPU span, where it takes longer than most of it."""
-    found = [each.set_up for each in map(context.facts.__getitem__, context.ranks) if each.set_up]
+    facts = [context.facts[rank] for rank in context.ranks]
+    found = [each.set_up for each in facts if each.set_up and not each.lead_in_ns]
     longest = max(found, key=lambda each: each.length_ns, default=None)
     least_ns = max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns)
     if longest is not None and longest.length_ns >= least_ns:

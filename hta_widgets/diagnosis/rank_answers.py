@@ -11,6 +11,7 @@ from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
+from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.window import NO_STEP, lead_in_end
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
@@ -79,10 +80,14 @@ class SetUp(NamedTuple):
 
 
 def set_up(rank: Rank, steps: DeviceSteps) -> SetUp | None:
-    """What comes before the first GPU work; None where steps are recorded, or without calls."""
+    """What comes before the first GPU work; None where steps are recorded, or without calls.
+
+    A call that waits is none: it waits for what was launched before the recording.
+    """
     events, first_ns = rank.trace.events, steps.work.start_ns.min()
     calls = events.rows_of(*LAUNCH_CALLS)
     calls = calls[events.start_ns[calls] < first_ns]
+    calls = calls[~events.named(calls, patterns.BLOCKING)]
     if NO_STEP not in steps.window.steps or not calls.size:
         return None
     length_ns = np.minimum(events.end_ns[calls], first_ns) - events.start_ns[calls]

@@ -6,10 +6,10 @@ from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
 
 
-def notices(folder, length, *, span=1_000, step=False):
+def notices(folder, length, *, name="cudaMalloc", span=1_000, step=False):
     """Of a program whose first call takes so long (µs), and its GPU work another time."""
     one = Host()
-    one.calls("cudaMalloc", length)
+    one.calls(name, length)
     begin = one.now
     for _ in range(20):
         one.launch(span / 20)
@@ -25,6 +25,11 @@ def test_the_first_call_of_a_program_is_said(tmp_path):
     (notice,) = notices(tmp_path, 309_000)
     said = "before the first GPU work, cudaMalloc takes 309 ms, as the first use of a GPU does"
     assert notice == f"{said}; it is not counted"
+
+
+def test_a_call_that_waits_for_what_was_launched_before_sets_up_nothing(tmp_path):
+    """For 101 ms in a server whose GPU was busy when the recording began."""
+    assert not notices(tmp_path, 309_000, name="cudaStreamSynchronize")
 
 
 def test_marked_steps_begin_later(tmp_path):

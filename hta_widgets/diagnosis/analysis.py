@@ -303,10 +303,11 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
 
 def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
     """The replay without the causes of findings; None where they are not replayed."""
-    edits = {each.cause: context.edits.get(_CAUSE[each.cause], ()) for each in findings}
-    if not any(edits.values()) or not context.replay.is_sound:
+    prices = {cause.name: price for cause, price in context.prices.items()}
+    found = {each.cause: prices[each.cause] for each in findings if each.cause in prices}
+    if not found or not context.replay.is_sound:
         return None
-    return Replayed(context.job, context.asked_of_replay, edits)
+    return Replayed(context.job, context.asked_of_replay, found)
 
 
 def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> str:

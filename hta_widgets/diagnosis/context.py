@@ -74,8 +74,8 @@ class Context:
     """What the recorders got wrong."""
     found: dict[Cause, Finding] = field(default_factory=dict)
     """What the rules before this one found."""
-    edits: dict[Cause, tuple[Edit, ...]] = field(default_factory=dict)
-    """What is different in a replay without each of these."""
+    prices: dict[Cause, Price] = field(default_factory=dict)
+    """Of these, those that are replayed."""
     hidden: list[str] = field(default_factory=list)
     """What would save GPU work, but no time, as a notice."""
     not_explained: list[str] = field(default_factory=list)
@@ -242,7 +242,7 @@ class Context:
 
     def edits_of(self, causes: Iterable[Cause]) -> list[Edit]:
         """What is different without those of some causes that were found."""
-        return [edit for cause in causes for edit in self.edits.get(cause, ())]
+        return [edit for cause in causes if cause in self.prices for edit in self.prices[cause].edits]
 
     def faster_computing(self, factor: Matrix) -> Computing:
         """The edit in which kernels of a rank and step take this many times as long."""
@@ -335,7 +335,7 @@ class Context:
             seen = Removed(price.edits, price.after, every.ranks, every.numbers)
         said = asked(cause.advice, known)
         if price.edits:
-            self.edits[cause] = price.edits
+            self.prices[cause] = price
         return Finding(
             cause=cause.name,
             ranks=ranks,

@@ -19,7 +19,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
-from hta_widgets.diagnosis.finding import MOST_SHOWN, WHAT_TO_TRY, Finding
+from hta_widgets.diagnosis.finding import MOST_SHOWN, WHAT_TO_TRY, Finding, Price
 from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import JobHealth
 from hta_widgets.diagnosis.limits import TrialLimits
@@ -72,8 +72,8 @@ class Replayed:
     job: Job
     asked: tuple[TrialLimits, tuple[int, ...], tuple[int, ...]]
     """What `replay_of_ranks` is asked."""
-    edits: Mapping[str, tuple[Edit, ...]]
-    """By the cause of each finding; none where it is not replayed."""
+    prices: Mapping[str, Price]
+    """By the cause of each finding that is replayed."""
 
     @property
     def replay(self) -> Replay:
@@ -81,9 +81,18 @@ class Replayed:
         return self.job.remember(replay_of_ranks, *self.asked)
 
     def gain_ms(self, causes: Collection[str]) -> float:
-        """By how much the mean step is shorter without some causes together (ms)."""
-        edits = self._of(causes)
-        return self.replay.gain_ns(edits) / NS_PER_MS if edits else 0.0
+        """By how much the mean step is shorter without some causes together (ms).
+
+        At least what each costs; and what the price of one is less than its replay, as allocating
+        can cost no more than the time in which the GPU is idle, all of them together are less.
+        """
+        prices = [self.prices[each] for each in causes if each in self.prices]
+        if not prices:
+            return 0.0
+        replay = self.replay
+        ns = replay.gain_ns(self._of(causes))
+        ns -= sum(max(replay.gain_ns(each.edits) - each.ns, 0) for each in prices if not each.after)
+        return max(ns, *(each.ns for each in prices)) / NS_PER_MS
 
     def without(self, causes: Collection[str]) -> Together:
         """The mean step without some causes together."""
@@ -94,7 +103,7 @@ class Replayed:
         return Together(self.gain_ms(causes), path.bound_by)
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:
-        return [edit for each in causes for edit in self.edits.get(each, ())]
+        return [edit for each in causes if each in self.prices for edit in self.prices[each].edits]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

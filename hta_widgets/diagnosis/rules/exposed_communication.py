@@ -165,7 +165,7 @@ def exposed_communication(context: Context) -> Finding | None:
     transfer = context.steps["transfer"] + context.steps["transfer_p2p"]
     if not transfer.size:
         return None
-    slow = context.edits.get(slow_link, ())
+    slow = context.edits_of([slow_link])
     price = context.price(transfer, CommunicationHidden(), bound="at most", after=slow)
     if not context.is_worth_it(exposed_communication, price.ns):
         return None

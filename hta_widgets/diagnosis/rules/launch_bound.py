@@ -140,7 +140,7 @@ def launch_bound(context: Context) -> Finding | None:
     behind, kernels = context.steps.launch_bound, context.steps["kernels"]
     if kernels.sum(axis=1).max(initial=0) < FEWEST_KERNELS:
         return None
-    if any(isinstance(edit, HostSpeed) for edit in context.edits.get(profiler_overhead, ())):
+    if any(isinstance(edit, HostSpeed) for edit in context.edits_of([profiler_overhead])):
         return None  # the profiler slows all launches, and has their price
     price = context.price(behind, HostSpeed(np.inf), bound="at most")
     if not context.is_worth_it(launch_bound, price.ns) and context.steps.starts_count:

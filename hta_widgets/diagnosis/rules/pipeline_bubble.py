@@ -70,11 +70,11 @@ def pipeline_bubble(context: Context) -> Finding | None:
 
 def _explained(context: Context) -> list[Edit]:
     """Other causes of waiting, and unequal stages, which have prices of their own."""
-    found = [cause for cause in context.edits if cause.makes_others_wait]
+    found = [cause for cause in context.prices if cause.makes_others_wait]
     link = context.found.get(slow_link)
     if link is not None and link.evidence.get("operation") == P2P:
         found.append(slow_link)
-    return [equal_stages(context), *(edit for cause in found for edit in context.edits[cause])]
+    return [equal_stages(context), *context.edits_of(found)]
 
 
 def _shape(context: Context) -> tuple[int, int]:

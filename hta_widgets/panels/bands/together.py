@@ -13,8 +13,8 @@ _NS_PER_MS: Final = 1e6
 
 def tickable(found: Diagnosis) -> list[int]:
     """Places of the findings that are replayed."""
-    edits = found.replayed.edits if found.replayed else {}
-    return [place for place, each in enumerate(found) if edits.get(each.cause)]
+    prices = found.replayed.prices if found.replayed else {}
+    return [place for place, each in enumerate(found) if each.cause in prices]
 
 
 def together(found: Diagnosis, unticked: Collection[int]) -> str:

@@ -44,19 +44,36 @@ def test_a_rank_that_frees_and_allocates(tmp_path, marks):
     assert set(finding.evidence["owners"]["owner"]) == {"cudaFree", "cudaMalloc"}
 
 
-def test_work_on_other_streams_that_could_overlap_without_the_waits_is_no_cost_of_memory(tmp_path):
-    """18 kernels of 4 ms, a wait after each, were 100 ms of 114, of which 39 are idle."""
+def overlapping(loading_us):
+    """Kernels of four streams, with a wait and calls of the allocator after each."""
     one = Host()
     for number in range(6):
         begin = one.now
+        if loading_us:
+            one.does("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", loading_us)
         for stream in range(20, 24):
             one.launch(2000, stream=stream)
             one.synchronise()
             for name, length in RETRY:
                 one.calls(name, length)
         one.events.append(step(number, begin, one.now - begin))
-    finding = found(diagnosed(tmp_path, one), "allocator_retries")
+    return one
+
+
+def test_work_on_other_streams_that_could_overlap_without_the_waits_is_no_cost_of_memory(tmp_path):
+    """18 kernels of 4 ms, a wait after each, were 100 ms of 114, of which 39 are idle."""
+    finding = found(diagnosed(tmp_path, overlapping(0)), "allocator_retries")
     assert finding.recoverable_ms == pytest.approx(4 * 0.5, rel=0.1)
+
+
+def test_nor_is_it_gained_together_with_another_cause(tmp_path):
+    """Without the waits and 3 ms of loading, steps of 13 ms would take 2 if kernels overlapped."""
+    made = diagnosed(tmp_path, overlapping(3000))
+    costs = [each.recoverable_ms for each in made]
+    assert [each.cause for each in made] == ["allocator_retries", "input_starvation"]
+    assert costs == pytest.approx([3 + 4 * 0.5, 3], rel=0.1)  # loading runs ahead without waits
+    assert costs[0] <= made.joint_ms < sum(costs)
+    assert [made.together([each]).gain_ms for each in made] == pytest.approx(costs)
 
 
 def test_initialising_is_no_retry(tmp_path):

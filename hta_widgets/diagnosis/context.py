@@ -242,7 +242,9 @@ class Context:
 
     def edits_of(self, causes: Iterable[Cause]) -> list[Edit]:
         """What is different without those of some causes that were found."""
-        return [edit for cause in causes if cause in self.prices for edit in self.prices[cause].edits]
+        return [
+            edit for cause in causes if cause in self.prices for edit in self.prices[cause].edits
+        ]
 
     def faster_computing(self, factor: Matrix) -> Computing:
         """The edit in which kernels of a rank and step take this many times as long."""

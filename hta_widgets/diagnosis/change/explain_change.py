@@ -27,6 +27,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     level,
     waterfall,
 )
+from hta_widgets.diagnosis.job.health import CLOCKS_APART
 from hta_widgets.diagnosis.rules.wording import the_ranks
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, number, percent, signed
@@ -251,7 +252,8 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     table = waterfall(one, other)
     verdict, why = _verdict(one, other, found, step)
     is_told = verdict not in ("noise", "cannot tell")
-    if verdict == "cannot tell" and one.mean_ns and not (one.doubts or other.doubts):
+    doubts = {*one.doubts, *other.doubts}
+    if verdict == "cannot tell" and one.mean_ns and doubts <= {CLOCKS_APART}:
         # a single step is no proof, but a fact: what took longer in it is said
         is_alike = one.environment["steps_marked"] or _is_same_work(one, other)
         is_told = is_alike and abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
@@ -274,7 +276,9 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     )
     if not lines:
         return change
-    why += change.main_cause
+    why += (
+        change.main_cause if not doubts else f" {_capital(CLOCKS_APART)}: its cause is not known."
+    )
     said = "; ".join(change.line_words(each) for each in lines)
     share = 100 * sum(each.delta_ns for each in lines) / change.delta_ns if change.delta_ns else 0
     of_it = f"{percent(share)} of the difference" if share <= 100 else "Most of it"  # noqa: PLR2004
@@ -289,9 +293,12 @@ def _verdict(
         if not each.mean_ns:
             why = each.doubts[0] if each.doubts else "it has no GPU work."
             return "cannot tell", f"There is nothing to compare in {each.name}: {why}"
-        if each.doubts:
-            said = f"Cannot tell: the times of {each.name} cannot be trusted, {each.doubts[0]}."
-            return "cannot tell", said
+        for doubt in each.doubts:
+            if doubt != CLOCKS_APART:
+                return (
+                    "cannot tell",
+                    f"Cannot tell: the times of {each.name} cannot be trusted, {doubt}.",
+                )
     takes = _takes(one, other)
     for weight, verdict, said in _NOT_ALIKE:
         differs = next((each for each in found if each.weight == weight), None)

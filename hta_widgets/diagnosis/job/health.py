@@ -222,11 +222,14 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
     )
 
 
+CLOCKS_APART: Final = "the clocks of host and GPU are apart"
+"""What the GPU waited for is not known then; how long a step takes is, by the GPU's own clock."""
+
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     "a file is cut, and what its end held is not known": lambda rank: rank.faults.is_cut,
-    "the clocks of host and GPU are apart": lambda rank: rank.times.clocks_contradict,
+    CLOCKS_APART: lambda rank: rank.times.clocks_contradict,
     "launches are not known, as several have one correlation id": lambda rank: rank.lacks_launches,
     "operators are recorded for a part of the time only": lambda rank: rank.operators.outside > 0,
     "a file is merged from several ranks": lambda rank: rank.is_merged,

@@ -15,6 +15,7 @@ from hta_widgets.diagnosis.change.gate import Limit, judge
 from hta_widgets.diagnosis.change.several import pooled
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import Line
+from hta_widgets.diagnosis.job.health import CLOCKS_APART
 from tests.diagnosis.change.made import ENVIRONMENT, finding, job_of
 from tests.diagnosis.change.score import OTHER_NOISE, pairs
 from tests.simulator.causes import healthy_plan
@@ -139,6 +140,24 @@ def test_doubts_about_a_recording_come_before_all():
     change = explain_change(job_of(ROWS), job_of(ROWS, doubts=("its clock was set",)))
     assert change.verdict == "cannot tell"
     assert change.notices == ("job (second): its clock was set",)
+
+
+def test_clocks_that_are_apart_hide_the_cause_but_not_how_long_a_step_takes():
+    """TorchRec's steps of 1.3 s that became 0.2 s were no change that could be told."""
+    doubts = (CLOCKS_APART,)
+    found = (finding("launch_bound", 3.0),)
+    slow = job_of([("compute", "Net_0", "aten::mm", "gemm", 13_000_000)], findings=found)
+    change = explain_change(job_of(ROWS), replace(slow, doubts=doubts))
+    assert change.verdict == "regression"
+    assert change.finding.endswith(
+        " The clocks of host and GPU are apart: its cause is not known. 100 % of the difference: "
+        "+3 ms compute, Net_0, aten::mm, gemm: grew, 10 ms → 13 ms."
+    )
+    assert change.notices[-1] == "job (second): the clocks of host and GPU are apart"
+    worse = replace(slow, doubts=(*doubts, "a file is merged from several ranks"))
+    change = explain_change(job_of(ROWS), worse)
+    assert change.verdict == "cannot tell"
+    assert change.finding.endswith("cannot be trusted, a file is merged from several ranks.")
 
 
 def test_causes_have_both_prices_and_what_became_of_them():

@@ -25,6 +25,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     Line,
     largest_lines,
     level,
+    opposite_line,
     waterfall,
 )
 from hta_widgets.diagnosis.job.health import CLOCKS_APART
@@ -57,7 +58,8 @@ _SAME_WORK_PERCENT: Final = 5.0
 same work."""
 
 _LEAST_OF_IT: Final = 0.2
-"""Part of the difference from which the price of a cause is said with the verdict."""
+"""Part of the difference from which the price of a cause is said with the verdict, and what became
+shorter although the step became longer."""
 
 
 class CauseChange(NamedTuple):
@@ -194,7 +196,9 @@ class Change(Result):
         around = (texts.get(name, "") for name in ("module", "operator"))
         where += [short_name(each, _WIDTH) for each in around if each]
         if len(where) == 1 and "module" in texts and not texts.get("kernel"):
-            where.append(NOTHING_LABELS["operator" if "operator" in texts else "module"])
+            outside = "operator" if "operator" in texts else "module"
+            if self.waterfall[outside].any():  # else there are none to be outside of
+                where.append(NOTHING_LABELS[outside])
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
@@ -276,12 +280,13 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     )
     if not lines:
         return change
-    why += (
-        change.main_cause if not doubts else f" {_capital(CLOCKS_APART)}: its cause is not known."
-    )
+    why += f" What caused it is not known, as {CLOCKS_APART}." if doubts else change.main_cause
     said = "; ".join(change.line_words(each) for each in lines)
     share = 100 * sum(each.delta_ns for each in lines) / change.delta_ns if change.delta_ns else 0
     of_it = f"{percent(share)} of the difference" if share <= 100 else "Most of it"  # noqa: PLR2004
+    against = opposite_line(table)
+    if against and abs(against.delta_ns) >= _LEAST_OF_IT * abs(change.delta_ns):
+        said += f"; against it {change.line_words(against)}"
     return replace(change, finding=f"{why} {of_it}: {said}.")
 
 
@@ -289,16 +294,8 @@ def _verdict(
     one: Summary, other: Summary, found: tuple[Difference, ...], step: Significance
 ) -> tuple[Verdict, str]:
     """The verdict, and the sentence that says it."""
-    for each in (one, other):
-        if not each.mean_ns:
-            why = each.doubts[0] if each.doubts else "it has no GPU work."
-            return "cannot tell", f"There is nothing to compare in {each.name}: {why}"
-        for doubt in each.doubts:
-            if doubt != CLOCKS_APART:
-                return (
-                    "cannot tell",
-                    f"Cannot tell: the times of {each.name} cannot be trusted, {doubt}.",
-                )
+    if said := _no_times(one) or _no_times(other):
+        return "cannot tell", said
     takes = _takes(one, other)
     for weight, verdict, said in _NOT_ALIKE:
         differs = next((each for each in found if each.weight == weight), None)
@@ -315,6 +312,17 @@ def _verdict(
     elif step.chance < _LEAST_CHANCE:  # smaller ones tell nothing more
         proof = f"p < {_LEAST_CHANCE}"
     return verdict, f"{said}: {takes[:-1]} ({_counted(one, other)}, {proof})."
+
+
+def _no_times(job: Summary) -> str:
+    """Why the times of a job cannot be compared; empty if they can."""
+    if not job.mean_ns:
+        why = job.doubts[0] if job.doubts else "it has no GPU work."
+        return f"There is nothing to compare in {job.name}: {why}"
+    doubts = [each for each in job.doubts if each != CLOCKS_APART]
+    if not doubts:
+        return ""
+    return f"Cannot tell: the times of {job.name} cannot be trusted, {doubts[0]}."
 
 
 def _too_few(one: Summary, step: Significance) -> str:

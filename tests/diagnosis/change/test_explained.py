@@ -150,8 +150,8 @@ def test_clocks_that_are_apart_hide_the_cause_but_not_how_long_a_step_takes():
     change = explain_change(job_of(ROWS), replace(slow, doubts=doubts))
     assert change.verdict == "regression"
     assert change.finding.endswith(
-        " The clocks of host and GPU are apart: its cause is not known. 100 % of the difference: "
-        "+3 ms compute, Net_0, aten::mm, gemm: grew, 10 ms → 13 ms."
+        " What caused it is not known, as the clocks of host and GPU are apart. 100 % of the "
+        "difference: +3 ms compute, Net_0, aten::mm, gemm: grew, 10 ms → 13 ms."
     )
     assert change.notices[-1] == "job (second): the clocks of host and GPU are apart"
     worse = replace(slow, doubts=(*doubts, "a file is merged from several ranks"))
@@ -276,6 +276,9 @@ def test_a_line_without_names_says_where_it_is_not():
     )
     for path, where in lines:
         assert change.line_words(Line(path, 1, 2, 1, 1)) == f"+1 ns {where}: grew, 1 ns → 2 ns"
+    bare = job_of([("compute", "", "", "gemm", 10)])
+    said = explain_change(bare, bare).line_words(Line(lines[0][0], 1, 2, 1, 1))
+    assert said == "+1 ns compute: grew, 1 ns → 2 ns"
 
 
 def _gpu_time(ms: float, *, steps: int = 5, kernels: int = 100, **given: Any) -> Summary:
@@ -365,3 +368,17 @@ def test_types_of_inputs_are_compared_where_both_have_them(before, after, said):
     assert [each.startswith(text) for each, text in zip(found, said, strict=True)] == [True] * len(
         said
     )
+
+
+@pytest.mark.parametrize(("less", "is_told"), [(0.9, False), (1.1, True)])
+def test_what_became_shorter_in_a_longer_step_is_said_if_it_is_a_fifth_of_it(less, is_told):
+    """A fifth of the 5 ms is 1 ms."""
+    before = [*ROWS, ("gap_loader", "", "", "", 1_000_000)]
+    shorter = ("compute", "Net_0", "aten::mm", "gemm", round((10 - less) * 1e6))
+    after = [shorter, ("gap_loader", "", "", "", round((6 + less) * 1e6))]
+    finding = explain_change(job_of(before), job_of(after)).finding
+    said = f"; against it −{less * 1e3:,.0f} µs compute" if less < 1 else "; against it −1.1 ms"
+    assert (said in finding) == is_told
+    assert ("against it" in finding) == is_told
+    back = explain_change(job_of(after), job_of(before)).finding
+    assert ("; against it +1.1 ms compute, Net_0, aten::mm, gemm: grew" in back) == is_told

@@ -63,6 +63,7 @@ class Condition(Enum):
     COLLECTS_GARBAGE = "in the garbage collector"
     BROADCASTS_BUFFERS = "in DDP's broadcast of buffers"
     GATHERS = "all-gathers"
+    EXPERTS = "tokens sent to experts"
     LATENCY = "short transfers"
     SAME_STREAM = "transfers on the stream that computes"
     NOT_LAUNCHED = "the next kernel is launched late"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -19,7 +20,13 @@ from hta_widgets.diagnosis.job.health import missing_of
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import CommunicationHidden
 from hta_widgets.diagnosis.rules.slow_link import slow_link
-from hta_widgets.diagnosis.rules.wording import WithinModule, listed, part_of_it, within_module
+from hta_widgets.diagnosis.rules.wording import (
+    WithinModule,
+    listed,
+    named,
+    part_of_it,
+    within_module,
+)
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
 MOST_INCOMPLETE: Final = 0.5
@@ -61,6 +68,24 @@ _CONDITIONS: Final = {
             "Send fewer and larger messages: DDP's buckets are small, and bound by latency.",
             "DistributedDataParallel(model, bucket_cap_mb=100)",
             needs=(Condition.DDP, Condition.LATENCY),
+        ),
+        *(
+            Advice(
+                "Split the batch in two: one half computes while the experts of the other exchange "
+                "tokens.",
+                command,
+                needs=(Condition.EXPERTS, engine),
+            )
+            for engine, command in (
+                (Condition.VLLM, "vllm serve MODEL --enable-dbo"),
+                (Condition.SGLANG, "python -m sglang.launch_server --enable-two-batch-overlap"),
+            )
+        ),
+        Advice(
+            "Split the batch in two: one half computes while the experts of the other exchange "
+            "tokens.",
+            needs=(Condition.EXPERTS,),
+            unless=(Condition.VLLM, Condition.SGLANG),
         ),
         *(
             Advice(
@@ -201,6 +226,10 @@ def exposed_communication(context: Context) -> Finding | None:
     )
 
 
+_OF_EXPERTS: Final = re.compile(r"\b(?:dispatch|combine)\b")
+"""In the names of kernels that send tokens to their experts and back, as those of DeepEP."""
+
+
 def _conditions(table: pd.DataFrame, reason: Reason | None) -> Iterator[Condition]:
     """What holds of the operation with most of the exposed transfer, and why it is exposed."""
     operation = "" if table.empty else table["operation"].iloc[0]
@@ -208,6 +237,8 @@ def _conditions(table: pd.DataFrame, reason: Reason | None) -> Iterator[Conditio
         yield Condition.BROADCASTS_BUFFERS
     if "gather" in operation:
         yield Condition.GATHERS
+    if _OF_EXPERTS.search(operation):
+        yield Condition.EXPERTS
     if reason in _CONDITIONS:
         yield _CONDITIONS[reason]
 
@@ -226,7 +257,7 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
     if not table.empty:
         most = table.iloc[0]
         said = {P2P: "sends", SEND_RECEIVE: "sends and receives"}
-        what = said.get(most["operation"], most["operation"])
+        what = said.get(most["operation"]) or named(most["operation"].partition("<")[0])
         count = f"{most['count_per_step']:.3g}"
         speed = most["busbw_gb_per_s"]
         at = "" if np.isnan(speed) else f", {number(speed)} GB/s"

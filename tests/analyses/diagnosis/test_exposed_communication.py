@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.rules.exposed_communication import _conditions
 from tests.analyses.diagnosis.scripts import Host, all_reduce
 from tests.analyses.diagnosis.scripts import diagnosed as of_hosts
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
@@ -194,3 +197,17 @@ test_thresholds = cases(
         {0.49: "measured", 0.51: "inconclusive"},
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_of_experts"),
+    [
+        ("void deep_ep::internode_ll::combine<3, 10, 7168, 9>(void*)", True),
+        ("void deep_ep::internode::dispatch<false, 8>(int4*)", True),
+        ("ncclDevKernel_AllToAll_Sum_bf16(ncclDevKernelArgs)", False),
+        ("void recombined<8>(float*)", False),
+    ],
+)
+def test_tokens_that_are_sent_to_experts(kernel, is_of_experts):
+    table = pd.DataFrame({"operation": [kernel.lower()]})
+    assert (Condition.EXPERTS in {*_conditions(table, None)}) == is_of_experts

@@ -261,7 +261,7 @@ def _names(found: Replay, kernels: KernelClass, selected: str) -> Iterator[str]:
     """Names of the operations of a class."""
     names, code = found.job.names
     if kernels == "selected":
-        yield from [selected] if selected else []
+        yield from [selected] if selected in names else []
         return
     copies = found.job.type == KernelType.MEMORY
     of_type = {int(each) for each in np.unique(code[copies])}

@@ -15,6 +15,7 @@ from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
+from hta_widgets.errors import ParameterError, UnknownRankError, check_choice
 
 START_NS: Final = 4_000
 """Longest time between two operations of a stream that is the start of the second."""
@@ -39,6 +40,11 @@ class WithoutHostWork:
     ranks: tuple[int, ...] = ()
     """Whose host; empty for all."""
 
+    def __post_init__(self) -> None:
+        """Check the classes."""
+        for name in self.classes:
+            check_choice("a class of WithoutHostWork", name, HOST_WORK)
+
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         places = [HOST_WORK.index(name) for name in self.classes]
         chosen = _of_ranks(job, self.ranks)[job.point_rank]
@@ -56,6 +62,12 @@ class HostSpeed:
     """How many times as fast; may be infinite."""
     ranks: tuple[int, ...] = ()
     """Whose host; empty for all."""
+
+    def __post_init__(self) -> None:
+        """Check the factor."""
+        if not self.factor > 0:
+            msg = f"the factor of HostSpeed must be more than 0, got {self.factor}"
+            raise ParameterError(msg)
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         launching = np.maximum(weights.own - weights.host_work.sum(axis=0), 0)
@@ -175,6 +187,10 @@ class EqualWork:
     only_slower: bool = False
     """Whether only those become shorter that take longer."""
 
+    def __post_init__(self) -> None:
+        """Check which of the ranks."""
+        check_choice("of_ranks of EqualWork", self.of_ranks, ("mean", "median"))
+
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         equal = _equal_ns(job, weights.duration, self.of_ranks)
         longest = weights.duration if self.only_slower else np.inf
@@ -187,6 +203,12 @@ class CommunicationHidden:
 
     share: float = 1.0
     """How much of it is gone, from 0 to 1."""
+
+    def __post_init__(self) -> None:
+        """Check the share."""
+        if not 0 <= self.share <= 1:
+            msg = f"the share of CommunicationHidden must be from 0 to 1, got {self.share}"
+            raise ParameterError(msg)
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         remains = np.isfinite(weights.transfer)  # of `WithoutMeetings`, there is nothing to hide
@@ -234,12 +256,23 @@ class PeersFixed:
 class KernelsFaster:
     """Kernels of some names take part of their time."""
 
-    names: frozenset[str]
+    names: Collection[str]
     factor: float
     """How many times as long they take."""
 
+    def __post_init__(self) -> None:
+        """Check the factor, and keep the names as a set."""
+        if not 0 <= self.factor < np.inf:
+            msg = f"the factor of KernelsFaster must be 0 or more, got {self.factor}"
+            raise ParameterError(msg)
+        names = (self.names,) if isinstance(self.names, str) else self.names
+        object.__setattr__(self, "names", frozenset(names))
+
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         names, code = job.names
+        if unknown := sorted({*self.names} - {*names}):
+            msg = f"no kernel of critical_path().by_kernel has the name {unknown[0]!r}"
+            raise ParameterError(msg)
         chosen = np.array([name in self.names for name in names] or [False])[code]
         met = chosen[job.finish]  # what a collective takes once all are there
         return weights.changed(
@@ -258,6 +291,8 @@ def applied(job: RecordedJob, edits: Sequence[Edit]) -> Weights:
 
 def _of_ranks(job: RecordedJob, ranks: Collection[int]) -> Mask:
     """Which ranks of the job are chosen; all if none are named."""
+    if not {*ranks} <= {*job.ranks}:
+        raise UnknownRankError.from_ranks(ranks, job.ranks)
     return np.array([not ranks or rank in ranks for rank in job.ranks], dtype=np.bool_)
 
 

@@ -19,6 +19,7 @@ from hta_widgets.diagnosis.replay.meetings import meetings
 from hta_widgets.diagnosis.replay.network import Network
 from hta_widgets.diagnosis.replay.rank_part import RankPart
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights, recorded_job
+from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import NS_PER_MS, counted
 from hta_widgets.trace.job import Job
 
@@ -212,7 +213,18 @@ class Replay:
         return CriticalPath.of(self.solution, self.steps if step is None else (step,))
 
     def what_if(self, *edits: Edit) -> WhatIf:
-        """The mean step with some changes together."""
+        """The mean step with some changes together.
+
+        Raises
+        ------
+        ParameterError
+            If one is no change, or is of a kernel that is not replayed.
+        UnknownRankError
+            If one is of a rank that the job lacks.
+        """
+        if others := [each for each in edits if not hasattr(each, "apply")]:
+            msg = f"what_if takes changes of hta_widgets.diagnosis.replay.edits, got {others[0]!r}"
+            raise ParameterError(msg)
         weights = applied(self.job, edits)
         nodes, _ = self.network.forward(weights)
         start = float(self.job.first_ns.min(initial=np.inf))

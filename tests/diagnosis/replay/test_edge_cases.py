@@ -11,10 +11,17 @@ import pytest
 from hta_widgets import diagnose
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay import network
+from hta_widgets.diagnosis.replay.edits import (
+    CommunicationHidden,
+    EqualWork,
+    HostSpeed,
+    KernelsFaster,
+    WithoutHostWork,
+)
 from hta_widgets.diagnosis.replay.operations import Operations
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.diagnosis.replay.waiting_calls import Wait, waiting_calls
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import RESOLUTION
 from hta_widgets.trace.opening.open import open_trace
@@ -224,3 +231,36 @@ def test_any_number_of_circles_is_opened_in_a_few_passes(monkeypatch):
         assert kept.size == first.size
         assert (position[source[kept]] < position[target[kept]]).all()
         assert sorted(position.tolist()) == [*range(2_000)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda: HostSpeed(0), "must be more than 0, got 0"),
+        (lambda: HostSpeed(float("nan")), "must be more than 0, got nan"),
+        (lambda: HostSpeed(2, ranks=(0, 7)), "rank 7 is not in this job; its ranks are 0-1"),
+        (lambda: WithoutHostWork(("loader",)), "must be one of 'profiler', 'loading'"),
+        (lambda: EqualWork("mode"), "must be one of 'mean', 'median', got 'mode'"),
+        (lambda: CommunicationHidden(1.01), "must be from 0 to 1, got 1.01"),
+        (lambda: KernelsFaster({"gemm"}, -0.1), "must be 0 or more, got -0.1"),
+        (lambda: KernelsFaster("gemm", 0.5), "has the name 'gemm'"),
+        (lambda: 2, "what_if takes changes of .*, got 2"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(tmp_path, ask, says):
+    found = replay(job_of(tmp_path, dict.fromkeys(range(2), TWO_STEPS)))
+    with pytest.raises((ParameterError, UnknownRankError), match=says):
+        found.what_if(ask())
+
+
+def test_one_name_of_a_kernel_is_a_set_of_one(tmp_path):
+    found = replay(job_of(tmp_path, {0: TWO_STEPS}))
+    [name] = found.job.names[0]
+    answers = [found.what_if(KernelsFaster(each, 0.5)).gain_ms for each in (name, {name})]
+    assert answers == [0.025, 0.025]  # the last kernel ends 50 µs sooner, after two steps
+
+
+@pytest.mark.parametrize("edit", [HostSpeed(1e9), CommunicationHidden(1), CommunicationHidden(0)])
+def test_a_change_at_the_end_of_its_range_is_none_that_is_refused(tmp_path, edit):
+    found = replay(job_of(tmp_path, {0: TWO_STEPS}))
+    assert 0 <= found.what_if(edit).step_ms <= found.step_ms

@@ -53,9 +53,9 @@ _GREW: Final = 1.05
 
 _SEEN_IN: Final = {each.name: each.seen_in for each in ALL_CAUSES}
 
-_SAME_WORK_PERCENT: Final = 5.0
+_SAME_WORK_PERCENT: Final = 1.0
 """Difference of the number of kernels and copies up to which recordings without steps are of the
-same work."""
+same work: of recordings of a fixed length, it hides a change of half `LEAST_PERCENT` at most."""
 
 _LEAST_OF_IT: Final = 0.2
 """Part of the difference from which the price of a cause is said with the verdict, and what became

@@ -12,7 +12,7 @@ from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.window import NO_STEP, lead_in_end
+from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, lead_in_end
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
     CommunicationFacts,
@@ -32,14 +32,11 @@ from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS
-from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import RankRecords, rank_records
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 from hta_widgets.trace.remote.urls import TraceSource
-
-_MAY_COMPUTE = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
 
 
 class LastStep(NamedTuple):
@@ -65,7 +62,7 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
         return None
     launched_ns = rank.trace.events.start_ns[steps.work.launch]
     own = (steps.work.launch >= 0) & (launched_ns >= marks.start_ns[place])
-    own &= (launched_ns < marks.end_ns[place]) & np.isin(steps.work.type, _MAY_COMPUTE)
+    own &= (launched_ns < marks.end_ns[place]) & np.isin(steps.work.type, MAY_COMPUTE)
     if not own.any():
         return None
     length_ns = int(steps.work.end_ns[own].max() - steps.edges[-1])

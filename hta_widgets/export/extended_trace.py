@@ -13,6 +13,7 @@ import msgspec
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.brackets import WHITE
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import add_mark
@@ -32,7 +33,6 @@ BETWEEN = b",\n"
 _COMPRESSION_LEVEL = 3
 _GZIP_MAGIC = b"\x1f\x8b"
 _PACKED = (".xz", ".zst")
-_WHITE = b" \t\r\n"
 _LONGEST_FIRST = sorted(KINETO.suffixes, key=len, reverse=True)
 
 
@@ -92,7 +92,7 @@ def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
     is_empty = True
     for piece in text:
         complete = piece[1:-1] if are_values(piece) else text.hold_back(piece[1:-1])
-        whole = complete.rstrip(_WHITE + b",")
+        whole = complete.rstrip(WHITE + b",")
         if not whole:
             continue
         yield before + whole
@@ -107,7 +107,7 @@ def _extended(text: EventText, events: Iterable[bytes]) -> Iterator[bytes]:
 
 def closing(text: EventText) -> bytes:
     """End of the file; the bare-array form has become the object form."""
-    is_bare = text.head.lstrip(_WHITE).startswith(b"[")
+    is_bare = text.head.lstrip(WHITE).startswith(b"[")
     return b"\n]}\n" if is_bare else b"\n]" + text.tail if text.truncated else b"]" + text.tail
 
 

@@ -21,6 +21,7 @@ from hta_widgets.figures.base.style import (
     faded,
 )
 from hta_widgets.figures.base.text import plot_names
+from hta_widgets.quantities import NS_PER_MS
 
 _ROW_HEIGHT: Final = 26
 _LEAST_ROW_HEIGHT: Final = 14  # of a label
@@ -32,7 +33,6 @@ _MOST_TICKS: Final = 24
 _MOST_RANKS: Final = 16
 _TYPICAL_RANKS: Final = 4  # at each end, and around the median, of more ranks than that
 _ROOM_ABOVE: Final = 1.05
-_NS_PER_MS: Final = 1e6
 _LEGEND_HEIGHT: Final = 48
 _RING: Final = {"width": 2, "color": "#0072B2"}
 _SELECT_STEPS: Final = {"select": "steps"}
@@ -96,7 +96,7 @@ def job_budgets(times: pd.DataFrame, *, names: Sequence[str], units: Sequence[st
             name=each.label,
             orientation="h",
             y=rows,
-            x=times.loc[each.label].to_numpy(np.float64) / _NS_PER_MS,
+            x=times.loc[each.label].to_numpy(np.float64) / NS_PER_MS,
             marker=class_marker(each.name),
             hovertemplate=f"{each.label}: %{{x:.3~r}} ms<extra></extra>",
         )

@@ -33,7 +33,7 @@ from hta_widgets.figures.base.style import (
 from hta_widgets.figures.base.text import plot_names, plot_text
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.figures.svg.elements import text_width
-from hta_widgets.quantities import duration, number, percent, time_unit
+from hta_widgets.quantities import NS_PER_MS, duration, number, percent, time_unit
 
 NARROWEST: Final = 360
 """Width (px) of a bar on the narrowest page; what has no room in it there is in the legend."""
@@ -46,7 +46,6 @@ FULL_COLOR_PERCENT: Final = 50.0
 """How much longer than the median has the full colour. It is the same in all jobs, so that noise
 looks like noise."""
 
-NS_PER_MS: Final = 1e6
 _SLOW: Final = "198, 40, 40"
 _BUDGET_HEIGHT: Final = 130
 _HEIGHT_WITHOUT_LEGEND: Final = 82

@@ -19,7 +19,7 @@ from hta_widgets.figures.base.style import (
     names_axis,
     ring,
 )
-from hta_widgets.quantities import duration, time_unit
+from hta_widgets.quantities import NS_PER_MS, duration, time_unit
 
 CLASS_OF: Final = {
     "the host": "late_launching",
@@ -32,7 +32,6 @@ CLASS_OF: Final = {
 }
 """Class of the budget whose look each has."""
 
-_NS_PER_MS: Final = 1e6
 _BARS_HEIGHT: Final = 130
 _ROWS: Final = ("Recorded", "Changed")
 _MOST_RANKS: Final = 64
@@ -42,12 +41,12 @@ _MOST_RANKS: Final = 64
 def changed_step(result: WhatIfSteps) -> Drawing:
     """Draw the critical path of the mean step by what sets its time: as recorded, and changed."""
     table = result.classes
-    longest_ns = max(table["recorded_ms"].sum(), table["ms"].sum()) * _NS_PER_MS
+    longest_ns = max(table["recorded_ms"].sum(), table["ms"].sum()) * NS_PER_MS
     unit = time_unit(longest_ns)
     bars: list[PlotlyTrace] = []
     columns = (table[name].tolist() for name in ("what", "recorded_ms", "ms"))
     for what, recorded_ms, ms in zip(*columns, strict=True):
-        lengths = [recorded_ms * _NS_PER_MS, ms * _NS_PER_MS]
+        lengths = [recorded_ms * NS_PER_MS, ms * NS_PER_MS]
         if not any(lengths):
             continue
         bars.append(
@@ -79,7 +78,7 @@ def changed_step(result: WhatIfSteps) -> Drawing:
 def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing:
     """Draw when each rank is done, as recorded and changed; a click selects the rank."""
     table = result.ranks.head(_MOST_RANKS)
-    unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * _NS_PER_MS)
+    unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * NS_PER_MS)
     ranks = table["rank"].tolist()
     rows = list(range(len(ranks)))
     traces = [
@@ -87,12 +86,12 @@ def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing
             "bar",
             orientation="h",
             y=rows,
-            x=(table[column] * _NS_PER_MS / unit.ns).tolist(),
+            x=(table[column] * NS_PER_MS / unit.ns).tolist(),
             name=name,
             marker={"color": color, "line": {"width": 0}},
             customdata=objects([[rank] for rank in ranks]),
             meta=SELECT_RANKS,
-            hovertext=[duration(ms * _NS_PER_MS) for ms in table[column].tolist()],
+            hovertext=[duration(ms * NS_PER_MS) for ms in table[column].tolist()],
             hovertemplate=f"rank %{{customdata[0]}}<br>{name}: %{{hovertext}}<extra></extra>",
         )
         for name, column, color in (

@@ -19,7 +19,8 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 NO_STEP = -1
-_MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
+MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
+"""Kernels that compute, and graphs that were recorded as a whole, which may."""
 
 WAIT_NS: Final = 1_000_000
 """From then on, a launch call that has returned waits for something: a GPU that is free begins
@@ -134,7 +135,7 @@ def _step_edges(rank: Rank, device: int) -> Times:
     counts = window.is_of_a_step(rank, work) & ((work.launch >= 0) | (not known))
     launched = np.flatnonzero(counts)
     step = window.step_of(rank, work)[launched]
-    computes = np.isin(work.type[launched], _MAY_COMPUTE)
+    computes = np.isin(work.type[launched], MAY_COMPUTE)
     ends = work.end_ns[launched]
     last = np.full(window.steps.size, window.start_ns)
     np.maximum.at(last, step[computes], ends[computes])
@@ -153,7 +154,7 @@ def _free_from(rank: Rank, window: Window, recorded: GpuWork) -> int:
     """When the device is free for the first step: computation launched before it is none of it."""
     launched_ns = rank.trace.events.start_ns[recorded.launch]
     of_steps = (recorded.launch >= 0) & (launched_ns >= window.start_ns)
-    computes = np.isin(recorded.type, _MAY_COMPUTE)
+    computes = np.isin(recorded.type, MAY_COMPUTE)
     first_ns = recorded.start_ns[of_steps & computes].min(initial=window.end_ns)
     earlier = ~of_steps & computes & (recorded.start_ns < first_ns)
     return int(recorded.end_ns[earlier].max(initial=window.start_ns))

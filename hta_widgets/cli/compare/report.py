@@ -11,12 +11,11 @@ from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, data_size, duration, percent, signed
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent, signed
 from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 
 _WIDTH: Final = 20
 _NAME: Final = 24
-NS_PER_MS: Final = 1e6
 
 
 def report(change: Change, judgement: Judgement | None = None) -> str:

@@ -20,6 +20,7 @@ from hta_widgets.analyses.server_steps import server_steps, step_source
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.diagnosis import Diagnosis, Finding, Proof
 from hta_widgets.diagnosis.finding import MOST_SHOWN
+from hta_widgets.quantities import NS_PER_MS
 from hta_widgets.terminal import cut
 from hta_widgets.version import __version__
 
@@ -45,7 +46,6 @@ MOST_CHARACTERS_OF_A_VERDICT: Final = 1_000
 
 _OF_TO_TRY: Final = ("cause", "sentence", "recoverable_ms", "percent", "bound", "advice")
 
-NS_PER_MS: Final = 1e6
 DIGITS: Final = 4
 """Decimal places of times in ms."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import HostGaps
-from hta_widgets.analyses.time.window import NO_STEP, Window, has_launches, window_of
+from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, Window, has_launches, window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowest_type
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
 from hta_widgets.diagnosis.replay.host_work import host_work
@@ -19,10 +19,7 @@ from hta_widgets.diagnosis.replay.operations import Operations
 from hta_widgets.diagnosis.replay.starts import Starts, starts
 from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls, waiting_calls
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
-
-_MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
 
 
 class RankPart(NamedTuple):
@@ -110,7 +107,7 @@ def _last_operations(
         known = device is not None and has_launches(operations.rank, device)
         kept = (operations.is_launched[on_device] | (not known)) & (step >= 0)
         on_device, step = on_device[kept], step[kept]
-        computes = np.isin(operations.type[on_device], _MAY_COMPUTE)
+        computes = np.isin(operations.type[on_device], MAY_COMPUTE)
         has_computing = np.bincount(step[computes], minlength=window.steps.size) > 0
         kept = computes | ~has_computing[step]
         on_device, step = on_device[kept], step[kept]

@@ -37,13 +37,12 @@ from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.timeline import TimelinePanel
 from hta_widgets.panels.timeline.lit import MOST_LIT, coarse
 from hta_widgets.panels.timeline.messages import StackedStep
-from hta_widgets.quantities import counted, duration
+from hta_widgets.quantities import NS_PER_MS, counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
 
 WATERFALL = "Where the difference comes from (a click on a row opens it)"
-_NS_PER_MS = 1e6
 _FIELDS = {"module": "modules", "operator": "operators", "kernel": "kernel"}
 
 _OF_BOTH: Final = ("operators", "kernel")
@@ -309,7 +308,7 @@ def _finding(change: CauseChange, shown: FindingRow | None, most_ms: float) -> F
     words = f"{change.became[0].upper()}{change.became[1:]}"
     prices = {"gone": "gone", "untold": "?"}
     return FindingRow(
-        price=prices.get(change.outcome, duration(change.second_ms * _NS_PER_MS)),
+        price=prices.get(change.outcome, duration(change.second_ms * NS_PER_MS)),
         bound="",
         percent="" if change.outcome in prices else change.outcome,
         share=change.second_ms / most_ms if most_ms else 0,

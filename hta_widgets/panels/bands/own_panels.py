@@ -26,6 +26,7 @@ from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.panels.timeline import TimelinePanel
+from hta_widgets.quantities import NS_PER_MS
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
@@ -34,7 +35,6 @@ OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 
 NOTHING_TO_FUSE = (
     "No unfused attention, and no three elementwise kernels in a row, is recorded on these ranks."
 )
-_NS_PER_MS = 1e6
 
 
 class _OfDiagnosis(Panel[Diagnosis]):
@@ -93,7 +93,7 @@ class RanksPanel(_OfDiagnosis):
         if by_rank is None:
             by_rank = self._in_steps(result).groupby("rank", as_index=False).mean()
         table = by_rank.drop(columns=["step"]).set_index("rank")
-        in_ms = (table / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
+        in_ms = (table / NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
         order = in_ms["waiting_ms"].sort_values(kind="stable").index
         in_ms = in_ms.loc[order].reset_index()
         return in_ms[["rank", "period_ms", *_classes(in_ms, result)]]
@@ -226,7 +226,7 @@ def _classes(in_ms: pd.DataFrame, result: Diagnosis) -> list[str]:
 
 def _in_ms(by_step: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
     """The classes that occur, in ms."""
-    table = (by_step / _NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
+    table = (by_step / NS_PER_MS).rename(columns=lambda name: name.replace("_ns", "_ms"))
     times = [name for name in ("period_ms", "whole_step_ms") if name in table]
     return table.reset_index()[["step", *times, *_classes(table, result)]]
 

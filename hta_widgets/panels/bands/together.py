@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.quantities import counted, duration, percent
-
-_NS_PER_MS: Final = 1e6
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 
 
 def tickable(found: Diagnosis) -> list[int]:
@@ -33,9 +30,9 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
     if not ticked:
         return "Tick findings to see what a step takes without them."
     result = found.together(ticked)
-    before, after = (duration(found.step_ns - ms * _NS_PER_MS) for ms in (0, result.gain_ms))
+    before, after = (duration(found.step_ns - ms * NS_PER_MS) for ms in (0, result.gain_ms))
     whose = "Without it" if len(places) == 1 else f"Without {counted(len(ticked), 'finding')}"
     at_best = " at best" if any(each.bound == "at most" for each in ticked) else ""
-    share = percent(100 * result.gain_ms * _NS_PER_MS / found.step_ns)
+    share = percent(100 * result.gain_ms * NS_PER_MS / found.step_ns)
     then = result.bound_by.partition(" (")[0]
     return f"{whose}{at_best}: {before} → {after} (-{share}), then {then}"

@@ -16,12 +16,11 @@ from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occ
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
 from hta_widgets.panels.base.view import format_cell
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 INCONCLUSIVE: Final = "Inconclusive."
 _BOUND: Final = {"at most": "≤", "at least": "≥"}
 _ROWS: Final = 20
-_NS_PER_MS: Final = 1e6
 _UNITS: Final = {
     "ns": "ns",
     "us": "µs",
@@ -80,7 +79,7 @@ def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
 
 def _price(found: Finding) -> str:
     """What it costs; empty where that cannot be told."""
-    return duration(found.recoverable_ms * _NS_PER_MS) if found.recoverable_ms > 0 else ""
+    return duration(found.recoverable_ms * NS_PER_MS) if found.recoverable_ms > 0 else ""
 
 
 def _bound(found: Finding) -> str:
@@ -96,7 +95,7 @@ def _doubt(found: Finding) -> str:
         return ""
     if not _may_be_less(found):
         return INCONCLUSIVE
-    least, most = (duration(ms * _NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
+    least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
     return f"{INCONCLUSIVE} {least} to {most}."
 
 

@@ -10,6 +10,9 @@ import numpy as np
 
 from hta_widgets.arrays import Int64Array
 
+WHITE: Final = b" \t\r\n"
+"""White space of JSON."""
+
 _QUOTE_OR_BRACKET: Final = re.compile(rb'["\[\]{}]')
 _PART_OF_STRING: Final = re.compile(rb'(?:[^"\\]+|\\.){1,4096}', re.DOTALL)
 """So much at a time: the memory of a match grows with its repetitions."""

@@ -6,10 +6,9 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, whole_until
+from hta_widgets.trace.loaders.kineto.brackets import WHITE, closing_bracket, whole_until
 
 EVENTS_KEY: Final = "traceEvents"
-_WHITE: Final = b" \t\r\n"
 _BEHIND_EVENTS: Final = re.compile(rb'\]\s*(?:,\s*"[^"\\]*"\s*:|\}\s*$|[\[{])')
 _TRIES: Final = 64
 _DECODER: Final = json.JSONDecoder(strict=False)
@@ -44,14 +43,14 @@ def ending_of(head: bytes, text: bytes) -> Ending:
 
     The head is the text before the events, with the bracket that opens their list.
     """
-    is_bare = head.lstrip(_WHITE).startswith(b"[")
+    is_bare = head.lstrip(WHITE).startswith(b"[")
     closing = closing_bracket(text, depth=1)
     if closing is None:
         tail = b"" if is_bare else b"}"
         return Ending(text[: whole_until(text)], tail, truncated=True)
     events, tail = text[: closing - 1], text[closing:]
     if is_bare:
-        return Ending(events, surplus_bytes=len(tail.strip(_WHITE)))
+        return Ending(events, surplus_bytes=len(tail.strip(WHITE)))
     return _ending_of_object(head, events, tail)
 
 
@@ -81,7 +80,7 @@ def _ending_of_object(head: bytes, events: bytes, tail: bytes) -> Ending:
         return Ending(
             events,
             tail[: len(tail) - len(rest)],
-            surplus_bytes=len(rest.strip(_WHITE)),
+            surplus_bytes=len(rest.strip(WHITE)),
             surplus_events=len(others) if isinstance(others, list) else 0,
         )
     is_cut = closing_bracket(head + b"]" + tail, depth=0) is None

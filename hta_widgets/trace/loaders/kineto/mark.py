@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-_WHITE = b" \t\r\n"
+from hta_widgets.trace.loaders.kineto.brackets import WHITE
+
 _MARK = re.compile(rb'\s*\{\s*"hta_widgets"\s*:')
 
 
@@ -23,7 +24,7 @@ def add_mark(head: bytes, source: str) -> bytes:
     if is_derived(head):
         return head
     mark = b'{"hta_widgets": ' + json.dumps({"derived_from": source}).encode()
-    opening = head.lstrip(_WHITE)
+    opening = head.lstrip(WHITE)
     if opening.startswith(b"["):
         return mark + b',\n"traceEvents": ['
     return mark + b"," + opening[1:]

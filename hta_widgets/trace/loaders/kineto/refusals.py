@@ -8,6 +8,7 @@ from typing import Final
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
+from hta_widgets.trace.loaders.kineto.brackets import WHITE
 
 _MAGIC: Final = {
     b"\x1f\x8b": "gzip",
@@ -27,7 +28,6 @@ def archive_kind(content: bytes) -> str:
     return next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "")
 
 
-_WHITE: Final = b" \t\r\n"
 _HATCHET: Final = re.compile(rb'\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _UTF_16_OR_32: Final = (b"\xff\xfe", b"\xfe\xff", b"\0\0", b"{\0", b"[\0", b"\0{", b"\0[")
 _LFS: Final = b"version https://git-lfs"
@@ -51,7 +51,7 @@ def not_json(path: Path, text: bytes) -> TraceFormatError:
 
 def no_events(path: Path, text: bytes) -> TraceFormatError:
     """Error for a file whose text has no list of events."""
-    if not text.strip(_WHITE):
+    if not text.strip(WHITE):
         msg = f"{path} is empty or cannot be decompressed; copy or export it again"
     else:
         msg = (
@@ -85,10 +85,10 @@ def refuse_other_lists(path: Path, head: bytes, first: bytes) -> None:
 
     Raises `TraceFormatError` if the list does not begin like one of events.
     """
-    if not head.lstrip(_WHITE).startswith(b"["):
+    if not head.lstrip(WHITE).startswith(b"["):
         return
     what = "a Proton profile (.hatchet)" if _HATCHET.match(first) else ""
-    if first.lstrip(_WHITE)[:1] not in (b"{", b"]", b""):
+    if first.lstrip(WHITE)[:1] not in (b"{", b"]", b""):
         what = "a list of other things than events, such as a memory timeline"
     if what:
         msg = (

@@ -23,7 +23,12 @@ from typing import IO, Any
 
 from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
 from hta_widgets.trace.loaders.kineto import refusals
-from hta_widgets.trace.loaders.kineto.brackets import key_of_outermost, length_without, whole_until
+from hta_widgets.trace.loaders.kineto.brackets import (
+    WHITE,
+    key_of_outermost,
+    length_without,
+    whole_until,
+)
 from hta_widgets.trace.loaders.kineto.ending import Ending, end_of_list, ending_of, metadata_in
 from hta_widgets.trace.loaders.kineto.packing import (
     Packing,
@@ -54,8 +59,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_EVENT = re.compile(rb'\s*(\{\s*"[^"\\]{0,64}"\s*:)')
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id)"\s*:)')
-_WHITE = b" \t\r\n"
-_BETWEEN = _WHITE + b","
+_BETWEEN = WHITE + b","
 
 
 class EventText:
@@ -223,7 +227,7 @@ class EventText:
 
     def _learn_separator(self, text: bytes) -> bool:
         """Learn how events start; False if more text may tell."""
-        rest = text.lstrip(_WHITE)  # faster than a pattern where there are megabytes of blanks
+        rest = text.lstrip(WHITE)  # faster than a pattern where there are megabytes of blanks
         first = _FIRST_EVENT.match(rest)
         if first:
             self.separator = first[1]
@@ -231,7 +235,7 @@ class EventText:
         return len(rest) > _OPENING_BYTES or rest.startswith(b"]")
 
     def _events_start(self, text: bytes) -> int | None:
-        opening = text.lstrip(_WHITE)[:1]
+        opening = text.lstrip(WHITE)[:1]
         if opening == b"[":
             return text.index(b"[") + 1
         if opening not in (b"{", b""):
@@ -265,9 +269,9 @@ class EventText:
         """Position of the last event that follows another one; 0 if there is none."""
         cut = text.rfind(self.separator)
         while cut > 0:
-            comma = length_without(text, cut, _WHITE) - 1
+            comma = length_without(text, cut, WHITE) - 1
             if text[max(comma, 0) : comma + 1] == b",":
-                brace = length_without(text, comma, _WHITE) - 1
+                brace = length_without(text, comma, WHITE) - 1
                 if text[max(brace, 0) : brace + 1] == b"}":
                     return cut
             cut = text.rfind(self.separator, 0, cut)
@@ -292,7 +296,7 @@ class EventText:
             is_cut = held.startswith(b"]") or of_all.is_sound or not ending.is_sound
             ending = of_all if is_cut else ending._replace(events=held + ending.events)
         self._may_hold = False
-        if ending.events.strip(_WHITE):
+        if ending.events.strip(WHITE):
             yield listed(ending.events)
         self.ending, self.tail = ending, ending.tail
         self.truncated = self.truncated or ending.truncated

@@ -10,7 +10,7 @@ import pytest
 from hta_widgets.figures.base.drawing import Drawing, trace
 from hta_widgets.figures.base.style import axis, drawing, names_axis
 from hta_widgets.figures.base.text import plot_text
-from hta_widgets.figures.svg.elements import lines_of
+from hta_widgets.figures.svg.elements import lines_of, text_width
 from hta_widgets.figures.svg.frame import WIDTH
 from hta_widgets.figures.svg.picture import svg
 from tests.figures.svg_geometry import (
@@ -182,6 +182,18 @@ class TestLines:
         )
         (found,) = [each for each in paths(picture) if each.get("stroke") == "#654321"]
         assert float(found.get("d")[1:].split()[0]) == pytest.approx(placed_texts(picture)["5"][0])
+
+    def test_a_legend_ends_where_the_axes_do(self):
+        """It was as wide as the picture, from the left end of the bars on, and cut at its edge."""
+        names = [f"a class of time {number}" for number in range(9)]
+        each = [
+            bars(x=[1.0], y=[0], orientation="h", name=name) | {"showlegend": True}
+            for name in names
+        ]
+        shown = drawing(each, yaxis=names_axis(["a job with a name that is rather long"]))
+        places = {text: x for text, (x, _) in placed_texts(svg(shown)).items() if text in names}
+        assert {*places} == {*names}
+        assert max(x + text_width(text) for text, x in places.items()) <= WIDTH
 
     def test_a_shape_below_is_drawn_before_the_bars(self):
         box = {"type": "rect", "x0": -0.4, "x1": 0.4, "y0": 0, "y1": 9, "fillcolor": "#123456"}

@@ -11,7 +11,7 @@ from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
 from hta_widgets.figures.svg.axes import Axis
 from hta_widgets.figures.svg.bars import Boxes, Whiskers, boxes_of, whiskers_of
 from hta_widgets.figures.svg.elements import LINE_HEIGHT, widest
-from hta_widgets.figures.svg.legend import ROW_HEIGHT, entries_of, in_rows
+from hta_widgets.figures.svg.legend import ROW_HEIGHT, Entry, entries_of, in_rows
 from hta_widgets.figures.svg.marks import cell_edges
 
 WIDTH: Final = 760
@@ -36,7 +36,6 @@ class Frame:
     whiskers : dict of (str, str) to list of Whiskers
     traces : dict of (str, str) to list of dict
         The other traces.
-    legend : list of list of Entry
     height : float
         Of the picture (px).
     """
@@ -44,7 +43,7 @@ class Frame:
     def __init__(self, drawn: Drawing) -> None:
         self.layout = drawn.layout
         self.height: float = drawn.layout.get("height", _DEFAULT_HEIGHT)
-        self.legend = in_rows(entries_of(drawn), WIDTH - EDGE - _RIGHT_MARGIN)
+        self._entries = entries_of(drawn)
         self.bars: dict[tuple[str, str], list[Boxes]] = {}
         self.whiskers: dict[tuple[str, str], list[Whiskers]] = {}
         self.traces: dict[tuple[str, str], list[PlotlyTrace]] = {}
@@ -66,6 +65,11 @@ class Frame:
     def right(self) -> float:
         """Right end of the axes."""
         return WIDTH - _RIGHT_MARGIN
+
+    @cached_property
+    def legend(self) -> list[list[Entry]]:
+        """Rows of the legend, as wide as the axes."""
+        return in_rows(self._entries, self.right - self.left)
 
     @cached_property
     def top(self) -> float:

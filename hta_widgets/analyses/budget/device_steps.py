@@ -331,7 +331,7 @@ class _Division:
         inside = is_open & self.launches_long[gap] & (self.segments.start_ns >= self.launch_ns[gap])
         work = self.rank.gpu_work
         is_first = np.isin(self.next_row, work.rows[grouped(work.name).first])
-        of_gap = np.where(is_first, GAP["gap_init"], GAP["gap_pause"])
+        of_gap = np.where(is_first & ~self._starts_graph, GAP["gap_init"], GAP["gap_pause"])
         kind[inside] = of_gap[gap[inside]]
 
     def _starts_short(self) -> Mask:
@@ -352,12 +352,17 @@ class _Division:
 
     @cached_property
     def launches_long(self) -> Mask:
-        """Intervals that begin before a long launch call and last to its end, before a kernel."""
+        """Intervals that begin before a long launch call and last to its end, before a kernel.
+
+        A graph begins while its launch still hands over nodes: that of 4,568 took 5.7 to 9.2 ms on
+        eight H200, and their kernels began after 3.6 to 9.1 ms.
+        """
         events, launch = self.rank.trace.events, self.gaps.launch
         end_ns = self.launch_ns + np.append(events.duration_ns, 0)[launch]
         is_kernel = np.append(events.kind, -1)[self.next_row] == Kind.KERNEL
         is_long = end_ns - self.launch_ns > STRETCH_NS
-        is_long &= self.gaps.end_ns > end_ns - LAUNCH_NS
+        of_graph = self._starts_graph & (self.gaps.end_ns - self.launch_ns > STRETCH_NS)
+        is_long &= of_graph | (self.gaps.end_ns > end_ns - LAUNCH_NS)
         return np.asarray(self.is_late & is_kernel & is_long)
 
     def _reach(self) -> Times:

@@ -72,6 +72,7 @@ class Condition(Enum):
     WALKS_MODULES = "in a walk over all modules"
     READS_A_NUMBER = "a number is read"
     IN_OPERATOR = "in an operator of PyTorch"
+    LAUNCHES_GRAPH = "in the launch of a graph"
     DRAWS_NUMBERS = "random numbers are drawn"
     COPIES = "a copy waits"
     SELECTS = "sizes depend on values"
@@ -142,6 +143,7 @@ OF_OWNERS: Final = {
     Condition.WALKS_MODULES: r"named_(?:modules|members|parameters|buffers)\b",
     Condition.READS_A_NUMBER: r"aten::item|_local_scalar_dense|aten::is_nonzero|aten::equal",
     Condition.IN_OPERATOR: r"(?m:^aten::)",
+    Condition.LAUNCHES_GRAPH: r"(?:cuda|cu|hip)GraphLaunch",
     Condition.DRAWS_NUMBERS: r"aten::(?:(?:normal|uniform|random|bernoulli)_|randn?\b|randint\b)",
     Condition.COPIES: r"aten::(?:to|_to_copy|copy_|cpu)\b|Memcpy",
     Condition.SELECTS: r"aten::(?:nonzero|masked_select|index|unique\w*|repeat_interleave)\b",

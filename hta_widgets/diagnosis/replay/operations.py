@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import STRETCH_NS
+from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import grouped
@@ -71,6 +72,26 @@ class Operations:
         loads &= np.abs(self.start_ns - end_ns) <= LAUNCH_NS
         handed_ns = np.minimum(end_ns, self.start_ns) - LAUNCH_NS
         self.launched_ns[loads] = handed_ns[loads]
+        self._wait_for_long_graphs()
+
+    def _wait_for_long_graphs(self) -> None:
+        """A graph whose launch takes long is there when it begins, if its GPU was idle."""
+        events = self.rank.trace.events
+        is_graph = events.named(self.call, patterns.GRAPH_LAUNCH) & (self.call >= 0)
+        graph = np.flatnonzero(is_graph)
+        if not graph.size:
+            return
+        calls, which = np.unique(self.call[graph], return_inverse=True)
+        begins = np.full(calls.size, np.iinfo(np.int64).max)
+        np.minimum.at(begins, which, self.start_ns[graph])
+        order = np.argsort(self.start_ns, kind="stable")
+        reached = np.maximum.accumulate(self.end_ns[order])
+        before = np.searchsorted(self.start_ns[order], begins) - 1
+        called_ns = events.start_ns[calls]
+        is_idle = np.append(reached, NEVER)[before] <= called_ns
+        is_long = (begins - called_ns > STRETCH_NS) & (begins <= events.end_ns[calls] + LAUNCH_NS)
+        handed_ns = np.where(is_idle & is_long, begins - LAUNCH_NS, called_ns)
+        self.launched_ns[graph] = handed_ns[which]
 
     def __len__(self) -> int:
         """Number of operations."""

@@ -42,6 +42,11 @@ from hta_widgets.quantities import duration
         ),
         *NEEDLESS_WORK,
         Advice(
+            "Record a later launch of this graph: the first one uploads it to the GPU, which takes "
+            "the longer the more nodes it has.",
+            needs=(Condition.LAUNCHES_GRAPH,),
+        ),
+        Advice(
             "Sample the stacks of the host as well, and record its system calls: they show what "
             "runs there.",
             "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
@@ -50,7 +55,7 @@ from hta_widgets.quantities import duration
         Advice(
             "Record the Python frames, which show the lines that the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
-            unless=(Condition.STACKS, Condition.IN_OPERATOR),
+            unless=(Condition.STACKS, Condition.IN_OPERATOR, Condition.LAUNCHES_GRAPH),
         ),
         Advice(
             "Look at the lines that run there in the flame graph of this time; take them out of "
@@ -77,7 +82,8 @@ def host_pause(context: Context) -> Finding | None:
     who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
     within = within_gap(context, ranks, "gap_pause")
     largest, _ = largest_owner(context, ranks, "gap_pause") or (None, 0)
-    is_there = within and found and within.name in (found[1].before, found[1].after)
+    there = within.name if within else largest.name if largest else ""
+    is_there = there and found and there in (found[1].before, found[1].after)
     where = _where(found[1]) if found and not is_there else ""
     return context.finding(
         host_pause,

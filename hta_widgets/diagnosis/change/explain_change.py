@@ -259,8 +259,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     doubts = {*one.doubts, *other.doubts}
     if verdict == "cannot tell" and one.mean_ns and doubts <= {CLOCKS_APART}:
         # a single step is no proof, but a fact: what took longer in it is said
-        is_alike = one.environment["steps_marked"] or _is_same_work(one, other)
-        is_told = is_alike and abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
+        is_told = abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
     lines = largest_lines(table) if is_told else ()
     change = Change(
         verdict=verdict,
@@ -302,7 +301,10 @@ def _verdict(
         if differs is not None:
             return verdict, f"{said} {_capital(differs.sentence)}. {_capital(takes)}"
     if not (one.environment["steps_marked"] or _is_same_work(one, other)):
-        return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
+        if abs(other.mean_ns / one.mean_ns - 1) <= LEAST_PERCENT / 100:  # of a fixed length
+            return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
+        said = "no steps are marked, and it is not known whether both do the same work"
+        return "cannot tell", f"Cannot tell: {said}. {_capital(takes)}"
     if not step.can_tell:
         return "cannot tell", f"{_too_few(one, step)} {_capital(takes)}"
     verdict, said = _of_steps(one, other, step)

@@ -220,6 +220,7 @@ READ_IN_KERNELS: Final = tuple(
         r"^(?:hip|cuda)?Memcpy\s*[A-Z]to[A-Z]|\(anonymous namespace\)(?:::)?",
         r"^triton_|memset|fill_?buffer|^void\s+nccl",
         r"send|recv|broadcast|barrier|reduce|gather|scatter",
+        r"\b(?:dispatch|combine)\b",
     )
 )
 """Parts of the names of kernels that analyses ask for."""

@@ -197,6 +197,7 @@ def own_time_cells(
     return drawing(
         [cells],
         height=_MAP_MARGIN + count * (most if count <= _FEW_ROWS else least),
+        minreducedheight=least,  # else a single row pushes the title of the axis into its numbers
         meta={"wide": True},
         xaxis=axis("Step", showgrid=False, **columns.ticks()),
         yaxis=axis(

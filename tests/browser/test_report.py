@@ -182,6 +182,19 @@ def test_search_selects_and_what_needs_python_is_not_offered(reader: Reader, boa
     report.is_silent()
 
 
+def test_knobs_are_shown_where_somebody_turned_them(reader: Reader, board: Path, tmp_path: Path):
+    """Without Python they cannot be turned: what they say is worth showing only if it was asked."""
+    asked = tmp_path / "sample"
+    write_sample(asked, ranks=2, progress=False)
+    dash = Dashboard(open_trace(asked, progress=False))
+    dash.panels["what_if"].host_speed = 2
+    for file, is_shown in ((board, False), (dash.to_html(tmp_path / "asked.html"), True)):
+        report = reader.open(file)
+        drawn(report.page.locator("#widget"))
+        expect(report.panel("What if")).to_be_visible(visible=is_shown)
+        report.is_silent()
+
+
 def test_a_table_sorts_what_is_there(reader: Reader, job: Job, tmp_path: Path):
     report = reader.open(of(KernelBreakdownPanel(job), tmp_path))
     panel = drawn(report.panel("Kernel breakdown"))

@@ -138,7 +138,7 @@ class StepsPanel(_OfDiagnosis):
         unit = "ms" if inside is None else "ms in the window"
         figures = {title: step_budgets(self.tabulate(result), selected=steps, unit=unit)}
         own = own_time(result.steps)
-        if own.percent.size > 1:
+        if len(own.percent) > 1:  # the bars show which step of one rank takes longer
             figures[OWN_TIME] = own_time_cells(own, selected=self.ranks, steps=steps)
         return figures
 

@@ -2,6 +2,7 @@
 import type { RenderProps } from "@anywidget/types";
 import { make, uniquePrefix } from "../dom";
 import { listen, resolve } from "../models";
+import { isSaved } from "../saved";
 import { followPage } from "../styles";
 import type { PanelState, SelectionState } from "../types";
 import { Band } from "./band";
@@ -88,6 +89,7 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   }
   const drawer = new Drawer(board);
   const whatIf = make("div", { className: "hta-what-if", hidden: knobs === null });
+  whatIf.classList.toggle("hta-saved", isSaved(model));
   if (knobs !== null) void showPanel(model.get("_panels")[knobs] ?? "", whatIf, props, signal);
   const largest = new Largest(board);
   const footer = new Footer(board);

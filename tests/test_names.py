@@ -45,6 +45,15 @@ def test_names_that_are_different_anyway_are_left_as_they_are(names: list[str], 
         assert short == text or text not in alone
 
 
+def test_mangled_names_are_demangled_where_these_stay_different():
+    mangled = ["_ZN5aiter4normIDF16bLi256EEEvPT_", "_ZN5aiter4normIDF16bLi64EEEvPT_"]
+    assert distinct_names(mangled) == [
+        "aiter::norm<std::bfloat16_t, 256>",
+        "aiter::norm<std::bfloat16_t, 64>",
+    ]
+    assert len(set(distinct_names(["_Z4normPf", "norm(float*)"]))) == 2
+
+
 def test_template_arguments_that_differ_are_shown():
     names = filled("FillFunctor<float>", "FillFunctor<int>", "CUDAFunctor_add<float>")
     assert len({short_name(name) for name in names}) == 1

@@ -20,6 +20,8 @@ from functools import lru_cache, wraps
 from itertools import accumulate, count, groupby, islice, pairwise
 from typing import Final, TypeAlias, TypeVar
 
+from hta_widgets.names.demangling import demangled
+
 Said = TypeVar("Said")
 
 ELLIPSIS = "…"
@@ -59,13 +61,15 @@ def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
 def short_name(name: str, width: int = 48) -> str:
     """Drop ``void`` and the argument list, and cut the middle to at most `width` characters.
 
-    A frame of Python loses folders instead, the outermost first; a built-in function is what it is
-    called.
+    What the recorder could not demangle, such as a name with bfloat16, is demangled. A frame of
+    Python loses folders instead, the outermost first; a built-in function is what it is called.
 
     Examples
     --------
     >>> short_name("void at::native::add<float>(int, float)")
     'at::native::add<float>'
+    >>> short_name("_ZN5aiter11norm_kernelIDF16bEEvPT_")
+    'aiter::norm_kernel<std::bfloat16_t>'
     >>> short_name("Memcpy HtoD (Pageable -> Device)")
     'Memcpy HtoD (Pageable -> Device)'
     >>> short_name("a_very_long_kernel_name", 11)
@@ -75,7 +79,7 @@ def short_name(name: str, width: int = 48) -> str:
     >>> short_name("<built-in function zoom>")
     'zoom'
     """
-    plain = _without_arguments(without_built_in(name).removeprefix("void "))
+    plain = _without_arguments(without_built_in(demangled(name)).removeprefix("void "))
     return cut_in_the_middle(without_folders(plain, width), width)
 
 
@@ -194,14 +198,17 @@ def distinct_names(names: Sequence[str], width: int = 48) -> list[str]:
     >>> distinct_names(["at::pair_kernel<float, char*, 2>", "at::pair_kernel<int, char*, 2>"], 24)
     ['pair_kernel<float, char…', 'pair_kernel<int, char*,…']
     """
-    short = {name: short_name(name, width) for name in names}
+    texts = {name: demangled(name) for name in names}
+    if len(set(texts.values())) < len(texts):
+        texts = {name: name for name in names}
+    short = {text: short_name(text, width) for text in texts.values()}
     for alike in _by_text(short):
         apart = _told_apart(alike, width)
         if not set(apart.values()) & {short[name] for name in short.keys() - set(alike)}:
             short |= apart
     for alike in _by_text(short):
         short |= _numbered(alike, width, taken=set(short.values()))
-    return [short[name] for name in names]
+    return [short[texts[name]] for name in names]
 
 
 def cut_in_the_middle(text: str, width: int) -> str:

@@ -341,6 +341,8 @@ class Symbol(Cursor):
         return members
 
     def _template_argument(self) -> str:
+        if self.accept("Tn"):  # its type depends on another argument, as that of ``T (&)(T)`` does
+            self.type()
         if self.peek() == "L":
             return self._expression()
         if self.accept("X"):

@@ -76,8 +76,8 @@ KERNELS = {
     "_Z1hIXaasrSt7is_sameIifE5valueltLi1ELi2EEEvv": (
         "void h<std::is_same<int, float>::value&&((1)<(2))>()"
     ),
-    "_Z3runI5HalfsTnPFT_RKS1_EXadL_Z4siluIS0_ES1_S3_EEEvPS1_": (
-        "void run<Halfs, &(silu<Halfs>(Halfs const&))>(Halfs*)"
+    "_Z3runI5ThirdTnPFT_RKS1_EXadL_Z4siluIS0_ES1_S3_EEEvPS1_": (
+        "void run<Third, &(silu<Third>(Third const&))>(Third*)"
     ),
     "_Z1kIZ1fIiEvOT_EUlfE_EviS1_": (
         "void k<f<int>(int&&)::{lambda(float)#1}>(int, f<int>(int&&)::{lambda(float)#1})"

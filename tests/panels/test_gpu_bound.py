@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from hta_widgets.panels import Dashboard
-from hta_widgets.panels.bands.gpu_bound import slow_shape
+from hta_widgets.panels.bands.gpu_bound import far_from_peak, slow_shape
 from hta_widgets.trace.job import Job
+from tests.analyses.diagnosis.test_gpu_bound import made, product
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, kernel
 
@@ -56,3 +57,10 @@ def test_a_shape_that_is_slower_than_others_of_its_operator_is_named(peak_percen
     )
     said = slow_shape(table, 13_000_000)
     assert said == (f"{words}it would take 800 µs less." if words else "")
+
+
+@pytest.mark.parametrize(("norm_us", "is_said"), [(890, True), (910, False)])
+def test_excess_is_said_where_it_is_of_a_tenth_of_the_kernel_time(tmp_path, norm_us, is_said):
+    """The product takes 100 µs, and the roof of a norm without shapes is not known."""
+    job = made(tmp_path, product(100), norm_us=norm_us).job
+    assert ("1 ms of kernels whose roof is known" in far_from_peak(job, job.ranks)) is is_said

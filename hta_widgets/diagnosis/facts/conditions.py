@@ -81,6 +81,7 @@ class Condition(Enum):
     PINNED = "pinned memory"
     TO_HOST = "to the host"
     TO_DEVICE = "to the GPU"
+    THERE_AND_BACK = "as much to the GPU as back"
     ENDS_STEP = "at the end of a step"
     """Nothing is launched between it and the step's end."""
     HALF = "16 bits"

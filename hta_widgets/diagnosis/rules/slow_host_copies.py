@@ -29,6 +29,10 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
     "step. The call that asks for 60 % of them is named.",
     advice=(
         Advice(
+            "Keep on the GPU what is copied there and back for each kernel.",
+            needs=(Condition.NO_PYTORCH, Condition.THERE_AND_BACK),
+        ),
+        Advice(
             "Allocate the memory of the host pinned, and copy without waiting.",
             "cudaMallocHost(&host, bytes);  // instead of malloc\n"
             "cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream);",
@@ -106,7 +110,9 @@ def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
     """What holds of the copies."""
     every = [host.copies for host in host_of(context, ranks).values()]
     held = {Condition.PAGEABLE: any, Condition.PINNED: all, Condition.TO_HOST: any}
-    return [each for each, of in held.items() if of(copies.are_most(each) for copies in every)]
+    found = [each for each, of in held.items() if of(copies.are_most(each) for copies in every)]
+    returns = any(copies.go_there_and_back for copies in every)
+    return [*found, Condition.THERE_AND_BACK] if returns else found
 
 
 def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:

@@ -184,6 +184,7 @@ FIRST = {
         ((C.PAGEABLE, C.LOADER), "Copy from pinned memory without"),
         ((C.PAGEABLE,), "Copy from pinned memory without"),
         ((C.PAGEABLE, C.NO_PYTORCH), "Allocate the memory of the host pinned"),
+        ((C.PAGEABLE, C.NO_PYTORCH, C.THERE_AND_BACK), "Keep on the GPU what is copied"),
         ((), "Copy on a stream of its own"),
         ((C.FSDP2,), "Keep the parameters on the GPU"),
         ((C.TO_HOST,), "Copy into pinned memory"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from hta_widgets.diagnosis.facts.gap_owners import Inside
+from hta_widgets.diagnosis.facts.host_facts import CopiesOfName, HostCopies
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.kineto_text import step
@@ -142,3 +145,28 @@ def test_a_gpu_that_mostly_copies_is_bound_by_that(tmp_path):
         one.launch(300)
         one.reads("aten::to", 1000)
     assert diagnosed(tmp_path, one).bound_by.startswith("bound by copying (7")
+
+
+def go_there_and_back(_, count, share=1.0):
+    """Whether so many copies of each way are of the same data; those back have part of the size."""
+    ways = ((TO_DEVICE, 1.0), (TO_HOST, share))
+    each = [
+        CopiesOfName(name, count, round(1_000_000 * part), 1_000_000, 1_000_000)
+        for name, part in ways
+    ]
+    return HostCopies(np.zeros(1, dtype=np.int64), tuple(each), Inside()).go_there_and_back
+
+
+def test_copies_of_one_way_do_not_return():
+    one_way = CopiesOfName(TO_DEVICE, 50, 1_000_000, 1_000_000, 1_000_000)
+    assert not HostCopies(np.zeros(1, dtype=np.int64), (one_way,), Inside()).go_there_and_back
+
+
+test_thresholds_of_returns = cases(
+    Case("host_facts.FEWEST_RETURNS", go_there_and_back, {9: False, 10: True}),
+    Case(
+        "host_facts.ALIKE",
+        lambda folder, share: go_there_and_back(folder, 50, share),
+        {0.89: False, 0.91: True},
+    ),
+)

@@ -57,6 +57,9 @@ _SAME_WORK_PERCENT: Final = 1.0
 """Difference of the number of kernels and copies up to which recordings without steps are of the
 same work: of recordings of a fixed length, it hides a change of half `LEAST_PERCENT` at most."""
 
+_MOST_SHIFTED: Final = 2
+"""Classes that are named of equally long recordings."""
+
 _LEAST_OF_IT: Final = 0.2
 """Part of the difference from which the price of a cause is said with the verdict, and what became
 shorter although the step became longer."""
@@ -257,9 +260,12 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     verdict, why = _verdict(one, other, found, step)
     is_told = verdict not in ("noise", "cannot tell")
     doubts = {*one.doubts, *other.doubts}
-    if verdict == "cannot tell" and one.mean_ns and doubts <= {CLOCKS_APART}:
+    have_times = one.mean_ns and other.mean_ns and doubts <= {CLOCKS_APART}
+    if verdict == "cannot tell" and have_times:
         # a single step is no proof, but a fact: what took longer in it is said
         is_told = abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
+        if not one.environment["steps_marked"] and _are_equally_long(one, other):
+            why += _shifted(one, table)
     lines = largest_lines(table) if is_told else ()
     change = Change(
         verdict=verdict,
@@ -301,7 +307,7 @@ def _verdict(
         if differs is not None:
             return verdict, f"{said} {_capital(differs.sentence)}. {_capital(takes)}"
     if not (one.environment["steps_marked"] or _is_same_work(one, other)):
-        if abs(other.mean_ns / one.mean_ns - 1) <= LEAST_PERCENT / 100:  # of a fixed length
+        if _are_equally_long(one, other):  # fixed lengths
             return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
         said = "no steps are marked, and it is not known whether both do the same work"
         return "cannot tell", f"Cannot tell: {said}. {_capital(takes)}"
@@ -412,6 +418,22 @@ def _is_same_work(one: Summary, other: Summary) -> bool:
     """
     few, many = sorted(_operations(each) / max(each.rows, 1) for each in (one, other))
     return few > 0 and many <= (1 + _SAME_WORK_PERCENT / 100) * few
+
+
+def _are_equally_long(one: Summary, other: Summary) -> bool:
+    return abs(other.mean_ns / one.mean_ns - 1) <= LEAST_PERCENT / 100
+
+
+def _shifted(one: Summary, table: pd.DataFrame) -> str:
+    """What takes another part of equally long recordings, as a sentence behind another."""
+    least_ns = UNEVEN_PERCENT / 100 * one.mean_ns
+    said = [
+        f"{CLASS_LABELS[row['class']]} takes {duration(row['second_ns'])} instead of "
+        f"{duration(row['first_ns'])}"
+        for row in level(table, "class").head(_MOST_SHIFTED).to_dict("records")
+        if abs(row["delta_ns"]) > least_ns
+    ]
+    return f" Of that time, {', and '.join(said)}." if said else ""
 
 
 def _rates(one: Summary, other: Summary) -> str:

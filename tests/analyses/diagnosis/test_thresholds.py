@@ -73,6 +73,7 @@ NO_THRESHOLDS = {
         "explain_change.UNEVEN_PERCENT",
         "explain_change._GREW",
         "explain_change._LEAST_OF_IT",
+        "explain_change._MOST_SHIFTED",
         "explain_change._LEAST_CHANCE",
         "explain_change._SAME_WORK_PERCENT",
         "comparable.OTHER_SHARE",

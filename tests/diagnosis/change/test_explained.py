@@ -387,3 +387,34 @@ def test_what_became_shorter_in_a_longer_step_is_said_if_it_is_a_fifth_of_it(les
     assert ("against it" in finding) == is_told
     back = explain_change(job_of(after), job_of(before)).finding
     assert ("; against it +1.1 ms compute, Net_0, aten::mm, gemm: grew" in back) == is_told
+
+
+@pytest.mark.parametrize(("moved", "is_told"), [(0.49, False), (0.51, True)])
+def test_of_equally_long_recordings_it_is_said_what_takes_another_part(moved, is_told):
+    """Of 10 ms, 5 % are 0.5 ms."""
+    first, second = (
+        job_of(
+            [
+                ("compute", "", "", "gemm", round(1e6 * (8 - more))),
+                *(("compute", "", "", f"add{number}", 1) for number in range(kernels)),
+                ("gap_op", "", "", "", round(1e6 * (2 + more)) - kernels),
+            ],
+            steps=1,
+            steps_marked=False,
+        )
+        for more, kernels in ((0.0, 10), (moved, 20))
+    )
+    finding = explain_change(first, second).finding
+    said = (
+        "Of that time, compute takes 7.49 ms instead of 8 ms, and CPU-bound: launch takes 2.51 ms"
+    )
+    assert (said in finding) == is_told
+    assert ("Of that time" in finding) == is_told
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_job_without_gpu_work_is_compared_with_nothing(swapped):
+    jobs = [job_of(ROWS), job_of([])]
+    change = explain_change(*(jobs[::-1] if swapped else jobs))
+    which = "first" if swapped else "second"
+    assert change.finding == f"There is nothing to compare in job ({which}): it has no GPU work."

@@ -126,8 +126,8 @@ def test_a_frame_keeps_its_file_and_line_and_loses_its_outermost_folders(width: 
     assert short == (whole[0] if whole else f"…{name[1 - width :]}")
 
 
-def test_a_frame_whose_function_has_no_room_is_cut_in_the_middle():
+def test_of_a_frame_whose_file_has_no_room_the_function_is_left():
     assert (
         short_name("folder/file.py(36): a_function_with_a_long_name", 24)
-        == "folder/file.…a_long_name"
+        == "a_function_w…a_long_name"
     )

@@ -117,7 +117,7 @@ def without_built_in(name: str) -> str:
 def without_folders(name: str, width: int) -> str:
     """Drop the beginning of a frame that is longer than `width`: folders, then that of the file.
 
-    Other names stay, and so do frames whose line and function alone have no room.
+    Of a frame whose file has no room, the function is left. Other names stay.
 
     Examples
     --------
@@ -125,11 +125,15 @@ def without_folders(name: str, width: int) -> str:
     '…/models/bert/modeling_bert.py(364): forward'
     >>> without_folders("transformers/models/bert/modeling_bert.py(364): forward", 28)
     '…eling_bert.py(364): forward'
+    >>> without_folders("/workspace/sglang/runner.py(276): populate_from_forward_batch", 40)
+    'populate_from_forward_batch'
     """
     frame = _FRAME.match(name) if len(name) > width else None
-    start = len(name) - width + len(ELLIPSIS)
-    if frame is None or start > frame.start(2) - min(_LEAST_OF_FILE, len(frame[1])):
+    if frame is None:
         return name
+    start = len(name) - width + len(ELLIPSIS)
+    if start > frame.start(2) - min(_LEAST_OF_FILE, len(frame[1])):
+        return frame[2].partition("): ")[2]
     slash = name.find("/", start, frame.start(1))
     return f"{ELLIPSIS}{name[slash if slash >= 0 else start :]}"
 

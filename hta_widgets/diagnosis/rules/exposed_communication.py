@@ -75,6 +75,7 @@ _CONDITIONS: Final = {
                 "tokens.",
                 command,
                 needs=(Condition.EXPERTS, engine),
+                unless=(Condition.LATENCY,),  # as what is left where two halves overlap
             )
             for engine, command in (
                 (Condition.VLLM, "vllm serve MODEL --enable-dbo"),
@@ -85,7 +86,7 @@ _CONDITIONS: Final = {
             "Split the batch in two: one half computes while the experts of the other exchange "
             "tokens.",
             needs=(Condition.EXPERTS,),
-            unless=(Condition.VLLM, Condition.SGLANG),
+            unless=(Condition.VLLM, Condition.SGLANG, Condition.LATENCY),
         ),
         *(
             Advice(

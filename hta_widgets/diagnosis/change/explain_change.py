@@ -29,7 +29,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     waterfall,
 )
 from hta_widgets.diagnosis.job.health import CLOCKS_APART
-from hta_widgets.diagnosis.rules.wording import the_ranks
+from hta_widgets.diagnosis.rules.wording import which_ranks
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, number, percent, signed
 from hta_widgets.trace.job import Job
@@ -88,10 +88,10 @@ class CauseChange(NamedTuple):
     @property
     def _where(self) -> str:
         ranks = self.first_ranks if self.outcome in ("gone", "untold") else self.second_ranks
-        where = f" on r{the_ranks(ranks)[1:]}" if ranks else ""
+        where = f" on {which_ranks(ranks)}" if ranks else ""
         if self.outcome in ("gone", "untold", "new") or self.first_ranks == self.second_ranks:
             return where
-        before = f"r{the_ranks(self.first_ranks)[1:]}" if self.first_ranks else "all ranks"
+        before = which_ranks(self.first_ranks) if self.first_ranks else "all ranks"
         return f"{where or ' on all ranks'}, before on {before}"
 
     @property

@@ -99,12 +99,17 @@ def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
         return ""
     if not ranks or len(ranks) >= max(len(context.ranks), len(context.health.ranks)):
         return " on all ranks"
-    return f" on {'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
+    return f" on {which_ranks(ranks)}"
 
 
 def the_ranks(ranks: tuple[int, ...]) -> str:
     """Name the ranks at the start of a sentence."""
-    return f"{'Rank' if len(ranks) == 1 else 'Ranks'} {listed(ranks)}"
+    return which_ranks(ranks).capitalize()
+
+
+def which_ranks(ranks: tuple[int, ...]) -> str:
+    """Name the ranks inside a sentence: ``rank 3``, ``ranks 0-2``."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
 
 
 def listed(ranks: tuple[int, ...]) -> str:

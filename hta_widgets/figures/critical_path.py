@@ -59,7 +59,7 @@ def path_classes(result: CriticalPathTables) -> Drawing:
         hovertext=names,
         hovertemplate="%{hovertext}: %{text}<extra></extra>",
     )
-    title = f"On the critical path ({unit.symbol}){_bound_by(result, names)}"
+    title = f"Critical path ({unit.symbol}){_bound_by(result, names)}"
     return rows_drawing([bars], names, axis(title, rangemode="tozero"))
 
 

@@ -337,17 +337,11 @@ class _Rows(NamedTuple):
     def of(cls, job: RecordedJob) -> _Rows:
         operation = np.full(job.stream.size, NONE)
         stream = np.full(job.stream.size, NONE)
-        points = []
         for place, part in enumerate(job.parts):
             own = np.flatnonzero(job.operation_rank == place)
             operation[own] = part.row[job.operation[own]]
             stream[own] = part.stream[job.operation[own]]
-            points.append(
-                np.where(
-                    part.line.wait >= 0, _at(part.waits.row, part.line.wait), part.line.launch_row
-                )
-            )
-        point = np.concatenate(points)
+        point = np.concatenate([part.point_row for part in job.parts])
         before = np.roll(point, 1)
         before[job.origins] = NONE
         return cls(operation, point, before, stream)

@@ -15,7 +15,7 @@ from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, Window, has_l
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowest_type
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
 from hta_widgets.diagnosis.replay.host_work import host_work
-from hta_widgets.diagnosis.replay.operations import Operations
+from hta_widgets.diagnosis.replay.operations import NONE, Operations
 from hta_widgets.diagnosis.replay.starts import Starts, starts
 from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls, waiting_calls
 from hta_widgets.intervals import Times
@@ -50,6 +50,12 @@ class RankPart(NamedTuple):
     """Position in ``steps`` of the step of each, ascending."""
     step: Int64Array
     """Position in ``steps`` of the step that launched each operation, -1 before the first."""
+
+    @property
+    def point_row(self) -> Int64Array:
+        """Row of the call at each point, -1 at an origin."""
+        waiting = np.append(self.waits.row, NONE)[self.line.wait]
+        return np.where(self.line.wait >= 0, waiting, self.line.launch_row)
 
 
 def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:

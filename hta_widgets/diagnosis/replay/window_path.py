@@ -69,7 +69,7 @@ class WindowPath:
     @property
     def point_row(self) -> Int64Array:
         """Row of the call at each point, -1 for an origin."""
-        return _point_row(self.job)
+        return self.job.parts[0].point_row
 
 
 def window_path(rank: Rank, mark: Mark) -> WindowPath | None:
@@ -105,12 +105,6 @@ def _launched_in(rank: Rank, job: RecordedJob, mark: Mark) -> Mask:
     return np.asarray((asked_ns >= mark.start_ns) & (asked_ns < mark.end_ns))
 
 
-def _point_row(job: RecordedJob) -> Int64Array:
-    part = job.parts[0]
-    waiting = np.append(part.waits.row, NONE)[part.line.wait]
-    return np.where(part.line.wait >= 0, waiting, part.line.launch_row)
-
-
 def thread_of_event(calls: Calls, row: int) -> int:
     """Number of the thread of any event of the host, which need not be a call; -1 for none."""
     of = (int(calls.events.pid[row]), int(calls.events.tid[row]))
@@ -121,7 +115,7 @@ def thread_of_event(calls: Calls, row: int) -> int:
 def _last_point(rank: Rank, job: RecordedJob, mark: Mark) -> int:
     """The last point before the end of the mark, on the line of its thread; -1 for none."""
     calls, line = calls_of(rank), job.parts[0].line
-    before, rows = np.flatnonzero(line.time_ns <= mark.end_ns), _point_row(job)
+    before, rows = np.flatnonzero(line.time_ns <= mark.end_ns), job.parts[0].point_row
     thread = np.where(rows >= 0, calls.thread_of(calls.places_of(rows)), NONE)
     number = thread_of_event(calls, mark.last)
     own = np.isin(line.line, line.line[thread == number])[before]

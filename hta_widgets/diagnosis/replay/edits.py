@@ -46,11 +46,11 @@ class WithoutHostWork:
             check_choice("a class of WithoutHostWork", name, HOST_WORK)
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        places = [HOST_WORK.index(name) for name in self.classes]
+        places = sorted({HOST_WORK.index(name) for name in self.classes})
         chosen = _of_ranks(job, self.ranks)[job.point_rank]
+        less = (weights.host_work[places] * chosen).sum(axis=0)
         left = weights.host_work.copy()
         left[places] *= ~chosen
-        less = (weights.host_work - left).sum(axis=0)
         return weights.changed(own=np.maximum(weights.own - less, 0), host_work=left)
 
 

@@ -166,7 +166,7 @@ class Network:
         value[edges.of_meeting] = weights.earliest
         found = value.tolist()
         for source, target, weight in zip(
-            edges.source_list, edges.target_list, of_edges.tolist(), strict=True
+            edges.source, edges.target, of_edges.tolist(), strict=True
         ):
             time = found[source] + weight
             if time > found[target]:  # noqa: PLR1730, a third faster than max()
@@ -181,8 +181,8 @@ class Network:
         edges = self._edges
         found = latest.tolist()
         for source, target, weight in zip(
-            reversed(edges.source_list),
-            reversed(edges.target_list),
+            reversed(edges.source),
+            reversed(edges.target),
             of_edges[::-1].tolist(),
             strict=True,
         ):
@@ -289,11 +289,9 @@ class _Edges(NamedTuple):
     of_block: Int64Array
     of_meeting: Int64Array
     """Node of each."""
-    source: Int64Array
-    target: Int64Array
-    source_list: list[int]
-    target_list: list[int]
-    """The same, for a loop."""
+    source: list[int]
+    target: list[int]
+    """Nodes at both ends, for a loop."""
     dropped: int
     kept: Kept
 
@@ -332,7 +330,7 @@ class _Edges(NamedTuple):
         may_go = [kept[kind[kept] == each] - bounds[each] for each in _MAY_GO]
         source, target = position[source[kept]], position[target[kept]]
         by_target = np.argsort(target, kind="stable")
-        source, target = source[by_target], target[by_target]
+        number = list(range(position.size))  # shared: of 180 k edges 9 MB less, and in cache
         return cls(
             line=line,
             stream=stream,
@@ -341,10 +339,8 @@ class _Edges(NamedTuple):
             of_segment=position[:segments],
             of_block=position[segments:last],
             of_meeting=position[last : last + meetings],
-            source=source,
-            target=target,
-            source_list=source.tolist(),
-            target_list=target.tolist(),
+            source=[number[each] for each in source[by_target].tolist()],
+            target=[number[each] for each in target[by_target].tolist()],
             dropped=dropped,
             kept=Kept(*may_go),
         )

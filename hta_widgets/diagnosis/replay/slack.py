@@ -69,7 +69,7 @@ class Slack:
         drag = np.minimum(longest, self._least_over[self.solution.network.positions[1]])
         return np.where(drag > CRITICAL_NS, drag, 0)
 
-    @cached_property
+    @property
     def _least_over(self) -> Float64Array:
         """Least slack (ns) of the edges over each place of the order."""
         solution = self.solution

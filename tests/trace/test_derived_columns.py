@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hta_widgets.analyses.idle_owners import gaps, idle_owners, owned_time
+from hta_widgets.analyses.idle_owners import gaps, idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_stats import launch_stats
@@ -30,7 +30,7 @@ DERIVING = [
     (call_tree, "calls_in_preorder"),
     (steps, "GPU_SIDE"),
     (gaps, "_on_device"),
-    (owned_time, "_Split"),
+    (gaps, "_Split"),
 ]
 
 

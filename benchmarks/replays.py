@@ -39,7 +39,7 @@ def time_replay(job: Job) -> dict[str, float]:
 
     def built() -> Replay:
         replay = replay_of(job, parts, sorted(steps), job.ranks)
-        replay.lengths_ns(replay.job.weights)
+        replay.is_sound  # noqa: B018  # what each answer is compared with: the replay as recorded
         return replay
 
     replay = built()

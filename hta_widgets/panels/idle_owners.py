@@ -24,6 +24,7 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.formats import Recorded
 
 By: TypeAlias = Literal["line", "call"]
@@ -113,6 +114,16 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         tables = {"owners": owners_by_path, "lines": owners_by_line}
         make = partial(tables[self.listed], result.owners, result.paths)
         return self._memo.get(self.listed, make, result)
+
+    def sentence(self, result: IdleOwners) -> str:
+        """The finding; of idle time that is too short for one, how much there is."""
+        if result.finding or result.owners.empty:
+            return result.finding
+        idle_ns, whole_ns = (int(result.devices[each].sum()) for each in ("idle_ns", "window_ns"))
+        gpus = "The GPU is" if len(result.devices) == 1 else "The GPUs are"
+        return (
+            f"{gpus} idle for {duration(idle_ns)}, {percent(100 * idle_ns / whole_ns)} of the time."
+        )
 
     def nothing_to_show(self, result: IdleOwners) -> str | None:
         """Explain an empty panel: no GPU work, or none of the time idle."""

@@ -91,3 +91,18 @@ def test_no_gpu_work_is_said(tmp_path):
 def test_no_idle_time_is_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [kernel(0, 10)]), progress=False)
     assert IdleOwnersPanel(job)._view["empty"] == "The GPUs are never idle."
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        (71, "The GPU is idle for 4 µs, 2.99 % of the time."),
+        (70, "Of 4 µs idle (3.01 % of the recording), "),
+    ],
+)
+def test_how_little_the_gpu_is_idle_is_said(tmp_path, length, said):
+    launches = [call(0, 1, 1), call(60, 1, 2)]
+    kernels = [kernel(1, 59, correlation=1), kernel(63, length, correlation=2)]
+    trace = write(tmp_path / "rank-0.json", [*launches, *kernels])
+    panel = IdleOwnersPanel(open_trace(trace, progress=False))
+    assert panel._view["finding"].startswith(said)

@@ -43,9 +43,10 @@ LEFT_OUT = {
 }
 """Panels that a dashboard has where there is something to compare, or GPU work."""
 
-BOUNDS = {"measured": "", "at most": "≤", "at least": "≥"}
+BOUNDS = {"measured": "", "about": "≈", "at most": "≤", "at least": "≥"}
 PRICE = re.compile(
-    r": (?:at least |up to |\S+ \S+ to )?(?P<price>\S+ \S+) of (?:each|the) (?P<period>\S+ \S+) "
+    r": (?:at least |about |up to |\S+ \S+ to )?(?P<price>\S+ \S+) of (?:each|the) "
+    r"(?P<period>\S+ \S+) "
     r"(?P<noun>step|GPU span) \((?:up to )?(?P<percent>(?:under )?\S+ %)\)\.$"
 )
 NS_PER_MS = 1e6

@@ -399,5 +399,6 @@ class Context:
         if round(price.lower_ns / NS_PER_MS, 3) < NEARLY * round(price.ns / NS_PER_MS, 3):
             lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)  # rounding leaves 1e-6
             return f"{lower} to {duration(price.ns)} {of} (up to {share})"
-        bound = {"measured": "", "at most": "up to ", "at least": "at least "}[price.bound]
-        return f"{bound}{duration(price.ns)} {of} ({share})"
+        bound = "up to" if price.bound == "at most" else price.bound
+        of_price = "" if bound == "measured" else f"{bound} "
+        return f"{of_price}{duration(price.ns)} {of} ({share})"

@@ -13,7 +13,7 @@ from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.proof.what import Seen
 from hta_widgets.diagnosis.replay.edits import Edit
 
-Bound = Literal["measured", "at most", "at least"]
+Bound = Literal["measured", "about", "at most", "at least"]
 """What a price says of the true one."""
 
 
@@ -25,8 +25,8 @@ class Price(NamedTuple):
     """The least that it may be, where ranks are not recorded that this job communicates with: with
     these as slow as before. Else the price."""
     bound: Bound = "measured"
-    """Whether the cause costs this, or no more (as what replaces it costs something, too), or no
-    less."""
+    """Whether the cause costs this, or about this by an estimate, or no more (as what replaces it
+    costs something, too), or no less."""
     edits: tuple[Edit, ...] = ()
     """What is different without it; empty where that is not replayed."""
     after: tuple[Edit, ...] = ()
@@ -242,8 +242,8 @@ class Finding:
     lower_ms : float
         The least that it may be (ms), less than this where ranks are not recorded that the job
         communicates with.
-    bound : {"measured", "at most", "at least"}
-        Whether the cause costs that, or no more, or no less.
+    bound : {"measured", "about", "at most", "at least"}
+        Whether the cause costs that, or about that by an estimate, or no more, or no less.
     percent : float
         The same in percent of the mean step, `Diagnosis.step_ns`.
     advice : tuple of Advice

@@ -13,7 +13,12 @@ COST: Final = (
     "([[<up_to> ]]<percent>)]]."
 )
 KEPT_UP: Final = "[[; <kept_up> if the host kept up]]"
-BOUNDS: Final = {"measured": None, "at most": "up to", "at least": "at least"}
+BOUNDS: Final = {
+    "measured": None,
+    "about": "about",
+    "at most": "up to",
+    "at least": "at least",
+}
 INSIDE: Final = (
     "[[, <inside> of this time inside <_call>]][[, <inside_loader> of this time in the <_loader>]]"
 )

@@ -97,7 +97,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if share <= context.limits.float32_percent:
         return None
     saved = context.computing("plain", saved=True)
-    found = context.faster_kernels(no_tensor_cores, "tensor cores", saved, "plain")
+    found = context.faster_kernels(no_tensor_cores, "tensor cores", saved, "plain", bound="about")
     if found is None:
         return None
     price, hidden_ns = found

@@ -19,7 +19,7 @@ from hta_widgets.panels.base.view import format_cell
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 INCONCLUSIVE: Final = "Inconclusive."
-_BOUND: Final = {"at most": "≤", "at least": "≥"}
+_BOUND: Final = {"about": "≈", "at most": "≤", "at least": "≥"}
 _ROWS: Final = 20
 _UNITS: Final = {
     "ns": "ns",

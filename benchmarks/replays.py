@@ -14,7 +14,7 @@ from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.edits import Edit, EqualWork, HostSpeed, WithoutCopies
-from hta_widgets.diagnosis.replay.rank_part import RankPart, rank_part
+from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.diagnosis.replay.slack import Slack
 from hta_widgets.trace.job import Job
@@ -33,9 +33,11 @@ MB = 2**20
 def time_replay(job: Job) -> dict[str, float]:
     """CPU time of each stage, and the memory of the parts."""
     clocks = timed(lambda: job_clocks(job)) if len(job.ranks) > 1 else {"cpu_s": 0.0}
-    parts: dict[int, RankPart] = {}
-    asked = timed(lambda: parts.update((rank, rank_part(job.rank(rank))) for rank in job.ranks))
-    steps = set.intersection(*(set(part.steps.tolist()) for part in parts.values()))
+    parts: dict[int, PackedPart] = {}
+    asked = timed(
+        lambda: parts.update((rank, PackedPart.of(rank_part(job.rank(rank)))) for rank in job.ranks)
+    )
+    steps = set.intersection(*(set(part.column("steps").tolist()) for part in parts.values()))
 
     def built() -> Replay:
         replay = replay_of(job, parts, sorted(steps), job.ranks)
@@ -56,8 +58,8 @@ def time_replay(job: Job) -> dict[str, float]:
         "drag of all operations": median(
             timed(lambda: drags(replay))["cpu_s"] for _ in range(TIMES)
         ),
-        "operations": float(sum(part.row.size for part in parts.values())),
-        MEMORY: sum(map(bytes_of, parts.values())) / MB,
+        "operations": float(sum(part.column("row").size for part in parts.values())),
+        MEMORY: sum(bytes_of(part.unpacked()) for part in parts.values()) / MB,
     }
 
 

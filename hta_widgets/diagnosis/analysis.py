@@ -34,7 +34,7 @@ from hta_widgets.diagnosis.rank_answers import (
     before_cuts,
     replay_of_ranks,
 )
-from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, bound_by
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
@@ -143,7 +143,7 @@ def _diagnosed(
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
     is_known &= not health.lacks_waits
-    path = context.replay.path if is_known else None
+    shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
@@ -157,15 +157,15 @@ def _diagnosed(
         ranks=shown.ranks or chosen,
         period_ns=shown.period_ns,
         step_ns=context.step_ns,
-        bound_by=path.bound_by if path else "",
-        shares=path.shares if path else {},
+        bound_by=bound_by(shares) if shares else "",
+        shares=shares,
         joint_ms=joint_ms,
         replayed=replayed,
         explained_percent=context.replay.explained_percent if together.ranks else 0.0,
         unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
         not_recorded=lacks,
         cpu_work=on_cpu,
-        gpu_bound=GpuBound.of(context, findings, joint_ms) if path else None,
+        gpu_bound=GpuBound.of(context, findings, joint_ms) if shares else None,
         phase=phase,
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
         status=_status(context, findings, unseen) if priced else "not_applicable",
@@ -338,7 +338,7 @@ def _no_cause_told(context: Context) -> str:
             "for the GPU are not recorded."
         )
     if not context.replay.is_explained:
-        share = percent(context.replay.path.shares[UNEXPLAINED])
+        share = percent(context.replay.shares[UNEXPLAINED])
         is_known = any(context.facts[rank].records.launches for rank in context.ranks)
         why = "" if is_known else ", as calls of the CUDA API are not recorded"
         return (

@@ -92,7 +92,7 @@ def critical_path(
     if not any(job.reduce(has_gpu_work, chosen).values()):
         return _nothing(job, chosen)
     found = replay(job, chosen, steps)
-    path = found.path
+    path = found.critical_path()
     kernels = path.by_kernel.sort_values(
         ["drag_ns", "ns"], ascending=False, kind="stable", ignore_index=True
     )
@@ -161,7 +161,7 @@ def critical_path_lanes(job: Job) -> LanesOfRanks:
         return LanesOfRanks({}, _NO_WORK)
     if not found.is_sound:
         return LanesOfRanks({}, _UNSOUND)
-    path = found.path
+    path = found.critical_path()
     segments = _segments(job, path)
     name = LaneName(_LANE, "path", "path", unit="ns", most=(path.length_ns,))
     tracks = Tracks.of(segments).by_lane

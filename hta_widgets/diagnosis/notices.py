@@ -92,7 +92,7 @@ def replay_notices(context: Context) -> Iterator[str]:
         yield "prices are what ranks need of their own, as their times cannot be replayed"
     elif not context.replay.is_explained:
         yield (
-            f"in {percent(replay.path.shares[UNEXPLAINED])} of the critical path, work that was "
+            f"in {percent(replay.shares[UNEXPLAINED])} of the critical path, work that was "
             "ready did not start, and nothing recorded says why: prices may be too low"
         )
     if replay.has_unknown_peers:

@@ -203,7 +203,7 @@ def replay_of_ranks(
 ) -> Replay:
     """Replay all ranks of a job; what counts is the steps of some."""
     facts, packed = job.remember(answers_of_all, limits)
-    parts = {rank: part.unpacked() for rank, part in packed.items() if part.has_operations}
+    parts = {rank: part for rank, part in packed.items() if part.has_operations}
     every = Steps.of({rank: facts[rank].steps for rank in ranks}).numbers
     known = every if {*steps} <= {*every} else steps
     return replay_of(job, parts, known, ranks, steps)
@@ -285,10 +285,10 @@ def shorter_kernels(
 ) -> ShorterOperations:
     """The edit in which kernels take as much less as columns of `Savings` say."""
     less_ns = np.zeros(job.stream.size)
-    for place, (rank, part) in enumerate(zip(job.ranks, job.parts, strict=True)):
+    for place, (rank, row) in enumerate(zip(job.ranks, job.of_parts("row"), strict=True)):
         savings = facts[rank].compute.savings
         own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
-        rows = part.row[job.operation[own]]
+        rows = row[job.operation[own]]
         for column in columns:
             less_ns[own] += savings.of_rows(column, rows)
     return ShorterOperations(less_ns)

@@ -26,7 +26,7 @@ from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.replay.binding import Solution
-from hta_widgets.diagnosis.replay.critical_path import CriticalPath
+from hta_widgets.diagnosis.replay.critical_path import CriticalPath, bound_by
 from hta_widgets.diagnosis.replay.edits import Edit, applied
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import number_ranges
@@ -96,11 +96,11 @@ class Replayed:
 
     def without(self, causes: Collection[str]) -> Together:
         """The mean step without some causes together."""
-        edits = self._of(causes)
-        replay = self.replay
-        solution = Solution(replay.network, applied(replay.job, edits))
-        path = CriticalPath.of(solution, replay.steps) if edits else replay.path
-        return Together(self.gain_ms(causes), path.bound_by)
+        edits, replay, shares = self._of(causes), self.replay, self.replay.shares
+        if edits:
+            solution = Solution(replay.network, applied(replay.job, edits))
+            shares = CriticalPath.of(solution, replay.steps).shares
+        return Together(self.gain_ms(causes), bound_by(shares))
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:
         return [edit for each in causes if each in self.prices for edit in self.prices[each].edits]

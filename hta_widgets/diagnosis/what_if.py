@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,7 @@ from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rank_answers import answers_of_all, percent_left, replay, shorter_kernels
 from hta_widgets.diagnosis.replay.binding import Solution
-from hta_widgets.diagnosis.replay.critical_path import CriticalPath
+from hta_widgets.diagnosis.replay.critical_path import CriticalPath, bound_by
 from hta_widgets.diagnosis.replay.edits import (
     CommunicationHidden,
     Edit,
@@ -181,14 +181,17 @@ def _of_finding(
 
 def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) -> WhatIfSteps:
     answer = found.what_if(*edits)
-    recorded = found.path
-    weights = applied(found.job, edits)
-    changed = CriticalPath.of(Solution(found.network, weights), found.steps) if edits else recorded
+    shares, path_ns = found.shares, found.path_ns
+    if edits:
+        solution = Solution(found.network, applied(found.job, edits))
+        changed = CriticalPath.of(solution, found.steps)
+        shares, path_ns = changed.shares, changed.length_ns
+    steps = len(found.steps)
     classes = pd.DataFrame(
         {
-            "what": list(recorded.shares),
-            "recorded_ms": [_ms(recorded, what) for what in recorded.shares],
-            "ms": [_ms(changed, what) for what in recorded.shares],
+            "what": list(found.shares),
+            "recorded_ms": [_ms(share, found.path_ns, steps) for share in found.shares.values()],
+            "ms": [_ms(shares[what], path_ns, steps) for what in found.shares],
         }
     )
     before = found.what_if().by_rank
@@ -201,9 +204,9 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
     )
     is_bound = answer.lower_ms < answer.upper_ms or not found.is_explained or not found.is_sound
     return WhatIfSteps(
-        finding=_finding(found, answer, changed)
+        finding=_finding(found, answer, shares)
         if edits
-        else f"As recorded: {duration(found.step_ms * NS_PER_MS)}, {found.path.bound_by}.",
+        else f"As recorded: {duration(found.step_ms * NS_PER_MS)}, {bound_by(found.shares)}.",
         notices=(*job.notices_for(ranks), *found.notices, *_limits(found)),
         answer=answer,
         recorded_ms=found.step_ms,
@@ -227,11 +230,11 @@ def _nothing(job: Job, ranks: tuple[int, ...]) -> WhatIfSteps:
     )
 
 
-def _ms(path: CriticalPath, what: str) -> float:
-    return path.shares[what] / 100 * path.length_ns / NS_PER_MS / len(path.steps)
+def _ms(share: float, path_ns: int, steps: int) -> float:
+    return share / 100 * path_ns / NS_PER_MS / steps
 
 
-def _finding(found: Replay, answer: WhatIf, changed: CriticalPath) -> str:
+def _finding(found: Replay, answer: WhatIf, shares: Mapping[str, float]) -> str:
     before, after = (duration(ms * NS_PER_MS) for ms in (found.step_ms, answer.step_ms))
     change = 100 * (answer.step_ms / found.step_ms - 1) if found.step_ms else 0.0
     between = ""
@@ -241,11 +244,11 @@ def _finding(found: Replay, answer: WhatIf, changed: CriticalPath) -> str:
             f"{duration(answer.upper_ms * NS_PER_MS)} less, as ranks are missing"
         )
     if percent(abs(change)) == percent(0):
-        (what, share), *_ = changed.shares.items()
+        (what, share), *_ = shares.items()
         pace = f"{what} sets the pace ({percent(share)} of the critical path)"
         return f"{before} → {after}: no change, as {pace}{between}."
     said = f"{'+' if change > 0 else '-'}{percent(abs(change))}"
-    return f"{before} → {after} ({said}), then {changed.bound_by}{between}."
+    return f"{before} → {after} ({said}), then {bound_by(shares)}{between}."
 
 
 def _limits(found: Replay) -> Iterator[str]:

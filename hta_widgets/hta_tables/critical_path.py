@@ -94,7 +94,9 @@ def critical_path_graph(
 class _Graph:
     def __init__(self, rank: Rank, mark: Mark, found: WindowPath | None) -> None:
         self.events, self.mark = rank.trace.events, mark
-        self.blocking = set() if found is None else set(found.job.parts[0].waits.row.tolist())
+        self.blocking = (
+            set() if found is None else set(found.job.parts[0].column("waits.row").tolist())
+        )
         self.nodes: list[GraphNode] = []
         self.edges: list[GraphEdge] = []
         self.number: dict[EventEnd, int] = {}
@@ -158,7 +160,7 @@ class _Graph:
         job, path = found.job, found.path
         solution, points, parts = path.slack.solution, job.line.size, path.parts
         late_ns = np.concatenate(path.slack.latest)
-        waited = job.parts[0].line.wait >= 0
+        waited = job.parts[0].column("line.wait") >= 0
         row = np.concatenate((found.point_row, found.row))
         as_source = np.append(~waited, np.zeros(found.row.size, dtype=np.bool_))
         as_target = np.append(~waited, np.ones(found.row.size, dtype=np.bool_))

@@ -161,7 +161,9 @@ def _host_alone(mark: Mark) -> _Pieces:
 def _pieces(found: WindowPath) -> _Pieces:
     """Pieces of a kind that follow each other are one: launching, and what of it is late."""
     parts, job = found.path.parts, found.job
-    of, operation, point = parts.of.astype(np.int64), parts.operation.copy(), parts.point.copy()
+    of, operation, point = (
+        each.astype(np.int64) for each in (parts.of, parts.operation, parts.point)
+    )
     kind = _TYPE_OF_CLASS[of]
     is_late = np.isin(of, _LATE)
     kind[is_late] = np.where(point == NONE, _GAP, _LAUNCH)[is_late]
@@ -217,7 +219,7 @@ class _Stretches:
         self.waits = np.zeros(1, dtype=np.bool_)
         if found is not None:
             self.point_row = np.append(found.point_row, NONE)
-            self.waits = np.append(found.job.parts[0].line.wait >= 0, [False])
+            self.waits = np.append(found.job.parts[0].column("line.wait") >= 0, [False])
 
     def of(self, pieces: _Pieces) -> Iterator[Stretch]:
         """All stretches in order of time."""

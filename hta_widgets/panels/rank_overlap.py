@@ -11,7 +11,7 @@ from traitlets import Bool, Int
 
 from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
 from hta_widgets.analyses.rank_overlap.finding import NOUNS
-from hta_widgets.analyses.rank_overlap.lanes import DEVICE, Lanes
+from hta_widgets.analyses.rank_overlap.lanes import busy_devices
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.lane_panes import ACTIVITY_WORDS
 from hta_widgets.figures.rank_overlap import (
@@ -68,7 +68,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
     @classmethod
     def concerns(cls, job: Job) -> bool:
         """Whether there is more than one rank or GPU to compare."""
-        return len(job.ranks) > 1 or len(Lanes.of(job, job.ranks, DEVICE).lanes) > 1
+        return len(job.ranks) > 1 or max(job.reduce(busy_devices, job.ranks).values()) > 1
 
     def analyse(self, ranks: list[int]) -> RankOverlap:
         """Measure the ranks."""

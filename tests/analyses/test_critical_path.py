@@ -68,7 +68,7 @@ def test_slack_and_drag_are_those_of_the_plain_rules(seed, tmp_path):
     compared = 0
     for at in range(engine.stream.size):
         place = int(engine.operation_rank[at])
-        key = engine.ranks[place], int(engine.parts[place].row[engine.operation[at]])
+        key = engine.ranks[place], int(engine.parts[place].column("row")[engine.operation[at]])
         if key not in slacks or engine.is_finish[at] or at in engine.arrival:
             continue
         compared += 1

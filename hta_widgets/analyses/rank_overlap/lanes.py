@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.arrays import Int8Array, Int64Array
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times, sweep
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
@@ -123,6 +123,12 @@ def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: T
     by_rank = job.reduce(_at_edges, ranks, by, *window, offsets)
     at = np.concatenate(list(by_rank.values()))
     return time_in_slices(at, edges, *source.extent_of_lanes)
+
+
+def busy_devices(rank: Rank) -> int:
+    """How many devices of a rank compute or communicate."""
+    work = rank.gpu_work
+    return distinct(work.device[np.isin(work.type, _TYPES)]).size
 
 
 def _lanes_of(rank: Rank, by: str) -> list[Lane]:

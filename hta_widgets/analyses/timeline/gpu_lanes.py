@@ -45,16 +45,9 @@ def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
         before = cover
     codes = np.array([CODE[CLASS_OF_COLUMN[f"{name}_ns"]] for name in GAPS], dtype=np.int8)
     idle = steps.gaps.segments
-    rows = np.append(calls_of(rank).forest.rows, NO_ROW)
-    parts.append(
-        Segments(
-            np.full(idle.gap.size, lane),
-            codes[steps.gaps.kind],
-            idle.start_ns,
-            idle.end_ns,
-            rows[idle.owner],
-        )
-    )
+    rows = np.append(calls_of(rank).forest.rows, np.int32(NO_ROW))[idle.owner]
+    code_of_idle = codes[steps.gaps.kind]
+    parts.append(Segments.of(lane, code_of_idle, idle.start_ns, idle.end_ns, rows))
     parts.append(Segments.covering(lane, CODE[HIDDEN], _hidden(steps)))
     free_ns = lead_in_end(rank, steps.device)
     if free_ns is not None:
@@ -106,10 +99,9 @@ def _of_stream(work: GpuWork, split: RankSplit, lane: int) -> list[Segments]:
     code[communicates] = np.where(is_split, CODE["transfer"], CODE["communication"])
     begun = start.copy()
     begun[communicates] = np.clip(until, start[communicates], end[communicates])
-    lanes = np.full(len(work), lane)
     waits = communicates[begun[communicates] > start[communicates]]
     return [
-        Segments(lanes, code, begun, end, work.rows),
+        Segments.of(lane, code, begun, end, work.rows),
         Segments.of(lane, CODE["waiting"], start[waits], begun[waits], work.rows[waits]),
     ]
 
@@ -126,13 +118,7 @@ def phase_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
     chosen, phase = chosen[known], phase[known]
     runs = runs_of(work.start_ns[chosen], work.end_ns[chosen], phase)
     codes: Int8Array = np.array([CODE[PHASES[each]] for each in range(len(PHASE_CLASSES))])
-    return Segments(
-        np.full(runs.first.size, lane),
-        codes[phase[runs.first]].astype(np.int8),
-        runs.start_ns,
-        runs.end_ns,
-        np.full(runs.first.size, NO_ROW),
-    )
+    return Segments.of(lane, codes[phase[runs.first]], runs.start_ns, runs.end_ns)
 
 
 class Runs(NamedTuple):

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 
@@ -32,23 +33,29 @@ BLOCK: Final = 256
 class Segments(NamedTuple):
     """Stretches of time, each of one lane and class; those of one lane and class do not overlap."""
 
-    lane: Int64Array
+    lane: IntArray
     """Number of the lane."""
     code: Int8Array
     """Position in `CLASSES`."""
     start_ns: Times
     end_ns: Times
-    row: Int64Array
+    row: IntArray
     """Row in the rank's events of what each is a part of, `NO_ROW` for none."""
 
     @classmethod
     def of(
-        cls, lane: int, code: int, start_ns: Times, end_ns: Times, row: NDArray[Any] | None = None
+        cls,
+        lane: int,
+        code: int | Int8Array,
+        start_ns: Times,
+        end_ns: Times,
+        row: IntArray | int = NO_ROW,
     ) -> Segments:
-        """Segments of one lane and class."""
-        size = start_ns.size
-        rows = np.full(size, NO_ROW) if row is None else row.astype(np.int64)
-        return cls(np.full(size, lane), np.full(size, code, dtype=np.int8), start_ns, end_ns, rows)
+        """Segments of one lane, of one class or each of its own."""
+        lanes, rows = np.empty((2, start_ns.size), dtype=np.int32)
+        codes = np.full(start_ns.size, code, dtype=np.int8)
+        lanes[:], rows[:] = lane, row
+        return cls(lanes, codes, start_ns, end_ns, rows)
 
     @classmethod
     def covering(cls, lane: int, code: int, covered: Intervals) -> Segments:
@@ -148,15 +155,16 @@ class Tracks:
         if lasting.size < segments.lane.size:
             segments = segments.take(lasting)
         order, edges = _sorted(segments)
-        length_ns = (segments.end_ns - segments.start_ns)[order]
+        start_ns, length_ns = segments.start_ns[order], segments.end_ns[order]
+        length_ns -= start_ns
         heads = order[edges[:-1]]
         return cls(
-            lane=segments.lane[heads],
+            lane=segments.lane[heads].astype(np.int64),
             code=segments.code[heads].astype(np.int64),
             first=edges,
-            start_ns=segments.start_ns[order],
+            start_ns=start_ns,
             sums_ns=_sums(length_ns, edges),
-            row=segments.row[order].astype(np.int32),
+            row=segments.row[order].astype(np.int32, copy=False),
         )
 
     @cached_property
@@ -208,10 +216,7 @@ def _sorted(segments: Segments) -> tuple[Int64Array, Int64Array]:
 
 def _sums(length_ns: Times, edges: Int64Array) -> Times:
     """Running sums of each group, from 0 to its total: one more than its events."""
-    groups = edges.size - 1
-    running = np.concatenate(([0], np.cumsum(length_ns)))
-    sums = np.empty(length_ns.size + groups, dtype=np.int64)
-    which = np.repeat(np.arange(groups), np.diff(edges) + 1)
-    place = np.arange(sums.size) - which
-    sums[:] = running[place] - running[edges[:-1]][which]
+    sums = np.zeros(length_ns.size + edges.size - 1, dtype=np.int64)
+    for place, (first, last) in enumerate(pairwise(edges.tolist()), 1):
+        np.cumsum(length_ns[first:last], out=sums[first + place : last + place])
     return sums

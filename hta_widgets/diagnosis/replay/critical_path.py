@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.operations import NONE
@@ -148,7 +148,7 @@ class CriticalPath:
                 "stream": _at(rows.stream, parts.operation),
                 "call": _at(rows.point, parts.point),
                 "call_before": np.where(on_host, _at(rows.before, parts.point), NONE),
-                "operation": parts.operation,
+                "operation": parts.operation.astype(np.int64),
                 **self._share(parts.length_ns),
             }
         )
@@ -207,9 +207,8 @@ class CriticalPath:
 
     @property
     def bound_by(self) -> str:
-        """What sets the time: ``bound by the host (89 % of the critical path)``."""
-        what, share = next(iter(self.shares.items()))
-        return f"bound by {what} ({percent(share)} of the critical path)"
+        """What sets the time, see `bound_by`."""
+        return bound_by(self.shares)
 
     @cached_property
     def by_kernel(self) -> pd.DataFrame:
@@ -309,7 +308,7 @@ class CriticalPath:
         on_host = parts.operation[own] == NONE
         hosts, others = own[on_host], own[~on_host]
         point = parts.point[hosts]
-        clock_ns = np.concatenate([part.line.time_ns for part in job.parts])
+        clock_ns = np.concatenate(job.of_parts("line.time_ns"))
         shift_ns = np.rint(job.point_ns[point]).astype(np.int64) - clock_ns[point]
         return RankPieces(
             start_ns=parts.start_ns[hosts] - shift_ns,
@@ -319,6 +318,12 @@ class CriticalPath:
             operation=_at(rows.operation, parts.operation[others]),
             operation_ns=parts.length_ns[others],
         )
+
+
+def bound_by(shares: Mapping[str, float]) -> str:
+    """What sets the time: ``bound by the host (89 % of the critical path)``."""
+    what, share = next(iter(shares.items()))
+    return f"bound by {what} ({percent(share)} of the critical path)"
 
 
 class _Rows(NamedTuple):
@@ -339,14 +344,14 @@ class _Rows(NamedTuple):
         stream = np.full(job.stream.size, NONE)
         for place, part in enumerate(job.parts):
             own = np.flatnonzero(job.operation_rank == place)
-            operation[own] = part.row[job.operation[own]]
-            stream[own] = part.stream[job.operation[own]]
+            operation[own] = part.column("row")[job.operation[own]]
+            stream[own] = part.column("stream")[job.operation[own]]
         point = np.concatenate([part.point_row for part in job.parts])
         before = np.roll(point, 1)
         before[job.origins] = NONE
         return cls(operation, point, before, stream)
 
 
-def _at(values: Int64Array, places: Int64Array) -> Int64Array:
+def _at(values: Int64Array, places: IntArray) -> Int64Array:
     """Values at some places, -1 at place -1."""
     return np.append(values, NONE)[places]

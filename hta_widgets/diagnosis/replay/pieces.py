@@ -14,11 +14,12 @@ Pieces follow each other without a gap or an overlap, so that they add up to the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.binding import Edge, Solution
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK, NEITHER
 from hta_widgets.diagnosis.replay.operations import NONE
@@ -60,6 +61,10 @@ _LIMIT_NS: Final = {
 }
 
 
+AT_ONCE: Final = 2**16
+"""Edges of a path that are made pieces of together: 240,000 at once take 80 MB."""
+
+
 class Pieces(NamedTuple):
     """Pieces of a path in order of time; each begins where the one before ends."""
 
@@ -68,18 +73,18 @@ class Pieces(NamedTuple):
     """On the common clock."""
     of: Int8Array
     """Position in `CLASSES`."""
-    rank: Int64Array
+    rank: Int32Array
     """Position of the rank among those of the job."""
-    operation: Int64Array
+    operation: Int32Array
     """Operation of the job that each is of, or that waits or is waited for; -1 for the host."""
-    point: Int64Array
+    point: Int32Array
     """Point of the job before which the host works, or that launches or waits; -1 on a stream."""
 
     @classmethod
     def nothing(cls) -> Pieces:
         """No path."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(none, none, none.astype(np.int8), none, none, none)
+        none, nobody = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+        return cls(none, none, none.astype(np.int8), nobody, nobody, nobody)
 
     @property
     def length_ns(self) -> Times:
@@ -98,36 +103,43 @@ class Pieces(NamedTuple):
 
     def take(self, chosen: Mask | Int64Array) -> Pieces:
         """Some of them, between which time may be left out."""
+        if chosen.dtype == np.bool_ and chosen.all():  # usual
+            return self
         return Pieces._make(column[chosen] for column in self)
 
 
 def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
     """The path to the end of an operation, cut off where it begins."""
-    path = _path(solution, solution.first_operation + end, begin_ns)
-    rows = _Rows.of(solution, path)
-    end_ns = float(solution.times.end[end])
-    # what begins before the end of what it waits for, as a copy in parts does, cuts it short
-    until = np.minimum.accumulate(np.append(rows.until_ns, end_ns)[::-1])[:0:-1]
-    until = np.rint(np.maximum(until, begin_ns)).astype(np.int64)
-    start = np.concatenate(([round(begin_ns)], until[:-1])).astype(np.int64)
-    lasting = np.flatnonzero(until > start)
-    found = Pieces(
-        start[lasting],
-        until[lasting],
-        rows.of_class[lasting],
-        np.zeros(lasting.size, dtype=np.int64),
-        rows.operation[lasting],
-        rows.point[lasting],
-    )
+    ends = zip(*reversed([*_ends(solution, end, begin_ns)]), strict=True)
+    every = Pieces(*map(np.concatenate, ends))
+    start = np.concatenate(([round(begin_ns)], every.end_ns[:-1])).astype(np.int64)
+    return every._replace(start_ns=start).take(every.end_ns > start)
+
+
+def _ends(solution: Solution, end: int, begin_ns: float) -> Iterator[Pieces]:
+    """Ends of the pieces, a part of the path after another, the last first."""
     job = solution.network.job
-    by_operation = np.append(job.operation_rank, 0)[found.operation]
-    by_point = np.append(job.point_rank, 0)[found.point]
-    return found._replace(rank=np.where(found.operation != NONE, by_operation, by_point))
+    path, kind = _path(solution, solution.first_operation + end, begin_ns)
+    end_ns = float(solution.times.end[end])
+    for last in range(path.size, 0, -AT_ONCE):
+        rows = _Rows.of(solution, path, kind, np.arange(max(last - AT_ONCE, 0), last))
+        # what begins before the end of what it waits for, as a copy in parts does, cuts it short
+        until = np.minimum.accumulate(np.append(rows.until_ns, end_ns)[::-1])[::-1]
+        end_ns = float(until[0])
+        until = np.rint(np.maximum(until[:-1], begin_ns)).astype(np.int64)
+        of_operation = np.append(job.operation_rank, 0)[rows.operation]
+        of_point = np.append(job.point_rank, 0)[rows.point]
+        rank = np.where(rows.operation != NONE, of_operation, of_point).astype(np.int32)
+        part = Pieces(until, until, rows.of_class, rank, rows.operation, rows.point)
+        yield part.take(np.diff(until, prepend=round(begin_ns) - 1) > 0)
 
 
-def _path(solution: Solution, node: int, begin_ns: float) -> Int64Array:
-    """Numbers of points, operations and meetings from the beginning to one of them."""
-    binding, time_ns = solution.binding, solution.time_ns
+def _path(solution: Solution, node: int, begin_ns: float) -> tuple[Int64Array, Int8Array]:
+    """Numbers of points, operations and meetings from the beginning to one of them.
+
+    And the kind of the edge that leads to each, -1 for the first.
+    """
+    binding, time_ns = solution.binding(), solution.time_ns
     first, last = [], []
     while True:
         head = int(binding.head[binding.run[node]])
@@ -136,7 +148,10 @@ def _path(solution: Solution, node: int, begin_ns: float) -> Int64Array:
         if binding.kind[head] == NONE or time_ns[head] <= begin_ns:
             break
         node = int(binding.source[head])
-    return counted_up(np.array(first[::-1]), np.array(last[::-1]))
+    path = counted_up(np.array(first[::-1]), np.array(last[::-1]))
+    kind = binding.kind[path]
+    kind[0] = NONE
+    return path, kind
 
 
 class _Rows(NamedTuple):
@@ -144,24 +159,25 @@ class _Rows(NamedTuple):
 
     until_ns: Float64Array
     of_class: Int8Array
-    operation: Int64Array
-    point: Int64Array
+    operation: Int32Array
+    point: Int32Array
 
     @classmethod
-    def of(cls, solution: Solution, path: Int64Array) -> _Rows:
-        """The edges of a path, one after another, each in one or several pieces."""
-        kind = solution.binding.kind[path]
-        kind[0] = NONE
-        edges = np.arange(path.size)
-        is_host, is_arrival = kind == Edge.HOST, kind == Edge.ARRIVAL
+    def of(cls, solution: Solution, path: Int64Array, kind: Int8Array, edges: Int64Array) -> _Rows:
+        """Some edges of a path, one after another, each in one or several pieces."""
+        of_edges = kind[edges]
+        is_host, is_arrival = of_edges == Edge.HOST, of_edges == Edge.ARRIVAL
+        begins = of_edges == NONE
         parts = [
-            cls._beginning(solution, path),
             cls._on_host(solution, path, edges[is_host]),
-            cls._on_gpu(solution, path, kind, edges[(kind != NONE) & ~is_host & ~is_arrival]),
+            cls._on_gpu(solution, path, kind, edges[~(begins | is_host | is_arrival)]),
         ]
+        if begins.any():
+            parts.append(cls._beginning(solution, path))
         order = np.argsort(np.concatenate([places for places, _ in parts]), kind="stable")
         columns = zip(*(rows for _, rows in parts), strict=True)
-        return cls(*(np.concatenate(column)[order] for column in columns))
+        until_ns, of_class, *of = (np.concatenate(column)[order] for column in columns)
+        return cls(until_ns, of_class, *(each.astype(np.int32) for each in of))
 
     @classmethod
     def _beginning(cls, solution: Solution, path: Int64Array) -> tuple[Int64Array, _Rows]:

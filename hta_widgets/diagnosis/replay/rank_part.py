@@ -1,10 +1,8 @@
-"""What a replay needs of one rank: small beside the rank, and asked for once.
-
-While nothing is replayed, it is packed: the same numbers in a third of the bytes.
-"""
+"""What a replay needs of one rank: small beside the rank, asked for once, and kept packed."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,12 +48,6 @@ class RankPart(NamedTuple):
     """Position in ``steps`` of the step of each, ascending."""
     step: Int64Array
     """Position in ``steps`` of the step that launched each operation, -1 before the first."""
-
-    @property
-    def point_row(self) -> Int64Array:
-        """Row of the call at each point, -1 at an origin."""
-        waiting = np.append(self.waits.row, NONE)[self.line.wait]
-        return np.where(self.line.wait >= 0, waiting, self.line.launch_row)
 
 
 def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
@@ -164,19 +156,31 @@ class PackedArray(NamedTuple):
 class PackedPart(NamedTuple):
     """A `RankPart`; of 1.5 M events, 14 MB instead of 45."""
 
-    fields: tuple[Any, ...]
-    """Those of the part, with arrays packed, and tuples of arrays as tuples of these."""
+    part: RankPart
+    """With packed arrays in place of its own."""
     has_operations: bool
     """Whether there is any GPU work."""
 
     @classmethod
     def of(cls, part: RankPart) -> PackedPart:
         """Pack a part."""
-        return cls(tuple(map(_packed, part)), bool(part.row.size))
+        return cls(_packed(part), bool(part.row.size))
+
+    def column(self, name: str) -> Any:  # noqa: ANN401
+        """An array of the part as it was, such as ``"row"`` or ``"starts.gap_ns"``."""
+        return _unpacked(attrgetter(name)(self.part))
+
+    @property
+    def point_row(self) -> Int64Array:
+        """Row of the call at each point, -1 at an origin."""
+        wait = self.column("line.wait")
+        waiting = np.append(self.column("waits.row"), NONE)[wait]
+        return np.asarray(np.where(wait >= 0, waiting, self.column("line.launch_row")))
 
     def unpacked(self) -> RankPart:
         """The part as it was."""
-        return RankPart(*map(_unpacked, self.fields))
+        found: RankPart = _unpacked(self.part)
+        return found
 
 
 def _packed(value: Any) -> Any:  # noqa: ANN401

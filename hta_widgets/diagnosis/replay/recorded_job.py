@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +30,7 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.meetings import Meetings
 from hta_widgets.diagnosis.replay.operations import NONE
-from hta_widgets.diagnosis.replay.rank_part import RankPart
+from hta_widgets.diagnosis.replay.rank_part import PackedPart
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.kernels import KernelType
 
@@ -74,8 +73,7 @@ class RecordedJob:
     """Points, operations and meetings of all ranks, as recorded."""
 
     ranks: tuple[int, ...]
-    parts: tuple[RankPart, ...]
-    """Without ``host_work``, which the weights have: of 1.5 M events 14 MB."""
+    parts: tuple[PackedPart, ...]
     weights: Weights
     line: Int64Array
     """Of each point: number of its line; lines of one rank follow each other."""
@@ -148,9 +146,13 @@ class RecordedJob:
     def member_kernels(self) -> list[tuple[int, int]]:
         """Rank and row of the kernel of each member."""
         place = self.operation_rank[self.arrival]
-        rows = [part.row for part in self.parts]
+        rows = self.of_parts("row")
         found = zip(place.tolist(), self.operation[self.arrival].tolist(), strict=True)
         return [(self.ranks[at], int(rows[at][each])) for at, each in found]
+
+    def of_parts(self, name: str) -> list[NDArray[Any]]:
+        """A column of the part of each rank."""
+        return [part.column(name) for part in self.parts]
 
     @cached_property
     def recorded_duration(self) -> Float64Array:
@@ -197,18 +199,20 @@ class RecordedJob:
         """Names of all operations, and which of them each has."""
         known: dict[str, int] = {}
         codes = [
-            np.array([known.setdefault(name, len(known)) for name in part.names], dtype=np.int64)
+            np.array(
+                [known.setdefault(name, len(known)) for name in part.part.names], dtype=np.int64
+            )
             for part in self.parts
         ]
         found = np.empty(self.stream.size, dtype=np.int64)
-        for place, (part, code) in enumerate(zip(self.parts, codes, strict=True)):
+        for place, (name, code) in enumerate(zip(self.of_parts("name"), codes, strict=True)):
             own = np.flatnonzero(self.operation_rank == place)
-            found[own] = code[part.name[self.operation[own]]]
+            found[own] = code[name[self.operation[own]]]
         return tuple(known), found
 
 
 def recorded_job(
-    parts: Mapping[int, RankPart],
+    parts: Mapping[int, PackedPart],
     clocks: Mapping[int, Alignment],
     met: Meetings,
     steps: Sequence[int],
@@ -225,7 +229,7 @@ def recorded_job(
 class _Joining:
     def __init__(
         self,
-        parts: Mapping[int, RankPart],
+        parts: Mapping[int, PackedPart],
         clocks: Mapping[int, Alignment],
         met: Meetings,
         steps: Sequence[int],
@@ -235,8 +239,8 @@ class _Joining:
         self.clocks = [clocks[rank] for rank in self.ranks]
         self.met, self.steps = met, tuple(steps)
         self.counts = [rank in ranks for rank in self.ranks]
-        self.point_base = _bases([part.line.time_ns.size for part in self.parts])
-        self.part_base = _bases([part.row.size for part in self.parts])
+        self.point_base = _bases([each.size for each in self._columns("line.time_ns")])
+        self.part_base = _bases([each.size for each in self._columns("row")])
         self.doubled, self.number = self._members()
         total = int(self.part_base[-1])
         extra = np.zeros(total, dtype=np.int64)
@@ -255,12 +259,13 @@ class _Joining:
         found, numbers, series = [], [], []
         count = int(self.met.number.max(initial=-1)) + 1
         for rank, part, base in zip(self.ranks, self.parts, self.part_base.tolist(), strict=False):
-            own = np.flatnonzero(self.met.rank == rank)
-            order = np.argsort(part.row, kind="stable")
-            at = np.minimum(np.searchsorted(part.row[order], self.met.row[own]), part.row.size - 1)
-            known = part.row[order[at]] == self.met.row[own] if part.row.size else own < 0
+            own, row = np.flatnonzero(self.met.rank == rank), part.column("row")
+            order = np.argsort(row, kind="stable")
+            at = np.minimum(np.searchsorted(row[order], self.met.row[own]), row.size - 1)
+            known = row[order[at]] == self.met.row[own] if row.size else own < 0
             members = order[at[known]]
-            alone = np.setdiff1d(np.flatnonzero(part.type == KernelType.COMMUNICATION), members)
+            communicates = part.column("type") == KernelType.COMMUNICATION
+            alone = np.setdiff1d(np.flatnonzero(communicates), members)
             found += [members + base, alone + base]
             numbers += [self.met.number[own[known]], count + np.arange(alone.size)]
             series += [self.met.series[own[known]], np.full(alone.size, ALONE)]
@@ -274,9 +279,7 @@ class _Joining:
     def joined(self) -> RecordedJob:
         """Everything on the common clock."""
         parts, scale = self.parts, [1 + float(clock.drift[0]) for clock in self.clocks]
-
-        def columns(path: str) -> list[NDArray[Any]]:
-            return [*map(attrgetter(path), parts)]
+        columns = self._columns
 
         def scaled(path: str) -> Float64Array:
             pairs = zip(columns(path), scale, strict=True)
@@ -304,11 +307,11 @@ class _Joining:
         launch[finish] = NONE
         last_arrival = np.full(int(self.number.max(initial=-1)) + 1, -np.inf)
         np.maximum.at(last_arrival, self.number, start[self.doubled])
-        streams = _bases([int(part.stream.max(initial=-1)) + 1 for part in parts])
-        lines = _bases([int(part.line.line.max()) + 1 for part in parts])
+        streams = _bases([int(each.max(initial=-1)) + 1 for each in columns("stream")])
+        lines = _bases([int(each.max()) + 1 for each in columns("line.line")])
         wait_of = shifted("waits.of", self._wait_bases)
         last, last_step = self._lasts()
-        sizes = [part.row.size for part in parts]
+        sizes = np.diff(self.part_base).tolist()
         weights = Weights(
             own=scaled("line.own_ns"),
             host_work=scaled("host_work"),
@@ -322,7 +325,7 @@ class _Joining:
         )
         return RecordedJob(
             ranks=self.ranks,
-            parts=tuple(each._replace(host_work=np.zeros((0, 0))) for each in parts),
+            parts=parts,
             weights=weights,
             line=shifted("line.line", lines),
             point_rank=np.repeat(np.arange(len(parts)), np.diff(self.point_base)),
@@ -333,7 +336,7 @@ class _Joining:
             operation=operations([np.arange(each) for each in sizes]),
             end_ns=end_ns,
             type=operations(columns("type")),
-            step=operations([self._positions(part)[part.step] for part in parts]),
+            step=operations([self._positions(part)[part.column("step")] for part in parts]),
             waits_for_room=operations(columns("starts.waits_for_room")),
             launch=launch,
             is_finish=is_finish,
@@ -353,9 +356,14 @@ class _Joining:
             last_step=last_step,
             steps=self.steps,
             first_ns=np.where(
-                self.counts, self._common([np.array([part.first_ns]) for part in parts]), np.inf
+                self.counts,
+                self._common([np.array([each.part.first_ns]) for each in parts]),
+                np.inf,
             ),
         )
+
+    def _columns(self, name: str) -> list[NDArray[Any]]:
+        return [part.column(name) for part in self.parts]
 
     def _common(self, times: Sequence[Int64Array]) -> Float64Array:
         """Times of each part on the common clock; not rounded: lengths stay in proportion."""
@@ -367,22 +375,24 @@ class _Joining:
 
     @property
     def _wait_bases(self) -> Int64Array:
-        return _bases([part.waits.row.size for part in self.parts])
+        return _bases([each.size for each in self._columns("waits.row")])
 
     def _waiters(self) -> Int64Array:
         """Point of each waiting call."""
         found = np.zeros(int(self._wait_bases[-1]), dtype=np.int64)
-        for part, first, base in zip(self.parts, self.point_base, self._wait_bases, strict=False):
-            ends = np.flatnonzero(part.line.wait >= 0)
-            found[base + part.line.wait[ends]] = first + ends
+        waits = self._columns("line.wait")
+        for wait, first, base in zip(waits, self.point_base, self._wait_bases, strict=False):
+            ends = np.flatnonzero(wait >= 0)
+            found[base + wait[ends]] = first + ends
         return found
 
-    def _positions(self, part: RankPart) -> Int64Array:
+    def _positions(self, part: PackedPart) -> Int64Array:
         """Position in `steps` of each step of a part; -1 for the others, and for none."""
+        numbers = part.column("steps")
         if NO_STEP in self.steps:
-            return np.append(np.zeros(part.steps.size, dtype=np.int64), NONE)
+            return np.append(np.zeros(numbers.size, dtype=np.int64), NONE)
         of = {number: place for place, number in enumerate(self.steps)}
-        return np.array([*(of.get(number, NONE) for number in part.steps.tolist()), NONE])
+        return np.array([*(of.get(number, NONE) for number in numbers.tolist()), NONE])
 
     def _lasts(self) -> tuple[Int64Array, Int64Array]:
         """Operations that each of `steps` may end with."""
@@ -392,8 +402,8 @@ class _Joining:
         ):
             if not counts:
                 continue
-            of_last = self._positions(part)[part.last_of]
-            found.append(self.end_at[part.last[of_last != NONE] + base])
+            of_last = self._positions(part)[part.column("last_of")]
+            found.append(self.end_at[part.column("last")[of_last != NONE] + base])
             steps.append(of_last[of_last != NONE])
         last, step = np.concatenate(found), np.concatenate(steps)
         order = np.argsort(step, kind="stable")

@@ -13,11 +13,11 @@ from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import Alignment
 from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.replay.binding import Solution
-from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, CriticalPath
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, CriticalPath, bound_by
 from hta_widgets.diagnosis.replay.edits import Edit, PeersFixed, applied
 from hta_widgets.diagnosis.replay.meetings import meetings
 from hta_widgets.diagnosis.replay.network import Network
-from hta_widgets.diagnosis.replay.rank_part import RankPart
+from hta_widgets.diagnosis.replay.rank_part import PackedPart
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights, recorded_job
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import NS_PER_MS, counted
@@ -80,7 +80,7 @@ class Replay:
 
     def __repr__(self) -> str:
         """The mean step, and what sets its time."""
-        return f"Replay(step_ms={self.step_ms:.3f}, {self.path.bound_by})"
+        return f"Replay(step_ms={self.step_ms:.3f}, {bound_by(self.shares)})"
 
     @cached_property
     def solution(self) -> Solution:
@@ -88,9 +88,20 @@ class Replay:
         return Solution(self.network, self.job.weights)
 
     @cached_property
-    def path(self) -> CriticalPath:
-        """The critical path of all steps that count."""
-        return self.critical_path()
+    def _of_path(self) -> tuple[dict[str, float], int]:
+        """What is asked of the critical path again and again; itself has 40 MB of 1.5 M events."""
+        path = self.critical_path()
+        return path.shares, path.length_ns
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Percent of the critical path by what sets its time, the largest first."""
+        return self._of_path[0]
+
+    @property
+    def path_ns(self) -> int:
+        """Length of the critical path (ns)."""
+        return self._of_path[1]
 
     @cached_property
     def _recorded(self) -> Float64Array:
@@ -104,15 +115,16 @@ class Replay:
     @cached_property
     def unexplained_percent(self) -> float:
         """Part (%) of the steps of all ranks that operations wait for nothing that is recorded."""
-        parts = [part.starts.unexplained_ns for part in self.job.parts]
+        parts = self.job.of_parts("starts.unexplained_ns")
         if not self._counts.all():
             of_rank = map(self._counted, self.job.parts)
             parts = [ns[own] for ns, own in zip(parts, of_rank, strict=True)]
         return self._percent(sum(float(each.sum()) for each in parts))
 
-    def _counted(self, part: RankPart) -> Mask:
+    def _counted(self, part: PackedPart) -> Mask:
         """Which operations of a rank were launched in steps that count."""
-        return np.append(np.isin(part.steps, self.steps), False)[part.step]
+        counts = np.append(np.isin(part.column("steps"), self.steps), False)
+        return np.asarray(counts[part.column("step")])
 
     @property
     def explained_percent(self) -> float:
@@ -151,7 +163,7 @@ class Replay:
     @property
     def is_explained(self) -> bool:
         """Whether what sets the time of a step is known, so that prices may be said of it."""
-        return self.path.shares[UNEXPLAINED] <= MOST_UNEXPLAINED
+        return self.shares[UNEXPLAINED] <= MOST_UNEXPLAINED
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -254,7 +266,7 @@ class Replay:
 
 def replay_of(
     job: Job,
-    parts: Mapping[int, RankPart],
+    parts: Mapping[int, PackedPart],
     steps: Sequence[int],
     ranks: Collection[int],
     counted: Sequence[int] = (),

@@ -22,7 +22,7 @@ from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.meetings import Meetings
 from hta_widgets.diagnosis.replay.operations import NONE
-from hta_widgets.diagnosis.replay.rank_part import rank_part
+from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, recorded_job
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.trace.model.kernels import KernelType
@@ -63,8 +63,8 @@ class WindowPath:
     @property
     def row(self) -> Int64Array:
         """Row of each operation; that of the mark's last event for its end."""
-        part = self.job.parts[0]
-        return np.append(part.row[self.job.operation[:-1]], self.mark.last)
+        row = self.job.parts[0].column("row")
+        return np.append(row[self.job.operation[:-1]], self.mark.last)
 
     @property
     def point_row(self) -> Int64Array:
@@ -82,13 +82,13 @@ def window_path(rank: Rank, mark: Mark) -> WindowPath | None:
     if point == NONE and not members.any():
         return None
     replay = Replay(_with_end(job, mark, members, point))
-    return WindowPath(mark, replay.path, replay.is_sound)
+    return WindowPath(mark, replay.critical_path(), replay.is_sound)
 
 
 def _alone(rank: Rank) -> RecordedJob | None:
     """A rank as a job of its own, on its clock; None without operations."""
-    part = rank_part(rank)
-    if not part.row.size:
+    part = PackedPart.of(rank_part(rank))
+    if not part.has_operations:
         return None
     nothing = np.zeros(0, dtype=np.int64)
     clock = Alignment.of_offsets(np.zeros(1, dtype=np.int64))
@@ -99,7 +99,7 @@ def _alone(rank: Rank) -> RecordedJob | None:
 
 def _launched_in(rank: Rank, job: RecordedJob, mark: Mark) -> Mask:
     """Operations launched while the mark lasts, or started, where that is all that is known."""
-    events, row = rank.trace.events, job.parts[0].row[job.operation]
+    events, row = rank.trace.events, job.parts[0].column("row")[job.operation]
     launch = np.where(mark.on_gpu, NONE, rank.launches[row])
     asked_ns = events.start_ns[np.where(launch >= 0, launch, row)]
     return np.asarray((asked_ns >= mark.start_ns) & (asked_ns < mark.end_ns))
@@ -114,8 +114,9 @@ def thread_of_event(calls: Calls, row: int) -> int:
 
 def _last_point(rank: Rank, job: RecordedJob, mark: Mark) -> int:
     """The last point before the end of the mark, on the line of its thread; -1 for none."""
-    calls, line = calls_of(rank), job.parts[0].line
-    before, rows = np.flatnonzero(line.time_ns <= mark.end_ns), job.parts[0].point_row
+    calls, part = calls_of(rank), job.parts[0]
+    line = part.column("line")
+    before, rows = np.flatnonzero(line.time_ns <= mark.end_ns), part.point_row
     thread = np.where(rows >= 0, calls.thread_of(calls.places_of(rows)), NONE)
     number = thread_of_event(calls, mark.last)
     own = np.isin(line.line, line.line[thread == number])[before]

@@ -17,7 +17,7 @@ from hta_widgets.diagnosis.replay.edits import (
     WithoutStarts,
     WithoutWaits,
 )
-from hta_widgets.diagnosis.replay.rank_part import rank_part
+from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.trace.job import Job
@@ -49,8 +49,12 @@ EDITS: Final[Mapping[str, Sequence[Edit]]] = SHORTENING | {
 
 def replayed(job: Job) -> Replay:
     """All steps that all ranks with GPU work have."""
-    parts = {rank: rank_part(job.rank(rank)) for rank in job.ranks if len(job.gpu_work(rank))}
-    steps = set.intersection(*(set(part.steps.tolist()) for part in parts.values()))
+    parts = {
+        rank: PackedPart.of(rank_part(job.rank(rank)))
+        for rank in job.ranks
+        if len(job.gpu_work(rank))
+    }
+    steps = set.intersection(*(set(part.column("steps").tolist()) for part in parts.values()))
     return replay_of(job, parts, sorted(steps), tuple(parts))
 
 

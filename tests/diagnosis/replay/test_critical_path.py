@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.rank_answers import replay
+from hta_widgets.diagnosis.replay import pieces
 from hta_widgets.diagnosis.replay.binding import Edge, Solution
 from hta_widgets.diagnosis.replay.critical_path import BOUND_BY, CriticalPath
 from hta_widgets.diagnosis.replay.edits import PeersFixed
@@ -111,7 +112,7 @@ def test_random_jobs_are_solved_as_by_brute_force() -> None:
 
 def test_random_jobs_cover_every_edge() -> None:
     kinds = {
-        kind for job in random_jobs() for kind in set(Replay(job).solution.binding.kind.tolist())
+        kind for job in random_jobs() for kind in set(Replay(job).solution.binding().kind.tolist())
     }
     assert kinds == {-1, *Edge}
 
@@ -126,6 +127,17 @@ def test_path_of_random_jobs() -> None:
             assert_array_equal(start_ns[1:], end_ns[:-1])
             assert path.parts.length_ns.sum() == path.length_ns == np.diff(path.edges_ns).sum()
             check_slack(path)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7])
+def test_a_path_in_parts_is_the_same(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for job in random_jobs():
+        whole = Replay(job).critical_path().parts
+        with monkeypatch.context() as patch:
+            patch.setattr(pieces, "AT_ONCE", at_once)
+            in_parts = Replay(job).critical_path().parts
+        for expected, found in zip(whole, in_parts, strict=True):
+            assert_array_equal(found, expected)
 
 
 def test_latest_times_by_brute_force() -> None:
@@ -348,7 +360,7 @@ def test_real_traces(kineto_jobs: dict[str, Path]) -> None:
 
 
 def test_times_of_classes_ranks_and_steps_are_those_of_the_pieces(simulated: Job) -> None:
-    path = replay(simulated).path
+    path = replay(simulated).critical_path()
     for table, columns in (
         (path.by_class, ["class"]),
         (path.by_rank, ["rank", "class"]),

@@ -58,7 +58,7 @@ def nodes(job: RecordedJob) -> list[Node]:
     for at, (place, operation) in enumerate(
         zip(job.operation_rank.tolist(), job.operation.tolist(), strict=True)
     ):
-        key = job.ranks[place], int(job.parts[place].row[operation])
+        key = job.ranks[place], int(job.parts[place].column("row")[operation])
         found.append((*key, kind[at]) if kind[at] else key)
     return found
 
@@ -70,8 +70,8 @@ def test_every_end_is_that_of_the_plain_rules(first, tmp_path):
         folder.mkdir()
         job = open_random(folder, seed)
         plain, engine = graph(job), replay(job)
-        parts = engine.job.parts
-        assert sum(each.starts.waits_for_room.sum() for each in parts) == len(plain.for_room), seed
+        for_room = engine.job.of_parts("starts.waits_for_room")
+        assert sum(each.sum() for each in for_room) == len(plain.for_room), seed
         # of communication that meets nobody the plain rules know no arrival
         compared = np.ones(engine.job.stream.size, dtype=bool)
         compared[engine.job.arrival[engine.job.is_alone]] = False

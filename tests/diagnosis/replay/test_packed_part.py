@@ -53,7 +53,7 @@ def test_a_part_is_the_same_in_half_of_the_bytes(tmp_path):
     before, after = arrays_in(part), arrays_in(packed.unpacked())
     assert [*map(bits_of, after)] == [*map(bits_of, before)]
     assert packed.unpacked().names == part.names
-    assert 2 * sum(each.nbytes for each in arrays_in(packed.fields)) < sum(
+    assert 2 * sum(each.nbytes for each in arrays_in(packed.part)) < sum(
         each.nbytes for each in before
     )
 

@@ -36,7 +36,7 @@ def usual_weights(job: Job, replay: Replay) -> Weights:
         is_first = work.before < 0
         idle = of_call & ~is_first & (work.end_ns[work.before] < work.launched_ns)
         latencies = (work.start_ns - work.launched_ns)[idle]
-        inside = work.start_ns > recorded.parts[place].first_ns
+        inside = work.start_ns > recorded.parts[place].part.first_ns
         latency[own[of_call & inside]] = _median(latencies[latencies <= LATENCY_NS], 5_000)
         gaps = work.gap_ns[~is_first]
         usual_gap = _median(gaps[(gaps >= 0) & (gaps <= GAP_NS)], 1_000)

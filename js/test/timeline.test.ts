@@ -269,9 +269,9 @@ const ANSWER = {
 
 const BUFFERS = [
   bytes(0, 255, 128, 0, 0, 255, 255, 0),
-  numbers("f8", 7, 10, 200),
+  numbers("f8", 7, 3, 190),
   numbers("f8", 7, 50, 100),
-  numbers("i4", 7, 41, 42),
+  numbers("i4", 7, 34, 1),
   bytes(0, 0, 1),
   numbers("i4", -1, 0, -1),
 ];

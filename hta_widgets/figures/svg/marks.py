@@ -25,9 +25,6 @@ _STEP_UNIT = 10
 
 DASHES: Final = {"dot": "1 3", "dash": "5 4"}
 _SYMBOLS: Final = {
-    "circle": tuple(
-        (float(np.cos(angle)), float(np.sin(angle))) for angle in np.arange(12) * np.pi / 6
-    ),
     "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
     "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
     "triangle-up": ((0, -1.1), (1.1, 0.9), (-1.1, 0.9)),
@@ -126,10 +123,12 @@ def draw_points(trace: PlotlyTrace, x: Axis, y: Axis, most: int) -> str:
 
 def symbol_mark(name: str, x: float, y: float, size: float, color: str) -> str:
     """Draw one mark; those whose name ends in ``-open`` are not filled."""
-    corners = _SYMBOLS[name.removesuffix("-open")]
-    path = outline([(x + size * dx, y + size * dy) for dx, dy in corners], closed=True)
-    fill = "none" if name.endswith("-open") else color
-    return element("path", d=path, fill=fill, stroke=color)
+    shape = name.removesuffix("-open")
+    look = {"fill": "none" if name.endswith("-open") else color, "stroke": color}
+    if shape == "circle":
+        return element("circle", cx=x, cy=y, r=size, **look)
+    path = outline([(x + size * dx, y + size * dy) for dx, dy in _SYMBOLS[shape]], closed=True)
+    return element("path", d=path, **look)
 
 
 def _line(trace: PlotlyTrace, x: Axis, y: Axis, most: int) -> str:

@@ -117,7 +117,8 @@ def window_bytes(
 ) -> tuple[list[WindowLane], list[bytes]]:
     """Lanes of a window, and buffers: coverage, then starts, durations, rows and classes.
 
-    Starts count from the window's.
+    Starts and rows are differences to the event before, the first to the start of the window and
+    to row 0: events packed so take two thirds of the room in messages and reports.
     """
     told: list[WindowLane] = []
     planes: list[bytes] = []
@@ -148,9 +149,9 @@ def window_bytes(
         first += each.start_ns.size
         curve += 2 * bins * curves
     columns = [
-        _column([each.start_ns - edges[0] for each in shown], np.float64),
+        _differences([each.start_ns - edges[0] for each in shown], np.float64),
         _column([each.duration_ns for each in shown], np.float64),
-        _column([each.row for each in shown], np.int32),
+        _differences([each.row for each in shown], np.int32),
         _column([each.code for each in shown], np.uint8),
     ]
     return told, [b"".join(planes), *columns]
@@ -159,6 +160,10 @@ def window_bytes(
 def _column(parts: list[Int64Array], dtype: type[np.generic]) -> bytes:
     joined: NDArray[Any] = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
     return joined.astype(dtype).tobytes()
+
+
+def _differences(parts: list[Int64Array], dtype: type[np.generic]) -> bytes:
+    return _column([np.diff(np.concatenate([np.zeros(1, dtype=np.int64), *parts]))], dtype)
 
 
 _WAITING: Final = OVERVIEW_CLASSES.index(CODE["waiting"])

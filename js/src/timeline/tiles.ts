@@ -169,6 +169,13 @@ function aligned(view: ArrayBufferView): ArrayBuffer {
   return bytes(view).slice().buffer as ArrayBuffer;
 }
 
+/** What came as differences, each to the one before. */
+function summed<T extends Float64Array | Int32Array>(values: T): T {
+  let sum = 0;
+  for (const [place, each] of values.entries()) values[place] = sum += each;
+  return values;
+}
+
 function coveragesOf(planes: Plane[], all: Uint8Array, bins: number, classes: ClassLook[]): Coverage[] {
   return planes.map(({ code, at }) => ({ look: classes[code] as ClassLook, of: all.subarray(at, at + bins) }));
 }
@@ -183,9 +190,9 @@ export function tilesOf(
   const [planes, start, duration, row, code, name, values] = buffers as [ArrayBufferView, ...ArrayBufferView[]];
   const extremes = new Float32Array(values ? aligned(values) : new ArrayBuffer(0));
   const all = bytes(planes);
-  const starts = new Float64Array(aligned(start as ArrayBufferView));
+  const starts = summed(new Float64Array(aligned(start as ArrayBufferView)));
   const durations = new Float64Array(aligned(duration as ArrayBufferView));
-  const rows = new Int32Array(aligned(row as ArrayBufferView));
+  const rows = summed(new Int32Array(aligned(row as ArrayBufferView)));
   const codes = bytes(code as ArrayBufferView);
   const names = new Int32Array(aligned(name as ArrayBufferView));
   const { start: from, end: to, bins } = answer;

@@ -21,6 +21,8 @@ SAVED: Final = "_saved"
 _OF_THE_HOST: Final = frozenset(
     {"layout", "tabbable", "tooltip", "_dom_classes", "_anywidget_id", "_visible"}
 )
+_OF_ASSISTANTS: Final = "verdict"
+_MODULE: Final = "_esm"
 _WIDTHS: Final = (8, 4, 1)
 
 _Found: TypeAlias = tuple[list[str | int], bytes]
@@ -93,12 +95,14 @@ def _widgets_in(value: object) -> Iterator[ipywidgets.Widget]:
 def saved_models(widgets: list[ipywidgets.Widget]) -> bytes:
     """States of widgets as JSON, a zero, and the bytes that are in the states.
 
-    They refer to each other by their place in the list. The same states give the same bytes,
-    whatever the kernel has named the widgets.
+    They refer to each other by their place in the list, and share the module of the first. The
+    same states give the same bytes, whatever the kernel has named the widgets.
     """
     states = ipywidgets.Widget.get_manager_state(drop_defaults=False, widgets=widgets)["state"]
     parts: list[bytes] = []
     models = [_saved(states[widget.model_id], _only_here(widget), parts) for widget in widgets]
+    for each in models[1:]:
+        each["state"].pop(_MODULE, None)
     text = json.dumps(models, allow_nan=False, separators=(",", ":"), sort_keys=True)
     for place, widget in enumerate(widgets):
         text = text.replace(f"anywidget:{widget.model_id}", f"anywidget:{place}")
@@ -141,4 +145,4 @@ def _without_bytes(value: Any, path: list[str | int], found: list[_Found]) -> An
 
 
 def _is_of_host(name: str) -> bool:
-    return name in _OF_THE_HOST or name.startswith(_OF_IPYWIDGETS)
+    return name in {*_OF_THE_HOST, _OF_ASSISTANTS} or name.startswith(_OF_IPYWIDGETS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Final
@@ -20,6 +21,8 @@ MARKED_BYTES: Final = 4096
 
 _IN_HTML: Final = b"&<>`"
 _INSTEAD: Final = b",.:/"
+_NEEDLESS_ENDS: Final = re.compile("</t[dhr]>")
+"""Of cells and rows, which end where the next one begins."""
 
 _NOTE: Final = (
     "Hover, zoom and select as you like. Parameters are fixed, and numbers stay as they were saved."
@@ -66,7 +69,8 @@ def page(title: str, summaries: Sequence[str], models: bytes) -> str:
     """
     script = static_file("report.js").read_text(encoding="utf-8").strip()
     name = escape(title)
-    summary = "\n".join(f"<div>{each}</div>" for each in summaries)
+    whole = "\n".join(f"<div>{each}</div>" for each in summaries)
+    summary = _NEEDLESS_ENDS.sub("", whole)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -557,7 +557,16 @@ test("left and right go to the first event in view that Python knows, whatever i
   expect(spoken()).toBe("no event here");
   key("ArrowLeft");
   expect(last()).toMatchObject({ ...where, time: 1000, forward: false });
-  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [], pick: null });
+  model.reply({
+    kind: "event",
+    id: last().id,
+    rank: 0,
+    event: EVENT,
+    launch: null,
+    launched: [],
+    captured: "",
+    pick: null,
+  });
   await settle();
   expect(spoken()).toBe("gemm, 20\u00a0ns, rank 0");
 });
@@ -566,7 +575,16 @@ test("a key pressed before the answer goes on from there, and another lane begin
   const { model, key, last } = await onStream();
   key("ArrowRight");
   key("ArrowRight");
-  model.reply({ kind: "event", id: last().id, rank: 0, event: EVENT, launch: null, launched: [], pick: null });
+  model.reply({
+    kind: "event",
+    id: last().id,
+    rank: 0,
+    event: EVENT,
+    launch: null,
+    launched: [],
+    captured: "",
+    pick: null,
+  });
   expect(last()).toMatchObject({ kind: "next", row: 41, forward: true });
   model.reply({ kind: "none", id: last().id });
   key("ArrowUp");
@@ -588,7 +606,7 @@ test("left and right go from module to module in a lane of modules", async () =>
   const spoken = () => [...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent;
   const answer = (start: number, duration: number) => {
     const event = { row: 41, key: "modules 0", name: "Linear_0", start, duration };
-    model.reply({ kind: "event", id: last().id, rank: 0, event, launch: null, launched: [], pick: null });
+    model.reply({ kind: "event", id: last().id, rank: 0, event, launch: null, launched: [], captured: "", pick: null });
   };
   const where = { kind: "first", rank: 0, key: "modules 0" };
   key("ArrowRight");
@@ -617,7 +635,7 @@ test("Enter selects the module or the operator that is followed, and lets go of 
   const event = { row: 41, key: "modules 0", name: "Linear_0", start: 500, duration: 20 };
   const pick = { field: "modules", item: "Net_0 › Linear_0" };
   const last = model.sent.at(-1) as Sent;
-  model.reply({ kind: "event", id: last.id, rank: 0, event, launch: null, launched: [], pick });
+  model.reply({ kind: "event", id: last.id, rank: 0, event, launch: null, launched: [], captured: "", pick });
   key("Enter");
   await settle();
   expect(selection.get("modules")).toEqual(["Net_0 › Linear_0"]);
@@ -701,11 +719,24 @@ test.each([
   expect(words.slice(0, 3)).toEqual(["host", "20\u00a0ns, 5\u00a0% of the critical path", what]);
 });
 
+test("what only the capture of a graph has is said of a kernel that the graph replays", () => {
+  const lane = { kind: "stream", rank: 0, shift: 0, key: "stream 0 7" } as Lane;
+  const event = { row: 41, start: 500, duration: 20, name: "gemm", label: "gemm", look: look("compute", "busy") };
+  const scene = { hovered: { lane, event, time: 505 }, view: { start: 0, end: 1000 }, layout: layout() };
+  const followed = { kind: "event" as const, id: 1, rank: 0, event: { ...event, key: lane.key }, launch: null };
+  const words = (captured: string) =>
+    describe(scene as unknown as Scene, { ...followed, launched: [], captured, pick: null })
+      .map((part) => (part as HTMLElement).textContent)
+      .filter((text) => text?.includes("capture"));
+  expect(words("aten::mm")).toEqual(["in aten::mm, as the capture of the graph has it"]);
+  expect(words("")).toEqual([]);
+});
+
 test("of the runs of one call, only the one that is followed is lit in its lane", () => {
   const lanes = clockLanes(layout(), { added: new Map([[0, [MODULES as LaneName]]]) });
   const range = lanes.find(({ kind }) => kind === "range") as Lane;
   const run = { row: 41, start: 500, duration: 20, name: "Linear_0", label: "Linear_0", look: CLASSES[0] as ClassLook };
-  const followed = { kind: "event", id: 1, rank: 0, launch: null, launched: [], pick: null };
+  const followed = { kind: "event", id: 1, rank: 0, launch: null, launched: [], captured: "", pick: null };
   const scene = { elsewhere: null, followed: { ...followed, event: { ...run, key: "modules 0" } } } as unknown as Scene;
   expect(isPointed(scene, range, run)).toBe(true);
   expect(isPointed(scene, range, { ...run, start: 700 })).toBe(false);

@@ -9,6 +9,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
 
+from hta_widgets import open_trace
 from hta_widgets.analyses.budget.device_steps import host_gaps
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
@@ -453,14 +454,40 @@ def test_classes_are_listed_from_that_of_the_first_finding_on_by_their_time(load
 
 def test_the_header_says_where_a_recording_is_not_sound(tmp_path):
     sound = [call(0, 1, 1), kernel(5, 10, correlation=1)]
-    for events, facts in ((sound, []), ([*sound, *sound], ["⚠ recording not sound"])):
+    faulty = "recording faults, see notices"
+    early = [sound[0], kernel(-200, 10, correlation=1)]
+    for events, facts in (
+        (sound, []),
+        ([*sound, *sound], [faulty]),
+        (early, ["⚠ recording not sound"]),  # findings are doubted
+    ):
         write(tmp_path / "rank-0.json", events)
         board = Dashboard(tmp_path)
         page = board._repr_mimebundle_()[0]["text/html"]
         assert board._bands["facts"] == [*facts, "1 GPU", "GPU span of 10 µs"]
-        assert ("⚠ recording not sound" in page) == bool(facts)
+        assert all(each in page for each in facts)
         twice = [each for each in board.header.result.notices if "in the file twice" in each]
-        assert len(twice) == len(facts)
+        assert len(twice) == (faulty in facts)
+
+
+def test_what_captures_of_graphs_add_is_said(real_traces):
+    trace = real_traces / "kineto/vllm_piecewise"
+    plain = Dashboard(trace)
+    plain.set_state({"_visible": True})
+    assert not any("capture" in each for each in plain._bands["facts"])
+    captures = real_traces / "kineto/vllm_piecewise_capture"
+    board = Dashboard(open_trace(trace, captures=captures))
+    board.set_state({"_visible": True})
+    assert "25 of 25 graph replays from captures" in board._bands["facts"]
+    assert any(
+        "have the operators of their captures" in each for each in board.header.result.notices
+    )
+    joined = board.events[board.events["launch"].str.contains("GraphLaunch")].iloc[0]
+    for field, name in (("operators", [joined["operator"]]), ("kernel", joined["name"])):
+        board.selection.set(**{field: name})
+        assert "as the capture of the graph has it" in board._bands["detail"]["about"]
+    plain.selection.set(kernel=joined["name"])
+    assert "capture" not in plain._bands["detail"]["about"]
 
 
 def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):

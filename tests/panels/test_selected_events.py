@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import unwrap
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ import pytest
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.operators import operators
+from hta_widgets.analyses.time.calls import operators_of_work
 from hta_widgets.panels import Dashboard, Selection
-from hta_widgets.panels.bands import bands, events
+from hta_widgets.panels.bands import bands
 from hta_widgets.panels.bands.detail import Windows
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.quantities import duration
@@ -33,10 +35,10 @@ def board(loaded: Job):
 
 def test_the_operators_around_launches_are_found_once(board):
     rank = board.job.rank(0)
-    board.job.forget(events._operators)
+    board.job.forget(operators_of_work)
     board.selection.kernel = rank.gpu_work.names[rank.gpu_work.name[0]]
     assert board.events["operator"].any()
-    assert events._operators in {question.function for question in rank.remembered}
+    assert unwrap(operators_of_work) in {question.function for question in rank.remembered}
 
 
 def slowly(job: Job, ranks: list[int]) -> pd.DataFrame:

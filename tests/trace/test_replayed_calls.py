@@ -6,6 +6,7 @@ import pytest
 
 from hta_widgets import open_trace
 from hta_widgets.analyses import modules, operators, roofline
+from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
 from hta_widgets.errors import ParameterError, RankError, TraceNotFoundError
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -93,6 +94,16 @@ def test_every_time_of_the_host_is_that_of_the_replay(opened):
     assert cpu[0]["aten::add"] == cpu[1]["aten::add"] == 20_000
     assert cpu[0].sum() == cpu[1].sum()
     assert joined.events(0).equals(alone.events(0))
+
+
+def test_the_timeline_says_what_only_the_capture_has(opened):
+    job = opened([*OTHER, *replayed()], captured())
+    lanes, events = job_lanes(job), job.events(0)
+    of_kind = events[events["kind"] == "kernel"]
+    found = {name: lanes.event(0, row)["captured"] for row, name in of_kind["name"].items()}
+    assert found == {"add": "", "k0": "aten::mm", "k1": "aten::mm", "k2": "aten::mm"}
+    [graph] = events.index[events["name"] == REPLAY]
+    assert lanes.event(0, graph)["captured"] == ""
 
 
 def test_each_replay_counts_in_its_step(opened):

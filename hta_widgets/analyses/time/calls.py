@@ -14,7 +14,9 @@ from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.cut_forest import CutForest, Thread, cut_forest
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, KindSet
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import captured_work, with_replayed_calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,26 @@ class Calls:
 def calls_of(rank: Rank) -> Calls:
     """The calls of a rank, nested once."""
     return rank.remember(Calls.of)
+
+
+@asked_once
+def operators_of_work(rank: Rank) -> NDArray[np.object_]:
+    """Name of the innermost operator around the launch of each piece of work; empty for none.
+
+    Of what a graph replays, that of its capture.
+    """
+    rank = with_replayed_calls(rank)
+    calls = calls_of(rank)
+    around = calls.operator[calls.places_of(rank.gpu_work.launch)]
+    names = np.array([*calls.events.name.values, ""], dtype=object)
+    found: NDArray[np.object_] = names[np.append(calls.name, NO_PARENT)[around]]
+    return found
+
+
+def captured_operators(rank: Rank) -> NDArray[np.object_]:
+    """The same where it is known from a capture, empty elsewhere."""
+    is_captured = np.isin(rank.gpu_work.rows, captured_work(rank))
+    return np.where(is_captured, operators_of_work(rank), "")
 
 
 def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypedDict
 
 import numpy as np
 
-from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.calls import calls_of, captured_operators
 from hta_widgets.analyses.time.modules import NO_MODULE, module_paths
 from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.thread_lanes import shown_levels
@@ -36,11 +36,15 @@ class EventPick(TypedDict):
 
 
 class EventFacts(TypedDict):
-    """An event, with the call that launched it and the first of the work that it launched."""
+    """An event, with the call that launched it and the first of the work that it launched.
+
+    `captured` is the operator of what a graph replays, as the capture of the graph has it.
+    """
 
     event: EventPlace
     launch: EventPlace | None
     launched: list[EventPlace]
+    captured: str
     pick: EventPick | None
 
 
@@ -54,6 +58,7 @@ def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
         "event": _place(rank, row, offset_ns),
         "launch": _place(rank, launch, offset_ns) if launch >= 0 else None,
         "launched": [_place(rank, each, offset_ns) for each in launched],
+        "captured": _captured(rank, row),
         "pick": _pick(rank, row),
     }
 
@@ -67,7 +72,14 @@ def drawn_at(facts: EventFacts, key: str, start_ns: int, duration_ns: int) -> Ev
     if event["key"] == key:
         return facts
     there: EventPlace = {**event, "key": key, "start": start_ns, "duration": duration_ns}
-    return {"event": there, "launch": None, "launched": [], "pick": facts["pick"]}
+    return {"event": there, "launch": None, "launched": [], "captured": "", "pick": facts["pick"]}
+
+
+def _captured(rank: Rank, row: int) -> str:
+    if not rank.captures:
+        return ""  # captures are looked for only where hovering may take as long
+    place = np.flatnonzero(rank.gpu_work.rows == row)
+    return str(captured_operators(rank)[place[0]]) if place.size else ""
 
 
 def _place(rank: Rank, row: int, offset_ns: int) -> EventPlace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,12 @@ from hta_widgets.trace.job import Job
 MOST_BARS: Final = 64
 
 
-def detail_of(events: pd.DataFrame, selection: Selection, launch: Sequence[Fact] = ()) -> Detail:
+def detail_of(
+    events: pd.DataFrame,
+    selection: Selection,
+    launch: Sequence[Fact] = (),
+    captured: Collection[str] = (),
+) -> Detail:
     """Describe the kernel that is selected, else the operator.
 
     Parameters
@@ -29,19 +34,10 @@ def detail_of(events: pd.DataFrame, selection: Selection, launch: Sequence[Fact]
     selection : Selection
     launch : sequence of Fact
         How the kernel is launched.
+    captured : collection of str
+        Operators that are known from captures of graphs.
     """
-    if selection.kernel:
-        return _of_work("kernel", selection.kernel, events, selection, launch)
-    return _of_work("operator", selection.operators[0], events, selection)
-
-
-def _of_work(
-    kind: str,
-    name: str,
-    events: pd.DataFrame,
-    selection: Selection,
-    launch: Sequence[Fact] = (),
-) -> Detail:
+    kind = "kernel" if selection.kernel else "operator"
     windows = Windows.of(events)
     by_rank = events.groupby("rank")["duration_ns"].agg(["count", "mean"])
     means = by_rank["mean"].head(MOST_BARS)
@@ -53,8 +49,8 @@ def _of_work(
     ]
     return Detail(
         kind=kind,
-        name=name,
-        about=_about(kind, events, selection),
+        name=selection.kernel or selection.operators[0],
+        about=_about(kind, events, selection, captured),
         facts=[*_facts(events), *launch],
         bars=bars,
         place=windows.place(selection.window_ns),
@@ -63,7 +59,7 @@ def _of_work(
     )
 
 
-def _about(kind: str, events: pd.DataFrame, selection: Selection) -> str:
+def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Collection[str]) -> str:
     """What it is, and of which part of the job this is said."""
     if events.empty:
         return "No GPU work of it is selected."
@@ -76,6 +72,9 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection) -> str:
         named = [name for name in operators.index if name]
         if named:
             said.append(f"launched by {named[0]}")
+    operators = events.loc[events["launch"].str.contains("GraphLaunch"), "operator"]
+    if operators.isin([*captured]).any():
+        said.append("as the capture of the graph has it")
     if selection.ranks:
         noun = "rank" if len(selection.ranks) == 1 else "ranks"
         said.append(f"on {noun} {number_ranges(selection.ranks)}")

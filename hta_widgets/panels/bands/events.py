@@ -6,11 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.operator_calls import with_shapes
-from hta_widgets.analyses.time.calls import Calls, calls_of
+from hta_widgets.analyses.time.calls import Calls, calls_of, operators_of_work
 from hta_widgets.analyses.time.modules import PHASES, in_modules, phases
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, Mask
@@ -178,18 +177,8 @@ def _table_of(rank: Rank, asked: Asked) -> pd.DataFrame:
             "start_ns": work.start_ns + asked.offset_ns,
             "duration_ns": work.duration_ns,
             "launch": names[np.where(has_launch, events.name.codes[launch], NONE)],
-            "operator": rank.remember(_operators)[rows],
+            "operator": operators_of_work(rank)[rows],
             "launch_start_ns": start_ns,
             "launch_duration_ns": duration_ns,
         }
     )
-
-
-def _operators(rank: Rank) -> NDArray[np.object_]:
-    """Name of the innermost operator around the launch of each piece of work; empty for none."""
-    rank = with_replayed_calls(rank)
-    calls = calls_of(rank)
-    around = calls.operator[calls.places_of(rank.gpu_work.launch)]
-    names = np.array([*calls.events.name.values, ""], dtype=object)
-    operators_of_work: NDArray[np.object_] = names[np.append(calls.name, NONE)[around]]
-    return operators_of_work

@@ -11,6 +11,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.shown_paths import distinct_endings
 from hta_widgets.quantities import counted
+from hta_widgets.trace.ranks.replayed_calls import capture_notices
 
 
 class JobPanel(Panel[Result]):
@@ -22,7 +23,9 @@ class JobPanel(Panel[Result]):
         """Count the ranks of the job."""
         every = self.job.ranks
         finding = f"{counted(len(every), 'rank')}: {number_ranges(every)}."
-        return Result(finding=finding, notices=self.job.notices_for(ranks or every))
+        chosen = ranks or every
+        notices = (*self.job.notices_for(chosen), *self.job.noticed(capture_notices, chosen))
+        return Result(finding=finding, notices=notices)
 
     def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
         """Draw nothing: the job has no figure."""

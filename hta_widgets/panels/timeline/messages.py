@@ -156,7 +156,7 @@ class KindsAnswer(TypedDict):
 
 
 class EventAnswer(TypedDict):
-    """An event, and what it is tied to by its launch."""
+    """An event, what it is tied to by its launch, and its operator in the capture of its graph."""
 
     kind: Literal["event"]
     id: int
@@ -164,6 +164,7 @@ class EventAnswer(TypedDict):
     event: EventPlace
     launch: EventPlace | None
     launched: list[EventPlace]
+    captured: str
     pick: EventPick | None
 
 

@@ -43,6 +43,7 @@ from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, load_rank
 from hta_widgets.trace.ranks.rank import Rank
 
+NOTHING: Final = np.empty(0, dtype=np.int64)
 GRAPH_CALL: Final = re.compile(r"CUDA graph \d+ \(\d+ kernels?\)")
 """Name of the call that stands for a graph without a capture."""
 
@@ -112,6 +113,11 @@ class Replayed(NamedTuple):
     rank: Rank
     """The same object if it replays nothing. Other rows of events, the same GPU work in order."""
     notices: tuple[Notice, ...] = ()
+    replays: int = 0
+    joined: int = 0
+    """Of these, those that are of a capture."""
+    captured: Int64Array = NOTHING
+    """Rows of the GPU work of these, ascending, among the events without the calls of captures."""
 
 
 def with_replayed_calls(rank: Rank) -> Rank:
@@ -128,6 +134,22 @@ def replay_notices(rank: Rank) -> tuple[Notice, ...]:
     return rank.remember(_replayed).notices
 
 
+def capture_notices(rank: Rank) -> tuple[Notice, ...]:
+    """The same of a rank with captures of its own; others read no more than before."""
+    return replay_notices(rank) if rank.captures else ()
+
+
+def joined_replays(rank: Rank) -> tuple[int, int]:
+    """How many replays of graphs have the calls of captures beside the trace, of how many."""
+    found = rank.remember(_replayed) if rank.captures else Replayed(rank)
+    return found.joined, found.replays
+
+
+def captured_work(rank: Rank) -> Int64Array:
+    """Rows of the GPU work whose operators are those of a capture, ascending."""
+    return rank.remember(_replayed).captured
+
+
 def _replayed(rank: Rank) -> Replayed:
     replays = _replays(rank)
     if not replays:
@@ -141,7 +163,16 @@ def _replayed(rank: Rank) -> Replayed:
     if (rank.trace.events.kind == Kind.CPU_OP).any():
         _add_graph_calls(rank, grafts, replays, [each for each, _ in chosen])
     notices = (*unreadable, *_notices(replays, chosen, has_captures=bool(candidates)))
-    return Replayed(grafts.rank(rank) if grafts.count else rank, notices)
+    joined = [
+        replay.work for replay, (found, _) in zip(replays, chosen, strict=True) if found is not None
+    ]
+    return Replayed(
+        grafts.rank(rank) if grafts.count else rank,
+        notices,
+        len(replays),
+        len(joined),
+        np.sort(np.concatenate([NOTHING, *joined])),
+    )
 
 
 def _replays(rank: Rank) -> list[_Replay]:

@@ -107,7 +107,10 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
     parts.push(line(swatch(event.look), `${duration(exact.duration)}${kind}`));
     if (lane.kind === "rank" && event.name) parts.push(line(`the CPU was in ${event.name}`));
     if (lane.kind === "range") parts.push(line("from the first to the last kernel of this run"));
-    else if (isThis && lane.kind !== "rank") parts.push(line(tied(followed)));
+    else if (isThis && lane.kind !== "rank") {
+      parts.push(line(tied(followed)));
+      if (followed.captured) parts.push(line(`in ${followed.captured}, as the capture of the graph has it`));
+    }
     return [...parts, place];
   }
   const { tile, shift } = known(scene, lane);

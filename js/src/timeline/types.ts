@@ -141,6 +141,7 @@ export interface EventAnswer {
   event: EventPlace;
   launch: EventPlace | null;
   launched: EventPlace[];
+  captured: string;
   pick: EventPick | null;
 }
 

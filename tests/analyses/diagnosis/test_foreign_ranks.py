@@ -92,7 +92,7 @@ def test_a_copy_is_named_and_left_out(folder: Path) -> None:
         "rank 3 has the same times as rank 2, to the ns, so that one is a copy: it is left out"
     ]
     assert found.ranks == (0, 1, 2)
-    assert "⚠ recording not sound" in facts(found.job, found)
+    assert "recording faults, see notices" in facts(found.job, found)
     assert "Record all ranks" in {each.how for each in found.not_recorded}
     assert not found.proof(found[0]).intervals.empty
 

@@ -1,8 +1,9 @@
-"""*Show* of every finding of real traces: selected, counted, lit, in the panel that shows it."""
+"""*Show* of every finding of all traces: selected, counted, lit, in the panel that shows it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,15 @@ from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_dashboard import MARGINS, dashboard
 
 TRACES = (
+    "kineto/alexnet",
     "kineto/b200_eager",
     "kineto/compare_control",
+    "kineto/ddp_rank1of2",
+    "kineto/dlrm_2rank",
+    "kineto/event_sync_multi_stream",
+    "kineto/h100_bert",
     "kineto/mi210_gpu_only",
+    "kineto/mi250_toy",
     "kineto/mi300_timesformer",
     "kineto/ns_resolution",
     "kineto/sglang_decode_graph",
@@ -22,8 +29,9 @@ TRACES = (
     "more/dlrm_8rank",
     "nsys/h100_2gpu_1s.sqlite",
 )
+"""With all causes that occur; simple_add and mi300_bert have those of alexnet and h100_bert."""
 
-HIGHEST_PX = 1_650
+HIGHEST_PX = 1_700
 """Of a page while a finding is shown, with the kernel, the what-if and the panel of it."""
 
 LIT = """canvas => {
@@ -43,55 +51,136 @@ LIT = """canvas => {
 LEAST_LIT = 12
 """Pixels of the shortest bars: 4 px high, and as long as anybody sees."""
 
+MOST_SENT = 6_000
+"""Intervals in the window that a page is sent one by one."""
 
-def held(page: LabPage, finding: int, place: int) -> tuple[int, float]:
-    """Intervals of a finding that are in a window, and their share (%), added one by one."""
+Interval = tuple[int, int, int]
+"""Rank, start and end (ns)."""
+
+
+def test_show_is_the_proof_on_the_sample(lab: Lab, job8: str):
+    check_findings(opened(lab, job8))
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_show_is_the_proof(lab: Lab, real_traces: Path, trace: str):
+    page = opened(lab, str(real_traces / trace))
+    check_findings(page)
+    assert page.dialogs == []
+
+
+def opened(lab: Lab, source: str) -> LabPage:
+    cell = f"from hta_widgets import Dashboard\ndash = Dashboard({source!r})\ndash"
+    page = lab.open([cell], width=1100 + MARGINS, height=1600)
+    expect(dashboard(page).locator(".hta-findings li").first).to_be_visible()
+    return page
+
+
+def check_findings(page: LabPage) -> None:
+    rows = dashboard(page).locator(".hta-findings li")
+    more = dashboard(page).locator(".hta-findings > details > summary:visible")
+    for each in more.all():
+        each.click()
+    count = page.python("len(dash.findings)")
+    assert count
+    for finding in range(count):
+        check_finding(page, rows.nth(finding), finding)
+
+
+def check_finding(page: LabPage, row: Locator, finding: int) -> None:
+    """Press *Show*, and compare what page and Python say with the intervals of the cause."""
     proof = f"dash.findings.proof(dash.findings[{finding}])"
-    rows = page.python(f"{proof}.intervals[['start_ns', 'end_ns']].to_numpy().tolist()")
-    window = page.python(f"{proof}.windows[['start_ns', 'end_ns']].to_numpy().tolist()[{place}]")
-    inside = [min(end, window[1]) - max(start, window[0]) for start, end in rows]
-    lasting = [each for each in inside if each > 0]
-    return len(lasting), 100 * sum(lasting) / sum(end - start for start, end in rows)
+    times = "[['rank', 'start_ns', 'end_ns']].to_numpy().tolist()"
+    intervals = [tuple(each) for each in page.python(f"{proof}.intervals{times}")]
+    windows = page.python(f"{proof}.windows[['start_ns', 'end_ns']].to_numpy().tolist()")
+    show = row.get_by_role("button", name="Show")
+    show.click()
+    page.wait_for("dash.selection.finding", finding)
+    expect(show).to_have_attribute("aria-pressed", "true")
+    said = row.get_by_role("status")
+    shares = [check_window(page, said, intervals, windows[0])]
+    assert shares[0] >= 20 or " are spread over the time, and no " in said.inner_text()
+    check_panel(page, page.python(f"dash.findings[{finding}].links[0].panel"))
+    check_lit(page, intervals)
+    assert dashboard(page).bounding_box()["height"] <= HIGHEST_PX
+    page.screenshot(f"show {page.python('dash.job.name')} {finding}")
+    for place in range(1, min(len(windows), 4)):
+        row.get_by_role("button", name="Next occurrence").click()
+        expect(said).to_contain_text(f"window {place + 1} of {len(windows)} ·")
+        shares.append(check_window(page, said, intervals, windows[place]))
+    assert sum(shares) <= 100.5
+    assert shares[1:] == sorted(shares[1:], reverse=True)
+    page.execute("dash.selection.set()")
+    expect(show).to_have_attribute("aria-pressed", "false")
 
 
-def check_lit(page: LabPage, canvas: Locator) -> None:
-    """Check that the timeline has bars, by taking them away."""
+def check_window(
+    page: LabPage, said: Locator, intervals: list[Interval], window: tuple[int, int]
+) -> float:
+    """Compare what is said of the selected window with sums over it; its share (%)."""
+    expect(said).to_contain_text("this window holds")
+    start, end = window
+    margin = (end - start) // 10
+    page.wait_for("list(dash.selection.window_ns)", [max(start - margin, 0), end + margin])
+    chips = dashboard(page).locator(".hta-chips")
+    expect(chips).to_contain_text(page.python("dash.selection.time_in_words(('window_ns',))"))
+    inside = [each for each in intervals if each[1] < end and each[2] > start]
+    held = sum(min(last, end) - max(first, start) for _, first, last in inside)
+    whole = sum(last - first for _, first, last in intervals)
+    ranks = sorted({rank for rank, _, _ in inside})
+    numbers = page.python(f"__import__('hta_widgets').errors.number_ranges({ranks})")
+    where = f"on {'rank' if len(ranks) == 1 else 'ranks'} {numbers} · this window holds"
+    text = said.inner_text().replace("\u00a0", " ")
+    assert f" · {len(inside):,} of {len(intervals):,} interval" in text
+    assert where in text
+    share = re.search(r"this window holds (?:under )?([\d.]+) %", text)
+    assert share is not None, text
+    if "holds under" in text:
+        assert 100 * held / whole < float(share[1])
+    else:
+        assert float(share[1]) == pytest.approx(100 * held / whole, rel=0.01)
+    return 100 * held / whole
+
+
+def check_panel(page: LabPage, panel: str) -> None:
+    """Check that the panel of the finding is the one that is open, and has drawn something."""
+    page.wait_for("dash.panel", panel)
+    tab = page.python("[each['label'] for each in dash._spec['tabs'] if each['name'] == dash.tab]")
+    selected = dashboard(page).get_by_role("tab", selected=True)
+    expect(selected).to_have_text(tab[0])
+    drawn = dashboard(page).locator(
+        ".hta-tab-page :is(.main-svg, .hta-table tbody tr, canvas):visible"
+    )
+    expect(drawn.first).to_be_visible()
+
+
+def check_lit(page: LabPage, intervals: list[Interval]) -> None:
+    """Check that the timeline is sent exactly the intervals, and draws them: without, less is lit.
+
+    Of more intervals than pixels, gaps between them are closed outside of the window.
+    """
+    bars = dict(page.python("dash.panels['timeline']._lit"))
+    start, end = page.python("list(dash.selection.window_ns)")
+    assert set(bars) == {rank for rank, _, _ in intervals}
+    for rank, times in bars.items():
+        lit = union(zip(times[::2], times[1::2], strict=True), start, end)
+        own = union([each[1:] for each in intervals if each[0] == rank], start, end)
+        assert lit == own or len(own) * len(bars) > MOST_SENT
     page.page.wait_for_timeout(300)
+    canvas = dashboard(page).locator(".hta-band-timeline canvas")
     with_bars = canvas.evaluate(LIT)
     page.execute("dash.panels['timeline']._lit = []")
     page.wait_until(lambda: canvas.evaluate(LIT) <= with_bars - LEAST_LIT)
 
 
-@pytest.mark.parametrize("trace", TRACES)
-def test_show_is_the_proof(lab: Lab, real_traces: Path, trace: str):
-    source = str(real_traces / trace)
-    cell = f"from hta_widgets import Dashboard\ndash = Dashboard({source!r})\ndash"
-    page = lab.open([cell], width=1100 + MARGINS, height=1600)
-    shown = dashboard(page)
-    rows = shown.locator(".hta-findings li")
-    expect(rows.first).to_be_visible()
-    for finding in range(page.python("len(dash.findings)")):
-        row = rows.nth(finding)
-        show = row.get_by_role("button", name="Show")
-        if not show.is_visible():
-            continue  # behind "more"
-        show.click()
-        page.wait_for("dash.selection.finding", finding)
-        count, percent = held(page, finding, 0)
-        said = row.get_by_role("status")
-        expect(said).to_contain_text(f"· {count:,} of ")
-        holds = re.search(r"this window holds ([\d.,]+)", said.inner_text())
-        assert holds is not None
-        assert float(holds[1]) == pytest.approx(percent, rel=0.01)
-        assert page.python("dash.panel") == page.python(f"dash.findings[{finding}].links[0].panel")
-        canvas = shown.locator(".hta-band-timeline canvas")
-        bars = page.python("dash.panels['timeline']._lit")
-        assert len(bars) == page.python(
-            f"dash.findings.proof(dash.findings[{finding}]).intervals['rank'].nunique()"
-        )
-        check_lit(page, canvas)
-        assert shown.bounding_box()["height"] <= HIGHEST_PX
-        page.screenshot(f"show {trace.replace('/', ' ')} {finding}")
-        show.click()
-        page.wait_for("dash.selection.finding", None)
-    assert page.dialogs == []
+def union(intervals: Iterable[tuple[int, int]], start: int, end: int) -> list[list[int]]:
+    """What some intervals cover of a window."""
+    found: list[list[int]] = []
+    for first, last in sorted((max(a, start), min(b, end)) for a, b in intervals):
+        if first >= last:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], last)
+        else:
+            found.append([first, last])
+    return found

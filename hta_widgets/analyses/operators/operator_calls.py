@@ -373,7 +373,7 @@ def _one_of_the_shapes(rank: Rank, table: SideTable | None, name: str) -> Shapes
     texts = ["", *map(one_line, column.values)]
     number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
     code = np.zeros(len(events), dtype=np.int64)
-    code[table.rows] = np.array([number[text] for text in texts])[column.codes + 1]
+    code[table.rows] = np.array([number[text] for text in (*texts[1:], "")])[column.codes]
     return Shapes(code[rows], tuple(number))
 
 

@@ -40,7 +40,6 @@ _MAIN: dict[str, type[np.generic]] = {
     "correlation": np.signedinteger,
     "index": np.int32,
 }
-_CODES = np.int32
 _HEADER: dict[str, type | tuple[type, ...]] = {
     "rank": int,
     "source": str,
@@ -151,7 +150,7 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
     for name, dtype in _MAIN.items():
         _require(main[name], count, dtype)
     for column in (main["name"], *links.values()):
-        _require(column, count, _CODES)
+        _require(column, count, np.int32)
     side = {table: _side_table(of) for table, of in sides.items()}
     if not all(isinstance(header[name], kind) for name, kind in _HEADER.items()):
         msg = "a header of other types than that of a trace"
@@ -172,9 +171,9 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
 
 def _side_table(columns: dict[str, Any]) -> SideTable:
     rows = columns.pop("")
-    _require(rows, rows.size, np.int64)
+    _require(rows, rows.size, np.signedinteger)
     for column in columns.values():
-        _require(column, rows.size, _CODES if isinstance(column, TextColumn) else None)
+        _require(column, rows.size, np.signedinteger if isinstance(column, TextColumn) else None)
     return SideTable(rows, columns)
 
 

@@ -121,16 +121,18 @@ def side_table(
     """The side table of columns, one of them ``rows`` in the order in which events were added.
 
     `event_positions` are the final rows of the events. `texts_of` gives the texts of a column by
-    code, None for numbers. Columns that are `narrow` stay in the narrowest type that fits.
+    code, None for numbers. Codes, and columns that are `narrow`, stay in the narrowest type that fits.
     """
     rows = event_positions[grown.pop("rows")]
     order = np.argsort(rows, kind="stable")
     positions = inverse_permutation(order)
     columns: dict[str, NDArray[Any] | TextColumn] = {}
     for column in grown.names():
-        values, texts = grown.pop(column, positions, narrow=column in narrow), texts_of(column)
+        texts = texts_of(column)
+        is_narrow = texts is not None or column in narrow
+        values = grown.pop(column, positions, narrow=is_narrow)
         columns[column] = values if texts is None else TextColumn(values, texts)
-    return SideTable(rows[order], columns)
+    return SideTable(rows[order].astype(np.int32), columns)
 
 
 def transfer_columns(transferred: Int64Array, duration_ns: Times) -> dict[str, Values]:

@@ -80,7 +80,7 @@ GPU_SIDE = (*GPU_WORK, Kind.SYNC, Kind.GPU_ANNOTATION, Kind.PROFILER_RANGE)
 class TextColumn:
     """Dictionary-encoded text: ``values[codes[i]]``; code -1 is missing."""
 
-    codes: Int32Array
+    codes: IntArray
     values: tuple[str, ...]
 
     def take(self, rows: Int64Array) -> TextColumn:
@@ -96,7 +96,7 @@ class TextColumn:
 class SideTable:
     """Fields that only some events have."""
 
-    rows: Int64Array
+    rows: IntArray
     """Ascending rows of the main table; ``columns[c][i]`` belongs to event ``rows[i]``."""
     columns: Mapping[str, NDArray[np.generic] | TextColumn]
 
@@ -125,7 +125,7 @@ class SideTable:
             else column[found]
             for name, column in self.columns.items()
         }
-        return SideTable(places[self.rows[found]], columns)
+        return SideTable(places[self.rows[found]].astype(self.rows.dtype), columns)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table as pandas, indexed by the event's row."""

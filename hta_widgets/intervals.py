@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int64Array, Mask
 
 Times = Int64Array
 
@@ -157,14 +157,14 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
     return total
 
 
-def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
-    """Sort the edges of several sets.
+def sweep(sets: Sequence[Intervals]) -> tuple[Times, Int8Array]:
+    """Sort the edges of several sets, of at most seven.
 
     Returns
     -------
     edges : ndarray of int64
         All edges, ascending.
-    covering : ndarray of int64
+    covering : ndarray of int8
         Which sets (as bits) cover the time between each edge and the next.
     """
     # first   |-------|              edges      0   4   8    12
@@ -172,10 +172,10 @@ def sweep(sets: Sequence[Intervals]) -> tuple[Times, Times]:
     # A start adds the bit of its set, an end subtracts it; the running sum is what covers.
     runs: list[Times] = [run for each in sets for run in (each.starts, each.ends)]
     steps = [step for bit in range(len(sets)) for step in (1 << bit, -(1 << bit))]
+    changes = np.repeat(np.array(steps, dtype=np.int8), [run.size for run in runs])
     edges = np.concatenate(runs)
     order = np.argsort(edges, kind="stable")
-    covering = np.cumsum(np.repeat(steps, [run.size for run in runs])[order])
-    return edges[order], covering[:-1]
+    return edges[order], np.cumsum(changes[order], dtype=np.int8)[:-1]
 
 
 def distinct_times(*times: Times) -> Times:

@@ -58,13 +58,13 @@ def disjoint(draw):
             start, end = (np.array(each, dtype=np.int64) for each in (starts, ends))
             parts.append(Segments.of(lane, code, start, end, np.arange(start.size)))
             truth[lane, code] = [*zip(starts, ends, strict=True)]
-    return Segments.joined(draw(st.permutations(parts))), truth
+    return draw(st.permutations(parts)), truth
 
 
 @given(disjoint(), st.integers(-10, 40), st.integers(1, 30), st.integers(1, 12), st.integers(1, 9))
 def test_a_window_of_tracks_is_what_brute_force_finds(drawn, start, length, pixels, most):
     segments, truth = drawn
-    tracks = Tracks.of(segments)
+    tracks = Tracks.of(*segments)
     edges = pixel_edges(start, start + length, pixels)
     assert edges[0] == start
     assert edges[-1] == start + length
@@ -98,8 +98,9 @@ def test_a_window_of_tracks_is_what_brute_force_finds(drawn, start, length, pixe
 @given(disjoint(), st.integers(-10, 60), st.sets(st.integers(0, 4)))
 def test_the_first_event_at_a_time_is_the_first_that_ends_after_it(drawn, time, nameless):
     segments, truth = drawn
-    segments.row[np.isin(segments.code, [*nameless])] = NO_ROW
-    by_lane = Tracks.of(segments).by_lane
+    for each in segments:
+        each.row[np.isin(each.code, [*nameless])] = NO_ROW
+    by_lane = Tracks.of(*segments).by_lane
     for lane in {lane for lane, _ in truth}:
         events = [
             (start, row, end - start)
@@ -123,7 +124,7 @@ def test_the_first_event_at_a_time_is_the_first_that_ends_after_it(drawn, time, 
 )
 def test_bands_are_least_median_and_most_of_the_ranks(drawn, start, length, pixels):
     ranks = [
-        ([track for tracks in Tracks.of(segments).by_lane.values() for track in tracks], offset)
+        ([track for tracks in Tracks.of(*segments).by_lane.values() for track in tracks], offset)
         for (segments, _), offset in drawn
     ]
     ranks = [({track.code: track for track in tracks}, offset) for tracks, offset in ranks]

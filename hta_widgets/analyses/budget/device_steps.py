@@ -39,7 +39,15 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import Window, window_of
-from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import (
+    Float64Array,
+    Int8Array,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    Mask,
+    narrowest_type,
+)
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
@@ -161,7 +169,7 @@ class HostGaps(NamedTuple):
     """Position in `GAPS` of each."""
     starts_short: Mask
     """Which are the few µs that starting a short kernel takes after another one."""
-    loads_ns: Times
+    loads_ns: IntArray
     """Time in each in which CUDA loads code at its first use, before or in the call that launches.
     It is written among the overhead of the profiler, and would be there without."""
     refills: Int32Array
@@ -292,6 +300,7 @@ class _Division:
         until_ns = code_loading(self.rank).covered_until
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
+        loads_ns = loads_ns.astype(narrowest_type(loads_ns))
         starts_short, drains = self._starts_short(), self._refills[self.segments.gap]
         refills = np.where(np.isin(kind, _REFILLING), drains, NO_CALL).astype(np.int32)
         return HostGaps(

@@ -195,7 +195,7 @@ def phases(rank: Rank) -> Int8Array:
     ``Optimizer.…``.
     """
     calls = calls_of(rank)
-    own, module = rank.remember(_innermost, module_frames), module_places(rank)
+    own, module = _innermost(rank, module_frames), module_places(rank)
     phase = np.full(own.size, _OTHER, dtype=np.int8)
     phase[calls.forest.at_or_below(calls.named(OPTIMIZER.search))] = _OPTIMIZER
     phase[module != NO_PARENT] = _FORWARD
@@ -211,7 +211,7 @@ def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
 
 
 def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
-    own = rank.remember(_innermost, of)
+    own = _innermost(rank, of)
     forward = forward_places(rank)
     if not (forward != NO_PARENT).any():
         return own

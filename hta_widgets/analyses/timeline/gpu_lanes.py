@@ -30,7 +30,7 @@ COMPUTES: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_GRA
 """Types of the work whose phase and module are shown."""
 
 
-def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
+def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> list[Segments]:
     """What the device of the budget does, and why it does nothing, from `device_steps`.
 
     Between the edges of the steps every instant has one class, so that the classes of a step add
@@ -53,7 +53,7 @@ def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
     if free_ns is not None:
         lead_in = Intervals.union([min(steps.window.start_ns, free_ns)], [free_ns])
         parts.append(Segments.covering(lane, CODE[LEAD_IN], lead_in - before))
-    return Segments.joined(parts)
+    return parts
 
 
 def _hidden(steps: DeviceSteps) -> Intervals:
@@ -73,7 +73,7 @@ def streams_of(rank: Rank) -> list[tuple[int, int]]:
     return sorted(pairs)
 
 
-def stream_segments(rank: Rank, split: RankSplit, first_lane: int) -> Segments:
+def stream_segments(rank: Rank, split: RankSplit, first_lane: int) -> list[Segments]:
     """All work of each stream in a lane of its own, in the order of `streams_of`.
 
     Communication is divided into its waiting and its transfer. Where work of one stream overlaps,
@@ -87,7 +87,7 @@ def stream_segments(rank: Rank, split: RankSplit, first_lane: int) -> Segments:
             of_stream = work.take(places)
             pair = device, int(of_stream.stream[0])
             parts += _of_stream(of_stream, split, lane[pair])
-    return Segments.joined(parts)
+    return parts
 
 
 def _of_stream(work: GpuWork, split: RankSplit, lane: int) -> list[Segments]:

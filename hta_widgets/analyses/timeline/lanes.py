@@ -23,7 +23,7 @@ from hta_widgets.analyses.timeline.gpu_lanes import (
 )
 from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.thread_lanes import levels_of, thread_tracks
-from hta_widgets.analyses.timeline.tracks import Segments, Track, Tracks
+from hta_widgets.analyses.timeline.tracks import Track, Tracks
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
@@ -78,14 +78,14 @@ class RankLanes:
         steps = device_steps(self.rank, self.split)
         if steps is None:
             return ()
-        return Tracks.of(budget_segments(self.rank, steps, _RANK)).by_lane.get(_RANK, ())
+        return Tracks.of(*budget_segments(self.rank, steps, _RANK)).by_lane.get(_RANK, ())
 
     @cached_property
     def _gpu(self) -> Tracks:
         steps = device_steps(self.rank, self.split)
         phases = [] if steps is None else [phase_segments(self.rank, steps, _PHASES)]
         streams = stream_segments(self.rank, self.split, _FIRST_STREAM)
-        return Tracks.of(Segments.joined([*phases, streams]))
+        return Tracks.of(*phases, *streams)
 
     @cached_property
     def _threads(self) -> Tracks:

@@ -12,7 +12,7 @@ pixels by a thousand, however many events there are: 20 bytes an event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -62,17 +62,13 @@ class Segments(NamedTuple):
         """Segments of covered time."""
         return cls.of(lane, code, covered.starts, covered.ends)
 
-    def take(self, places: Int64Array) -> Segments:
-        """Some of the segments."""
+    def lasting(self) -> Segments:
+        """Those that have a length."""
+        has_length = self.end_ns > self.start_ns
+        if has_length.all():
+            return self
         columns: tuple[NDArray[Any], ...] = self
-        return Segments(*(column[places] for column in columns))
-
-    @classmethod
-    def joined(cls, parts: Iterable[Segments]) -> Segments:
-        """All segments together."""
-        none = np.zeros(0, dtype=np.int64)
-        empty = cls.of(0, 0, none, none)
-        return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
+        return Segments(*(column[has_length] for column in columns))
 
 
 class Track(NamedTuple):
@@ -149,22 +145,25 @@ class Tracks:
     row: Int32Array
 
     @classmethod
-    def of(cls, segments: Segments) -> Tracks:
+    def of(cls, *parts: Segments) -> Tracks:
         """Sort and pack segments; those of no length are left out."""
-        lasting = np.flatnonzero(segments.end_ns > segments.start_ns)
-        if lasting.size < segments.lane.size:
-            segments = segments.take(lasting)
-        order, edges = _sorted(segments)
-        start_ns, length_ns = segments.start_ns[order], segments.end_ns[order]
-        length_ns -= start_ns
+        none = np.zeros(0, dtype=np.int64)
+        lasting = [each.lasting() for each in parts] or [Segments.of(0, 0, none, none)]
+
+        def column(name: str) -> NDArray[Any]:
+            """One at a time: all together would be in memory twice."""
+            return np.concatenate([getattr(each, name) for each in lasting])
+
+        order, edges = _sorted(column("lane"), column("code"), column("start_ns"))
         heads = order[edges[:-1]]
+        start_ns = column("start_ns")[order]
         return cls(
-            lane=segments.lane[heads].astype(np.int64),
-            code=segments.code[heads].astype(np.int64),
+            lane=column("lane")[heads].astype(np.int64),
+            code=column("code")[heads].astype(np.int64),
             first=edges,
             start_ns=start_ns,
-            sums_ns=_sums(length_ns, edges),
-            row=segments.row[order].astype(np.int32, copy=False),
+            sums_ns=_sums(column("end_ns")[order] - start_ns, edges),
+            row=column("row")[order].astype(np.int32, copy=False),
         )
 
     @cached_property
@@ -203,14 +202,15 @@ def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
     return owned_from, np.maximum(end_ns, owned_from)
 
 
-def _sorted(segments: Segments) -> tuple[Int64Array, Int64Array]:
+def _sorted(
+    lane: NDArray[Any], code: NDArray[Any], start_ns: Times
+) -> tuple[Int64Array, Int64Array]:
     """Order by lane, class and start, and the edges of the groups in it."""
-    by_start = segments.start_ns
-    if np.all(by_start[1:] >= by_start[:-1]):
-        groups = grouped(segments.lane, segments.code)
+    if np.all(start_ns[1:] >= start_ns[:-1]):
+        groups = grouped(lane, code)
         return groups.order, groups.edges
-    ascending = np.argsort(by_start, kind="stable")
-    groups = grouped(segments.lane[ascending], segments.code[ascending])
+    ascending = np.argsort(start_ns, kind="stable")
+    groups = grouped(lane[ascending], code[ascending])
     return ascending[groups.order], groups.edges
 
 

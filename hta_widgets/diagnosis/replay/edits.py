@@ -47,11 +47,11 @@ class WithoutHostWork:
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         places = sorted({HOST_WORK.index(name) for name in self.classes})
-        chosen = _of_ranks(job, self.ranks)[job.point_rank]
+        chosen = _of_ranks(job, self.ranks)[job.point_rank[job.host_points]]
         less = (weights.host_work[places] * chosen).sum(axis=0)
         left = weights.host_work.copy()
         left[places] *= ~chosen
-        return weights.changed(own=np.maximum(weights.own - less, 0), host_work=left)
+        return weights.changed(own=_less_before(job, weights.own, less), host_work=left)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class HostSpeed:
             raise ParameterError(msg)
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        launching = np.maximum(weights.own - weights.host_work.sum(axis=0), 0)
+        launching = _less_before(job, weights.own, weights.host_work.sum(axis=0))
         less = launching * (1 - 1 / self.factor) * _of_ranks(job, self.ranks)[job.point_rank]
         return weights.changed(own=np.maximum(weights.own - less, 0))
 
@@ -294,6 +294,13 @@ def _of_ranks(job: RecordedJob, ranks: Collection[int]) -> Mask:
     if not {*ranks} <= {*job.ranks}:
         raise UnknownRankError.from_ranks(ranks, job.ranks)
     return np.array([not ranks or rank in ranks for rank in job.ranks], dtype=np.bool_)
+
+
+def _less_before(job: RecordedJob, own: Float64Array, less: Float64Array) -> Float64Array:
+    """Time of the host before each point with less where it does some of `HOST_WORK`."""
+    left = own.copy()
+    left[job.host_points] = np.maximum(own[job.host_points] - less, 0)
+    return left
 
 
 def _equal_ns(job: RecordedJob, duration: Float64Array, of_ranks: str) -> Float64Array:

@@ -200,12 +200,13 @@ class _Rows(NamedTuple):
         what is inside of the steps has a class, and the first distance may begin before.
         """
         host_work = solution.weights.host_work[:NEITHER]
-        points = path[edges]
+        worked = np.flatnonzero(host_work.any(axis=0))
+        points, with_class = path[edges], solution.network.job.host_points[worked]
         end_ns = solution.times.point[points]
-        has_class = host_work[:, points].any(axis=0)
+        has_class = np.isin(points, with_class)
         plain, mixed = np.flatnonzero(~has_class), np.flatnonzero(has_class)
         count = len(HOST_WORK) + 1
-        shares = host_work[:, points[mixed]][::-1]
+        shares = host_work[:, worked[np.searchsorted(with_class, points[mixed])]][::-1]
         until = np.vstack((np.zeros((1, mixed.size)), np.cumsum(shares, axis=0)))[::-1]
         until = np.minimum(until, solution.weights.own[points[mixed]])
         codes = _CODE["host"] + np.arange(count)

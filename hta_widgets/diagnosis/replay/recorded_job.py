@@ -47,7 +47,7 @@ class Weights:
     own: Float64Array
     """Time of the host before each point."""
     host_work: Float64Array
-    """Of shape (classes + 1, points). Part of ``own`` in each of `HOST_WORK`, and in what is
+    """Of shape (classes + 1, `host_points`). Part of ``own`` in each of `HOST_WORK`, and in what is
     launching `NEITHER`; the rest of it is launching."""
     duration: Float64Array
     """Of each operation; 0 for an arrival and a finish."""
@@ -81,6 +81,8 @@ class RecordedJob:
     """Of each point: position of its rank."""
     point_ns: Float64Array
     """Recorded time."""
+    host_points: Int64Array
+    """Points before which the host does anything else than launching, ascending: few."""
     ends_wait: Mask
     """Whether each point is the end of a call that may wait."""
     stream: Int64Array
@@ -312,9 +314,11 @@ class _Joining:
         wait_of = shifted("waits.of", self._wait_bases)
         last, last_step = self._lasts()
         sizes = np.diff(self.part_base).tolist()
+        host_work = scaled("host_work")
+        host_points = np.flatnonzero(host_work.any(axis=0))
         weights = Weights(
             own=scaled("line.own_ns"),
-            host_work=scaled("host_work"),
+            host_work=host_work[:, host_points],
             duration=duration,
             latency=np.repeat(scaled("starts.latency_ns"), self.copies),
             gap=gap,
@@ -330,6 +334,7 @@ class _Joining:
             line=shifted("line.line", lines),
             point_rank=np.repeat(np.arange(len(parts)), np.diff(self.point_base)),
             point_ns=self._common(columns("line.time_ns")),
+            host_points=host_points,
             ends_wait=np.concatenate(columns("line.wait")) >= 0,
             stream=operations(_shifted(columns("stream"), streams)),
             operation_rank=operations([np.full(each, at) for at, each in enumerate(sizes)]),

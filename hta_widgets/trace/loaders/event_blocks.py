@@ -121,7 +121,8 @@ def side_table(
     """The side table of columns, one of them ``rows`` in the order in which events were added.
 
     `event_positions` are the final rows of the events. `texts_of` gives the texts of a column by
-    code, None for numbers. Codes, and columns that are `narrow`, stay in the narrowest type that fits.
+    code, None for numbers. Codes, and columns that are `narrow`, stay in the narrowest type that
+    fits.
     """
     rows = event_positions[grown.pop("rows")]
     order = np.argsort(rows, kind="stable")

@@ -32,7 +32,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -98,7 +97,7 @@ class CutForest:
         """Mask of some calls and everything inside them."""
         return self.depth_within(places) > 0
 
-    @cached_property
+    @property
     def depth(self) -> Int32Array:
         """Number of calls around each."""
         everything = np.ones(self.rows.size, dtype=np.bool_)

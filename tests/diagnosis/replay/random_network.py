@@ -144,12 +144,13 @@ def recorded(draft: Draft, begins: Sequence[int]) -> RecordedJob:
     host_work = np.zeros((NEITHER + 1, own.size))
     share = draft.rng.random(own.size) * (draft.rng.random(own.size) < 0.3)
     host_work[kinds, np.arange(own.size)] = np.floor(own * share)
+    host_points = np.flatnonzero(host_work.any(axis=0))
     opens: dict[tuple[int, int], int] = {}
     for each in operations:
         opens.setdefault(each.stream, at[each.number])
     weights = Weights(
         own=own,
-        host_work=host_work,
+        host_work=host_work[:, host_points],
         duration=floats(each.duration for each in operations),
         latency=floats(each.latency for each in operations),
         gap=floats(
@@ -167,6 +168,7 @@ def recorded(draft: Draft, begins: Sequence[int]) -> RecordedJob:
         line=integers(each.rank for each in points),
         point_rank=integers(each.rank for each in points),
         point_ns=floats(begins[each.rank] for each in points),
+        host_points=host_points,
         ends_wait=np.array([bool(each.awaits) for each in points]),
         stream=integers(streams.index(each.stream) for each in operations),
         operation_rank=integers(each.stream[0] for each in operations),

@@ -86,6 +86,22 @@ def distinct(codes: NDArray[np.integer[Any]]) -> Int64Array:
     return np.flatnonzero(is_there) + lowest
 
 
+def numbered(codes: NDArray[np.integer[Any]]) -> tuple[Int64Array, Int64Array]:
+    """The same, and which of them each is.
+
+    Examples
+    --------
+    >>> [each.tolist() for each in numbered(np.array([4, -1, 4, 7]))]
+    [[-1, 4, 7], [1, 0, 1, 2]]
+    """
+    found = distinct(codes)
+    if not found.size:
+        return found, found
+    number = np.zeros(int(found[-1] - found[0]) + 1, dtype=np.int64)
+    number[found - found[0]] = np.arange(found.size)
+    return found, number[np.subtract(codes, found[0], dtype=np.int64)]
+
+
 def are_among(numbers: NDArray[np.integer[Any]], some: NDArray[np.integer[Any]]) -> Mask:
     """Which numbers are some of others: 220 k of 220 k in 20 ms, of which `numpy.isin` takes 80.
 

@@ -6,7 +6,7 @@ import re
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -338,11 +338,23 @@ def recording_in_words(job: Job) -> str:
     how often and how long.
     """
     said = server_steps(job).finding or job.kind_in_words
-    return said + job.reduce(_repeats, job.ranks[:1])[job.ranks[0]] if said == "request" else said
+    if said != "request":
+        return said
+    runs = job.reduce(compiled_graph_runs, job.ranks[:1])[job.ranks[0]]
+    return (
+        f"{said}, {runs.count} × {duration(runs.median_ns)} of one compiled graph" if runs else said
+    )
 
 
-def _repeats(rank: Rank) -> str:
-    """Runs of the compiled graph with the most GPU time, if they are alike; empty for few.
+class GraphRuns(NamedTuple):
+    """Runs of one compiled graph."""
+
+    count: int
+    median_ns: float
+
+
+def compiled_graph_runs(rank: Rank) -> GraphRuns | None:
+    """Runs of the compiled graph with the most GPU time, if they are alike; None for few.
 
     By time: calls that PyTorch records around Python functions may end inside one of these.
     """
@@ -351,7 +363,7 @@ def _repeats(rank: Rank) -> str:
     spans = spans[events.named(spans, _COMPILED_GRAPH)]
     spans = spans[np.argsort(events.start_ns[spans], kind="stable")]
     if spans.size < LEAST_REPEATS:
-        return ""
+        return None
     before_ns = np.maximum.accumulate(events.end_ns[spans])[:-1]
     spans = spans[np.append(True, events.start_ns[spans][1:] >= before_ns)]  # the outermost
     launched_ns = events.start_ns[work.launch]
@@ -360,15 +372,15 @@ def _repeats(rank: Rank) -> str:
         (work.launch >= 0) & (run >= 0) & (launched_ns < events.end_ns[spans[run]])
     )
     if not inside.size:
-        return ""
+        return None
     of_run = events.name.codes[spans[run[inside]]]
     _, of_work = np.unique(of_run, return_inverse=True)
     spent_ns = np.bincount(of_work, weights=work.duration_ns[inside])
     longest = inside[of_work == int(spent_ns.argmax())]
     length_ns = _lengths_ns(run[longest], work.start_ns[longest], work.end_ns[longest])
     if length_ns.size < LEAST_REPEATS or length_ns.max() > REPEATS_WITHIN * length_ns.min():
-        return ""
-    return f", {length_ns.size} × {duration(float(np.median(length_ns)))} of one compiled graph"
+        return None
+    return GraphRuns(int(length_ns.size), float(np.median(length_ns)))
 
 
 def _lengths_ns(run: Int64Array, start_ns: Times, end_ns: Times) -> Times:

@@ -163,6 +163,7 @@ class Context:
         bound: Bound = "measured",
         after: Sequence[Edit] = (),
         between_ranks: bool = False,
+        has_lower: bool = True,
     ) -> Price:
         """What the mean step would be shorter by without a cause.
 
@@ -177,6 +178,8 @@ class Context:
             What has a price of its own: only what is left to gain after it counts.
         between_ranks : bool
             Whether some ranks make the others wait.
+        has_lower : bool
+            Whether the least that it may be is asked for, too, which a notice does not say.
         """
         if not removed.any():
             return Price.counted(0.0, bound)
@@ -196,7 +199,7 @@ class Context:
             # the ranks' own time leaves out
             ns = max(ns, self.steps.gain_ns(removed))
         lower_ns = ns
-        if ns and replay.has_unknown_peers:
+        if ns and has_lower and replay.has_unknown_peers:
             lower_ns = min(ns, gain_ns(peers_fixed=True))
         known = bound if replay.is_explained and self._known_part == 1 else "at least"
         known_ns, known_lower_ns = self._known_part * ns, self._known_part * lower_ns
@@ -220,9 +223,11 @@ class Context:
         None where it is not worth a finding; where most of it is hidden behind the host, a notice
         says what would shorten them. The columns are of `Savings`.
         """
+        if not self.is_worth_it(cause, float(saved.sum(axis=0).mean())):
+            return None  # a step gets no shorter than by all that its kernels could take less
         shorter = self.shorter_kernels(*columns)
         price, hidden_ns = self.price(saved, shorter, bound=bound), 0.0
-        if saved.any() and self.replay.is_sound:
+        if self.replay.is_sound:
             every = self.replay.gain_ns((HostSpeed(np.inf), shorter), self.steps.numbers)
             hidden_ns = max(every - self._without_host_ns, 0.0)
         if self.is_worth_it(cause, price.ns):

@@ -133,7 +133,7 @@ def rank_facts(
         steps=columns,
         communication=communication_facts(rank, split),
         records=rank_records(rank),
-        conditions=conditions_of(rank.trace.events, rank.remember(recorded_kind), rank.format),
+        conditions=conditions_of(rank.trace.events, recorded_kind(rank), rank.format),
         compute=compute_facts(rank),
         host=host,
         beside_trials=_beside_trials(steps, host, columns),

@@ -103,7 +103,10 @@ class Replayed:
         return Together(self.gain_ms(causes), bound_by(shares))
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:
-        return [edit for each in causes if each in self.prices for edit in self.prices[each].edits]
+        """In the order in which they were found: what was replayed then is not replayed again."""
+        return [
+            edit for cause, each in self.prices.items() if cause in causes for edit in each.edits
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

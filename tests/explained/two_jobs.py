@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hta_widgets import diagnose
 from hta_widgets.analyses.compare import job_names
+from hta_widgets.diagnosis.change.work_done import OF_USERS
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, number, percent
 from tests.explained.forms import Form, Texts
@@ -79,6 +80,16 @@ def changed(result: Any, panel: Any) -> Texts:
     ranks = {len(diagnose(each).ranks) for each in (panel.job, panel.second)}
     if len(ranks) == 1 and ranks != {1}:
         texts["ranks"] = str(*ranks)
+    told_by_both = [each for each in OF_USERS if result.first.work.get(each)]
+    told_by_both = [each for each in told_by_both if result.second.work.get(each)]
+    if told_by_both:
+        then, now = (
+            1e9 * each.work[told_by_both[0]] / each.steps["period_ns"].sum()
+            for each in (result.first, result.second)
+        )
+        more = 100 * (now / then - 1)
+        texts |= {"then": number(then), "now": number(now)}
+        texts["rate"] = f"{'+' * (more > 0)}{'−' * (more < 0)}{percent(abs(more))}"
     share = 100 * sum(each.delta_ns for each in result.lines) / (result.delta_ns or 1)
     if result.lines and share <= 100:
         texts["of_it"] = percent(share)
@@ -110,7 +121,7 @@ def not_alike(result: Any, panel: Any) -> Texts | None:
     if result.verdict not in ("other hardware", "method changed"):
         return None
     texts = changed(result, panel)
-    names = ("after", "before", "change", "ranks", "of_it")
+    names = ("after", "before", "change", "ranks", "of_it", "now", "then", "rate")
     return {name: texts[name] for name in names if name in texts}
 
 
@@ -119,12 +130,13 @@ def some_steps(result: Any, panel: Any) -> Texts | None:
     if result.verdict != "cannot tell":
         return None
     texts = changed(result, panel)
-    return {name: texts[name] for name in ("after", "before", "change", "ranks") if name in texts}
+    names = ("after", "before", "change", "ranks", "now", "then", "rate")
+    return {name: texts[name] for name in names if name in texts}
 
 
 _STEP: Final = (
     "he mean step[[ of <ranks> ranks]][[ of all ranks]] takes <after> instead of <before> "
-    "(<change>)"
+    "(<change>)[[, with <now> <_what> per second instead of <then> (<rate>)]]"
 )
 _COUNTS: Final = "(<one> and <other> steps, p <chance>)"
 _PARTS: Final = (

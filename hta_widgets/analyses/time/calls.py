@@ -134,11 +134,13 @@ def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
 def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
     """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
     places = np.flatnonzero(chosen)
+    if not places.size:
+        return np.full(chosen.size, NO_PARENT)
     above = _above_among(forest, places)
     found = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
     ends = forest.ends[places]
     numbers = np.arange(chosen.size, dtype=np.int32)
-    has_ended = (found >= 0) & (ends[found] <= numbers) if places.size else chosen
+    has_ended = (found >= 0) & (ends[found] <= numbers)
     passed = np.flatnonzero(has_ended)
     while passed.size:
         found[passed] = above[found[passed]]

@@ -59,6 +59,7 @@ def document(change: Change, judgement: Judgement | None = None) -> dict[str, An
         ],
         "waterfall": {name: _level(change, name) for name in LEVELS},
         "causes": [each._asdict() for each in change.causes],
+        "work": [each._asdict() for each in change.work],
         "limits": None
         if judgement is None
         else {

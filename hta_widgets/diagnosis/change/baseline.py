@@ -22,9 +22,10 @@ import pyarrow as pa
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.diagnosis.change.summary import CLASS_OF, COLUMNS, Summary
 from hta_widgets.diagnosis.change.time_spent import KEYS, LONGEST_NAME
+from hta_widgets.diagnosis.change.work_done import WORK, Amounts
 from hta_widgets.errors import HtaWidgetsError, write_errors
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised when files that are written could not be read by an earlier version."""
 
 SUFFIX: Final = ".arrow"
@@ -94,6 +95,7 @@ def write_baseline(summary: Summary, path: str | PathLike[str]) -> int:
         "left_out": [*summary.left_out],
         "lacks": [*summary.lacks],
         "memory_bytes": summary.memory_bytes,
+        "work": summary.work,
         "recordings": [*summary.recordings],
     }
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
@@ -205,7 +207,8 @@ def _parsed(data: bytes) -> Summary:
         left_out=tuple(_whole(document["left_out"])),
         lacks=tuple(_texts(document["lacks"])),
         memory_bytes=_whole([document["memory_bytes"]])[0],
-        recordings=tuple(_whole(document.get("recordings", []))),
+        work=_work(document["work"]),
+        recordings=tuple(_whole(document["recordings"])),
     )
     counts = found.recordings or (len(found.steps),)
     _require(min(counts) >= 0 and sum(counts) == len(found.steps), "its recordings do not add up")
@@ -324,6 +327,12 @@ def _environment(value: Any) -> dict[str, Any]:  # noqa: ANN401
         "recorded": {name: recorded[name] is True for name in _RECORDED},
         "hta_widgets": _text(value["hta_widgets"]),
     }
+
+
+def _work(value: object) -> Amounts:
+    names, amounts = _pairs(value)
+    _require({*names} <= {*WORK}, "it counts work that is not known")
+    return dict(zip(_texts(names), _whole(amounts), strict=True))
 
 
 def _finding(value: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from hta_widgets.diagnosis.change.summary import RUNTIME, Summary
+from hta_widgets.diagnosis.change.work_done import OF_USERS
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import counted, number
 
 Weight: TypeAlias = Literal["hardware", "method", "note"]
 
@@ -97,6 +98,13 @@ def _gpus(environment: Mapping[str, Any]) -> str:
 
 
 def _work(first: Summary, second: Summary) -> Iterator[Difference]:
+    for what in OF_USERS:
+        # of recordings without steps, it is the work in all of their time: what is compared
+        if all(what in each.work and each.environment["steps_marked"] for each in (first, second)):
+            before, after = (each.work[what] / max(each.rows, 1) for each in (first, second))
+            if max(before, after) > (1 + PADDING) * min(before, after):
+                of_step = f"{what} of a step"
+                yield Difference(of_step, number(before), number(after), _OTHER_WORK, "method")
     shapes = [_only_shapes(each) for each in (first, second)]
     both = shapes[0].add_suffix("_first").join(shapes[1].add_suffix("_second"), how="inner")
     whole = int(both["time_ns_second"].sum())
@@ -110,8 +118,10 @@ def _work(first: Summary, second: Summary) -> Iterator[Difference]:
             yield Difference(what, f"{before} of {row['operator']}", f"{after}", forbids, weight)
 
 
+_OTHER_WORK: Final = "a step is other work"
+
 _OF_OPERATORS: Final[tuple[tuple[str, str, Weight, str], ...]] = (
-    ("shapes of inputs", "dims", "method", "a step is other work"),
+    ("shapes of inputs", "dims", "method", _OTHER_WORK),
     ("types of inputs", "types", "note", "if that is the change, this is its price"),
 )
 

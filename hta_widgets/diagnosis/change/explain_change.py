@@ -28,6 +28,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     opposite_line,
     waterfall,
 )
+from hta_widgets.diagnosis.change.work_done import OF_USERS, WORK
 from hta_widgets.diagnosis.job.health import CLOCKS_APART
 from hta_widgets.diagnosis.rules.wording import which_ranks
 from hta_widgets.names.shorten import short_name
@@ -63,6 +64,28 @@ _MOST_SHIFTED: Final = 2
 _LEAST_OF_IT: Final = 0.2
 """Part of the difference from which the price of a cause is said with the verdict, and what became
 shorter although the step became longer."""
+
+
+class WorkChange(NamedTuple):
+    """How much both jobs do in a second of the time of a rank."""
+
+    what: str
+    """One of `WORK`."""
+    first_per_s: float
+    second_per_s: float
+
+    @property
+    def words(self) -> str:
+        """Both, and by how much they differ."""
+        before, after = (number(each) for each in self[1:])
+        return f"{self.what}: {before} → {after} per second{self.change}"
+
+    @property
+    def change(self) -> str:
+        """By how much they differ, in brackets; empty where there was nothing."""
+        if not self.first_per_s:
+            return ""
+        return f" ({signed(100 * (self.second_per_s / self.first_per_s - 1), percent)})"
 
 
 class CauseChange(NamedTuple):
@@ -130,6 +153,9 @@ class Change(Result):
         The few parts of it that explain most.
     causes : tuple of CauseChange
         What became of the findings, that with the largest change of price first.
+    work : tuple of WorkChange
+        Work per time, most telling first: what the jobs are run for, as far as both recordings
+        state it, and without marked steps also what their GPUs do.
     """
 
     verdict: Verdict
@@ -141,6 +167,7 @@ class Change(Result):
     waterfall: pd.DataFrame
     lines: tuple[Line, ...]
     causes: tuple[CauseChange, ...]
+    work: tuple[WorkChange, ...]
 
     @property
     def delta_ns(self) -> int:
@@ -277,6 +304,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
         waterfall=table,
         lines=lines,
         causes=_causes(one, other),
+        work=_work(one, other),
         finding=why,
         notices=(
             *(each.sentence for each in found),
@@ -392,23 +420,29 @@ def _takes(one: Summary, other: Summary) -> str:
     if one.unit != other.unit:
         return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
     change = signed(100 * (after / before - 1), percent)
+    rate = _most_telling(_work(one, other))
+    rates = ""
+    if rate is not None and rate.what in OF_USERS:
+        then, now = (number(each) for each in rate[1:])
+        rates = f", with {now} {rate.what} per second instead of {then}{rate.change}"
     if not one.environment["steps_marked"]:
         works = [number(_operations(each) / each.rows) for each in (one, other)]
         return (
             f"the GPU span is {duration(after)} instead of {duration(before)} ({change}), with "
-            f"{works[1]} kernels and copies instead of {works[0]}."
+            f"{works[1]} kernels and copies instead of {works[0]}{rates}."
         )
     ranks = {len(each.environment["ranks"]) for each in (one, other)}
     of_ranks = f" of {min(ranks)} ranks" if len(ranks) == 1 else " of all ranks"
     of_ranks = "" if ranks == {1} else of_ranks
     return (
-        f"the mean step{of_ranks} takes {duration(after)} instead of {duration(before)} ({change})."
+        f"the mean step{of_ranks} takes {duration(after)} instead of {duration(before)} ({change})"
+        f"{rates}."
     )
 
 
 def _operations(job: Summary) -> int:
     """Kernels and copies of all steps and ranks."""
-    return int(job.spent[job.spent["part"].isin(["compute", "memory"])]["count"].sum())
+    return job.work.get("kernels and copies", 0)
 
 
 def _is_same_work(one: Summary, other: Summary) -> bool:
@@ -438,13 +472,27 @@ def _shifted(one: Summary, table: pd.DataFrame) -> str:
 
 def _rates(one: Summary, other: Summary) -> str:
     """Work per time, which recordings of a fixed length differ in."""
-    rates = [
-        _operations(each) / (each.steps["period_ns"].sum() / NS_PER_MS) for each in (one, other)
-    ]
-    return (
-        f"In recordings of {duration(one.mean_ns)} and {duration(other.mean_ns)}, the GPU runs "
-        f"{number(rates[0])} and {number(rates[1])} kernels and copies per ms."
+    said = f"In recordings of {duration(one.mean_ns)} and {duration(other.mean_ns)}"
+    rate = _most_telling(_work(one, other))
+    if rate is None:
+        return f"{said}, it is not known what was done."
+    before, after = (number(each) for each in rate[1:])
+    return f"{said}, there are {before} and {after} {rate.what} per second{rate.change}."
+
+
+def _most_telling(work: tuple[WorkChange, ...]) -> WorkChange | None:
+    """The first that both jobs do."""
+    return next((each for each in work if min(each.first_per_s, each.second_per_s) > 0), None)
+
+
+def _work(one: Summary, other: Summary) -> tuple[WorkChange, ...]:
+    """Work per time: with marked steps, what GPUs do is no measure of it."""
+    are_marked = one.environment["steps_marked"] and other.environment["steps_marked"]
+    found = (
+        WorkChange(what, one.per_second(what), other.per_second(what))
+        for what in (OF_USERS if are_marked else WORK)
     )
+    return tuple(each for each in found if each.first_per_s + each.second_per_s > 0)
 
 
 def _causes(one: Summary, other: Summary) -> tuple[CauseChange, ...]:

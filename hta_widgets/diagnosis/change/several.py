@@ -17,7 +17,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.change.baseline import SUFFIX, read_baseline
 from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, folded, summary
+from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, added, folded, summary
 from hta_widgets.diagnosis.change.waterfall import shares
 from hta_widgets.errors import ParameterError, number_ranges
 from hta_widgets.quantities import counted, duration, percent
@@ -138,6 +138,7 @@ def pooled(every: Sequence[Summary]) -> Summary:
         left_out=(),
         lacks=tuple(dict.fromkeys(lack for each in every for lack in each.lacks)),
         memory_bytes=max(each.memory_bytes for each in every),
+        work=added([each.work for each in every]),
         recordings=tuple(counts),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import nan
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from hta_widgets.analyses.memory_use.analysis import may_record_memory
 from hta_widgets.analyses.memory_use.recorded import recorded_memory
 from hta_widgets.diagnosis.analysis import diagnosis
 from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, time_spent
+from hta_widgets.diagnosis.change.work_done import WORK, Amounts
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.questions import asked_once
@@ -86,6 +88,8 @@ class Summary:
     """What the traces lack, in words."""
     memory_bytes: int
     """Most that any GPU had allocated; -1 if not recorded."""
+    work: Amounts
+    """What is done in these steps; sums over ranks and steps, as many as `rows`."""
     recordings: tuple[int, ...] = ()
     """Steps of each recording, in their order, where it was recorded several times; see
     `pooled`."""
@@ -104,6 +108,12 @@ class Summary:
     def mean_ns(self) -> int:
         """Length of the mean step of all ranks, rounded."""
         return rounded(int(self.steps["period_ns"].sum()), self.rows)
+
+    def per_second(self, what: str) -> float:
+        """How much a rank does in a second of its steps; NaN where it is not stated."""
+        return (
+            1e9 * self.work[what] / int(self.steps["period_ns"].sum()) if what in self.work else nan
+        )
 
     @property
     def unit(self) -> str:
@@ -147,7 +157,14 @@ def summary(job: Job) -> Summary:
         left_out=tuple(each for each in numbers if each not in counted),
         lacks=tuple(each.lack for each in found.not_recorded),
         memory_bytes=_memory(own),
+        work=added([each.work for each in answers.values()]),
     )
+
+
+def added(every: Sequence[Amounts]) -> Amounts:
+    """Amounts of several ranks or recordings together; of what not all of them state, none."""
+    stated = [name for name in WORK if every and all(name in each for each in every)]
+    return {name: sum(each[name] for each in every) for name in stated}
 
 
 def _steps(found: Diagnosis, counted: list[int]) -> pd.DataFrame:

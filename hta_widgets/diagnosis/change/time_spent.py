@@ -17,7 +17,8 @@ from hta_widgets.analyses.operators.operator_calls import SHAPES, shapes_of
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths, of_classes, region_places
 from hta_widgets.arrays import Int64Array, IntArray
-from hta_widgets.grouping import distinct, grouped
+from hta_widgets.diagnosis.change.work_done import Amounts, work_done
+from hta_widgets.grouping import grouped, numbered
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.normalise import normalised_kernel_name
 from hta_widgets.names.readable import readable_name
@@ -56,6 +57,8 @@ class TimeSpent(NamedTuple):
     durations, which may overlap."""
     labels: dict[str, str]
     """How kernels are called on screen, by their normalised names."""
+    work: Amounts
+    """What is done in that time."""
 
 
 def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpent:
@@ -69,10 +72,12 @@ def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpen
             empty.assign(count=np.int64(0), time_ns=np.int64(0)),
             none.assign(step=np.int64(0), count=np.int64(0), total_ns=np.int64(0)),
             {},
+            {},
         )
     chosen = np.flatnonzero(np.isin(found.window.steps, steps))
     table = names.table(_pieces(rank, found, split, chosen))
-    return TimeSpent(table, _kernels(rank, found, chosen, names), names.labels())
+    kernels = _kernels(rank, found, chosen, names)
+    return TimeSpent(table, kernels, names.labels(), work_done(rank, found, chosen))
 
 
 def coded_pieces(
@@ -163,15 +168,15 @@ def _idle_pieces(found: DeviceSteps, chosen: Int64Array) -> _Pieces:
     segments = found.gaps.segments
     step = np.searchsorted(found.edges, segments.start_ns, side="right") - 1
     kept = np.flatnonzero(np.isin(step, chosen))
-    owner = segments.owner[kept]
+    start_ns, end_ns = segments.start_ns[kept], segments.end_ns[kept]
     return _Pieces(
         found.gaps.kind[kept].astype(np.int64) + len(PARTS) - 1,
-        owner,
+        segments.owner[kept],
         np.full(kept.size, _NONE),
         np.zeros(kept.size, dtype=np.int64),
-        segments.length_ns()[kept],
-        segments.start_ns[kept],
-        segments.start_ns[kept] + segments.length_ns()[kept],
+        end_ns - start_ns,
+        start_ns,
+        end_ns,
     )
 
 
@@ -207,8 +212,7 @@ class _Names:
 
     def coded(self, pieces: _Pieces) -> dict[str, _Coded]:
         """The texts of pieces, by `KEYS`."""
-        used = distinct(pieces.place)
-        which = np.searchsorted(used, pieces.place)
+        used, which = numbered(pieces.place)
         around = {
             name: (codes[which], texts) for name, (codes, texts) in self._around(used).items()
         }
@@ -237,9 +241,7 @@ class _Names:
                 return self._name(key)
             return self.kernel(*divmod(key - first_kernel, 2))
 
-        known = distinct(keys)
-        codes, texts = _coded(known, text)
-        return codes[np.searchsorted(known, keys)], texts
+        return _coded(keys, text)
 
     def _around(self, places: Int64Array) -> dict[str, _Coded]:
         """Module or annotation, operator and shape of each place."""
@@ -325,10 +327,10 @@ _Coded: TypeAlias = tuple[Int64Array, list[str]]
 
 def _coded(keys: Int64Array, text: Callable[[int], str]) -> _Coded:
     """The texts that some keys stand for, each made once."""
-    known, which = np.unique(keys, return_inverse=True)
+    alike = grouped(keys)
     every: dict[str, int] = {}
-    codes = [every.setdefault(text(key), len(every)) for key in known.tolist()]
-    return np.array(codes, dtype=np.int64)[which.ravel()], [*every]
+    codes = [every.setdefault(text(key), len(every)) for key in keys[alike.first].tolist()]
+    return np.array(codes, dtype=np.int64)[alike.of_rows], [*every]
 
 
 def kept_name(name: str) -> str:

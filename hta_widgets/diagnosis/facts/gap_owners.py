@@ -24,7 +24,7 @@ from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.grouping import distinct, grouped
+from hta_widgets.grouping import distinct, grouped, numbered
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
@@ -358,21 +358,24 @@ class Around:
 
     def operator_of(self, places: IntArray) -> Int64Array:
         """Outermost of the operators directly around calls; the call itself without any."""
-        asked = distinct(places)
+        asked, which = numbered(places)
         found = asked.copy()
         above = self._parent[found]
         while (climbs := self._is_operator[above]).any():
             found[climbs] = above[climbs]
             above = np.where(climbs, self._parent[above], NOBODY)
-        return np.asarray(found[np.searchsorted(asked, places)])
+        return found[which]
 
     def code_of(self, places: IntArray) -> Int64Array:
         """Innermost annotation, module or line of the user's code around calls, -1 for none."""
-        asked = distinct(places)
+        asked, which = numbered(places)
         found = self._parent[asked]
-        while (climbs := (found != NOBODY) & ~self._is_code[found]).any():
-            found[climbs] = self._parent[found[climbs]]
-        return np.asarray(found[np.searchsorted(asked, places)])
+        climbing = np.arange(found.size)
+        while climbing.size:
+            above = found[climbing]
+            climbing = climbing[(above != NOBODY) & ~self._is_code[above]]
+            found[climbing] = self._parent[found[climbing]]
+        return found[which]
 
     def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""

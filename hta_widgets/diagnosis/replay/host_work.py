@@ -157,8 +157,9 @@ def _unusual(marks: Window, line: HostLine, found: Float64Array) -> Float64Array
     ordinal = np.arange(step.size) - np.repeat(bounds, sizes)
     pauses = found[HOST_WORK.index("pausing")]
     for point in np.flatnonzero((pauses > 0) & (line.own_ns > STRETCH_NS)).tolist():
-        alike = (ordinal == ordinal[point]) & (line.line == line.line[point])
-        others = line.own_ns[alike & (step >= 0) & (step != step[point])]
+        alike = (line.line[bounds] == line.line[point]) & (sizes > ordinal[point])
+        alike &= (step[bounds] >= 0) & (step[bounds] != step[point])
+        others = line.own_ns[bounds[alike] + ordinal[point]]
         if others.size and step[point] >= 0:
             excess = line.own_ns[point] - np.median(others) - found[:, point].sum()
             more[point] = max(float(excess), 0.0)

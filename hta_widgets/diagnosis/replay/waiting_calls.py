@@ -125,7 +125,7 @@ def _with_polled(found: WaitingCalls, operations: Operations) -> WaitingCalls:
     What the host goes on with depends on them, and no edit takes them away.
     """
     rank = operations.rank
-    polled = polled_waits(rank.trace.events, rank.launches)
+    polled = polled_waits(rank.trace.events, rank.silences)
     place = np.full(rank.trace.events.start_ns.size, NONE)
     place[operations.row] = np.arange(len(operations))
     operation = place[polled.work]

@@ -147,7 +147,7 @@ def copies_without_cause(context: Context) -> None:
         proof=Busy(("memory",)),
     )
     if _is_much(context, loss) and not loss.is_explained(context):
-        _notice(context, loss, _left(context, loss))
+        _notice(context, loss, _left(context, loss, has_lower=False))
 
 
 def _reported(context: Context, loss: _Loss) -> Finding | None:
@@ -157,8 +157,9 @@ def _reported(context: Context, loss: _Loss) -> Finding | None:
     """
     if not _is_much(context, loss):
         return None
-    left, least_ns = _left(context, loss), _least_ns(context)
-    if not loss.is_explained(context) and left.ns > least_ns:
+    may_be_found = not loss.is_explained(context)
+    left = _left(context, loss, has_lower=may_be_found)
+    if may_be_found and left.ns > _least_ns(context):
         return _found(context, loss, left)
     _notice(context, loss, left)
     return None
@@ -176,7 +177,7 @@ def _least_ns(context: Context) -> float:
     return context.limits.least_percent_unexplained / 100 * context.steps.median_period_ns
 
 
-def _left(context: Context, loss: _Loss) -> Price:
+def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
     """What the mean step would be shorter by without a loss, after all that was found.
 
     At least it may be what that is worth alone: a host that sets the pace hides what the GPU does.
@@ -189,11 +190,11 @@ def _left(context: Context, loss: _Loss) -> Price:
         whole_ns = max(whole_ns - _waiting_for_late_ranks_ns(context), 0.0)
     if not whole_ns or not context.replay.is_sound:
         return Price.counted(whole_ns, "at most")
-    left = context.price(loss.ns, *loss.edits, bound="at most", after=after)
+    left = context.price(loss.ns, *loss.edits, bound="at most", after=after, has_lower=has_lower)
     if left.ns > whole_ns:
         return Price.counted(whole_ns, "at most")
     lower_ns = left.lower_ns
-    if after and lower_ns:
+    if has_lower and after and lower_ns:
         lower_ns = min(lower_ns, context.price(loss.ns, *loss.edits).ns)
     return Price(left.ns, lower_ns, left.bound, loss.edits)
 

@@ -19,7 +19,7 @@ from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.health.lost_work import LostOperators, lost_operators, lost_work
 from hta_widgets.trace.model.health.rank_health import RankHealth
-from hta_widgets.trace.model.health.unrecorded_waits import unrecorded_waits
+from hta_widgets.trace.model.health.unrecorded_waits import Silences, silences_of, unrecorded_waits
 from hta_widgets.trace.model.health.wrong_times import wrong_times
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.links import launch_rows
@@ -330,8 +330,13 @@ class Rank:
             times=wrong_times(events, self.launches, trace.resolution_ns),
             unsure=self._unsure(),
             processes=self._processes(),
-            waits=unrecorded_waits(events, self.launches),
+            waits=unrecorded_waits(self.silences),
         )
+
+    @cached_property
+    def silences(self) -> Silences | None:
+        """When the host does nothing that is recorded."""
+        return silences_of(self.trace.events, self.launches)
 
     @cached_property
     def lacks(self) -> Lacks:

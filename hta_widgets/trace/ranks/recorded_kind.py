@@ -17,6 +17,7 @@ from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.captures import Captures, captures_of
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.server_steps import ENGINES
 from hta_widgets.trace.model.steps import REQUEST_SPAN
 from hta_widgets.trace.model.training import trains
@@ -109,6 +110,7 @@ class _Named(NamedTuple):
     loads: bool = False
 
 
+@asked_once
 def recorded_kind(rank: Rank) -> RecordedKind:
     """Find out what a recording is of; the first that holds counts."""
     events = rank.trace.events

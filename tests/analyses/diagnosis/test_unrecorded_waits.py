@@ -152,7 +152,7 @@ def polled(folder, **options):
 
 
 def _polled(rank):
-    return polled_waits(rank.trace.events, rank.launches)
+    return polled_waits(rank.trace.events, rank.silences)
 
 
 @pytest.mark.parametrize(("others", "found"), [(9, 10), (10, 0)])

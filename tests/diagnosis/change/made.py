@@ -74,6 +74,9 @@ def job_of(rows: Iterable[Row], *, steps: int = 5, noise: float = 0.0, **given: 
         "left_out": (),
         "lacks": (),
         "memory_bytes": -1,
+        "work": {
+            "kernels and copies": steps * sum(part in ("compute", "memory") for part, *_ in every)
+        },
     }
     return Summary(**{**fields, **given})
 

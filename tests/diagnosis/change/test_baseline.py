@@ -12,6 +12,7 @@ import pytest
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change import baseline as module
 from hta_widgets.diagnosis.change.baseline import (
+    SCHEMA_VERSION,
     BaselineError,
     baseline_file,
     baselines,
@@ -148,8 +149,15 @@ def _with(value, *names):
 @pytest.mark.parametrize(
     "change",
     [
-        *(map(_without, ["name", "environment", "steps", "kernels", "findings", "schema_version"])),
-        _with(2, "schema_version"),
+        *(
+            map(
+                _without,
+                ["name", "environment", "steps", "kernels", "findings", "work", "schema_version"],
+            )
+        ),
+        _with(SCHEMA_VERSION - 1, "schema_version"),
+        _with({"applause": 1}, "work"),
+        _with({"samples": 0.5}, "work"),
         _with(["x"], "name"),
         _with("x" * 10_000, "name"),
         _with([{}], "findings"),

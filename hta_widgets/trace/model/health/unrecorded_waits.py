@@ -66,12 +66,8 @@ class PolledWaits(NamedTuple):
     """Row of the operation that each waits for."""
 
 
-def unrecorded_waits(events: Events, launches: Int32Array) -> UnrecordedWaits:
-    """Count silences in which the GPU runs out of work.
-
-    `launches` are the rows of the launch of each event, -1 for none.
-    """
-    silences = _silences(events, launches)
+def unrecorded_waits(silences: Silences | None) -> UnrecordedWaits:
+    """Count silences in which the GPU runs out of work."""
     if silences is None:
         return UnrecordedWaits()
     begin_ns, end_ns, done_ns, _, whole_ns = silences
@@ -85,14 +81,13 @@ def unrecorded_waits(events: Events, launches: Int32Array) -> UnrecordedWaits:
     )
 
 
-def polled_waits(events: Events, launches: Int32Array) -> PolledWaits:
+def polled_waits(events: Events, silences: Silences | None) -> PolledWaits:
     """Silences that end as the operation does that was launched last; none if so many do by chance.
 
     DeepEP's dispatch polls the memory of the host for the numbers of tokens that a kernel writes
     there: in the training step that DeepSeek published, for 67 of 130 ms on a GPU that is busy for
     99.6 % of it, and the host seemed to set the pace.
     """
-    silences = _silences(events, launches)
     if silences is None:
         none = np.zeros(0, dtype=np.int64)
         return PolledWaits(none, none, none)
@@ -106,7 +101,7 @@ def polled_waits(events: Events, launches: Int32Array) -> PolledWaits:
     return PolledWaits(begin_ns[chosen], end_ns[chosen], last[chosen])
 
 
-class _Silences(NamedTuple):
+class Silences(NamedTuple):
     """No call is running, and nothing of the host begins."""
 
     begin_ns: Times
@@ -119,7 +114,11 @@ class _Silences(NamedTuple):
     """From the first launch to the last."""
 
 
-def _silences(events: Events, launches: Int32Array) -> _Silences | None:
+def silences_of(events: Events, launches: Int32Array) -> Silences | None:
+    """Find the silences of a host; None without launched work.
+
+    `launches` are the rows of the launch of each event, -1 for none.
+    """
     work = events.rows_of(*GPU_WORK)
     work = work[launches[work] >= 0]
     if not work.size:
@@ -139,4 +138,4 @@ def _silences(events: Events, launches: Int32Array) -> _Silences | None:
     begin_ns, end_ns = begin_ns[within], end_ns[within]
     place = np.searchsorted(launched_ns, begin_ns, side="right") - 1
     whole_ns = max(int(np.ptp(launched_ns)), 1)
-    return _Silences(begin_ns, end_ns, done_ns[place], work[place], whole_ns)
+    return Silences(begin_ns, end_ns, done_ns[place], work[place], whole_ns)

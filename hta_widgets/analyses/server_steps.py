@@ -341,15 +341,15 @@ def recording_in_words(job: Job) -> str:
     if said != "request":
         return said
     runs = job.reduce(compiled_graph_runs, job.ranks[:1])[job.ranks[0]]
-    return (
-        f"{said}, {runs.count} × {duration(runs.median_ns)} of one compiled graph" if runs else said
-    )
+    if runs is None:
+        return said
+    return f"{said}, {runs.number} × {duration(runs.median_ns)} of one compiled graph"
 
 
 class GraphRuns(NamedTuple):
     """Runs of one compiled graph."""
 
-    count: int
+    number: int
     median_ns: float
 
 

@@ -87,7 +87,7 @@ def changed(result: Any, panel: Any) -> Texts:
             1e9 * each.work[told_by_both[0]] / each.steps["period_ns"].sum()
             for each in (result.first, result.second)
         )
-        more = 100 * (now / then - 1)
+        more = float(100 * (now / then - 1))
         texts |= {"then": number(then), "now": number(now)}
         texts["rate"] = f"{'+' * (more > 0)}{'−' * (more < 0)}{percent(abs(more))}"
     share = 100 * sum(each.delta_ns for each in result.lines) / (result.delta_ns or 1)

@@ -54,7 +54,7 @@ def work_done(rank: Rank, found: DeviceSteps, chosen: Int64Array) -> Amounts:
     return {
         **_tokens(rank, window.steps[chosen]),
         **({"samples": samples} if samples else {}),
-        **({"runs of one compiled graph": runs.count} if runs else {}),
+        **({"runs of one compiled graph": runs.number} if runs else {}),
         "kernels and copies": int(np.count_nonzero(~is_collective)),
         "collectives": int(np.count_nonzero(is_collective)),
         **({"launches": int(launches)} if launches else {}),

@@ -362,7 +362,7 @@ class _Edges(NamedTuple):
         job = network.job
         segments, blocks = network.segment_first.size, network.block_first.size
         met = network.met
-        meetings, number = np.unique(met.meeting, return_inverse=True)
+        meetings, meeting = np.unique(met.meeting, return_inverse=True)
         line = np.flatnonzero(np.diff(job.line[network.segment_first], prepend=NONE) == 0)
         stream = np.flatnonzero(~network.opens_stream[network.block_first])
         is_launched = reduce_runs(np.logical_or, job.launch >= 0, network.block_first)
@@ -377,8 +377,8 @@ class _Edges(NamedTuple):
             (base + stream - 1, base + stream),
             (segment_of[launch], base + launch),
             (base + network.block[job.source], base + network.block[job.after]),
-            (base + network.block[met.arrival], last + number),
-            (last + number, base + network.block[met.finish]),
+            (base + network.block[met.arrival], last + meeting),
+            (last + meeting, base + network.block[met.finish]),
         )
         source = np.concatenate([each for each, _ in pairs])
         target = np.concatenate([each for _, each in pairs])

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
@@ -88,6 +89,7 @@ def replay_notices(context: Context) -> Iterator[str]:
     """What limits the prices, and what would bring nothing though it saves GPU work."""
     replay = context.replay
     yield from replay.notices
+    yield from job_clocks(context.job).laid_over_notices
     if not replay.is_sound:
         yield "prices are what ranks need of their own, as their times cannot be replayed"
     elif not context.replay.is_explained:

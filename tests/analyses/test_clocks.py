@@ -176,6 +176,20 @@ def test_no_operation_of_several_ranks(tmp_path):
     assert any("no collective of several ranks was matched" in each for each in result.notices)
 
 
+@pytest.mark.parametrize(
+    ("second_us", "apart_us"), [(1_105, 105), (1_106, 0), (7_000_000, 0), (900, -100), (899, 0)]
+)
+def test_recordings_that_do_not_overlap_begin_together(tmp_path, second_us, apart_us):
+    """The first lasts from 1,000 to 1,105 µs, the other takes 100 µs."""
+    write(tmp_path / "rank-0.json", [kernel(1_000, 105)])
+    write(tmp_path / "rank-1.json", [kernel(second_us, 100)])
+    job = open_job(tmp_path)
+    result = clocks(job)
+    offsets = result.ranks["offset_ns"].tolist()
+    assert offsets[1] - offsets[0] == 1_000 * apart_us
+    assert any("taken to begin together" in each for each in result.notices) == (apart_us == 0)
+
+
 def test_some_ranks(tmp_path):
     job = open_job(write_job(tmp_path, ddp(), clocks={1: Clock(5000)}))
     assert clocks(job, [2, 1]).ranks["rank"].tolist() == [1, 2]

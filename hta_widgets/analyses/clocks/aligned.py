@@ -75,6 +75,9 @@ class JobClocks:
     """Of each rank: median distance of its ends from those of the others."""
     collectives: Int64Array
     """Of each rank: number of collectives that it was aligned by."""
+    is_laid_over: Mask
+    """Of each rank: whether its recording, which nothing aligns with the others, lies apart from
+    theirs as recorded, and begins with theirs here."""
 
     def judged_at(self, place: int) -> Judged | None:
         """What is known about the clock of a rank, by its position in `ranks`."""
@@ -120,7 +123,19 @@ class JobClocks:
             if judged is not None
             for notice in _state_notices(judged, self._ranks_of(number))
         ]
-        return (*notices, *self._separation_notices())
+        return (*notices, *self._separation_notices(), *self.laid_over_notices)
+
+    @property
+    def laid_over_notices(self) -> tuple[str, ...]:
+        """Whose recorded clocks cannot be those of one job."""
+        if not self.is_laid_over.any():
+            return ()
+        laid = number_ranges(self.ranks[place] for place in np.flatnonzero(self.is_laid_over))
+        words = (
+            f"ranks {laid}: by their recorded clocks they begin when the others have ended, or the "
+            "other way round, and no collective aligns them: all are taken to begin together"
+        )
+        return (words,)
 
     def _ranks_of(self, component: int) -> str:
         places = np.flatnonzero(self.components == component)
@@ -158,16 +173,21 @@ def job_clocks(job: Job) -> JobClocks:
     error_ns, collectives = _errors(teams, used)
     if len(job.ranks) >= world_size_among(job.reduce(world_size_of, job.ranks)):
         matches = _with_ends_together(matches, used, judged, components)
-    has_events = [origin.has_events for origin in job.reduce(origin_of, job.ranks).values()]
+    origins = [*job.reduce(origin_of, job.ranks).values()]
+    has_events = np.array([each.has_events for each in origins])
+    length_ns = np.array([each.length_ns for each in origins], dtype=np.int64)
+    apart_ns = _apart_ns(used, components, length_ns)
+    used = used.moved(-apart_ns)
     return JobClocks(
         ranks=job.ranks,
         matches=matches,
-        alignment=_since_first_event(used, np.array(has_events)),
+        alignment=_since_first_event(used, has_events),
         recorded_ns=recorded_ns,
         components=components,
         judged=judged,
         error_ns=error_ns,
         collectives=collectives,
+        is_laid_over=apart_ns != 0,
     )
 
 
@@ -221,6 +241,26 @@ def _chosen(one: Alignment, other: Alignment, is_one: Mask) -> Alignment:
         np.where(is_one, one.drift, other.drift),
         np.where(is_one, one.pivot_ns, other.pivot_ns),
     )
+
+
+def _apart_ns(alignment: Alignment, components: Int64Array, length_ns: Times) -> Times:
+    """How much later than the largest set of ranks another one begins that never overlaps with it.
+
+    Two nodes whose clocks are 7 s apart would make steps of 0.6 s last 7.6 s::
+
+        ranks 0-7    |---- 1.2 s ----|
+        ranks 8-15                         7 s         |---- 1.2 s ----|
+    """
+    places = np.arange(components.size)
+    starts = alignment.aligned(np.zeros_like(length_ns), places)
+    ends = alignment.aligned(length_ns, places)
+    most = components == np.bincount(components).argmax()
+    apart_ns = np.zeros_like(length_ns)
+    for number in np.unique(components[~most]):
+        own = components == number
+        if starts[own].min() > ends[most].max() or ends[own].max() < starts[most].min():
+            apart_ns[own] = starts[own].min() - starts[most].min()
+    return apart_ns
 
 
 def _since_first_event(alignment: Alignment, has_events: Mask) -> Alignment:

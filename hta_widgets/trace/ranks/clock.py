@@ -31,12 +31,15 @@ class ClockOrigin(NamedTuple):
     has_events: bool
     base_ns: int | None
     """Zero of the file's times; None if the file was cut off before it was recorded."""
+    length_ns: int = 0
+    """From the first event to the end of the last."""
 
 
 def origin_of(rank: Rank) -> ClockOrigin:
     """Origin of the rank's times."""
     trace = rank.trace
-    return ClockOrigin(trace.origin_ns, len(trace.events) > 0, trace.base_ns)
+    length_ns = int(trace.events.end_ns.max(initial=0))
+    return ClockOrigin(trace.origin_ns, len(trace.events) > 0, trace.base_ns, length_ns)
 
 
 class JobClock(NamedTuple):

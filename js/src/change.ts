@@ -31,6 +31,7 @@ class Side {
   #menu = keepKeys(make("select"));
   #said = make("span", { className: "hta-quiet" });
   #options = "";
+  #shown: StackedStep | undefined;
 
   constructor(model: Model<TimelineState>, selection: Model<SelectionState>, signal: AbortSignal) {
     this.#model = model;
@@ -46,6 +47,7 @@ class Side {
     this.#menu.addEventListener("change", choose, { signal });
     this.element.append(make("p", { className: "hta-side-head" }, this.#name, label, this.#said), this.stage.element);
     listen(model, "change:_timeline", () => this.stage.load(), signal);
+    listen(model, "change:_lit", () => this.#light(), signal);
     followPage(this.element, signal, () => this.stage.restyle());
   }
 
@@ -66,14 +68,24 @@ class Side {
   show(shown: StackedStep, longest: number): void {
     const step = this.find(shown);
     this.#name.textContent = `${shown.job}, rank ${shown.rank}`;
-    this.#said.textContent = shown.said;
+    this.#shown = shown;
     this.#offer(shown);
     if (!step) return;
     const before = this.stage.scene.only;
     const isSame = before?.rank === shown.rank && before.step[1] === step[1] && before.longest === longest;
     if (!isSame) this.stage.only({ rank: shown.rank, step, longest, foreign: shown.second });
     if (before?.rank !== shown.rank && !isSaved(this.#model)) this.stage.open(shown.rank);
-    this.stage.light([[shown.rank, shown.seen.map((time) => time + step[1])]]);
+    this.#light();
+  }
+
+  /** Light where the finding is seen that is selected in this job, else the open row of the waterfall. */
+  #light(): void {
+    const step = this.#shown && this.find(this.#shown);
+    if (!this.#shown || !step) return;
+    const { rank, seen, said } = this.#shown;
+    const finding = this.#model.get("_lit") ?? [];
+    this.#said.textContent = finding.length > 0 ? "" : said;
+    this.stage.light(finding.length > 0 ? finding : [[rank, seen.map((time) => time + step[1])]]);
   }
 
   #offer({ rank, typical }: StackedStep): void {
@@ -99,11 +111,20 @@ function render(props: RenderProps<ChangeState>): void {
   const title = make("h4", { id: prefix }, TITLE);
   const place = make("section", { className: "hta-stacked", hidden: true }, title);
   place.setAttribute("aria-labelledby", prefix);
-  panel.render(props, place);
+  const [, other] = model.get("_timelines") ?? [];
+  panel.render(props, place, other === undefined ? undefined : selectionOf(props, other));
   if (!model.get("_timelines")) return;
   stack(props, place).catch((error) => {
     if (!signal.aborted) place.append(`The steps cannot be shown: ${error}`);
   });
+}
+
+async function selectionOf(
+  { model, host }: RenderProps<ChangeState>,
+  reference: string,
+): Promise<Model<SelectionState>> {
+  const timeline = await resolve<TimelineState>(model, host, reference);
+  return resolve<SelectionState>(model, host, timeline.get("_selection"));
 }
 
 async function stack({ model, host, signal }: RenderProps<ChangeState>, place: HTMLElement): Promise<void> {

@@ -69,6 +69,9 @@ export interface Compact {
 }
 
 interface Shown {
+  /** Null until it is known. */
+  selection: Model<SelectionState> | null;
+  isSecond: boolean;
   /** Each selects where it is seen; the first is what is shown at first. */
   places: readonly Fields[];
   button: HTMLButtonElement;
@@ -84,13 +87,13 @@ interface Turns {
 
 export class Findings {
   readonly element = make("div", { className: "hta-findings", hidden: true });
-  #selection: Promise<Model<SelectionState>>;
+  #selections: readonly [first: Promise<Model<SelectionState>>, second: Promise<Model<SelectionState>>];
   #send: Send;
   #prefix: string;
   #signal: AbortSignal;
   #rows: readonly FindingRow[] = [];
   #shown: Shown[] = [];
-  #followed = new Set<string>();
+  #followed = new Map<Model<SelectionState>, Set<string>>();
   #compact: Compact | undefined;
 
   constructor(
@@ -99,10 +102,11 @@ export class Findings {
     prefix: string,
     signal: AbortSignal,
     compact?: Compact,
+    second = selection,
   ) {
     this.#compact = compact;
     this.element.classList.toggle("hta-compact", compact !== undefined);
-    this.#selection = selection;
+    this.#selections = [selection, second];
     this.#send = send;
     this.#prefix = prefix;
     this.#signal = signal;
@@ -124,7 +128,9 @@ export class Findings {
       "hta-unpriced",
       rows.every(({ price }) => price === ""),
     );
-    void this.#selection.then((selection) => this.#follow(selection));
+    for (const shown of this.#shown) {
+      void this.#selections[shown.isSecond ? 1 : 0].then((selection) => this.#follow(shown, selection));
+    }
   }
 
   #row(content: FindingRow, place: number): HTMLElement {
@@ -150,35 +156,46 @@ export class Findings {
   }
 
   #showable(content: FindingRow, show: Fields, row: HTMLElement, words: HTMLElement, describedBy: string): void {
-    const { panel, occurrences } = content;
+    const { panel, occurrences, of_second } = content;
+    const selection = this.#selections[of_second ? 1 : 0];
     const places = occurrences.length > 0 ? occurrences.map(({ fields }) => ({ ...show, ...fields })) : [show];
-    const turns = occurrences.length > 0 ? this.#turns(occurrences, places) : null;
-    const button = this.#button(panel, places, describedBy);
+    const turns = occurrences.length > 0 ? this.#turns(occurrences, places, selection) : null;
+    const button = this.#button(panel, places, selection, describedBy);
     if (turns && this.#compact) words.append(turns.element);
     else if (turns) words.firstElementChild?.after(turns.element);
     row.append(button);
-    this.#shown.push({ places, button, row, turns });
+    this.#shown.push({ selection: null, isSecond: of_second, places, button, row, turns });
   }
 
-  #button(panel: string, places: readonly Fields[], describedBy: string): HTMLButtonElement {
+  #button(
+    panel: string,
+    places: readonly Fields[],
+    selection: Promise<Model<SelectionState>>,
+    describedBy: string,
+  ): HTMLButtonElement {
     const button = pushButton("Show", { className: "hta-show" });
     button.setAttribute("aria-describedby", describedBy);
     const press = async () => {
-      if (await this.#press(places)) this.#compact?.shown(panel);
+      if (this.#press(places, await selection)) this.#compact?.shown(panel);
     };
     button.addEventListener("click", () => void press(), { signal: this.#signal });
     return button;
   }
 
   /** The way through the places in which a finding is seen. */
-  #turns(occurrences: readonly Occurrence[], places: readonly Fields[]): Turns {
+  #turns(
+    occurrences: readonly Occurrence[],
+    places: readonly Fields[],
+    selection: Promise<Model<SelectionState>>,
+  ): Turns {
     const said = make("span", {});
     said.setAttribute("role", "status");
     const turn = (title: string, text: string, by: number) => {
       const button = pushButton(text, { title });
       button.setAttribute("aria-label", title);
       button.hidden = places.length < 2;
-      button.addEventListener("click", () => void this.#turn(places, by), { signal: this.#signal });
+      const press = async () => this.#turn(places, by, await selection);
+      button.addEventListener("click", () => void press(), { signal: this.#signal });
       return button;
     };
     const element = make(
@@ -196,15 +213,13 @@ export class Findings {
     return { element, say };
   }
 
-  async #turn(places: readonly Fields[], by: number): Promise<void> {
-    const selection = await this.#selection;
+  #turn(places: readonly Fields[], by: number, selection: Model<SelectionState>): void {
     const place = shownPlace(selection, places);
     this.#send(places[(place + by + places.length) % places.length] ?? {}, selection);
   }
 
   /** Select what a row shows, or everything again; whether it is shown. */
-  async #press(places: readonly Fields[]): Promise<boolean> {
-    const selection = await this.#selection;
+  #press(places: readonly Fields[], selection: Model<SelectionState>): boolean {
     const [first = {}] = places;
     const none = Object.fromEntries(Object.keys(first).map((name) => [name, EVERYTHING[name]]));
     const shows = shownPlace(selection, places) < 0;
@@ -212,24 +227,26 @@ export class Findings {
     return shows;
   }
 
-  #follow(selection: Model<SelectionState>): void {
-    for (const name of this.#shown.flatMap(({ places }) => Object.keys(places[0] ?? {}))) {
-      if (this.#followed.has(name)) continue;
-      this.#followed.add(name);
-      listen(selection, `change:${name}`, () => this.#mark(selection), this.#signal);
+  #follow(shown: Shown, selection: Model<SelectionState>): void {
+    shown.selection = selection;
+    const followed = this.#followed.get(selection) ?? new Set();
+    this.#followed.set(selection, followed);
+    for (const name of Object.keys(shown.places[0] ?? {})) {
+      if (followed.has(name)) continue;
+      followed.add(name);
+      listen(selection, `change:${name}`, () => this.#shown.forEach(mark), this.#signal);
     }
-    this.#mark(selection);
+    mark(shown);
   }
+}
 
-  /** Mark the row that is selected. */
-  #mark(selection: Model<SelectionState>): void {
-    for (const { places, button, row, turns } of this.#shown) {
-      const place = shownPlace(selection, places);
-      button.setAttribute("aria-pressed", String(place >= 0));
-      row.classList.toggle("hta-selected", place >= 0);
-      turns?.say(place);
-    }
-  }
+/** Mark a row if it is selected. */
+function mark({ selection, places, button, row, turns }: Shown): void {
+  if (!selection) return;
+  const place = shownPlace(selection, places);
+  button.setAttribute("aria-pressed", String(place >= 0));
+  row.classList.toggle("hta-selected", place >= 0);
+  turns?.say(place);
 }
 
 /** Which of some places is selected, -1 for none. */

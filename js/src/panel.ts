@@ -67,8 +67,12 @@ function controlRow(context: ControlContext): HTMLElement {
   return row;
 }
 
-/** Draw a panel, with more below its charts if there is more. */
-function render({ model, el, signal, host }: RenderProps<PanelState>, ...more: HTMLElement[]): void {
+/** Draw a panel; of a panel of two jobs, with more below its charts, and the selection of the second. */
+function render(
+  { model, el, signal, host }: RenderProps<PanelState>,
+  more?: HTMLElement,
+  second?: Promise<Model<SelectionState>>,
+): void {
   const prefix = uniquePrefix();
   const root = make("section", { className: "hta-panel" });
   const words = new Words(root, model.get("_spec").title, prefix, signal);
@@ -96,7 +100,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>, ...more: H
     waits: () => requests.waiting,
   };
   const charts = new Charts(plotly, { pick, zoom }, signal);
-  const findings = new Findings(selection, send, prefix, signal);
+  const findings = new Findings(selection, send, prefix, signal, undefined, second);
   const { title } = model.get("_spec");
   const table = new DataTable(
     { model: isSaved(model) ? null : model, selection, send, prefix: `${prefix}-table`, title },
@@ -113,7 +117,7 @@ function render({ model, el, signal, host }: RenderProps<PanelState>, ...more: H
     words.error,
     words.empty,
     charts.element,
-    ...more,
+    ...(more ? [more] : []),
     table.element,
     words.notices,
   );

@@ -96,6 +96,8 @@ export interface FindingRow {
   advice: AdviceRow[];
   numbers: Numbers[];
   show: Record<string, unknown> | null;
+  /** Whether that is of the second of two jobs. */
+  of_second: boolean;
   occurrences: Occurrence[];
   panel: string;
   folded: boolean;

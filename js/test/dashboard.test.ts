@@ -58,6 +58,7 @@ const ROW: FindingRow = {
   numbers: [],
   show: { ranks: [3], finding: 0 },
   panel: "kernels_panel",
+  of_second: false,
   occurrences: [],
   folded: false,
 };

@@ -18,6 +18,7 @@ const ROW: FindingRow = {
   advice: [{ do: "Exchange it.", code: "" }],
   numbers: [{ label: "slower", text: "25 %", table: null }],
   show: { ranks: [3], steps: [], finding: 0 },
+  of_second: false,
   occurrences: [],
   panel: "rank_overlap",
   folded: false,
@@ -31,12 +32,14 @@ async function shown(...rows: FindingRow[]) {
     for (const [name, value] of Object.entries(values)) selection.receive(name, value);
   });
   const stop = new AbortController();
-  const findings = new Findings(Promise.resolve(selection.model), send, "p", stop.signal);
+  const second = new FakeModel({ ...EMPTY_SELECTION });
+  const of = (model: FakeModel) => Promise.resolve(model.model);
+  const findings = new Findings(of(selection), send, "p", stop.signal, undefined, of(second));
   document.body.append(findings.element);
   findings.show(rows);
   await settle();
   const buttons = () => [...findings.element.querySelectorAll("button")];
-  return { findings, element: findings.element, selection, send, stop, buttons };
+  return { findings, element: findings.element, selection, second, send, stop, buttons };
 }
 
 test("a row has its price, its sentence, and what is behind it", async () => {
@@ -226,4 +229,15 @@ test("when the panel is gone, nothing follows the selection", async () => {
   expect(selection.listeners()).toBeGreaterThan(0);
   stop.abort();
   expect(selection.listeners()).toBe(0);
+});
+
+test("what only the second of two jobs has is shown in that one", async () => {
+  const { selection, second, send, buttons } = await shown(ROW, { ...ROW, of_second: true });
+  const shows = () => buttons().filter(({ textContent }) => textContent === "Show");
+  shows()[1]?.click();
+  await settle();
+  expect(send).toHaveBeenLastCalledWith(ROW.show, second.model);
+  for (const [name, value] of Object.entries(ROW.show ?? {})) second.receive(name, value);
+  selection.receive("finding", null);
+  expect(shows().map((button) => button.getAttribute("aria-pressed"))).toEqual(["false", "true"]);
 });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hta_widgets import open_trace
+from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis.change.baseline import write_baseline
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.one_step import one_step
@@ -27,6 +28,9 @@ from hta_widgets.panels.dashboard import OF_TWO_JOBS
 from hta_widgets.trace.job import Job
 from tests.recorded_folders import cycles, write_folder
 from tests.simulator import write_job
+from tests.simulator.causes import healthy_plan
+from tests.simulator.plan import Throttling
+from tests.simulator.simulation import write_plan
 
 PICKER = "second_job"
 
@@ -82,13 +86,34 @@ def test_every_cause_says_what_became_of_it(loaded: Job, later: Path):
     for row, each in zip(rows, found.causes, strict=True):
         assert row["sentence"].lower().startswith(each.became.lower())
         causes = [finding.cause for finding in board.findings]
-        if each.cause in causes:
-            assert row["show"]["finding"] == causes.index(each.cause)
-        else:
-            assert row["show"] is None
+        is_of_second = each.cause not in causes
+        if is_of_second:
+            causes = [finding.cause for finding in diagnose(board.compare)]
+        assert row["show"]["finding"] == causes.index(each.cause)
+        assert row["of_second"] == is_of_second
     names = [bar.name for bar in panel.figures["Where a step goes, before and after"].data]
     assert {*names} == {*board.table["class"]}
     assert board.panels["compare"].result.first == loaded.name
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_steps_of_the_rank_with_the_cause_are_shown(tmp_path, is_gone):
+    """Rank 1 is slow in one of the jobs; a rank that is selected counts more."""
+    jobs = []
+    for name, planted in (("healthy", ()), ("slow", (1,))):
+        (tmp_path / name).mkdir()
+        plan = healthy_plan(ranks=2, steps=6, seed=len(planted))
+        if planted:
+            plan = replace(plan, throttling=Throttling(planted, 0, 1.5))
+        write_plan(plan, {rank: tmp_path / name / f"rank-{rank}.json" for rank in range(2)})
+        jobs.append(open_trace(tmp_path / name, progress=False))
+    first, second = jobs[:: -1 if is_gone else 1]
+    panel = Dashboard(first, compare=second).panels["change"]
+    assert panel.result.main_cause.words.startswith("slow_gpu on rank 1: ")
+    assert [each.rank for each in panel.steps] == [1, 1]
+    assert {row["of_second"] for row in panel._view["findings"]} == {not is_gone}
+    panel.selection.ranks = [0]
+    assert [each.rank for each in panel.steps] == [0, 0]
 
 
 def test_the_other_one_may_be_the_earlier(loaded: Job, later: Path):

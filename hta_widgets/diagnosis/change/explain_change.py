@@ -180,20 +180,18 @@ class Change(Result):
         return 100 * (self.second.mean_ns / self.first.mean_ns - 1) if self.first.mean_ns else nan
 
     @property
-    def main_cause(self) -> str:
-        """The cause whose price explains most, as a sentence behind another; empty for none."""
+    def main_cause(self) -> CauseChange | None:
+        """The cause whose price explains most, if that is a considerable part."""
         towards = [
             each
             for each in self.causes
             if (each.second_ms - each.first_ms) * self.delta_ns > 0 and each.outcome != "untold"
         ]
-        if not towards:
-            return ""
-        most = max(towards, key=self._seen_ns)
+        most = max(towards, key=self._seen_ns, default=None)
+        if most is None:
+            return None
         change_ns = abs(most.second_ms - most.first_ms) * NS_PER_MS
-        if change_ns < _LEAST_OF_IT * abs(self.delta_ns):
-            return ""
-        return f" Cause by replay: {most.words}."
+        return most if change_ns >= _LEAST_OF_IT * abs(self.delta_ns) else None
 
     def _seen_ns(self, cause: CauseChange) -> float:
         """How much of the change of its price is seen where the cause is, or in waiting for it.
@@ -313,7 +311,10 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     )
     if not lines:
         return change
-    why += f" What caused it is not known, as {CLOCKS_APART}." if doubts else change.main_cause
+    if doubts:
+        why += f" What caused it is not known, as {CLOCKS_APART}."
+    elif change.main_cause is not None:
+        why += f" Cause by replay: {change.main_cause.words}."
     said = "; ".join(change.line_words(each) for each in lines)
     share = 100 * sum(each.delta_ns for each in lines) / change.delta_ns if change.delta_ns else 0
     of_it = f"{percent(share)} of the difference" if share <= 100 else "Most of it"  # noqa: PLR2004

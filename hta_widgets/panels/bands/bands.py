@@ -126,6 +126,7 @@ def _row(
         advice=[AdviceRow(do=action, code="")] if action else [],
         numbers=[*numbers],
         show=show,
+        of_second=False,
         occurrences=[],
         panel="operators",
         folded=False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from html import escape
 from typing import Any, ClassVar, Final, cast
 
 import anywidget
@@ -54,8 +53,8 @@ class ChangePanel(PanelOfTwo[Change]):
 
     All ranks of both jobs count, whatever is selected. A click on a bar opens it, selects its
     module, operator or kernel in both jobs, and marks in a step of each where that is, also of what
-    only the second has; one on a bar above goes back. *Show* selects where a finding is seen
-    in the first job.
+    only the second has; one on a bar above goes back. *Show* selects and marks where a finding is
+    seen in the first job, or in the second if only that has it.
     """
 
     name = "change"
@@ -139,17 +138,20 @@ class ChangePanel(PanelOfTwo[Change]):
         """A step of each job, with where in it the open row of the waterfall is seen.
 
         It is the one that is selected in that job, else the typical one, as long as the median; of
-        the rank that is selected there, else in the first. A baseline has none.
+        the rank that is selected there, else in the first job, else of the first that the main
+        cause of the change is on. A baseline has none.
         """
-        return tuple(each for _, each in self._steps())
+        return tuple(each for _, each in self._steps(self.result))
 
-    def _steps(self) -> list[tuple[int, OneStep]]:
+    def _steps(self, change: Change) -> list[tuple[int, OneStep]]:
         """The same, each with 0 for the job of this dashboard and 1 for the other."""
         jobs = [self.job] if isinstance(self.other, Summary) else [self.job, self.other]
         asked = self._asked()
+        with_cause = _ranks_with_the_cause(change)[:: -1 if self.reverse else 1]
         found = []
         for of, job in enumerate(jobs):
             rank, step = asked[min(of, len(asked) - 1)]
+            rank = with_cause[of] if rank is None else rank
             find = partial(one_step, job, self.opened, rank=rank, step=step)
             shown = self._memo.get(("step", of), find, self.opened, rank, step)
             found += [(of, shown)] if shown else []
@@ -166,7 +168,7 @@ class ChangePanel(PanelOfTwo[Change]):
         lines = [each.path for each in (*chosen.above[1:], *chosen.below)]
         what = change.label(self.opened) if self.opened in lines else ""
         found = []
-        for of, each in self._steps():
+        for of, each in self._steps(change):
             start_ns, end_ns = (each.seen[name].to_numpy() for name in ("start_ns", "end_ns"))
             told = coarse(Intervals.union(start_ns, end_ns), MOST_LIT)
             took = duration(int((end_ns - start_ns).sum()))
@@ -228,16 +230,8 @@ class ChangePanel(PanelOfTwo[Change]):
         """Return title, finding, a step of each job, charts and rows; see `Panel.summary`."""
         self._show()
         said = {each["second"]: each["said"] for each in self._stacked}
-        shown = [(step, said.get(of == 1, "")) for of, step in self._steps()]
-        whole = super().summary
-        # causes are listed in place of what a panel says, which here says more than they do
-        finding = f"<p>{escape(self._view['finding'])}</p>" if self._view["findings"] else ""
-
-        def rest_of(left: int) -> str:
-            title, end, rest = whole(left - len(finding.encode(errors="replace"))).partition("</b>")
-            return f"{title}{end}{finding}{rest}"
-
-        return with_picture(steps_picture(shown), "A step of each job", limit, rest_of)
+        shown = [(step, said.get(of == 1, "")) for of, step in self._steps(self.result)]
+        return with_picture(steps_picture(shown), "A step of each job", limit, super().summary)
 
     def tabulate(self, result: Change) -> pd.DataFrame:
         """List what is below the row that is open, with the times of both (ns per step)."""
@@ -250,10 +244,18 @@ class ChangePanel(PanelOfTwo[Change]):
         return None if result.first.mean_ns and result.second.mean_ns else result.finding
 
     def list_findings(self, result: Change) -> list[FindingRow]:
-        """What became of each cause, with what *Show* selects in the first job."""
-        found = self.job.remember(diagnosis)
-        rows = shown_rows(found, self.selection)
-        shown = {each.cause: row for each, row in zip(found, rows, strict=True)}
+        """What became of each cause, with what *Show* selects in the job that has it."""
+        shown: dict[str, FindingRow] = {}
+        jobs = [self.job] if isinstance(self.other, Summary) else [self.job, self.other]
+        for of, (job, selection) in reversed(
+            [*enumerate(zip(jobs, self._selections, strict=False))]
+        ):
+            found = job.remember(diagnosis)
+            rows = shown_rows(found, selection)
+            shown |= {
+                each.cause: {**row, "of_second": of == 1}
+                for each, row in zip(found, rows, strict=True)
+            }
         most = max((max(each.first_ms, each.second_ms) for each in result.causes), default=0.0)
         return [_finding(each, shown.get(each.cause), most) for each in result.causes]
 
@@ -264,6 +266,7 @@ class ChangePanel(PanelOfTwo[Change]):
         with self.selection.hold():
             for of, selection in enumerate(self._selections):
                 fields: dict[str, Any] = {"modules": (), "operators": (), "kernel": ""}
+                fields["finding"] = None  # what is marked is the row now
                 for what, field in _FIELDS.items():
                     names = self._names(of)[what].get(texts.get(what, ""), ())
                     if names:
@@ -276,6 +279,18 @@ class ChangePanel(PanelOfTwo[Change]):
     def _names(self, of: int) -> dict[str, dict[str, tuple[str, ...]]]:
         """Of the first job, or of the second."""
         return self._memo.get(("names", of), partial(_names_of, self.second if of else self.job))
+
+
+def _ranks_with_the_cause(change: Change) -> tuple[int | None, int | None]:
+    """The first rank of the main cause in each job, if not all of them have it.
+
+    In the job without it, the rank that has it in the other.
+    """
+    cause = change.main_cause or next(iter(change.causes), None)
+    if cause is None:
+        return None, None
+    first, second = (next(iter(each), None) for each in (cause.first_ranks, cause.second_ranks))
+    return second if first is None else first, first if second is None else second
 
 
 def _only(values: Sequence[int]) -> int | None:
@@ -320,6 +335,7 @@ def _finding(change: CauseChange, shown: FindingRow | None, most_ms: float) -> F
         advice=shown["advice"] if shown else [],
         numbers=[],
         show=shown["show"] if shown else None,
+        of_second=bool(shown and shown["of_second"]),
         occurrences=shown["occurrences"] if shown else [],
         panel=shown["panel"] if shown else "",
         folded=False,

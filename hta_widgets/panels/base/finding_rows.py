@@ -69,6 +69,7 @@ def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
             advice=[AdviceRow(do=advice.do, code=advice.code) for advice in each.advice],
             numbers=[_numbers(name, value) for name, value in each.evidence.items()],
             show=None,
+            of_second=False,
             occurrences=[],
             panel=each.links[0].panel if each.links else "",
             folded=place >= MOST_SHOWN,

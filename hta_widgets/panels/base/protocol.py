@@ -136,8 +136,9 @@ class FindingRow(TypedDict):
     the price is no less or no more. `sentence` says all of it, `cause` the same without the price.
     `share` is the length of its bar, from 0 to 1, and `color` and `fill` are its look. The first
     `advice` is to be tried first. `doubt` is said where the trace does not tell. `show` has the
-    values of the fields of the selection that show what it is about; None where there is nothing to
-    select, and `panel` is the analysis that shows it, or empty. Of the `occurrences`, the first is
+    values of the fields of the selection that show what it is about, of that of the second of two
+    jobs if it is `of_second`; None where there is nothing to select, and `panel` is the analysis
+    that shows it, or empty. Of the `occurrences`, the first is
     shown with it. A folded row is shown on demand.
     """
 
@@ -153,6 +154,7 @@ class FindingRow(TypedDict):
     advice: list[AdviceRow]
     numbers: list[Numbers]
     show: dict[str, Any] | None
+    of_second: bool
     occurrences: list[Occurrence]
     panel: str
     folded: bool

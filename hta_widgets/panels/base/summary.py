@@ -52,7 +52,9 @@ def html_summary(
         Maximum number of bytes.
     """
     counted = f"Only {view['time']}." if view["time"] else ""
-    said = "" if view["findings"] else view["finding"]
+    # a diagnosis says its first finding, of which its rows say more
+    is_said = any(row["sentence"] == view["finding"] for row in view["findings"])
+    said = "" if is_said else view["finding"]
     texts = dict.fromkeys((counted, said, view["error"], view["empty"]))
     paragraphs = (_shortened(text, _LONGEST_PARAGRAPH) for text in texts if text)
     head = f"<b>{escape(title)}</b>" + "".join(f"<p>{escape(text)}</p>" for text in paragraphs)

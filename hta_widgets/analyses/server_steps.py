@@ -14,7 +14,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.served_steps import SAID, served_steps
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import ParameterError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job, select_ranks
@@ -32,9 +32,6 @@ TIMES: Final = ("period_ns", "gap_before_ns", "scheduling_ns", "preparing_ns", "
 FEW: Final = 2
 """With more recorded steps than this of a phase, the first step of the recording is not like the
 others: it waits for what came before."""
-
-LEAST_PERCENT: Final = 20
-"""Part of the time of all steps from which a phase is diagnosed."""
 
 STEADY_STEPS: Final = 5
 STEADY_WITHIN: Final = 0.1
@@ -91,8 +88,11 @@ class ServerStepTable(Result):
         ``phase``, ``steps`` (all), ``like`` (of them), medians of ``period_ns``, ``gap_before_ns``,
         ``scheduling_ns``, ``preparing_ns``, ``gap_inside_ns``, ``requests``, ``kernels`` and
         ``graphs`` (float), ``busy_percent``, ``share_percent`` (of the time of all steps),
-        ``output_tokens_per_s`` and ``prompt_tokens_per_s`` (of the phase; NaN where tokens are not
-        known, or are verified and not all accepted).
+        ``output_tokens`` and ``prompt_tokens`` (of all its steps; NA where those of one are not
+        known, or are verified and not all accepted), ``output_tokens_per_s`` and
+        ``prompt_tokens_per_s`` (of its like steps; NaN where the tokens are NA), and
+        ``output_token_ns`` (from one token of a request to its next: the median period of decoding
+        and of mixed steps, each of which computes one for each request; else NaN).
     """
 
     steps: pd.DataFrame
@@ -231,19 +231,22 @@ def _phases(steps: pd.DataFrame) -> pd.DataFrame:
                 numbers = _phase(every, like, whole_ns)
                 rows.append({"rank": rank, "phase": phase, **numbers})
     columns = ["rank", "phase", *_phase_columns()]
-    return pd.DataFrame(rows, columns=columns).astype({"rank": "int64"})
+    types = {"rank": "int64", "output_tokens": "Int64", "prompt_tokens": "Int64"}
+    return pd.DataFrame(rows, columns=columns).astype(types)
 
 
 def _phase_columns() -> list[str]:
     counts, rates = ["requests", "kernels", "graphs"], ["busy_percent", "share_percent"]
-    return ["steps", "like", *TIMES, *counts, *rates, "output_tokens_per_s", "prompt_tokens_per_s"]
+    tokens = ["output_tokens", "prompt_tokens", "output_tokens_per_s", "prompt_tokens_per_s"]
+    return ["steps", "like", *TIMES, *counts, *rates, *tokens, "output_token_ns"]
 
 
 def _phase(every: pd.DataFrame, like: pd.DataFrame, whole_ns: int) -> dict[str, Any]:
     spent_ns = int(like["period_ns"].sum())
     requests = like["context_requests"] + like["generation_requests"]
-    verified = like["generation_tokens"] > like["generation_requests"]
-    output = like["generation_tokens"].where(~verified.fillna(value=False))
+    verified = every["generation_tokens"] > every["generation_requests"]
+    output = every["generation_tokens"].where(~verified.fillna(value=False))
+    computes_one = every["phase"].iloc[0] != "prefill" and not verified.any()
     return {
         "steps": len(every),
         "like": len(like),
@@ -253,13 +256,20 @@ def _phase(every: pd.DataFrame, like: pd.DataFrame, whole_ns: int) -> dict[str, 
         "graphs": float(like["graphs"].median()),
         "busy_percent": 100 * int(like["busy_ns"].sum()) / spent_ns if spent_ns else np.nan,
         "share_percent": 100 * int(every["period_ns"].sum()) / max(whole_ns, 1),
-        "output_tokens_per_s": _rate(output, spent_ns),
+        "output_tokens": _sum(output),
+        "prompt_tokens": _sum(every["context_tokens"]),
+        "output_tokens_per_s": _rate(output[like.index], spent_ns),
         "prompt_tokens_per_s": _rate(like["context_tokens"], spent_ns),
+        "output_token_ns": float(like["period_ns"].median()) if computes_one else np.nan,
     }
 
 
 def _median(values: pd.Series[Any]) -> float:
     return float(values.astype("Float64").median()) if values.notna().any() else np.nan
+
+
+def _sum(tokens: pd.Series[Any]) -> int | None:
+    return None if tokens.isna().any() else int(tokens.sum())
 
 
 def _rate(tokens: pd.Series[Any], spent_ns: int) -> float:
@@ -306,21 +316,42 @@ def step_source(job: Job) -> str:
 
 @asked_once
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
-    """Numbers of the steps of each phase that takes `LEAST_PERCENT` of the time of a server.
+    """Numbers of the steps of each phase of a server that can be diagnosed, most time first.
 
-    A step of which ranks are in different phases, as those whose recordings begin a step apart,
-    that lacks its work on a rank, or before which a server had no requests, is of none. The phase
-    with most time comes first. Empty where none serves.
+    A step of which ranks are in different phases, that lacks its work on a rank, or before which a
+    server had no requests, is of none. Empty where none serves.
     """
     steps = server_steps(job).steps
     if not len(steps):
         return {}
     by_step = steps.assign(served=_are_served(steps)).groupby("step")
-    ends = by_step["phase"].agg(["min", "max"])
-    phase = ends["min"][(ends["min"] == ends["max"]) & by_step["served"].all()]
+    phase = _common_phases(steps)[by_step["served"].all()]
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
-    known = taken[taken >= LEAST_PERCENT / 100 * taken.sum()].index
-    return {str(each): tuple(phase.index[phase == each].tolist()) for each in known}
+    return {str(each): tuple(phase.index[phase == each].tolist()) for each in taken.index}
+
+
+def _common_phases(steps: pd.DataFrame) -> pd.Series[str]:
+    """The phase of each step that all ranks are in, by its number."""
+    ends = steps.groupby("step")["phase"].agg(["min", "max"])
+    return ends["min"].where(ends["min"] == ends["max"])
+
+
+def steps_in_phase(job: Job, phase: str) -> tuple[int, ...]:
+    """Numbers of the steps of a server that all ranks have in a phase.
+
+    Raises
+    ------
+    ParameterError
+        If there are none.
+    """
+    phases = _common_phases(server_steps(job).steps)
+    found = tuple(phases.index[phases == phase].tolist())
+    if not found:
+        known = [each for each in PHASES if (phases == each).any()]
+        has = f"it has {' and '.join(known)} steps" if known else "it is of no inference server"
+        msg = f"the job has no steps of phase {phase!r}; {has}"
+        raise ParameterError(msg)
+    return found
 
 
 def main_phase(job: Job) -> str:

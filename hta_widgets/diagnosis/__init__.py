@@ -1,7 +1,7 @@
 """Why a job is slow: the causes, who, when, what they cost, what to do."""
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.diagnosis.analysis import diagnose, diagnosis
+from hta_widgets.diagnosis.analysis import diagnose, diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.cpu_work import CpuOwner, CpuWork
@@ -29,4 +29,5 @@ __all__ = [
     "budget",
     "diagnose",
     "diagnosis",
+    "diagnosis_of_phase",
 ]

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from hta_widgets.analyses.server_steps import main_phase, phases_of, server_notices, step_source
+from hta_widgets.analyses.server_steps import (
+    main_phase,
+    phases_of,
+    server_notices,
+    step_source,
+    steps_in_phase,
+)
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, OF_SLOW_HOSTS, RULES
 from hta_widgets.diagnosis.context import Context
@@ -106,6 +112,13 @@ def diagnosis(
     return found
 
 
+def diagnosis_of_phase(job: Job, phase: str) -> Diagnosis:
+    """The diagnosis of all ranks, of a server's steps of this phase if it has others as well."""
+    known = phases_of(job) if phase else {}
+    is_usual = not phase or phase == next(iter(known), None)
+    return job.remember(diagnosis) if is_usual else job.remember(diagnosis, phase=phase)
+
+
 def _diagnosed(
     job: Job,
     ranks: Iterable[int] | None,
@@ -199,8 +212,11 @@ def _of_phase(
     """The steps that count, and their phase if it is one of several of a server."""
     known = phases_of(job)
     if phase is not None and phase not in known:
-        has = f"has {', '.join(map(repr, known))}" if known else "is of no inference server"
-        msg = f"phase must be one that takes 20 % of the time or more; the job {has}, got {phase!r}"
+        numbers = number_ranges(steps_in_phase(job, phase))
+        msg = (
+            f"none of the {phase} steps {numbers} can be diagnosed: their GPU work was not "
+            "recorded, or the server may have had no requests before them"
+        )
         raise ParameterError(msg)
     chosen = phase or ("" if steps is not None else main_phase(job))
     if not chosen:

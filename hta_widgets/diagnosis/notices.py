@@ -40,7 +40,12 @@ def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
 
 def phase_notices(job: Job, steps: Steps) -> Iterator[str]:
     """Phases of a server beside the one that is diagnosed: means of both would mean nothing."""
-    others = {name: len(each) for name, each in phases_of(job).items() if name != steps.phase}
+    shares = server_steps(job).phases.groupby("phase")["share_percent"].max()
+    others = {
+        name: len(each)
+        for name, each in phases_of(job).items()
+        if name != steps.phase and shares[name] >= PHASE_PERCENT
+    }
     if not (steps.phase and others):
         return
     what = " and ".join(counted(count, f"{name} step") for name, count in others.items())
@@ -228,6 +233,9 @@ def _last(context: Context, kept: Steps) -> Iterator[str]:
 
 MOST_ROWS: Final = 64
 """Products of so many rows, the requests of a step, read their weights for hardly any of them."""
+
+PHASE_PERCENT: Final = 20
+"""Part of the time of a server's steps from which a phase is worth a diagnosis of its own."""
 
 LEAST_PERCENT: Final = 30
 """Part of the steps that such products take if anything is said of them: of the rest, quantised

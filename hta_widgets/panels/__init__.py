@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
     from hta_widgets.panels.queue_length import QueueLengthPanel as QueueLengthPanel
     from hta_widgets.panels.rank_overlap import RankOverlapPanel as RankOverlapPanel
     from hta_widgets.panels.roofline import RooflinePanel as RooflinePanel
+    from hta_widgets.panels.server_steps import ServerStepsPanel as ServerStepsPanel
     from hta_widgets.panels.temporal_breakdown import (
         TemporalBreakdownPanel as TemporalBreakdownPanel,
     )

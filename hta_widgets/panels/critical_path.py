@@ -31,7 +31,7 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
     tab = "critical_path"
     place = 2
     title = "Critical path"
-    follows = ("kernel", "steps")
+    follows = ("kernel", "steps", "phase")
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
     any_number_of_ranks = True
@@ -58,7 +58,7 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
     def analyse(self, ranks: list[int]) -> CriticalPathTables:
         """Find the path; that of all ranks, whatever is selected."""
         asked = () if self.linked else tuple(ranks)
-        steps = tuple(self.selection.steps)
+        steps = self.selection.steps_of(self.job)
         find = partial(critical_path, self.job, asked or None, steps=steps or None)
         return self._memo.get("result", find, asked, steps)
 

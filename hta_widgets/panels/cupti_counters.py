@@ -65,7 +65,7 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
 
     def analyse(self, ranks: list[int]) -> CuptiCounters:
         """Attribute the counters of the ranks to operators."""
-        return cupti_counters(self.job, ranks, **self.selection.time)
+        return cupti_counters(self.job, ranks, **self.selection.time_of(self.job))
 
     def draw(self, result: CuptiCounters) -> dict[str, Drawing]:
         """Draw the counter by operator."""

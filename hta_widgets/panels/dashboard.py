@@ -13,7 +13,7 @@ from traitlets import Bool, List, TraitError, Unicode, validate
 
 from hta_widgets.analyses.budget.device_steps import host_gaps
 from hta_widgets.analyses.plain_text import bounded
-from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis import Diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.change.baseline import SUFFIX
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
@@ -264,7 +264,7 @@ class Dashboard(DrawnWidget):
     @property
     def findings(self) -> Diagnosis:
         """The diagnosis of all ranks: its items are the findings."""
-        return self.job.remember(diagnosis)
+        return diagnosis_of_phase(self.job, self.selection.served_phase)
 
     @property
     def events(self) -> pd.DataFrame:
@@ -317,8 +317,10 @@ class Dashboard(DrawnWidget):
     def _children(self) -> list[Panel[Any]]:
         return [self.header, *self.panels.values()]
 
-    def _selected(self, name: str) -> None:  # noqa: ARG002
-        """Follow the selection."""
+    def _selected(self, name: str) -> None:
+        """Follow the selection; another phase of a server has findings of its own."""
+        if name == "phase":
+            self.unticked = ()
         UPDATES.ask(self)
 
     def _keep_panel(self, _: object) -> None:
@@ -398,8 +400,10 @@ class Dashboard(DrawnWidget):
             return
         try:
             first = self.job.remember(first_screen)
-            if before.get("unticked") != self.unticked:
-                rest = together(self.findings, self.unticked) if self.unticked else ""
+            phase = self.selection.served_phase
+            ticked = {"unticked": self.unticked, "phase": self.selection.phase}
+            if not before.items() >= ticked.items():
+                rest = together(self.findings, self.unticked) if self.unticked or phase else ""
                 self._together = rest or first["together"]
             if before != {**wanted, "unticked": before.get("unticked")}:
                 is_all = self.selection.values() == self.selection.nothing()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import COLUMN_LABELS
@@ -33,14 +35,17 @@ class DiagnosisPanel(Panel[Diagnosis]):
     title = "Diagnosis"
     any_number_of_ranks = True
     table_labels = COLUMN_LABELS
-    follows = ("steps",)
+    follows = ("steps", "phase")
     needs = (Recorded.KERNELS,)
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
         """Diagnose the job, or some ranks."""
         self.job.select_ranks(ranks)
         asked = () if self.linked else tuple(ranks)
-        return self._memo.get("result", lambda: diagnosis(self.job, asked or None), asked)
+        phase = self.selection.served_phase
+        of_phase = {"phase": phase} if phase else {}
+        diagnose = partial(diagnosis, self.job, asked or None, **of_phase)
+        return self._memo.get("result", diagnose, asked, phase)
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw the budget of the mean step, and the own time of all ranks in all steps."""

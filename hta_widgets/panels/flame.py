@@ -97,7 +97,7 @@ class FlamePanel(Panel[Flame]):
     def analyse(self, ranks: list[int]) -> Flame:  # noqa: ARG002
         """Sum up the time of the rank by call path."""
         rank = self.rank
-        time = self.selection.time
+        time = self.selection.time_of(self.job)
         analyse = partial(self._below_root, rank, **time)
         shown = (self.weight, self.order, self.root, self.sandwich)
         asked = (rank, *shown, tuple(time.values()))
@@ -138,7 +138,9 @@ class FlamePanel(Panel[Flame]):
         `hta_widgets.analyses.flame.collapsed_stacks`.
         """
         rank = self.rank
-        text = collapsed_stacks(self.job, rank, weight=self.weight, **self.selection.time)
+        text = collapsed_stacks(
+            self.job, rank, weight=self.weight, **self.selection.time_of(self.job)
+        )
         chosen = self.output_dir if output_dir is None else output_dir
         folder = Path() if chosen is None else Path(chosen).expanduser()
         target = folder / f"rank-{rank}-{self.weight}.collapsed"

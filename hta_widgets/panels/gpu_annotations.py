@@ -39,7 +39,7 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
 
     def analyse(self, ranks: list[int]) -> GpuAnnotations:
         """Sum up the annotations of the ranks."""
-        return gpu_annotations(self.job, ranks, on=self.on, **self.selection.time)
+        return gpu_annotations(self.job, ranks, on=self.on, **self.selection.time_of(self.job))
 
     def draw(self, result: GpuAnnotations) -> dict[str, Drawing]:
         """Draw the annotations with most time."""

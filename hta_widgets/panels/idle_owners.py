@@ -75,7 +75,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         """Find the owners of the idle time of the ranks."""
         chosen = tuple(ranks)
         key = "result" if chosen else "result of all ranks"
-        time = self.selection.time
+        time = self.selection.time_of(self.job)
         analyse = partial(idle_owners, self.job, chosen, **time)
         return self._memo.get(key, analyse, chosen, tuple(time.values()))
 

@@ -94,7 +94,7 @@ class IdleTimePanel(Panel[IdleTime]):
             ranks,
             streams=self.streams,
             consecutive_kernel_delay=self.consecutive_kernel_delay,
-            **self.selection.time,
+            **self.selection.time_of(self.job),
         )
 
     def draw(self, result: IdleTime) -> dict[str, Drawing]:
@@ -103,7 +103,7 @@ class IdleTimePanel(Panel[IdleTime]):
         if self.level == "stream":
             return {"Idle time of each stream": idle_time_of_streams(result, as_percent=as_percent)}
         shown = self.of_all_ranks(result)
-        steps = 0 if as_percent else counted_steps(self.job, [], **self.selection.time)
+        steps = 0 if as_percent else counted_steps(self.job, [], **self.selection.time_of(self.job))
         figure = idle_time_of_devices(
             shown, selected=self.ranks, as_percent=as_percent, steps=steps
         )

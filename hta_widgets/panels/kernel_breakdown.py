@@ -89,7 +89,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
             duration_ratio=self.duration_ratio,
             num_kernels=DefaultNumber(self.num_kernels),
             include_memory_kernels=self.include_memory_kernels,
-            **self.selection.time,
+            **self.selection.time_of(self.job),
         )
         if not self.launch_facts:
             return result
@@ -123,7 +123,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
 
     def _launches(self) -> LaunchFacts:
         """How the kernels of the selected ranks are launched in the selected time."""
-        ranks, time = tuple(self.ranks), self.selection.time
+        ranks, time = tuple(self.ranks), self.selection.time_of(self.job)
         analyse = partial(launch_facts, self.job, ranks, **time)
         return self._memo.get("launches", analyse, ranks, tuple(time.values()))
 

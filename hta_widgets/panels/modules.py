@@ -87,7 +87,7 @@ class ModulesPanel(Panel[ModuleTree]):
 
     def analyse(self, ranks: list[int]) -> ModuleTree:
         """Sum up the modules of the ranks."""
-        chosen, time = tuple(ranks), self.selection.time
+        chosen, time = tuple(ranks), self.selection.time_of(self.job)
         analyse = partial(
             modules, self.job, chosen, source=self.module_source, merge=self.merge, **time
         )

@@ -41,7 +41,7 @@ class OperatorsPanel(Panel[OperatorTable]):
     tab = "operators"
     place = 1
     title = "Operators"
-    follows = ("operators", "shapes", "modules", "phase", *TIME_FIELDS)
+    follows = ("operators", "shapes", "modules", *TIME_FIELDS)
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
@@ -81,7 +81,7 @@ class OperatorsPanel(Panel[OperatorTable]):
 
     def analyse(self, ranks: list[int]) -> OperatorTable:
         """Sum up the operators of the ranks."""
-        chosen, time = tuple(ranks), self.selection.time
+        chosen, time = tuple(ranks), self.selection.time_of(self.job)
         phase, modules = self._shown_phase(), self.selection.modules
         analyse = partial(
             operators, self.job, chosen, by=self.by, phase=phase, modules=modules, **time
@@ -91,7 +91,7 @@ class OperatorsPanel(Panel[OperatorTable]):
 
     def _shown_phase(self) -> str | None:
         """The phase of the panel, else the selected one; None for all."""
-        return (self.selection.phase or None) if self.phase == "all" else self.phase
+        return (self.selection.code_phase or None) if self.phase == "all" else self.phase
 
     def draw(self, result: OperatorTable) -> dict[str, Drawing]:
         """Draw the operators with most of the time that is shown."""

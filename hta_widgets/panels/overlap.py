@@ -44,7 +44,7 @@ class OverlapPanel(Panel[Overlap]):
 
     def analyse(self, ranks: list[int]) -> Overlap:
         """Measure the overlap on the ranks."""
-        return overlap(self.job, ranks, **self.selection.time)
+        return overlap(self.job, ranks, **self.selection.time_of(self.job))
 
     def draw(self, result: Overlap) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""

@@ -42,7 +42,7 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
 
     def analyse(self, ranks: list[int]) -> TemporalBreakdown:
         """Break down the time of the ranks."""
-        return temporal_breakdown(self.job, ranks, **self.selection.time)
+        return temporal_breakdown(self.job, ranks, **self.selection.time_of(self.job))
 
     def draw(self, result: TemporalBreakdown) -> dict[str, Drawing]:
         """Draw a stacked bar for each GPU."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pandas as pd
 from traitlets import Bool, Float
 
-from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.what_if import (
@@ -59,7 +59,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     tab = None
     place = 1
     title = "What if"
-    follows = ("finding", "kernel", "steps")
+    follows = ("finding", "kernel", "steps", "phase")
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
 
@@ -155,14 +155,14 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         return knobs
 
     def _finding(self, place: int | None) -> Finding | None:
-        found = () if place is None else self.job.remember(diagnosis)
+        found = () if place is None else diagnosis_of_phase(self.job, self.selection.served_phase)
         return found[place] if place is not None and place < len(found) else None
 
     def analyse(self, ranks: list[int]) -> WhatIfSteps:
         """Replay the job with the changes."""
         speed = self.host_speed
         asked = () if self.linked else tuple(ranks)
-        steps = tuple(self.selection.steps)
+        steps = self.selection.steps_of(self.job)
         changes: dict[str, Any] = {
             "host_speed": math.inf if speed >= FASTEST_HOST else speed,
             "hidden_percent": self.hidden_percent,

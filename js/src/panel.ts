@@ -8,7 +8,7 @@ import { make, uniquePrefix } from "./dom";
 import { Findings } from "./findings";
 import { listen, type Model, resolve, viewOf } from "./models";
 import { isOneBar } from "./onebar";
-import { type Pick, selected } from "./picks";
+import { type Pick, SERVED_PHASES, selected } from "./picks";
 import type { Plotly } from "./plotly";
 import { isSaved } from "./saved";
 import { followPage } from "./styles";
@@ -82,7 +82,11 @@ function render(
   const send = requests.send.bind(requests);
   words.again.addEventListener("click", () => send({}), { signal });
   const selection = resolve<SelectionState>(model, host, model.get("_selection"));
-  const showAllTime = async () => send({ steps: [], window_ns: null }, await selection);
+  const showAllTime = async () => {
+    const target = await selection;
+    const phase = SERVED_PHASES.includes(target.get("phase")) ? { phase: "" } : {};
+    send({ steps: [], window_ns: null, ...phase }, target);
+  };
   words.timeButton.disabled = isSaved(model);
   words.timeButton.addEventListener("click", () => void showAllTime(), { signal });
   const plotly = resolve<AssetsState>(model, host, model.get("_assets")).then((assets) =>

@@ -20,6 +20,9 @@ export const EVERYTHING: Record<string, unknown> = {
   finding: null,
 };
 
+/** Phases of a server: of what is selected, those that are steps. */
+export const SERVED_PHASES: readonly string[] = ["decode", "mixed", "prefill"];
+
 export interface Point {
   curveNumber: number;
   pointNumber: number | [row: number, column: number];

@@ -51,6 +51,8 @@ def test_gaps_of_a_loop_that_waits_for_its_tokens(tmp_path):
     period_us = 5_000 + PREPARE_US + LAUNCH_US + START_US
     assert phase["period_ns"] == period_us * US
     assert phase["output_tokens_per_s"] == pytest.approx(16e6 / period_us)
+    assert phase["output_token_ns"] == phase["period_ns"]
+    assert (phase["output_tokens"], phase["prompt_tokens"]) == (9 * 16, 0)
     assert result.finding == (
         "vLLM server: 9 decode steps, decode 5.07 ms, 16 requests, "
         f"{16e6 / period_us:,.0f} tokens/s"

@@ -14,6 +14,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from tests.explained.forms import (
     NAME_WIDTH,
+    NS_PER_S,
     Texts,
     largest,
     share,
@@ -347,3 +348,18 @@ def coverage(result: Any, _: Panel[Any]) -> Texts | None:
             "mean": duration(sums[most] / len(table)),
         }
     return texts
+
+
+def served(result: Any, _: Panel[Any]) -> Texts | None:
+    """Of the one step that each recording of a server here has."""
+    if len(result.steps) != 1:
+        return None
+    (step,) = result.steps.to_dict("records")
+    column = {"decode": "generation_tokens", "prefill": "context_tokens"}.get(step["phase"])
+    return {
+        "engine": step["engine"],
+        "phase": step["phase"],
+        "length": duration(step["period_ns"]),
+        "requests": counted(step["context_requests"] + step["generation_requests"], "request"),
+        "tokens": column and f"{round(step[column] / step['period_ns'] * NS_PER_S):,}",
+    }

@@ -35,6 +35,7 @@ NAME_WIDTH: Final = 60
 RULE_WIDTH: Final = 40
 NS_PER_MS: Final = 1e6
 NS_PER_US: Final = 1e3
+NS_PER_S: Final = 1e9
 
 
 def checked(forms: list[Form], name: str, sentence: str, found: object, of: object) -> str:

@@ -15,6 +15,7 @@ from tests.explained.calls import (
     queues,
     roofline,
     sequences,
+    served,
     tails,
     transfers,
     unsized,
@@ -370,6 +371,14 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
     ],
     "ranks": [("", plain(lambda *_: True))],
+    "server_steps": [
+        Form("", plain(lambda found, _: found.steps.empty)),
+        Form(
+            "<engine> server: 1 <phase> step, <length>, <requests>"
+            "[[, <tokens> [[prompt ]]tokens/s of this step]]",
+            served,
+        ),
+    ],
     "steps": [("", plain(lambda *_: True))],
     "fusable_kernels": [("", plain(lambda *_: True))],
     "second_job": [

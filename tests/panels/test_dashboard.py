@@ -78,7 +78,7 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     assert board.get_state()["_panels"] == [f"anywidget:{panel.model_id}" for panel in shown]
     assert board._spec["titles"] == [panel.title for panel in board.panels.values()]
     follows = dict(zip(board.panels, board._spec["follows"], strict=True))
-    assert follows["idle_time"] == ["steps", "window_ns"]
+    assert follows["idle_time"] == ["steps", "phase", "window_ns"]
     assert follows["queue_length"] == []
 
 
@@ -145,7 +145,7 @@ class TestTabs:
         shown = {tab["label"]: [names[place - 1] for place in tab["panels"]] for tab in tabs}
         assert list(shown.items()) == [
             ("Ranks", ["ranks", "rank_overlap", "temporal_breakdown"]),
-            ("Steps", ["steps"]),
+            ("Steps", ["server_steps", "steps"]),
             ("Critical path", ["critical_path"]),
             (
                 "Kernels",

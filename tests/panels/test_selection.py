@@ -144,7 +144,7 @@ def test_names_that_are_no_texts_are_refused(field):
 
 def test_an_unknown_phase_is_refused():
     selection = Selection(phase="backward")
-    with pytest.raises(TraitError, match="phase must be one of forward, backward, optimizer"):
+    with pytest.raises(TraitError, match="phase must be one of decode, mixed, prefill, forward"):
         selection.phase = "sideways"
     assert selection.phase == "backward"
     selection.close()

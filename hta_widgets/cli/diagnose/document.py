@@ -127,6 +127,7 @@ def _phases(diagnosis: Diagnosis) -> list[dict[str, Any]]:
             "requests": _known(row["requests"]),
             "gap_before_ms": _known(row["gap_before_ns"] / NS_PER_MS),
             "gap_inside_ms": _known(row["gap_inside_ns"] / NS_PER_MS),
+            "ms_per_output_token": _known(row["output_token_ns"] / NS_PER_MS),
             "output_tokens_per_s": _known(row["output_tokens_per_s"]),
             "prompt_tokens_per_s": _known(row["prompt_tokens_per_s"]),
         }

@@ -57,6 +57,9 @@ PHASE_COLORS: Final = {
 }
 """Colours of the phases of a step, in which code runs."""
 
+SERVED_COLORS: Final = {"decode": "#0072B2", "mixed": "#7A5195", "prefill": "#CC79A7"}
+"""Colours of the phases of an inference server, which are those of its steps."""
+
 ACCENT: Final = "#1976D2"
 """Colour of the ring around what is selected."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from traitlets import Bool, Bunch, List, observe
 
-from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.diagnosis.change.explain_change import CauseChange, Change, explain_change
 from hta_widgets.diagnosis.change.one_step import OneStep, one_step
 from hta_widgets.diagnosis.change.summary import Summary
@@ -250,7 +250,7 @@ class ChangePanel(PanelOfTwo[Change]):
         for of, (job, selection) in reversed(
             [*enumerate(zip(jobs, self._selections, strict=False))]
         ):
-            found = job.remember(diagnosis)
+            found = diagnosis_of_phase(job, selection.served_phase)
             rows = shown_rows(found, selection)
             shown |= {
                 each.cause: {**row, "of_second": of == 1}

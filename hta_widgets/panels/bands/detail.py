@@ -78,8 +78,8 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Coll
     if selection.ranks:
         noun = "rank" if len(selection.ranks) == 1 else "ranks"
         said.append(f"on {noun} {number_ranges(selection.ranks)}")
-    if selection.steps:
-        said.append(f"in {selection.time_in_words(('steps',))}")
+    if steps := selection.time_in_words(("steps", "phase")):
+        said.append(f"in {steps}")
     return " · ".join(said)
 
 

@@ -91,8 +91,8 @@ def _asked(
                 operators=selection.operators,
                 shapes=selection.shapes,
                 modules=selection.modules,
-                phase=selection.phase,
-                steps=selection.steps,
+                phase=selection.code_phase,
+                steps=selection.steps_of(job),
                 window_ns=None
                 if window is None
                 else (window[0] - offsets_ns[rank], window[1] - offsets_ns[rank]),

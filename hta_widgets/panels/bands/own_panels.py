@@ -10,7 +10,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.classes import BUDGET, COLUMN_LABELS
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.window import NO_STEP, window_of
-from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis import Diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.budget_table import budget, class_of
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.facts.compute_facts import MOST_CHAINS
@@ -49,15 +49,18 @@ class _OfDiagnosis(Panel[Diagnosis]):
     def analyse(self, ranks: list[int]) -> Diagnosis:
         """Diagnose the job: what ranks wait for is seen on all of them."""
         self.job.select_ranks(ranks)
-        found = self.job.remember(diagnosis)
+        found = self._diagnosed()
         return self._memo.get("result", lambda: replace(found, finding=""), found)
+
+    def _diagnosed(self) -> Diagnosis:
+        return diagnosis_of_phase(self.job, self.selection.served_phase)
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:
         """Explain an empty panel: no GPU work, or none that is priced."""
         if not result.steps.empty:
             return None
         work = result.cpu_work
-        return self.job.remember(diagnosis).finding if work is None else work.no_gpu_work
+        return self._diagnosed().finding if work is None else work.no_gpu_work
 
     def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
         """The budget in the selected steps; in all if none of these is analysed."""
@@ -134,7 +137,8 @@ class StepsPanel(_OfDiagnosis):
         """
         steps, inside = self.selection.steps, self._in_window(result)
         has_steps = bool((result.steps["step"] != NO_STEP).any())
-        title = self.title if has_steps else "Where the GPU span goes"
+        title = f"Where each {result.phase} step goes".replace("  ", " ")
+        title = title if has_steps else "Where the GPU span goes"
         unit = "ms" if inside is None else "ms in the window"
         figures = {title: step_budgets(self.tabulate(result), selected=steps, unit=unit)}
         own = own_time(result.steps)

@@ -116,7 +116,7 @@ def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:
         "operators": [],
         "shapes": [],
         "modules": [],
-        "phase": "",
+        "phase": selection.served_phase,
         "steps": sorted({*link.steps}),
         "window_ns": None,
         "finding": place,

@@ -9,8 +9,10 @@ from weakref import WeakKeyDictionary, finalize
 
 from traitlets import Int, List, TraitError, Unicode, validate
 
+from hta_widgets.analyses.server_steps import PHASES as SERVED_PHASES
+from hta_widgets.analyses.server_steps import steps_in_phase
 from hta_widgets.analyses.time.modules import PHASES
-from hta_widgets.errors import UnknownRankError, number_ranges
+from hta_widgets.errors import UnknownRankError, UnknownStepError, number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.base.assets import SharedModel
 from hta_widgets.panels.base.traits import Integers, Texts
@@ -21,7 +23,7 @@ from hta_widgets.trace.job import Job
 LINKED_FIELDS: Final = ("ranks", "streams")
 """Fields that a panel with a parameter of that name shares with its selection."""
 
-TIME_FIELDS: Final = ("steps", "window_ns")
+TIME_FIELDS: Final = ("steps", "phase", "window_ns")
 """Fields that limit the time that a panel counts."""
 
 MODULE_SEPARATOR: Final = " › "
@@ -101,7 +103,9 @@ class Selection(SharedModel):
     `MODULE_SEPARATOR`. An empty tuple means all."""
 
     phase = Unicode().tag(sync=True, echo_update=False)
-    """One of `PHASES`; an empty string means all."""
+    """What the GPU works for: ``decode``, ``mixed`` or ``prefill`` of a server, whose steps of that
+    phase count, or ``forward``, ``backward``, ``optimizer`` or ``other`` code. An empty string
+    means all."""
 
     steps = Integers().tag(sync=True, echo_update=False)
     """Numbers of the selected ProfilerSteps, ascending; an empty tuple means all of the time."""
@@ -212,14 +216,43 @@ class Selection(SharedModel):
             self._settled = self._before.pop()
             self.set(**self._settled)
 
+    def time_of(self, job: Job) -> SelectedTime:
+        """The selected time, as arguments of an analysis of the job."""
+        return {"steps": self.steps_of(job), "window_ns": self.window_ns}
+
+    def steps_of(self, job: Job) -> tuple[int, ...]:
+        """Numbers of the steps that count in the job; an empty tuple means all.
+
+        Raises
+        ------
+        ParameterError
+            If the job has no steps of the selected phase of a server.
+        UnknownStepError
+            If none of the selected steps is of that phase.
+        """
+        if not self.served_phase:
+            return self.steps
+        of_phase = steps_in_phase(job, self.served_phase)
+        both = tuple(each for each in of_phase if not self.steps or each in self.steps)
+        if not both:
+            raise UnknownStepError.from_steps(self.steps, of_phase)
+        return both
+
     @property
-    def time(self) -> SelectedTime:
-        """The selected time, as arguments of an analysis."""
-        return {"steps": self.steps, "window_ns": self.window_ns}
+    def served_phase(self) -> str:
+        """The selected phase of a server; empty if there is none, or one of code."""
+        return self.phase if self.phase in SERVED_PHASES else ""
+
+    @property
+    def code_phase(self) -> str:
+        """The selected phase of code; empty if there is none, or one of a server."""
+        return self.phase if self.phase in PHASES else ""
 
     def time_in_words(self, fields: Collection[str] = TIME_FIELDS) -> str:
         """The selected time by some fields, such as ``steps 11, 13``; empty if it is all."""
         words = []
+        if self.served_phase and "phase" in fields:
+            words.append(f"{self.served_phase} steps")
         if self.steps and "steps" in fields:
             words.append(f"step{'s' * (len(self.steps) > 1)} {number_ranges(self.steps)}")
         if self.window_ns is not None and "window_ns" in fields:
@@ -305,8 +338,9 @@ class Selection(SharedModel):
     @validate("phase")
     def _known_phase(self, proposal: dict[str, Any]) -> str:
         phase: str = proposal["value"]
-        if phase not in ("", *PHASES):
-            msg = f"phase must be one of {', '.join(PHASES)}, or empty for all, got {phase!r}"
+        known = (*SERVED_PHASES, *PHASES)
+        if phase not in ("", *known):
+            msg = f"phase must be one of {', '.join(known)}, or empty for all, got {phase!r}"
             raise TraitError(msg)
         return phase
 

@@ -51,7 +51,7 @@ class ZoomedPanel(Panel[ResultT]):
 
     def _zoom_to_selection(self) -> None:
         """Show the selected window; all of the time if none is selected."""
-        window_ns = self.selection.time["window_ns"]
+        window_ns = self.selection.window_ns
         self.window_us = [edge_ns / NS_PER_US for edge_ns in window_ns or ()]
 
     @validate("window_us")

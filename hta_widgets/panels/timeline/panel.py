@@ -14,7 +14,7 @@ from hta_widgets.analyses.budget.classes import COLUMN_LABELS
 from hta_widgets.analyses.timeline import Timeline, timeline
 from hta_widgets.analyses.timeline.added import LANE_KINDS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
-from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.diagnosis.critical_path import CRITICAL_PATH
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.excerpt import write_excerpt
@@ -134,12 +134,12 @@ class TimelinePanel(Panel[Timeline]):
     def _selected(self, name: str) -> None:
         """Light the intervals of the finding that is selected."""
         super()._selected(name)
-        if name not in ("finding", "window_ns"):
+        if name not in ("finding", "phase", "window_ns"):
             return
         shown: list[LitRank] = []
         place = self.selection.finding
         if place is not None:
-            found = self.job.remember(diagnosis)
+            found = diagnosis_of_phase(self.job, self.selection.served_phase)
             if place < len(found):
                 shown = lit(found.proof(found[place]).intervals, self.selection.window_ns)
         self._lit = shown
@@ -195,11 +195,10 @@ class TimelinePanel(Panel[Timeline]):
 
     def _window(self) -> tuple[int, int]:
         """The selected window, else the selected steps, else all that is analysed."""
-        selected = self.selection.time["window_ns"]
-        if selected is not None:
-            return selected[0], selected[1]
+        if window_ns := self.selection.window_ns:
+            return window_ns[0], window_ns[1]
         steps = self.result.steps
-        shown = steps[steps["step"].isin(self.selection.steps)]
+        shown = steps[steps["step"].isin(self.selection.steps_of(self.job))]
         if shown.empty:
             return self.result.lanes.analysed
         return int(shown["start_ns"].min()), int(shown["end_ns"].max())

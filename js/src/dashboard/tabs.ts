@@ -14,6 +14,7 @@ const PICKER = "second_job";
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
 const TIME = [
   ["steps", "steps"],
+  ["phase", "phase"],
   ["window_ns", "window"],
 ] as const;
 

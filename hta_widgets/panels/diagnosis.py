@@ -43,8 +43,9 @@ class DiagnosisPanel(Panel[Diagnosis]):
         self.job.select_ranks(ranks)
         asked = () if self.linked else tuple(ranks)
         phase = self.selection.served_phase
-        of_phase = {"phase": phase} if phase else {}
-        diagnose = partial(diagnosis, self.job, asked or None, **of_phase)
+        diagnose = partial(diagnosis, self.job, asked or None)
+        if phase:
+            diagnose = partial(diagnose, phase=phase)
         return self._memo.get("result", diagnose, asked, phase)
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:

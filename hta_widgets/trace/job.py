@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 import msgspec
 
 from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import counted
 from hta_widgets.trace.cache.code_version import EVERYTHING, code_version
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
@@ -21,6 +22,7 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.model.questions import Question
+from hta_widgets.trace.model.server_steps import first_steps
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
 from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
 from hta_widgets.trace.ranks.event_table import event_arrow_table, event_frame
@@ -29,6 +31,7 @@ from hta_widgets.trace.ranks.facts import (
     lacks_of,
     missing_ranks,
     notices_of,
+    step_names,
     world_size_of,
 )
 from hta_widgets.trace.ranks.held_ranks import ANSWERS_KEPT, HeldRanks
@@ -39,6 +42,7 @@ from hta_widgets.trace.ranks.source import RankSource
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from typing_extensions import Self
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
@@ -153,6 +157,26 @@ class Job(HeldRanks):
         job.sources = {rank: each for rank, each in self.sources.items() if rank in kept}
         job._remembered = {}  # noqa: SLF001
         return job
+
+    def with_like_steps(self) -> Self:
+        """Give what all ranks of a server compute one number, where their recordings begin apart.
+
+        For a job that was just opened, whose ranks are held.
+        """
+        if len(self.ranks) == 1:
+            return self
+        names = {rank: each for rank, each in self.reduce(step_names, self.ranks).items() if each}
+        first = first_steps(names)
+        self._number_steps(first)
+        later = [rank for rank, number in first.items() if number]
+        if later:
+            whose = f"rank{'s' * (len(later) > 1)} {number_ranges(later)}"
+            notice = (
+                f"the recording of {whose} begins up to {counted(max(first.values()), 'step')} "
+                "later: steps have the numbers of those that compute the same on other ranks"
+            )
+            self._notices = (*self._notices, notice)
+        return self
 
     def open_cycle(self, cycle: int) -> Job:
         """Open another cycle of the same ranks, as this one was opened.

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.trace.model.server_steps import step_span
+from hta_widgets.trace.model.server_steps import (
+    FEWEST_ALIKE,
+    MOST_APART,
+    first_steps,
+    step_span,
+)
 
 # name: engine, phase, requests and tokens of prompts, requests and tokens that run already
 STEPS = {
@@ -64,3 +69,41 @@ def test_the_work_of_a_draft_model_is_part_of_a_step(mode):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_names_are_no_steps(name):
     assert step_span(name) is None
+
+
+PLAN = ("prefill", "decode 8", "decode 9", "decode 9", "decode 9", "decode 9", "decode 7")
+"""What the first rank computes, of which the names are few: most are those of others as well."""
+
+
+@pytest.mark.parametrize("later", range(MOST_APART + 2))
+def test_a_recording_that_begins_later_is_numbered_as_the_others(later):
+    expected = {0: 0, 1: later} if 0 < later <= MOST_APART else {}
+    assert first_steps({0: PLAN, 1: PLAN[later:]}) == expected
+    turned = {0: later, 1: 0} if 0 < later <= MOST_APART else {}
+    assert first_steps({0: PLAN[later:], 1: PLAN}) == turned
+
+
+@pytest.mark.parametrize("many", [FEWEST_ALIKE - 1, FEWEST_ALIKE])
+def test_a_few_names_are_alike_by_chance(many):
+    same = PLAN[1 : 1 + many]
+    assert bool(first_steps({0: PLAN[: 1 + many], 1: same})) is (many == FEWEST_ALIKE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("decode 9",) * 7,  # requests of its own
+        PLAN,
+        (*PLAN[:3], "decode 5", *PLAN[4:]),
+        PLAN[2:6],  # they fit in several ways
+        (),
+    ],
+)
+def test_names_that_fit_in_no_or_several_ways_are_counted_from_0(other):
+    assert first_steps({0: (*PLAN[:6], *PLAN[4:6]), 1: other}) == {}
+    assert first_steps({}) == {}
+
+
+def test_the_rank_that_begins_first_has_number_0():
+    found = first_steps({0: PLAN[1:], 1: PLAN[2:], 2: (*PLAN[1:], "decode 6", "decode 6")})
+    assert found == {0: 0, 1: 1, 2: 0}

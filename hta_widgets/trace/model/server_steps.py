@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
@@ -285,6 +285,49 @@ def _steps(found: list[_Found]) -> ServerSteps:
         spans=tuple(each.span for each in steps),
         idle=len(found) - len(steps),
     )
+
+
+MOST_APART: Final = 3
+"""Steps by which recordings of one server may begin apart."""
+
+FEWEST_ALIKE: Final = 4
+"""Fewer steps in a row are called the same by chance."""
+
+
+def first_steps(names: Mapping[int, Sequence[str]]) -> dict[int, int]:
+    """Number of the first step of each rank, so that what all ranks compute has one number.
+
+    Ranks that share a model run the same steps, which their spans name. Where the recording of one
+    begins later, its names are those of the others from there on::
+
+        rank 0   prefill  decode 8  decode 9  decode 9     0  1  2  3
+        rank 1            decode 8  decode 9  decode 9        1  2  3
+
+    Parameters
+    ----------
+    names : mapping of int to sequence of str
+        Names of the spans of each rank, in their order.
+
+    Returns
+    -------
+    dict
+        Empty where ranks begin with the same step, or where their names fit in several ways or in
+        none, as those of ranks with requests of their own.
+    """
+    longest = max(names.values(), key=len, default=())
+    behind = {rank: _steps_behind(longest, each) for rank, each in names.items()}
+    least = min(behind.values(), default=0)
+    return {rank: each - least for rank, each in behind.items()} if any(behind.values()) else {}
+
+
+def _steps_behind(longest: Sequence[str], names: Sequence[str]) -> int:
+    """By how many steps a recording begins later than the longest; 0 if that cannot be told."""
+    fits = []
+    for behind in range(-MOST_APART, MOST_APART + 1):
+        pairs = [*zip(longest[max(behind, 0) :], names[max(-behind, 0) :], strict=False)]
+        if len(pairs) >= FEWEST_ALIKE and all(one == other for one, other in pairs):
+            fits.append(behind)
+    return fits[0] if len(fits) == 1 else 0
 
 
 def _int64(values: list[int]) -> Int64Array:

@@ -256,7 +256,7 @@ def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
         open_cycle=partial(_open_cycle, found, settings),
     )
     with os_errors_as_ours():
-        return job if big else job.load(progress=settings.progress)
+        return job if big else job.load(progress=settings.progress).with_like_steps()
 
 
 def _select_ranks(

@@ -53,6 +53,14 @@ def notices_of(rank: Rank) -> tuple[Notice, ...]:
     return rank.notices
 
 
+def step_names(rank: Rank) -> tuple[str, ...]:
+    """Names of the steps of a server that are counted from 0; empty where there are none."""
+    server, names = rank.server_steps, rank.trace.events.name
+    if rank.steps.source != "server" or server.spans[0].number is not None:
+        return ()
+    return tuple(names.values[code] for code in names.codes[server.rows].tolist())
+
+
 def health_of(rank: Rank) -> RankHealth:
     """What the recorder of the rank got wrong."""
     return rank.health

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -127,6 +128,14 @@ class HeldRanks:
                     for _, loaded in self._loader.load(missing, advance):
                         self._hold(loaded)
         return self
+
+    def _number_steps(self, first_steps: Mapping[int, int]) -> None:
+        """Count the steps of a server on ranks from another number; nothing was asked before."""
+        with self._lock:
+            for rank, number in first_steps.items():
+                source = self.sources[rank] = replace(self.sources[rank], first_step=number)
+                self._loaded[rank] = self._loaded[rank].of_source(source)
+            self._reduced.clear()
 
     def _bar(self, ranks: Iterable[int], *, show: bool) -> AbstractContextManager[OnRead]:
         total = sum(self.sources[rank].size for rank in ranks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -122,6 +122,14 @@ class Rank:
         """A rank that reads what it needs from the same source, with other events."""
         return Rank(stored, self.format, self.settings, self._source)
 
+    def of_source(self, source: RankSource) -> Rank:
+        """The same rank, read with what another source says of it."""
+        return Rank(self._stored, self.format, self.settings, source)
+
+    @property
+    def _first_step(self) -> int:
+        return 0 if self._source is None else self._source.first_step
+
     @property
     def captures(self) -> tuple[RankSource, ...]:
         """Recordings of the graphs that it replays, being captured."""
@@ -180,6 +188,8 @@ class Rank:
         """
         question = Question.of(function, arguments, named)
         kept_as = f"{question.text}; {self.settings.described}"
+        if self._first_step:
+            kept_as += f", steps from {self._first_step}"
         columns: Columns | None = self.kept.read(kept_as) if self.kept else None
         if columns is None:
             columns = cast("Columns", question.asked_of(self))
@@ -228,7 +238,8 @@ class Rank:
     @cached_property
     def server_steps(self) -> ServerSteps:
         """Steps of an inference server that the CPU recorded; none of other jobs."""
-        return read_only(server_steps(self.trace.events))
+        found = server_steps(self.trace.events)
+        return read_only(replace(found, number=found.number + self._first_step))
 
     @cached_property
     def profiler_steps(self) -> StepMarks:

@@ -85,6 +85,8 @@ class RankSource:
     """Recordings of the graphs that the trace replays, being captured."""
     captures_given: bool = False
     """Whether the user named them: then they may also be joined by order alone."""
+    first_step: int = 0
+    """Number of the first step of a server, where the recording of another rank began before it."""
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import Dashboard, diagnose, open_trace, replay
+from hta_widgets.analyses.operators import operators
 from hta_widgets.analyses.server_steps import phases_of, server_steps
 from hta_widgets.cli import main
 from hta_widgets.diagnosis.critical_path import critical_path
@@ -13,6 +14,7 @@ from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.base.finding_rows import finding_rows
 from hta_widgets.panels.base.selection import Selection
+from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.kineto_text import write
 from tests.server_loops import DECODE, Loop, Step
 
@@ -116,14 +118,36 @@ def test_the_budget_says_of_which_steps_it_is(job):
     assert band["whose"].startswith("rank 0, 2 prefill steps, in ms")
 
 
-def test_a_step_in_which_ranks_are_in_different_phases_is_of_none(tmp_path):
-    """Recordings of two ranks that begin a step apart."""
+def job_of(folder, plans):
+    for rank, plan in enumerate(plans):
+        info = {"rank": rank, "world_size": len(plans), "backend": "nccl"}
+        events = Loop(host_us=900).record(plan)
+        write(folder / f"rank-{rank}.json", events, distributedInfo=info)
+    return open_trace(folder, progress=False)
+
+
+@pytest.mark.parametrize("later", [1, 3])
+def test_ranks_whose_recordings_begin_apart_have_the_same_steps(tmp_path, later):
     plan = [*[DECODE] * 5, PROMPTS, *[DECODE] * 6]
-    for rank in range(2):
-        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
-        events = Loop(host_us=900).record(plan[rank:])
-        write(tmp_path / f"rank-{rank}.json", events, distributedInfo=info)
-    job = open_trace(tmp_path, progress=False)
+    job = job_of(tmp_path, [plan, plan[later:]])
+    steps = server_steps(job).steps
+    assert (steps.groupby("step")["label"].nunique() == 1).all()
+    assert steps.groupby("rank")["step"].min().tolist() == [0, later]
+    assert phases_of(job) == {"decode": (0, 1, 2, 3, 4, 6, 7, 8, 9, 10), "prefill": (5,)}
+    assert {*diagnose(job, phase="decode").steps["step"]} == {*range(later, 11)} - {5}
+    assert {*operators(job, steps=[5]).ranks["rank"]} == {0, 1}
+    many = "1 step" if later == 1 else f"{later} steps"
+    assert any(
+        each.startswith(f"the recording of rank 1 begins up to {many} later")
+        for each in job.notices
+    )
+
+
+def test_a_step_in_which_ranks_are_in_different_phases_is_of_none(tmp_path):
+    """Two ranks with requests of their own."""
+    plan = [*[DECODE] * 5, PROMPTS, *[DECODE] * 6]
+    other = [*[DECODE] * 4, PROMPTS, *[Step(generation=17)] * 6]
+    job = job_of(tmp_path, [plan, other])
     assert phases_of(job) == {"decode": (0, 1, 2, 3, 6, 7, 8, 9, 10)}
     found = diagnose(job)
     assert found.phase == "decode"
@@ -149,3 +173,17 @@ def test_the_steps_of_a_dashboard_have_their_phase_and_requests(tmp_path):
     assert [*table.columns][:3] == ["step", "phase", "requests"]
     assert {*table["phase"]} == {"decode"}
     assert table["requests"].tolist() == [16] * 5
+
+
+def names_a_phase(folder, percent):
+    """Whether a phase with this part of the time is said to be worth a diagnosis of its own."""
+    prompts = Step(context=2, tokens=4096, kernel_us=1_000 * percent / (100 - percent))
+    plan = [*[DECODE] * 5, prompts, *[DECODE] * 6]
+    found = diagnose(write(folder / "rank-0.json", Loop(ahead=True).record(plan)))
+    assert found.phase == "decode"
+    return any("phase='prefill' diagnoses the 1 prefill step" in each for each in found.notices)
+
+
+test_thresholds = cases(
+    Case("notices.PHASE_PERCENT", names_a_phase, {19.3: False, 20.7: True}),
+)

@@ -248,3 +248,32 @@ def test_a_kernel_that_is_clicked_in_one_is_selected_in_both(lab: Lab, runs: Pat
         page.screenshot(f"compare, a kernel of both {place}")
         canvas.click(position={"x": x, "y": y})
         page.wait_for("(dash.selection.kernel, other.kernel)", ["", ""])
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_one_job_has_is_shown_in_its_step(lab: Lab, runs: Path, is_gone: bool):  # noqa: FBT001
+    """A cause that is new lights the second job, one that is gone the first."""
+    first, second = ("after", "before") if is_gone else ("before", "after")
+    page = opened(lab, runs / first)
+    page.page.set_viewport_size({"width": 1230, "height": 1400})
+    page.execute(f"dash.compare = {str(runs / second)!r}\npanel = dash.panels['change']")
+    expect(verdict(page)).to_contain_text("Improvement" if is_gone else "Regression")
+    before = [picture(each) for each in canvases(page)]
+    for each in canvases(page):  # both fill the axis from the start of the longer one
+        each.focus()
+        each.press("Home")
+        each.press("Home")
+    assert [picture(each) for each in canvases(page)] == before
+    row = dashboard(page).locator(".hta-tab-page .hta-findings li").filter(has_text="waiting for")
+    show = row.get_by_role("button", name="Show")
+    show.click()
+    expect(show).to_have_attribute("aria-pressed", "true")
+    job = "job" if is_gone else "compare"
+    page.wait_for(f"Selection.of(dash.{job}).finding is None", False)
+    side = 0 if is_gone else 1
+    page.wait_until(lambda: picture(canvases(page)[side]) != before[side])
+    stacked(page).scroll_into_view_if_needed()
+    page.screenshot(f"compare, a cause that is {'gone' if is_gone else 'new'}")
+    assert page.python(f"Selection.of(dash.{'compare' if is_gone else 'job'}).finding") is None
+    show.click()
+    page.wait_for(f"Selection.of(dash.{job}).finding", None)

@@ -140,7 +140,7 @@ export class Stage {
     for (const [rank, names] of added) this.added.know(rank, names);
     this.scene.tiles = tiles;
     this.element.hidden = layout.ranks.length === 0;
-    this.fit();
+    if (!this.scene.only) this.join(homeOf(this.scene)); // a step has the axis of another one, too
     this.#lay();
     this.#openWithoutGpuWork();
   }

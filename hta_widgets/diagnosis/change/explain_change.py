@@ -155,7 +155,7 @@ class Change(Result):
         What became of the findings, that with the largest change of price first.
     work : tuple of WorkChange
         Work per time, most telling first: what the jobs are run for, as far as both recordings
-        state it, and without marked steps also what their GPUs do.
+        state it, and of equally long ones without marked steps also what their GPUs do.
     """
 
     verdict: Verdict
@@ -487,11 +487,15 @@ def _most_telling(work: tuple[WorkChange, ...]) -> WorkChange | None:
 
 
 def _work(one: Summary, other: Summary) -> tuple[WorkChange, ...]:
-    """Work per time: with marked steps, what GPUs do is no measure of it."""
-    are_marked = one.environment["steps_marked"] and other.environment["steps_marked"]
+    """Work per time: of what GPUs do, only of recordings of a fixed length.
+
+    A program that fuses its kernels runs fewer, and does as much.
+    """
+    are_marked = one.environment["steps_marked"] or other.environment["steps_marked"]
+    have_one_length = not are_marked and one.mean_ns and _are_equally_long(one, other)
     found = (
         WorkChange(what, one.per_second(what), other.per_second(what))
-        for what in (OF_USERS if are_marked else WORK)
+        for what in (WORK if have_one_length else OF_USERS)
     )
     return tuple(each for each in found if each.first_per_s + each.second_per_s > 0)
 

@@ -134,10 +134,22 @@ def test_recordings_of_a_fixed_length_are_compared_by_what_they_did():
     ]
 
 
-def test_what_gpus_do_is_no_measure_of_marked_steps():
+@pytest.mark.parametrize(
+    ("length", "marked", "is_told"),
+    [(1.019, False, True), (1.021, False, False), (1.0, True, False)],
+)
+def test_what_gpus_do_is_a_measure_only_of_recordings_of_one_length(length, marked, is_told):
     """Fused kernels are fewer, and do as much."""
-    first, second = (job_of(ROWS, work={"kernels and copies": count}) for count in (500, 100))
-    assert explain_change(first, second).work == ()
+    first, second = (
+        job_of(
+            [("compute", "", "", "gemm", round(ns))],
+            work={"kernels and copies": count},
+            steps=1,
+            steps_marked=marked,
+        )
+        for ns, count in ((1e7, 500), (length * 1e7, 100))
+    )
+    assert bool(explain_change(first, second).work) == is_told
 
 
 @pytest.mark.parametrize(("second", "verdict"), [(1.04, "noise"), (1.06, "method changed")])

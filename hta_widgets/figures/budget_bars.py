@@ -24,14 +24,14 @@ from hta_widgets.figures.base.text import plot_names
 from hta_widgets.quantities import NS_PER_MS
 
 _ROW_HEIGHT: Final = 26
-_LEAST_ROW_HEIGHT: Final = 14  # of a label
+_LEAST_ROW_HEIGHT: Final = 13  # of a label
 _MOST_HEIGHT: Final = 250
 _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
 _MOST_TICKS: Final = 24
 _MOST_RANKS: Final = 16
-_TYPICAL_RANKS: Final = 4  # at each end, and around the median, of more ranks than that
+_TYPICAL_RANKS: Final = 3  # at each end, and around the median, of more ranks than that
 _ROOM_ABOVE: Final = 1.05
 _LEGEND_HEIGHT: Final = 48
 _RING: Final = {"width": 2, "color": "#0072B2"}

@@ -9,6 +9,9 @@ interface Shown {
   stop: AbortController;
 }
 
+/** Let the page answer between two charts, each of which may take a twentieth of a second. */
+const nextTask = () => new Promise((resolve) => setTimeout(resolve));
+
 export class Charts {
   readonly element = make("div", { className: "hta-figures" });
   #plotly: Promise<Plotly>;
@@ -32,7 +35,11 @@ export class Charts {
       this.#keepOnly(figures);
       // Place all before drawing the first: its width depends on how many share the row.
       const placed = figures.map((figure) => ({ figure, chart: this.#chart(figure, plotly) }));
-      await Promise.all(placed.map(({ figure, chart }) => chart.show(figure, placed.length > 1)));
+      for (const [place, { figure, chart }] of placed.entries()) {
+        if (place > 0) await nextTask();
+        if (figures !== this.#latest || this.#signal.aborted) return;
+        await chart.show(figure, placed.length > 1);
+      }
     } catch (error) {
       this.#keepOnly([]);
       this.element.textContent = `The chart could not be drawn (${error}). Its numbers are in the data table.`;

@@ -142,6 +142,7 @@ test("a figure keeps its chart while its name stays", async () => {
 test("all charts are in place before the first is drawn, as they share a row", async () => {
   const { plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS, { ...BARS, name: "Second" }] } });
   await settle();
+  await settle(); // each is drawn in a task of its own
   expect(plotly.drawings.map(({ inRow }) => inRow)).toEqual([2, 2]);
 });
 
@@ -149,7 +150,9 @@ test("of several charts only those that changed are drawn again", async () => {
   const second = { ...BARS, name: "Second" };
   const { model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS, second] } });
   await settle();
+  await settle();
   model.answer({ rev: 1, figures: [structuredClone(BARS), { ...second, layout: { height: 400 } }] });
+  await settle();
   await settle();
   expect(plotly.drawings.map(({ layout }) => layout.height)).toEqual([300, 300, 400]);
   expect(plotly.drawings[2]?.node).toBe(plotly.drawings[1]?.node);

@@ -3,7 +3,7 @@ import * as hover from "../src/hover";
 import { Bands } from "../src/timeline/bands";
 import { amount, duration, moment, ticks } from "../src/timeline/format";
 import { alignedLanes, areMany, clockLanes, GUTTER, type Lane, longestStep } from "../src/timeline/lanes";
-import { bars } from "../src/timeline/lit";
+import { bars, counts } from "../src/timeline/lit";
 import { inkOn, pixels } from "../src/timeline/raster";
 import { fromRuns, overviewBytes } from "../src/timeline/runs";
 import { isOnPath, isPointed, pathOf, type Scene } from "../src/timeline/scene";
@@ -730,6 +730,14 @@ test("what only the capture of a graph has is said of a kernel that the graph re
       .filter((text) => text?.includes("capture"));
   expect(words("aten::mm")).toEqual(["in aten::mm, as the capture of the graph has it"]);
   expect(words("")).toEqual([]);
+});
+
+test("of many ranks, it is counted how many are lit in each pixel", () => {
+  const x = (time: number) => time / 10;
+  const lit = [[0, 30, 50, 52], [20, 40], []];
+  expect([...counts(lit, x, 0, 6)]).toEqual([1, 1, 2, 1, 0, 1]);
+  expect([...counts(lit, x, 2, 4)]).toEqual([2, 1]);
+  expect([...counts([], x, 0, 2)]).toEqual([0, 0]);
 });
 
 test("of the runs of one call, only the one that is followed is lit in its lane", () => {

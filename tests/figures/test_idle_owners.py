@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners, owners_by_name
@@ -38,6 +39,24 @@ def test_causes_of_each_gpu(result):
     }
     assert list(figure.data[0].selectedpoints) == [1]
     assert "Operators: 60 µs, 75 % of 80 µs idle time" in figure.data[1].hovertext[0]
+
+
+@pytest.mark.parametrize("ranks", [64, 65, 256])
+def test_of_many_ranks_those_that_differ_most_are_drawn(ranks):
+    table = pd.DataFrame({"rank": range(ranks), "device": 0, "launching": 100, "operator": 100})
+    table.loc[40, ["launching", "operator"]] = 30, 170
+    table.loc[50, ["launching", "operator"]] = 170, 30
+    table["idle_ns"] = 200
+    figure = figures.idle_causes(table, selected=[63]).figure()
+    drawn = [each[0] for each in figure.data[0].customdata]
+    assert len(drawn) == 64
+    assert drawn == sorted(drawn)
+    assert {40, 50, 63} <= {*drawn}
+    assert [drawn[at] for at in figure.data[0].selectedpoints] == [63]
+    many = f"Rank (64 of {ranks} that differ most from the median)"
+    assert figure.layout.xaxis.title.text == ("Rank" if ranks == 64 else many)
+    heights = dict(zip(drawn, figure.data[0].y, strict=True))
+    assert (heights[40], heights[50], heights[63]) == (15, 85, 50)
 
 
 def test_causes_by_time(result):

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from hta_widgets.analyses.collectives import collectives
-from hta_widgets.figures.collectives import bandwidth_by_size, lateness_by_rank
+from hta_widgets.figures.collectives import MOST_POINTS, bandwidth_by_size, lateness_by_rank
 from hta_widgets.panels import CollectivesPanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
@@ -86,6 +89,19 @@ def test_open_marks_are_bandwidths_with_waiting_in_them(tmp_path):
         assert all(said in text for text in points["hovertext"])
         known = result.kernels["busbw_gb_per_s"].dropna()
         np.testing.assert_allclose(np.sort(points["y"]), np.sort(known))
+
+
+def test_kernels_that_would_lie_on_one_another_are_one_mark(slow: Job):
+    result = collectives(slow)
+    times = -(-(MOST_POINTS + 1) // len(result.kernels))
+    kernels = pd.concat([result.kernels] * times, ignore_index=True)
+    kernels.loc[7, ["busbw_gb_per_s", "algbw_gb_per_s"]] *= 9
+    drawn = bandwidth_by_size(replace(result, kernels=kernels)).data
+    assert sum(len(each["x"]) for each in drawn) < len(result.kernels)
+    assert max(max(each["y"]) for each in drawn) == kernels.loc[7, "busbw_gb_per_s"]
+    said = [re.search(r"and ([\d,]+) kernel", text) for each in drawn for text in each["hovertext"]]
+    others = sum(int(each[1].replace(",", "")) for each in said if each)
+    assert others + len(said) == kernels["busbw_gb_per_s"].notna().sum()
 
 
 def test_scales_of_bandwidths_are_whole_decades(slow: Job):

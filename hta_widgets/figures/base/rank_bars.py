@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.arrays import Float64Array
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
@@ -23,6 +23,8 @@ from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_RANKS = {"select": "ranks"}
 _TICKS_AT_MOST = 24
+_MOST_BARS: Final = 64
+"""Of 256 ranks, plotly takes 0.2 s for bars of a pixel: those that say most are drawn."""
 
 
 class BarPart(NamedTuple):
@@ -63,12 +65,30 @@ def rank_labels(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def rank_axis(table: pd.DataFrame) -> dict[str, Any]:
+def _drawn_rows(
+    table: pd.DataFrame, heights: Sequence[Float64Array], selected: Collection[int]
+) -> Int64Array:
+    """Places of the rows that are drawn: all, or the selected and what differs most from others.
+
+    How much a row differs is the sum of the distances of its parts from their medians.
+    """
+    if len(table) <= _MOST_BARS:
+        return np.arange(len(table))
+    parts = np.nan_to_num(np.array(heights))
+    apart = np.abs(parts - np.median(parts, axis=1, keepdims=True)).sum(axis=0)
+    is_selected = table["rank"].isin([*selected]).to_numpy()
+    if np.count_nonzero(is_selected) < _MOST_BARS:
+        apart[is_selected] = np.inf
+    return np.sort(np.argsort(-apart, kind="stable")[:_MOST_BARS])
+
+
+def _rank_axis(table: pd.DataFrame, ranks: int) -> dict[str, Any]:
     """Axis with one position per row, and fewer labels if there are many."""
+    those = f" ({len(table)} of {ranks} that differ most from the median)"
     labels = rank_labels(table)
     step = -(-len(labels) // _TICKS_AT_MOST) if labels else 1
     return axis(
-        "Rank",
+        f"Rank{those if ranks > len(table) else ''}",
         tickvals=list(range(0, len(labels), step)),
         ticktext=labels[::step],
         range=[-0.5, max(len(labels), 1) - 0.5],
@@ -111,10 +131,13 @@ def stacked_time_bars(
     parts = [each for each in parts if not each.only_where_any or table[each.column].any()]
     unit = time_unit(float(table[whole].max()))
     scale = table[whole].where(table[whole] > 0) / 100 if as_percent else unit.ns
+    heights = [(table[each.column] / scale).to_numpy(np.float64) for each in parts]
+    rows, ranks = _drawn_rows(table, heights, selected), len(table)
+    table, heights = table.iloc[rows], [each[rows] for each in heights]
     hover = _hover(table, parts, whole, whole_name)
     bars = [
-        _bars(table, each, table[each.column] / scale, texts, selected)
-        for each, texts in zip(parts, hover, strict=True)
+        _bars(table, each, height, texts, selected)
+        for each, height, texts in zip(parts, heights, hover, strict=True)
     ]
     per_step = " per step" * (steps > 0)
     title = f"Share of {whole_name} (%)" if as_percent else f"Time ({unit.symbol}{per_step})"
@@ -123,7 +146,7 @@ def stacked_time_bars(
         bars,
         barmode="stack",
         bargap=rank_gap(table),
-        xaxis=rank_axis(table),
+        xaxis=_rank_axis(table, ranks),
         yaxis=axis(title, **limits),
         **rank_rings(table["rank"].tolist(), selected),
     )
@@ -143,11 +166,13 @@ def bars_of_ranks(
 
     The table has ``rank`` and ``device``; further attributes are of the bars, in plotly's words.
     """
+    rows, count = _drawn_rows(table, [heights], selected), len(table)
+    table, hover = table.iloc[rows], [hover[row] for row in rows.tolist()]
     ranks = table["rank"].tolist()
     bars = trace(
         "bar",
         x=np.arange(len(table)),
-        y=heights,
+        y=heights[rows],
         marker={"color": color},
         customdata=objects([[rank] for rank in ranks]),
         meta=SELECT_RANKS,
@@ -160,7 +185,7 @@ def bars_of_ranks(
         [bars],
         showlegend=False,
         bargap=rank_gap(table),
-        xaxis=rank_axis(table),
+        xaxis=_rank_axis(table, count),
         yaxis=yaxis,
         **rank_rings(ranks, selected),
     )
@@ -189,14 +214,14 @@ def _hover(
 def _bars(
     table: pd.DataFrame,
     part: BarPart,
-    heights: pd.Series[float],
+    heights: Float64Array,
     hover: list[str],
     selected: Collection[int],
 ) -> PlotlyTrace:
     return trace(
         "bar",
         x=np.arange(len(table)),
-        y=heights.to_numpy(dtype=float),
+        y=heights,
         name=part.name,
         marker=part.marker,
         customdata=objects([[rank] for rank in table["rank"].tolist()]),

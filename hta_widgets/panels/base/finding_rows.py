@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -37,7 +37,7 @@ def shown_rows(found: Diagnosis, selection: Selection) -> list[FindingRow]:
     return [
         {
             **row,
-            "show": _fields(each, place, selection),
+            "show": _fields(each, place, selection, found.job.ranks),
             "occurrences": _occurrences(found.proof(each), selection),
         }
         for place, (each, row) in enumerate(zip(found, finding_rows(found), strict=True))
@@ -48,7 +48,7 @@ def rows_to_try(found: Diagnosis, selection: Selection) -> list[FindingRow]:
     """Turn what to try beside the findings into rows, with the kernel that *Show* selects."""
     rows = finding_rows(found.to_try)
     for each, row in zip(found.to_try, rows, strict=True):
-        row["show"] = {**_fields(each, 0, selection), "finding": None}
+        row["show"] = {**_fields(each, 0, selection, found.job.ranks), "finding": None}
     return rows
 
 
@@ -106,11 +106,16 @@ def _may_be_less(found: Finding) -> bool:
     return is_open and found.lower_ms < NEARLY * found.recoverable_ms
 
 
-def _fields(found: Finding, place: int, selection: Selection) -> dict[str, Any]:
-    """Values of all fields of a selection of what a finding is about."""
+def _fields(
+    found: Finding, place: int, selection: Selection, every: Collection[int]
+) -> dict[str, Any]:
+    """Values of all fields of a selection of what a finding is about.
+
+    All ranks are none in particular: of 256, each would get a lane of its own.
+    """
     link = found.links[0] if found.links else Link(panel="", ranks=found.ranks, steps=found.steps)
     values = {
-        "ranks": sorted({*link.ranks}),
+        "ranks": [] if {*link.ranks} == {*every} else sorted({*link.ranks}),
         "streams": sorted({*link.streams}),
         "kernel": link.kernel,
         "operators": [],

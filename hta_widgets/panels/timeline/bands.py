@@ -27,6 +27,9 @@ FEW_RANKS: Final = 32
 MOST_CELLS: Final = 2**16
 """Pixels of all ranks together that a question about bands is answered for, in some 40 ms."""
 
+LEAST_SHARE: Final = 0.001
+"""Part of the time of all ranks that a class needs for a band: less is a line without anything."""
+
 _TOGETHER: Final = 2
 """Bins of the overview for one of the bands."""
 
@@ -34,7 +37,7 @@ _TOGETHER: Final = 2
 def bands(
     overviews: Mapping[int, RankOverview], analysed: Span, at: int
 ) -> tuple[list[Band], int, bytes]:
-    """Bands of all classes that occur, the number of their bins, and their planes.
+    """Bands of the classes that take time, the number of their bins, and their planes.
 
     In each bin, exactly: the least, the median and the largest time that any of the ranks spends in
     the class.
@@ -51,9 +54,10 @@ def bands(
     edges = overview_edges(analysed, whole)[::_TOGETHER][: count + 1]
     found: list[Band] = []
     parts: list[bytes] = []
+    least_ns = LEAST_SHARE * len(overviews) * int(edges[-1] - edges[0])
     for place, code in enumerate(OVERVIEW_CLASSES):
         by_rank = np.array([_of_class(each, place, count) for each in overviews.values()])
-        if by_rank.any():
+        if by_rank.sum() > least_ns:
             found.append({"code": code, "at": at + 3 * len(found) * count})
             parts.append(in_bytes(least_median_most(by_rank), edges).tobytes())
     return found, count, b"".join(parts)

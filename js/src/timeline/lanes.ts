@@ -25,7 +25,7 @@ export interface Lane {
 }
 
 export const GUTTER = 128;
-const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path: 16, curve: 26, band: 15, fold: 16 };
+const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path: 16, curve: 26, band: 12, fold: 16 };
 const TALL = 40; // with room for words
 const MANY_HEIGHT = 4;
 const THIN = 8;

@@ -23,10 +23,42 @@ export function bars(
   return found;
 }
 
+/** How many ranks have a bar in each pixel between two positions. */
+export function counts(
+  lit: Iterable<readonly number[]>,
+  x: (time: number) => number,
+  from: number,
+  to: number,
+): Uint16Array {
+  const found = new Uint16Array(Math.max(0, Math.ceil(to - from)));
+  for (const times of lit)
+    for (const [left, right] of bars(times, x, from, to))
+      for (let at = Math.floor(left - from); at < Math.min(right - from, found.length); at += 1)
+        found[at] = (found[at] ?? 0) + 1;
+  return found;
+}
+
+/** On the row of many ranks that is folded: the stronger, the more of them have a bar there. */
+function paintFolded(painter: Painter, lane: Lane, from: number): void {
+  const { scene, context, width } = painter;
+  const many = scene.lit.size;
+  const found = counts(scene.lit.values(), (time) => painter.x(time), from, width);
+  for (let at = 0; at < found.length; ) {
+    const count = found[at] ?? 0;
+    let end = at + 1;
+    while (end < found.length && found[end] === count) end += 1;
+    context.globalAlpha = 0.4 + (0.6 * count) / many;
+    if (count > 0) context.fillRect(from + at, painter.top(lane) + 4, end - at, lane.height - 6);
+    at = end;
+  }
+  context.globalAlpha = 1;
+}
+
 export function paintLit(painter: Painter, from: number): void {
   const { scene, context, look, width } = painter;
   context.fillStyle = look.accent;
   for (const lane of scene.lanes) {
+    if (lane.kind === "fold" && scene.lit.size > 0) paintFolded(painter, lane, from);
     const times = lane.kind === "rank" ? scene.lit.get(lane.rank) : undefined;
     if (!times) continue;
     const x = (time: number) => painter.x(time - lane.shift);

@@ -293,7 +293,7 @@ export class Stage {
     const inFull = scene.lanes.filter((lane) => lane.kind === "rank" && !isThin(lane));
     this.added.want(inFull.map(({ rank }) => rank));
     const last = scene.lanes.at(-1);
-    this.#total = HEAD + FOOT + 8 + (last ? last.y + last.height : 0);
+    this.#total = HEAD + FOOT + 4 + (last ? last.y + last.height : 0);
     this.canvas.setAttribute(
       "aria-label",
       `Timeline of ${layout.ranks.length} ranks. Up and down choose a lane, W and S zoom, A and D pan, ` +

@@ -29,6 +29,7 @@ from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.proof.what import NamedKernels
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
@@ -131,6 +132,7 @@ def _line(
     conditions: tuple[Condition, ...] = (),
     evidence: dict[str, Evidence] | None = None,
     link: Link,
+    seen_in: NamedKernels,
 ) -> Finding:
     """A line without a price: what another kernel would take is not known."""
     return context.finding(
@@ -142,6 +144,7 @@ def _line(
         conditions=conditions,
         evidence=evidence,
         links=(link,),
+        seen_in=seen_in,
     )
 
 
@@ -176,6 +179,7 @@ def older_attention(context: Context) -> Finding | None:
         f"capability {gpu.major}.{gpu.minor}",
         evidence={"share_percent": float(share)},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(older["name"].iloc[0])),
+        seen_in=NamedKernels(names=frozenset(older["name"])),
     )
 
 
@@ -258,6 +262,7 @@ def large_products(context: Context) -> Finding | None:
             "products": _listed(products),
         },
         link=Link(panel="roofline", ranks=context.ranks),
+        seen_in=NamedKernels(operators=frozenset(products["operator"])),
     )
 
 
@@ -298,6 +303,7 @@ def few_rows(context: Context) -> Finding | None:
             "products": _listed(waiting),
         },
         link=Link(panel="roofline", ranks=context.ranks),
+        seen_in=NamedKernels(operators=frozenset(waiting["operator"])),
     )
 
 
@@ -339,6 +345,7 @@ def largest_kernel(context: Context) -> Finding | None:
         conditions=(Condition.NO_SHAPES,) if hidden else (),
         evidence={"share_percent": share, "launches": count},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
+        seen_in=NamedKernels(names=frozenset([name])),
     )
     return replace(made, advice=(*made.advice, _measured(context, name)))
 

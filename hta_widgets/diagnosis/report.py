@@ -211,7 +211,7 @@ class Diagnosis(Result, Sequence[Finding]):
         return collectives(self.counted or self.job, self.ranks)
 
     def proof(self, finding: Finding) -> Proof:
-        """Where one of the findings is seen: all intervals of its cause, and the densest windows.
+        """Where a finding, or what to try, is seen: all intervals, and the densest windows.
 
         Found when it is asked for, and remembered.
 
@@ -228,7 +228,8 @@ class Diagnosis(Result, Sequence[Finding]):
         """
         if finding.seen is None:
             return put_together({}, 0)
-        asked = tuple(each.seen for each in self if each.seen)
+        beside = self if any(each is finding for each in self) else self.to_try
+        asked = tuple(each.seen for each in beside if each.seen)
         return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
 
     def together(self, findings: Iterable[Finding]) -> Together:
@@ -248,6 +249,12 @@ class Diagnosis(Result, Sequence[Finding]):
         price. Found when it is asked for, and remembered.
         """
         return self.gpu_bound.to_try if self.gpu_bound else ()
+
+    def shown(self, place: int) -> Finding | None:
+        """The finding at a place of a page, where what to try follows the findings."""
+        if place < len(self):
+            return self[place]
+        return next(iter(self.to_try[place - len(self) :]), None)
 
     @property
     def clocks(self) -> Clocks:

@@ -14,7 +14,7 @@ from hta_widgets.figures.base.step_lines import (
     StepLine,
     StepLines,
     lines_of_ranks,
-    lines_with_most_changes,
+    lines_with_most,
     step_lines,
 )
 from hta_widgets.figures.base.style import TYPE_COLORS
@@ -42,7 +42,8 @@ def bandwidth_lines(
 def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: str) -> StepLines:
     """Choose the `bandwidth_lines` to draw: those of one kind of transfer, or of all."""
     wanted = [name in {"", each} for each in result.transfers["name"].tolist()]
-    return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
+    busy_ns = result.transfers["busy_ns"].to_numpy()
+    return lines_with_most(lines, np.array(wanted, dtype=bool), busy_ns, "time")
 
 
 def memory_bandwidth(
@@ -50,7 +51,7 @@ def memory_bandwidth(
 ) -> Drawing:
     """Draw the bandwidth of each kind of transfer over time, in GB/s, or of one (``Memcpy HtoD``).
 
-    At most `STRIPS_AT_MOST` lines are drawn, those with the most transfers.
+    At most `STRIPS_AT_MOST` lines are drawn, those with the most time.
     """
     lines = lines_of_transfer(bandwidth_lines(result), result, name)
     return step_lines(lines, window_us=window_us)

@@ -43,7 +43,8 @@ function advised({ do: what, code }: AdviceRow): HTMLElement {
 function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
   const [first = "", ...others] = code.split("\n");
-  if (code) element.append(make("code", { title: code }, others.length > 0 ? `${first} …` : first), copier(code));
+  const shown = make("code", { title: code }, others.length > 0 ? `${first} …` : first);
+  if (code) element.append(make("span", { className: "hta-line-code" }, shown, copier(code)));
   return element;
 }
 

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.lab_pages import Lab
 from tests.browser.test_accessibility import IS_DRAWN
 from tests.browser.test_dashboard import MARGINS, dashboard
+from tests.browser.test_show import check_lit, check_window
 
 TRACES = ("h100_qwen", "torch_compile", "vllm_piecewise", "sglang_decode_graph")
 
@@ -50,7 +51,16 @@ def test_each_line_says_what_python_has_and_shows_it(
         row.get_by_role("button", name="Show").click()
         page.wait_for("dash.panel", panel)
         assert page.python("dash.selection.kernel") == kernel
-        assert page.python("dash.selection.finding") is None
+        page.wait_for("dash.selection.finding", page.python("len(dash.findings)") + place)
+        pressed = [each.locator(".hta-show") for each in rows.all()]
+        states = [each.get_attribute("aria-pressed") for each in pressed]
+        assert [at for at, state in enumerate(states) if state == "true"] == [place]
+        proof = f"dash.findings.proof(dash.findings.to_try[{place}])"
+        times = "[['rank', 'start_ns', 'end_ns']].to_numpy().tolist()"
+        intervals = [tuple(each) for each in page.python(f"{proof}.intervals{times}")]
+        windows = page.python(f"{proof}.windows[['start_ns', 'end_ns']].to_numpy().tolist()")
+        check_window(page, row.get_by_role("status"), intervals, windows[0])
+        check_lit(page, intervals)
         expect(row.get_by_role("button", name="Show")).to_have_attribute("aria-pressed", "true")
         if kernel:
             expect(shown.locator(".hta-drawer")).to_be_visible()

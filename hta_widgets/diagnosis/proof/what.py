@@ -11,6 +11,7 @@ import numpy as np
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.budget.device_steps import GAP, GAPS, DeviceSteps
 from hta_widgets.analyses.communication.partition import PARTS
+from hta_widgets.analyses.time.calls import operators_of_work
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.host_facts import exposed_copies
@@ -203,6 +204,21 @@ class Work:
         number = rank.trace.rank
         own = [row for of, row in self.rows if of == number]
         return Stretches.of_work(steps.work.take(np.flatnonzero(np.isin(steps.work.rows, own))))
+
+
+@dataclass(frozen=True)
+class NamedKernels:
+    """Kernels with one of some names, or that one of some operators launches."""
+
+    names: frozenset[str] = frozenset()
+    operators: frozenset[str] = frozenset()
+
+    def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
+        work = rank.gpu_work
+        chosen = work.named(self.names.__contains__)
+        if self.operators:
+            chosen |= np.isin(operators_of_work(rank), [*self.operators])
+        return Stretches.of_work(work.take(np.flatnonzero(chosen)))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ ZOOM = {"zoom": "window_us"}
 """A zoom sets the parameter `window_us` to the range of the x axis, which is in µs."""
 
 _STRIP_HEIGHT = 76
+_LOWEST_STRIP = 48
+_STRIPS_HEIGHT = 400  # of many, together
 _AXES_HEIGHT = 60
 _LABEL_HEIGHT = 20
 _LABEL_SIZE = 11
@@ -49,6 +51,8 @@ class StepLines(NamedTuple):
 
     drawn: Sequence[StepLine]
     in_all: int = 0
+    what: str = "changes"
+    """What these have most of."""
 
 
 class _Stretch(NamedTuple):
@@ -98,10 +102,17 @@ def _first_changes(rank: Int64Array, count: Int64Array) -> Int64Array:
 
 def lines_with_most_changes(lines: Sequence[StepLine], wanted: Mask) -> StepLines:
     """The `STRIPS_AT_MOST` wanted lines with the most changes, in the original order."""
+    changes = np.array([line.time_ns.size for line in lines], dtype=np.int64)
+    return lines_with_most(lines, wanted, changes, "changes")
+
+
+def lines_with_most(
+    lines: Sequence[StepLine], wanted: Mask, numbers: Int64Array, what: str
+) -> StepLines:
+    """The `STRIPS_AT_MOST` wanted lines with the largest numbers, in the original order."""
     places = np.flatnonzero(wanted)
-    changes = np.array([lines[place].time_ns.size for place in places.tolist()], dtype=np.int64)
-    most = places[np.argsort(-changes, kind="stable")[:STRIPS_AT_MOST]]
-    return StepLines([lines[place] for place in np.sort(most).tolist()], in_all=places.size)
+    most = places[np.argsort(-numbers[places], kind="stable")[:STRIPS_AT_MOST]]
+    return StepLines([lines[place] for place in np.sort(most).tolist()], places.size, what)
 
 
 def step_lines(
@@ -111,7 +122,7 @@ def step_lines(
 
     At most so many points are drawn of all lines together.
     """
-    drawn, in_all = lines
+    drawn, in_all, what = lines
     strips = np.cumsum([not line.beside for line in drawn], dtype=np.int64) - 1
     count = int(strips.max(initial=-1)) + 1
     stretch = _stretch(drawn, window_us)
@@ -124,10 +135,10 @@ def step_lines(
         _trace(line, positions, stretch, place)
         for place, line, positions in zip(strips.tolist(), drawn, chosen, strict=True)
     ]
-    caption = _caption(sum(map(len, chosen)), sum(changes), len(drawn), in_all)
+    caption = _caption(sum(map(len, chosen)), sum(changes), len(drawn), in_all, what)
     return drawing(
         traces,
-        height=max(DEFAULT_HEIGHT, _AXES_HEIGHT + _STRIP_HEIGHT * count),
+        height=_AXES_HEIGHT + _strips_height(count),
         showlegend=False,
         dragmode="zoom",
         meta=ZOOM,
@@ -139,6 +150,12 @@ def step_lines(
         ],
         **_value_axes(count),
     )
+
+
+def _strips_height(count: int) -> int:
+    """Height of all strips together: the more there are, the lower is each."""
+    each = max(_LOWEST_STRIP, min(_STRIP_HEIGHT, _STRIPS_HEIGHT // max(count, 1)))
+    return max(DEFAULT_HEIGHT - _AXES_HEIGHT, each * count)
 
 
 def _stretch(lines: Sequence[StepLine], window_us: Sequence[float]) -> _Stretch:
@@ -193,7 +210,7 @@ def _axis_id(place: int) -> str:
 
 
 def _top(place: int, strips: int) -> float:
-    height = max(DEFAULT_HEIGHT - _AXES_HEIGHT, _STRIP_HEIGHT * strips)
+    height = _strips_height(strips)
     return 1 - place / strips - _LABEL_HEIGHT / height
 
 
@@ -225,12 +242,12 @@ def _label(line: StepLine, place: int, strips: int) -> dict[str, Any]:
     }
 
 
-def _caption(shown: int, changes: int, strips: int, lines_in_all: int) -> str:
+def _caption(shown: int, changes: int, strips: int, lines_in_all: int, what: str) -> str:
     parts = counted(changes, "change")
     if shown < changes:
         parts = f"{shown:,} of {parts} drawn (min, max and last of each interval)"
     if lines_in_all > strips:
-        parts += f"; the {strips} of {lines_in_all} lines with the most changes"
+        parts += f"; the {strips} of {lines_in_all} lines with the most {what}"
     return parts
 
 

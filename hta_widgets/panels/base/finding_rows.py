@@ -34,22 +34,26 @@ _UNITS: Final = {
 
 def shown_rows(found: Diagnosis, selection: Selection) -> list[FindingRow]:
     """Turn the findings of a diagnosis into rows, with what *Show* sets of a selection."""
+    return _showing(found, found, selection, 0)
+
+
+def rows_to_try(found: Diagnosis, selection: Selection) -> list[FindingRow]:
+    """Turn what to try beside the findings into rows, with what *Show* sets of a selection."""
+    return _showing(found, found.to_try, selection, len(found))
+
+
+def _showing(
+    found: Diagnosis, shown: Sequence[Finding], selection: Selection, first: int
+) -> list[FindingRow]:
+    """Rows of some findings; `first` is the place of the first of them."""
     return [
         {
             **row,
             "show": _fields(each, place, selection, found.job.ranks),
             "occurrences": _occurrences(found.proof(each), selection),
         }
-        for place, (each, row) in enumerate(zip(found, finding_rows(found), strict=True))
+        for place, (each, row) in enumerate(zip(shown, finding_rows(shown), strict=True), first)
     ]
-
-
-def rows_to_try(found: Diagnosis, selection: Selection) -> list[FindingRow]:
-    """Turn what to try beside the findings into rows, with the kernel that *Show* selects."""
-    rows = finding_rows(found.to_try)
-    for each, row in zip(found.to_try, rows, strict=True):
-        row["show"] = {**_fields(each, 0, selection, found.job.ranks), "finding": None}
-    return rows
 
 
 def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:

@@ -115,7 +115,8 @@ class Selection(SharedModel):
     clock (`analyses.clocks`); None means all of the time. Of steps and a window, what both hold."""
 
     finding = Int(None, allow_none=True, min=0).tag(sync=True, echo_update=False)
-    """Place of the selected finding in the job's `Diagnosis`, from 0; None means none."""
+    """Place of the selected finding in the job's `Diagnosis`, from 0, where what to try follows the
+    findings; None means none."""
 
     is_on_page = False
 

@@ -140,8 +140,9 @@ class TimelinePanel(Panel[Timeline]):
         place = self.selection.finding
         if place is not None:
             found = diagnosis_of_phase(self.job, self.selection.served_phase)
-            if place < len(found):
-                shown = lit(found.proof(found[place]).intervals, self.selection.window_ns)
+            finding = found.shown(place)
+            if finding is not None:
+                shown = lit(found.proof(finding).intervals, self.selection.window_ns)
         self._lit = shown
 
     def _follow(self) -> None:

@@ -82,7 +82,7 @@ function paintTime(painter: Painter, lane: Lane, y: number): void {
 
 function paintImage(painter: Painter, tile: LaneTile, lane: Lane, y: number, shift: number, but?: LaneTile): void {
   const { context } = painter;
-  const image = tile.image(Math.round(lane.height * painter.look.scale), painter.look.scale);
+  const image = tile.image(Math.round(lane.height * painter.look.scale), painter.look);
   if (!image) return;
   context.save();
   if (but) {

@@ -1,5 +1,6 @@
 // A canvas with a scene on it: where moments and lanes are, and what all parts draw with.
 import { make } from "../dom";
+import { isDark } from "../theme";
 import { GUTTER, type Lane } from "./lanes";
 import type { Scene } from "./scene";
 
@@ -15,6 +16,7 @@ export interface Look {
   page: string;
   accent: string;
   scale: number;
+  onDark: boolean;
 }
 
 /** Pixels of a CSS pixel. */
@@ -32,7 +34,7 @@ export function lookOf(element: HTMLElement): Look {
   const [ink, quiet, line, faint, page, accent] = ["fg", "quiet", "line", "faint", "page", "accent"].map(color);
   const font = `11.5px ${getComputedStyle(element).fontFamily}`;
   probe.remove();
-  return { font, ink, quiet, line, faint, page, accent, scale: pixelScale() } as Look;
+  return { font, ink, quiet, line, faint, page, accent, scale: pixelScale(), onDark: isDark(element) } as Look;
 }
 
 export class Painter {

@@ -1,6 +1,12 @@
 // Coverage of pixels as an image: each column is as full as the pixel's time is covered, exactly.
 import type { ClassLook } from "./types";
 
+/** What is drawn on: pixels of a CSS pixel, and whether the page is dark. */
+export interface Surface {
+  scale: number;
+  onDark: boolean;
+}
+
 export interface Coverage {
   look: ClassLook;
   /** 255 for a covered pixel. */
@@ -9,6 +15,7 @@ export interface Coverage {
 
 const ORDER = ["call", "phase", "busy", "idle"];
 const IDLE_ALPHA = 0.42;
+const IDLE_ALPHA_ON_DARK = 0.8; // with less, what is lit there is as dark as what is not
 const HATCH_ALPHA = 0.45;
 const RAIL_CSS_PX = 3;
 const LEAST_WITH_RAIL = 10;
@@ -47,8 +54,9 @@ interface Paint {
   fill: ClassLook["fill"];
 }
 
-function paintOf({ look, of }: Coverage): Paint {
-  const base = look.fill === "outline" ? 0 : look.group === "idle" ? IDLE_ALPHA : 1;
+function paintOf({ look, of }: Coverage, onDark: boolean): Paint {
+  const idle = onDark ? IDLE_ALPHA_ON_DARK : IDLE_ALPHA;
+  const base = look.fill === "outline" ? 0 : look.group === "idle" ? idle : 1;
   const color = rgb(look.color);
   return { of, full: packed(color, base), between: packed(color, base * HATCH_ALPHA), fill: look.fill };
 }
@@ -65,12 +73,13 @@ export function pixels(
   bins: number,
   height: number,
   scale: number,
+  onDark = false,
 ): Uint8ClampedArray<ArrayBuffer> {
   const whole = new Uint32Array(bins * height);
   const image = new Uint8ClampedArray(whole.buffer);
   const rail = height < LEAST_WITH_RAIL * scale ? undefined : coverages.find(({ look }) => look.group === "rail");
   const railHeight = rail ? Math.round(RAIL_CSS_PX * scale) : 0;
-  const layers = stacked(coverages).map(paintOf);
+  const layers = stacked(coverages).map((each) => paintOf(each, onDark));
   for (let x = 0; x < bins; x += 1) {
     let sum = 0;
     let from = height;
@@ -102,13 +111,18 @@ function blend(image: Uint8ClampedArray, at: number, color: Rgb, share: number):
 }
 
 /** The image as a canvas, to be drawn at any place and width. */
-export function raster(coverages: Coverage[], bins: number, height: number, scale: number): HTMLCanvasElement | null {
+export function raster(
+  coverages: Coverage[],
+  bins: number,
+  height: number,
+  { scale, onDark }: Surface,
+): HTMLCanvasElement | null {
   if (coverages.length === 0 || bins === 0) return null;
   const canvas = document.createElement("canvas");
   canvas.width = bins;
   canvas.height = height;
   const context = canvas.getContext("2d");
   if (!context) return null;
-  context.putImageData(new ImageData(pixels(coverages, bins, height, scale), bins, height), 0, 0);
+  context.putImageData(new ImageData(pixels(coverages, bins, height, scale, onDark), bins, height), 0, 0);
   return canvas;
 }

@@ -1,6 +1,7 @@
 // What is known of lanes: coverage and events of a window, one tile from each answer.
+
 import { Curve } from "./extremes";
-import { type Coverage, raster } from "./raster";
+import { type Coverage, raster, type Surface } from "./raster";
 import type { ClassLook, Plane, TimelineLayout, WindowAnswer } from "./types";
 import type { Span } from "./view";
 
@@ -21,7 +22,7 @@ export class LaneTile {
   #coverages: Coverage[];
   #events: Columns | null;
   #spans: Map<number, Span> | null = null;
-  #image: { canvas: HTMLCanvasElement | null; height: number; scale: number } | null = null;
+  #image: { canvas: HTMLCanvasElement | null; height: number; scale: number; onDark: boolean } | null = null;
 
   /** What is looked for, per pixel; null where nothing is. */
   readonly found: Uint8Array | null;
@@ -48,9 +49,10 @@ export class LaneTile {
     this.#events = events;
   }
 
-  image(height: number, scale: number): HTMLCanvasElement | null {
-    if (this.#image?.height !== height || this.#image.scale !== scale) {
-      this.#image = { canvas: raster(this.#coverages, this.bins, height, scale), height, scale };
+  image(height: number, surface: Surface): HTMLCanvasElement | null {
+    const { scale, onDark } = surface;
+    if (this.#image?.height !== height || this.#image.scale !== scale || this.#image.onDark !== onDark) {
+      this.#image = { canvas: raster(this.#coverages, this.bins, height, surface), height, scale, onDark };
     }
     return this.#image.canvas;
   }

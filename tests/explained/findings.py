@@ -299,12 +299,13 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "host_pause": [
         Form(
-            f"<_who> stall[[s]] for up to <longest>{STEPS}"
+            f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, before <before>]]"
             f"[[, inside <_in>]]{INSIDE}[[, most in <_owner>]]"
             f"[[; the trace does not show why]]{COST}",
             pausing,
         )
+        for does in ("stall[[s]]", "compile[[s]]", "initialise[[s]]")
     ],
     "step_gap": [
         Form(

@@ -61,6 +61,9 @@ class Condition(Enum):
     ZEROES_GRADIENTS = "in zero_grad"
     SLOWED_BY_STACKS = "a host twice as fast would do"
     COLLECTS_GARBAGE = "in the garbage collector"
+    COMPILES = "in a compiler"
+    LOADS_CODE = "in calls that load code"
+    CPU_OPTIMIZER = "in an optimizer on the CPU"
     BROADCASTS_BUFFERS = "in DDP's broadcast of buffers"
     GATHERS = "all-gathers"
     EXPERTS = "tokens sent to experts"
@@ -138,6 +141,9 @@ OF_OWNERS: Final = {
     Condition.OF_OPTIMIZER: r"Optimizer\.step#|: _(?:single|multi)_tensor_",
     Condition.ZEROES_GRADIENTS: r"Optimizer\.zero_grad#|: zero_grad\b",
     Condition.COLLECTS_GARBAGE: r"Python GC|built-in (?:method|function) collect\b|\bgc\.collect",
+    Condition.COMPILES: rf"(?m:{patterns.COMPILING.pattern})",
+    Condition.LOADS_CODE: patterns.INITIALISING.pattern,
+    Condition.CPU_OPTIMIZER: r"(?:CPU_?|cpu_)(?:Adam|adam|Adagrad|adagrad|Lion|lion)",
     Condition.BROADCASTS_BUFFERS: r"(?:un)?flatten_dense_tensors|_sync_(?:module_)?buffers"
     r"|_broadcast_coalesced|broadcast_coalesced",
     Condition.CHECKS_SIZES: r"assert_size_stride",

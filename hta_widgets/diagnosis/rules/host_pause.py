@@ -19,7 +19,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     stretches_table,
     within_gap,
 )
-from hta_widgets.diagnosis.rules.warm_up import warm_up
+from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS, warm_up
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
 from hta_widgets.quantities import duration
 
@@ -28,8 +28,29 @@ from hta_widgets.quantities import duration
     seen_in="late_launching",
     makes_others_wait=True,
     when="The host launches nothing for more than 1 ms: nothing is recorded of it, or only "
-    "operators that launch nothing. The call with 60 % of this time is named.",
+    "operators that launch nothing; or it compiles or loads code again in later steps. The call "
+    "with 60 % of this time is named.",
     advice=(
+        Advice(
+            "Find what makes it compile again.",
+            'TORCH_LOGS="recompiles" python script.py',
+            needs=(Condition.COMPILES,),
+        ),
+        Advice(
+            "Mark the sizes that change, such as that of the batch.",
+            "torch._dynamo.mark_dynamic(x, 0)",
+            needs=(Condition.COMPILES,),
+        ),
+        Advice(
+            "Launch each kernel once before the steps begin: the first launch loads its code.",
+            "CUDA_MODULE_LOADING=EAGER python script.py",
+            needs=(Condition.LOADS_CODE,),
+        ),
+        Advice(
+            "Let the optimizer run on the GPU, and offload only what does not fit there.",
+            'config["zero_optimization"]["offload_optimizer"]["ratio"] = 0.3',
+            needs=(Condition.CPU_OPTIMIZER,),
+        ),
         Advice(
             "Take what lives long out of the garbage collector's sight, after the first step.",
             "gc.collect()\ngc.freeze()",
@@ -55,7 +76,11 @@ from hta_widgets.quantities import duration
         Advice(
             "Record the Python frames, which show the lines that the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
-            unless=(Condition.STACKS, Condition.IN_OPERATOR, Condition.LAUNCHES_GRAPH),
+            unless=(
+                *(Condition.STACKS, Condition.IN_OPERATOR),
+                *(Condition.LAUNCHES_GRAPH, Condition.CPU_OPTIMIZER),
+                *(Condition.COMPILES, Condition.LOADS_CODE),
+            ),
         ),
         Advice(
             "Look at the lines that run there in the flame graph of this time; take them out of "
@@ -72,39 +97,57 @@ from hta_widgets.quantities import duration
 )
 def host_pause(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle because the host launches nothing for long."""
-    pauses = context.steps["gap_pause"]
     if warm_up in context.found and not context.steps.are_recorded:
         return None  # libraries are set up in calls that are not recorded, too
-    price = context.price(pauses, WithoutHostWork(("pausing",)), between_ranks=True)
+    sets_up = _sets_up_again(context)
+    kind = "gap_init" if sets_up else "gap_pause"
+    classes = ("initialising", "compiling") if sets_up else ("pausing",)
+    pauses = context.steps[kind]
+    price = context.price(pauses, WithoutHostWork(classes), between_ranks=True)
     if not context.is_worth_it(host_pause, price.ns):
         return None
     ranks, steps = _who(context, pauses), context.steps_with(pauses)
-    who, found = subject(context, ranks), longest_stretch(context, ranks, "gap_pause")
-    within = within_gap(context, ranks, "gap_pause")
-    largest, _ = largest_owner(context, ranks, "gap_pause") or (None, 0)
+    who, found = subject(context, ranks), longest_stretch(context, ranks, kind)
+    within = within_gap(context, ranks, kind)
+    largest, _ = largest_owner(context, ranks, kind) or (None, 0)
     there = within.name if within else largest.name if largest else ""
     is_there = there and found and there in (found[1].before, found[1].after)
     where = _where(found[1]) if found and not is_there else ""
+    known = conditions_of_owners(
+        [*([within.name] if within else ()), *([largest.name] if largest else ())]
+    )
+    do = "stall"
+    if sets_up:
+        do = "compile" if Condition.COMPILES in known else "initialise"
     return context.finding(
         host_pause,
-        words=f"{who} {who.verb('stall')} for up to "
+        words=f"{who} {who.verb(do)} for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",
         detail=within.words if within else _activity(largest),
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=conditions_of_owners(
-            [*([within.name] if within else ()), *([largest.name] if largest else ())]
-        ),
+        conditions=known,
         evidence={
             **(within.evidence if within else {}),
-            "pauses": stretches_table(context, ranks, "gap_pause"),
+            "pauses": stretches_table(context, ranks, kind),
             "steps": context.by_rank_and_step(idle_ms=pauses),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
-        seen_in=Idle(("gap_pause",)),
+        seen_in=Idle((kind,)),
     )
+
+
+def _sets_up_again(context: Context) -> bool:
+    """Whether hosts compile or load code in steps that warm nothing up, for longer than they pause.
+
+    A model that is compiled anew for another batch, in the fourth step, had no finding but "cause
+    not found"; of fewer steps, warm_up has it.
+    """
+    sets_up = context.steps["gap_init"]
+    is_later = len(context.steps.numbers) >= FEWEST_STEPS
+    return bool(is_later and sets_up.sum() > context.steps["gap_pause"].sum())
 
 
 def _who(context: Context, pauses: Matrix) -> tuple[int, ...]:

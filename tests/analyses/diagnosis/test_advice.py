@@ -392,6 +392,15 @@ RECORDED = {
     C.OF_OPTIMIZER: (("Optimizer.step#AdamW.step",), ("Optimizer.zero_grad#AdamW.zero_grad",)),
     C.ZEROES_GRADIENTS: (("Optimizer.zero_grad#SGD.zero_grad",), ("aten::zero_",)),
     C.COLLECTS_GARBAGE: (("Python GC", "<built-in function collect>"), ("collect_batch",)),
+    C.COMPILES: (
+        ("backend_compile (dynamo_timed)", "torch/_inductor/compile_fx.py(7): compile_fx"),
+        ("Torch-Compiled Region: 0/0", "TorchDynamo Cache Lookup"),
+    ),
+    C.LOADS_CODE: (("cuModuleLoadData", "hipModuleGetFunction"), ("cudaLaunchKernel",)),
+    C.CPU_OPTIMIZER: (
+        ("Optimizer.step#DeepSpeedCPUAdam.step", "deepspeed/ops/adam/cpu_adam.py(9): step"),
+        ("Optimizer.step#AdamW.step",),
+    ),
     C.BROADCASTS_BUFFERS: (
         ("torch/nn/parallel/distributed.py(7): _sync_buffers", "aten::flatten_dense_tensors"),
         ("aten::flatten",),

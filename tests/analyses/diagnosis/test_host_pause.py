@@ -115,6 +115,12 @@ def test_what_the_host_does_is_named(tmp_path):
     assert "all of this time inside Python GC" in finding.sentence
 
 
+def test_an_optimizer_on_the_cpu(tmp_path):
+    name = "Optimizer.step#DeepSpeedCPUAdam.step"
+    finding = found(diagnosed(tmp_path, *job(lambda *_: 4000, name=name)), "host_pause")
+    assert finding.action.startswith("Let the optimizer run on the GPU")
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     kind_and_name=st.sampled_from(SHORT_CALLS),

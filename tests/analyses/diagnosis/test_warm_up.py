@@ -46,6 +46,30 @@ def test_steps_that_still_compile(tmp_path):
     assert found(result, "host_pause").steps == (4,)
 
 
+@pytest.mark.parametrize(
+    ("call", "words", "do"),
+    [
+        (COMPILES, "The host compiles for up to 9 ms in step 4", 'TORCH_LOGS="recompiles"'),
+        ("cuModuleLoadData", "The host initialises for up to 9 ms in step 4", "MODULE_LOADING"),
+    ],
+)
+def test_a_later_step_that_compiles_or_loads_code(tmp_path, call, words, do):
+    """It was idle time whose cause is not found, or a finding only where stacks are recorded."""
+    result = diagnosed(tmp_path, job({4: [(call, 9000)]}, steps=9))
+    assert [each.cause for each in result] == ["host_pause"]
+    assert result[0].steps == (4,)
+    assert result[0].sentence.startswith(words)
+    assert result[0].recoverable_ms == pytest.approx(9 / 8, rel=0.05)
+    assert result[0].confidence == "measured"
+    assert do in result[0].advice[0].code
+
+
+def test_compiling_in_two_steps_is_the_warm_up_of_one(tmp_path):
+    assert "host_pause" not in {
+        each.cause for each in diagnosed(tmp_path, job({1: [(COMPILES, 9000)]}, steps=3))
+    }
+
+
 def test_kernels_that_only_the_first_step_runs(tmp_path):
     one = Host()
     for number in range(6):

@@ -60,7 +60,8 @@ def grouped(*columns: NDArray[Any]) -> Groups:
     """
     keys = [_in_few_bits(column) for column in columns]
     order = np.lexsort(keys[::-1])
-    opens = np.arange(order.size) == 0
+    opens = np.zeros(order.size, dtype=np.bool_)
+    opens[:1] = True
     for key in keys:
         in_order = key[order]
         opens[1:] |= in_order[1:] != in_order[:-1]

@@ -98,9 +98,11 @@ def test_a_window_of_tracks_is_what_brute_force_finds(drawn, start, length, pixe
 @given(disjoint(), st.integers(-10, 60), st.sets(st.integers(0, 4)))
 def test_the_first_event_at_a_time_is_the_first_that_ends_after_it(drawn, time, nameless):
     segments, truth = drawn
-    for each in segments:
-        each.row[np.isin(each.code, [*nameless])] = NO_ROW
-    by_lane = Tracks.of(*segments).by_lane
+    named = [
+        each._replace(row=np.where(np.isin(each.code, [*nameless]), NO_ROW, each.row))
+        for each in segments
+    ]
+    by_lane = Tracks.of(*named).by_lane
     for lane in {lane for lane, _ in truth}:
         events = [
             (start, row, end - start)

@@ -52,9 +52,11 @@ class Segments(NamedTuple):
         row: IntArray | int = NO_ROW,
     ) -> Segments:
         """Segments of one lane, of one class or each of its own."""
-        lanes, rows = np.empty((2, start_ns.size), dtype=np.int32)
-        codes = np.full(start_ns.size, code, dtype=np.int8)
-        lanes[:], rows[:] = lane, row
+        lanes, rows = (
+            np.broadcast_to(np.asarray(each, dtype=np.int32), start_ns.shape)
+            for each in (lane, row)
+        )
+        codes = np.broadcast_to(np.asarray(code, dtype=np.int8), start_ns.shape)
         return cls(lanes, codes, start_ns, end_ns, rows)
 
     @classmethod
@@ -154,15 +156,21 @@ class Tracks:
             """One at a time: all together would be in memory twice."""
             return np.concatenate([getattr(each, name) for each in lasting])
 
-        order, edges = _sorted(column("lane"), column("code"), column("start_ns"))
-        heads = order[edges[:-1]]
-        start_ns = column("start_ns")[order]
+        lane, code, start_ns = column("lane"), column("code"), column("start_ns")
+        groups = grouped(lane, code)
+        for own in groups.parts:
+            if np.any(np.diff(start_ns[own]) < 0):  # seldom: each part ascends
+                own[:] = own[np.argsort(start_ns[own], kind="stable")]
+        order, heads = groups.order, groups.first
+        start_ns = start_ns[order]
+        length_ns = column("end_ns")[order]
+        length_ns -= start_ns
         return cls(
-            lane=column("lane")[heads].astype(np.int64),
-            code=column("code")[heads].astype(np.int64),
-            first=edges,
+            lane=lane[heads].astype(np.int64),
+            code=code[heads].astype(np.int64),
+            first=groups.edges,
             start_ns=start_ns,
-            sums_ns=_sums(column("end_ns")[order] - start_ns, edges),
+            sums_ns=_sums(length_ns, groups.edges),
             row=column("row")[order].astype(np.int32, copy=False),
         )
 
@@ -200,18 +208,6 @@ def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
     owned_from = start_ns.copy()
     np.maximum(start_ns[1:], reached[:-1], out=owned_from[1:])
     return owned_from, np.maximum(end_ns, owned_from)
-
-
-def _sorted(
-    lane: NDArray[Any], code: NDArray[Any], start_ns: Times
-) -> tuple[Int64Array, Int64Array]:
-    """Order by lane, class and start, and the edges of the groups in it."""
-    if np.all(start_ns[1:] >= start_ns[:-1]):
-        groups = grouped(lane, code)
-        return groups.order, groups.edges
-    ascending = np.argsort(start_ns, kind="stable")
-    groups = grouped(lane[ascending], code[ascending])
-    return ascending[groups.order], groups.edges
 
 
 def _sums(length_ns: Times, edges: Int64Array) -> Times:

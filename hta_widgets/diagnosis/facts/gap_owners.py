@@ -16,7 +16,7 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import GAP, HOST_GAPS, HostGaps
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
-from hta_widgets.analyses.idle_owners.segments import NOBODY, IdleSegments
+from hta_widgets.analyses.idle_owners.segments import NOBODY
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
@@ -182,9 +182,11 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
 
     Each piece belongs to the call at a place, to none at -1.
     """
-    no_work = np.full(places.size, -1)
-    tree = call_tree(calls_of(rank), Weights(places, no_work, length_ns, ""))
-    whole_ns, node = int(length_ns.sum()), -1
+    by_place = np.bincount(places + 1, length_ns)  # exact below 100 days
+    held = np.flatnonzero(by_place)
+    no_work, held_ns = np.full(held.size, -1), by_place[held].astype(np.int64)
+    tree = call_tree(calls_of(rank), Weights(held - 1, no_work, held_ns, ""))
+    whole_ns, node = int(held_ns.sum()), -1
     chain: list[Telling] = []
     loader = ""
     while (children := tree.inside(node)).size:
@@ -193,9 +195,10 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
             break
         name = tree.names[tree.name[node]]
         loader = next((key for key, known in LOADERS.items() if known.search(name)), loader)
-        is_operator = bool(tree.kind[node] == Kind.CPU_OP)
+        kind = int(tree.kind[node])
+        is_operator = kind == _OPERATOR
         inside_operator = bool(chain) and chain[-1].is_operator
-        if _tells(tree, node, name) and not (is_operator and inside_operator):
+        if _tells(kind, name) and not (is_operator and inside_operator):
             chain.append(Telling(name, is_operator))
     own_ns = _own_time(tree, rank.remember(_launching_names))
     return Inside(whole_ns, _time_by_name(tree), tuple(chain), loader, own_ns)
@@ -227,7 +230,8 @@ def _launching_names(rank: Rank) -> frozenset[str]:
 def _time_by_name(tree: CallTree) -> dict[str, int]:
     """Time inside the outermost calls of each name that tells."""
     pairs = grouped(tree.name, tree.kind)
-    tells = [_tells(tree, node, tree.names[tree.name[node]]) for node in pairs.first.tolist()]
+    names, kinds = tree.name[pairs.first].tolist(), tree.kind[pairs.first].tolist()
+    tells = [_tells(kind, tree.names[code]) for code, kind in zip(names, kinds, strict=True)]
     telling = np.array(tells, dtype=np.bool_)[pairs.of_rows]
     outermost, above = telling.copy(), tree.parent
     while (inside := above != NO_PARENT).any():
@@ -240,12 +244,15 @@ def _time_by_name(tree: CallTree) -> dict[str, int]:
     return {tree.names[code]: ns for code, ns in zip(codes, sums, strict=True) if ns}
 
 
-def _tells(tree: CallTree, node: int, name: str) -> bool:
-    """Whether a user knows where the code is by the name of the call."""
-    kind = tree.kind[node]
-    if kind == Kind.CPU_OP:
+_OPERATOR, _ANNOTATION, _FRAME = map(int, (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON))
+"""As numbers: Python 3.11 takes longer to look a member up than to search a name."""
+
+
+def _tells(kind: int, name: str) -> bool:
+    """Whether a user knows where the code is by the name of a call of a kind."""
+    if kind == _OPERATOR:
         return not AUTOGRAD_THREAD.search(name)
-    return bool(kind == Kind.ANNOTATION or (kind == Kind.PYTHON and CODE_OF_USERS.search(name)))
+    return kind == _ANNOTATION or (kind == _FRAME and bool(CODE_OF_USERS.search(name)))
 
 
 class Owner(NamedTuple):
@@ -290,40 +297,48 @@ class GapOwners(NamedTuple):
 
 def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
     """Find out which calls the idle time of a rank belongs to."""
-    around = Around(rank)
-    owners, longest, within = {}, {}, {}
-    drains: frozenset[Condition] = frozenset()
+    around, found = Around(rank), GapOwners({}, {}, {})
     for name in HOST_GAPS:
-        is_kind = gaps.kind == GAP[name]
-        if name == "gap_sync" and is_kind.any():  # the late launches until the host has caught up
-            is_kind |= gaps.refills != NO_CALL
-        chosen = np.flatnonzero(is_kind)
-        if not chosen.size:
-            continue
-        segments = gaps.segments.take(chosen)
-        owner, stretch = segments.owner, segments.gap
-        if name == "gap_sync":
-            drain = gaps.refills[chosen]
-            stretch = np.where(drain == NO_CALL, owner, drain)
-            owner = around.operator_of(stretch)
-        owners[name] = around.owners(owner, stretch, segments.length_ns())
-        if name == "gap_sync":
-            most = np.flatnonzero(around.are_named(owner, owners[name][0].name))
-            length_ns = segments.length_ns()[most]
-            drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns)
-        longest[name] = around.longest(segments.gap, segments.length_ns())
-        within[name] = inside(rank, segments.owner, segments.length_ns())
-    if within:
-        segments = gaps.segments.take(np.flatnonzero(gaps.kind != GAP["gap_depend"]))
-        found = inside(rank, segments.owner, segments.length_ns())
-        within[EVERY] = found._replace(chain=_parts_of_a_step(rank, found, segments))
-    return GapOwners(owners, longest, within, drains)
+        found = _with_kind(around, gaps, name, found)
+    if found.inside:
+        chosen, segments = gaps.kind != GAP["gap_depend"], gaps.segments
+        every = inside(rank, segments.owner[chosen], segments.length_ns()[chosen])
+        span_ns = int(segments.start_ns[chosen].min()), int(segments.end_ns[chosen].max())
+        every = every._replace(chain=_parts_of_a_step(rank, every, span_ns))
+        found = found._replace(inside={**found.inside, EVERY: every})
+    return found
 
 
-def _parts_of_a_step(rank: Rank, within: Inside, segments: IdleSegments) -> tuple[Telling, ...]:
+def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> GapOwners:
+    """What was found with the time of one more kind, if there is any."""
+    is_kind = gaps.kind == GAP[name]
+    if not is_kind.any():
+        return found
+    rank, drains = around.rank, found.drains
+    if name == "gap_sync":  # the late launches until the host has caught up
+        is_kind |= gaps.refills != NO_CALL
+    segments = gaps.segments.take(is_kind)
+    owner, stretch, length_ns = segments.owner, segments.gap, segments.length_ns()
+    if name == "gap_sync":
+        drain = gaps.refills[is_kind]
+        stretch = np.where(drain == NO_CALL, owner, drain)
+        owner = around.operator_of(stretch)
+    owners = around.owners(owner, stretch, length_ns)
+    if name == "gap_sync":
+        most = np.flatnonzero(around.are_named(owner, owners[0].name))
+        drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns[most])
+    return GapOwners(
+        {**found.owners, name: owners},
+        {**found.longest, name: around.longest(segments.gap, length_ns)},
+        {**found.inside, name: inside(rank, segments.owner, length_ns)},
+        drains,
+    )
+
+
+def _parts_of_a_step(rank: Rank, within: Inside, span_ns: tuple[int, int]) -> tuple[Telling, ...]:
     """Those of some calls that are only a part of the program: all idle time is in its loop."""
     calls = calls_of(rank)
-    first_ns, last_ns = int(segments.start_ns.min()), int(segments.end_ns.max())
+    first_ns, last_ns = span_ns
     busy_ns = last_ns - first_ns - within.whole_ns
     found = []
     for each in within.chain:
@@ -342,7 +357,7 @@ class Around:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.calls: Calls = calls_of(rank)
-        self._parent = np.append(self.calls.forest.parent, NOBODY).astype(np.int64)
+        self._parent = np.append(self.calls.forest.parent, np.int32(NOBODY))
         in_autograd = self.calls.named(AUTOGRAD_THREAD.search)
         self._is_operator = np.append((self.calls.kind == Kind.CPU_OP) & ~in_autograd, False)
         is_code = self.calls.named(CODE_OF_USERS.search) & ~self.calls.is_launch_call

@@ -38,7 +38,9 @@ def read_only(answer: Answer) -> Answer:
             read_only(block.values)
     else:
         for each in _inside(answer):
-            if type(each) not in _WITHOUT_ARRAYS:
+            if type(each) is np.ndarray:  # usual, and a call less
+                each.flags.writeable = False
+            elif type(each) not in _WITHOUT_ARRAYS:
                 read_only(each)
     return answer
 

@@ -371,7 +371,7 @@ class Around:
         """Which places are those of calls of a name."""
         return np.asarray((places >= 0) & np.append(self.calls.named(name.__eq__), False)[places])
 
-    def operator_of(self, places: IntArray) -> Int64Array:
+    def operator_of(self, places: IntArray) -> IntArray:
         """Outermost of the operators directly around calls; the call itself without any."""
         asked, which = numbered(places)
         found = asked.copy()
@@ -381,7 +381,7 @@ class Around:
             above = np.where(climbs, self._parent[above], NOBODY)
         return found[which]
 
-    def code_of(self, places: IntArray) -> Int64Array:
+    def code_of(self, places: IntArray) -> IntArray:
         """Innermost annotation, module or line of the user's code around calls, -1 for none."""
         asked, which = numbered(places)
         found = self._parent[asked]

@@ -114,7 +114,7 @@ def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patter
         places=places,
         pattern=ids,
         gpu_time_ns=calls.time_before_ns[end] - calls.time_before_ns[begin],
-        cpu_time_ns=calls.cpu_time_ns[places],
+        cpu_time_ns=calls.duration_ns[calls.tree.rows[places]],
     )
     first = _first_of_each(ids)
     after = np.cumsum(end - begin)[first].tolist()
@@ -359,8 +359,8 @@ class LaunchingCalls:
     there are places."""
     time_before_ns: Times
     """Total duration of the pieces of `work` before each; one item more than there are pieces."""
-    cpu_time_ns: Times
-    """Duration of the call at each place."""
+    duration_ns: Times
+    """Of all events."""
 
     @classmethod
     def of(cls, rank: Rank) -> LaunchingCalls:
@@ -378,9 +378,9 @@ class LaunchingCalls:
             analysed=rank.analysed[tree.rows],
             work=work.take(order),
             gpu_order=order,
-            first_operation=np.concatenate([[0], np.cumsum(per_place)]),
+            first_operation=np.concatenate([[0], np.cumsum(per_place)]).astype(np.int32),
             time_before_ns=np.concatenate([[0], np.cumsum(work.duration_ns[order])]),
-            cpu_time_ns=events.duration_ns[tree.rows],
+            duration_ns=events.duration_ns,
         )
 
     @cached_property

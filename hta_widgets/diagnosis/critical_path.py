@@ -5,7 +5,7 @@ On the timeline, each rank has a lane with the pieces that run on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,8 +39,6 @@ class CriticalPathTables(Result):
 
     Attributes
     ----------
-    path : CriticalPath or None
-        Its pieces, and slack and drag of everything; None where nothing ran on a GPU.
     classes : DataFrame
         ``class``, ``ns`` and ``percent`` of the path, the longest first.
     kernels : DataFrame
@@ -55,12 +53,21 @@ class CriticalPathTables(Result):
         In order of time: see `CriticalPath.pieces`.
     """
 
-    path: CriticalPath | None
     classes: pd.DataFrame
     kernels: pd.DataFrame
     operators: pd.DataFrame
     ranks: pd.DataFrame
     pieces: pd.DataFrame
+    find: Callable[[], CriticalPath] | None
+    """Finds `path`."""
+
+    @property
+    def path(self) -> CriticalPath | None:
+        """Its pieces, and slack and drag of everything; None where nothing ran on a GPU.
+
+        It is found anew, as it is large: of 1.5 M events, 40 MB.
+        """
+        return self.find() if self.find else None
 
 
 def critical_path(
@@ -88,10 +95,10 @@ def critical_path(
     UnknownStepError
         If a step was not recorded.
     """
-    chosen = select_ranks(job, ranks)
+    chosen, wanted = select_ranks(job, ranks), None if steps is None else tuple(steps)
     if not any(job.reduce(has_gpu_work, chosen).values()):
         return _nothing(job, chosen)
-    found = replay(job, chosen, steps)
+    found = replay(job, chosen, wanted)
     path = found.critical_path()
     kernels = path.by_kernel.sort_values(
         ["drag_ns", "ns"], ascending=False, kind="stable", ignore_index=True
@@ -99,12 +106,12 @@ def critical_path(
     return CriticalPathTables(
         finding=_finding(path, kernels),
         notices=(*job.notices_for(chosen), *found.notices),
-        path=path,
         classes=path.by_class,
         kernels=kernels,
         operators=path.by_operator(job),
         ranks=path.by_rank,
         pieces=path.pieces,
+        find=lambda: replay(job, chosen, wanted).critical_path(),
     )
 
 
@@ -119,7 +126,7 @@ def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
     }
     tables = {name: pd.DataFrame({each: [] for each in of}) for name, of in columns.items()}
     return CriticalPathTables(
-        finding=NOTHING_RAN, notices=job.notices_for(ranks), path=None, **tables
+        finding=NOTHING_RAN, notices=job.notices_for(ranks), find=None, **tables
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.diagnosis.critical_path import CriticalPathTables
-from hta_widgets.diagnosis.replay.critical_path import BOUND_BY
+from hta_widgets.diagnosis.replay.critical_path import BOUND_BY, shares
 from hta_widgets.errors import some_of
 from hta_widgets.figures.base.drawing import Drawing, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
@@ -65,9 +65,7 @@ def path_classes(result: CriticalPathTables) -> Drawing:
 
 def _bound_by(result: CriticalPathTables, names: list[str]) -> str:
     """What sets the time of the steps, where it is several bars, which its share is the sum of."""
-    if result.path is None:
-        return ""
-    what, share = next(iter(result.path.shares.items()))
+    what, share = next(iter(shares(result.classes).items()))
     bars = [name for name in names if name in BOUND_BY[what]]
     return f": {what} has {percent(share)} ({some_of(bars, 3)})" if len(bars) > 1 else ""
 

@@ -11,7 +11,7 @@ from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, has_modules, module_paths, phases
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int32Array, Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -78,7 +78,7 @@ def _outermost(rank: Rank, operator: Int64Array) -> Int64Array:
     return found
 
 
-def _nearest_user(rank: Rank) -> Int64Array:
+def _nearest_user(rank: Rank) -> Int32Array:
     """The innermost operator at or around each call that does more than allocate."""
     calls = calls_of(rank)
     operators = calls.kind == Kind.CPU_OP

@@ -40,7 +40,7 @@ class ModuleNodes:
     """Of each node, without ``nn.Module: ``."""
     frames: Int64Array
     """Place of each call that is a module."""
-    node: Int64Array
+    node: IntArray
     """Node of each call by place, -1 outside modules."""
     phase: Int8Array | None = None
     """Position in `PHASES` of the phase of each call, where it is not that of `phases`."""
@@ -81,9 +81,9 @@ def _nodes(
     depth = calls.forest.depth_within(is_frame)[frames].astype(np.int64) - 1
     names, code = _names(calls.events.name.values, calls.name[frames], merge)
     number, first = merged(parent, code, depth)
-    node_of_frame = np.append(number, NO_PARENT)
+    node_of_frame = np.append(number, NO_PARENT).astype(np.int32)
     return ModuleNodes(
-        parent=node_of_frame[parent[first]],
+        parent=node_of_frame[parent[first]].astype(np.int64),
         depth=depth[first],
         names=[names[each] for each in code[first].tolist()],
         frames=frames,

@@ -31,7 +31,7 @@ from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import COMPILED_MODULE, PHASES, forward_places, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
-from hta_widgets.arrays import Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.details import DetailGroup
@@ -209,17 +209,17 @@ def _recorded(rank: Rank, merge: Merge) -> tuple[Int64Array, list[Path]]:
     return codes, paths
 
 
-def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[Int64Array, Int64Array]:
+def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[IntArray, IntArray]:
     """Node of each call by the operators around it; also by those that it differentiates."""
     forest, forward = calls_of(rank).forest, forward_places(rank)
     around = nearest_at_or_above(forest, at_operators != NO_PARENT)
-    own = np.append(at_operators, NO_PARENT)[around]
+    own = np.append(at_operators, NO_PARENT).astype(np.int32)[around]
     linked = nearest_at_or_above(forest, forward != NO_PARENT)
     of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]
     return own, np.where(own != NO_PARENT, own, of_forward)
 
 
-def _phases(rank: Rank, own: Int64Array, node: Int64Array) -> Int8Array:
+def _phases(rank: Rank, own: IntArray, node: IntArray) -> Int8Array:
     """Phases of calls, of which those in modules are forward or backward."""
     found = phases(rank).copy()
     found[(own != NO_PARENT) & (found != _BACKWARD)] = _FORWARD
@@ -235,7 +235,7 @@ class NodeSums:
         phase = phases(rank) if nodes.phase is None else nodes.phase
         row = np.where(nodes.node < 0, len(nodes.names), nodes.node) * len(ROW_PHASES) + phase
         nobody = self._shape[0] * self._shape[1] - len(ROW_PHASES) + _UNKNOWN
-        self._row = np.append(row, nobody)
+        self._row = np.append(row, nobody).astype(np.int32)
         self._frames = nodes.frames
         self._frame_start_ns = calls_of(rank).start_ns[nodes.frames]
 

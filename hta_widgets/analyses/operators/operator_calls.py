@@ -25,7 +25,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, near
 from hta_widgets.analyses.time.modules import SEPARATOR, forward_places, in_modules, phases
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
@@ -105,7 +105,7 @@ def listed_calls(rank: Rank) -> Listed:
     calls = calls_of(rank)
     chosen, has_operators = may_be_listed(rank)
     tree, linked = SubForest.of(calls, chosen), forward_places(rank)
-    position = np.full(chosen.size + 1, NO_PARENT)
+    position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
     position[tree.place] = np.arange(tree.size)
     link = nearest_at_or_above(calls.forest, linked != NO_PARENT)[tree.place]
     forward = position[np.append(linked, NO_PARENT)[link]]
@@ -345,7 +345,7 @@ def _operations(codes: NDArray[Any], names: Sequence[str]) -> Int8Array:
 class Shapes(NamedTuple):
     """Shapes or types of the inputs of operators."""
 
-    code: Int64Array
+    code: IntArray
     """By place, into `texts`."""
     texts: tuple[str, ...]
     """JSON on one line, empty at first."""
@@ -372,7 +372,7 @@ def _one_of_the_shapes(rank: Rank, table: SideTable | None, name: str) -> Shapes
         return Shapes(np.zeros(rows.size, dtype=np.int64), ("",))
     texts = ["", *map(one_line, column.values)]
     number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
-    code = np.zeros(len(events), dtype=np.int64)
+    code = np.zeros(len(events), dtype=np.int32)
     code[table.rows] = np.array([number[text] for text in (*texts[1:], "")])[column.codes]
     return Shapes(code[rows], tuple(number))
 

@@ -17,7 +17,7 @@ from hta_widgets.analyses.time.selection import (
     selected_work,
 )
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
@@ -194,14 +194,14 @@ class SubForest(NamedTuple):
     place: Int64Array
     """Ascending."""
     name: Int32Array
-    innermost: Int64Array
+    innermost: IntArray
     """Position of the innermost of them at or around each call, by place; -1 for none. The last
     value is -1 as well, for place -1."""
-    parent: Int64Array
+    parent: IntArray
     """Position of the next of them around each, -1 for none."""
     same_name: Int64Array
     """The same for those with the same name."""
-    last: Int64Array
+    last: IntArray
     """Position after the last of them inside each."""
     start_ns: Times
     end_ns: Times
@@ -216,16 +216,16 @@ class SubForest(NamedTuple):
     def of(cls, calls: Calls, chosen: Mask) -> SubForest:
         """The chosen calls, by place."""
         forest, place = calls.forest, np.flatnonzero(chosen)
-        position = np.full(chosen.size + 1, NO_PARENT)
+        position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
         position[place] = np.arange(place.size)
-        innermost = np.append(position[nearest_at_or_above(forest, chosen)], NO_PARENT)
+        innermost = position[np.append(nearest_at_or_above(forest, chosen), np.int32(NO_PARENT))]
         return cls(
             place=place,
             name=calls.name[place],
             innermost=innermost,
             parent=innermost[forest.parent[place]],
             same_name=same_name_around(place, forest.ends[place], calls.name[place]),
-            last=np.append(0, np.cumsum(chosen))[forest.ends[place]],
+            last=np.append(0, np.cumsum(chosen)).astype(np.int32)[forest.ends[place]],
             start_ns=calls.start_ns[place],
             end_ns=forest.cut_end_ns[place],
             threads=np.searchsorted(place, [thread.first for thread in calls.threads]),

@@ -131,7 +131,7 @@ def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
     return {**columns, "cut": cut, "cut_end_ns": end_ns[cut]}
 
 
-def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
+def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int32Array:
     """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
     places = np.flatnonzero(chosen)
     if not places.size:
@@ -146,7 +146,7 @@ def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int64Array:
         found[passed] = above[found[passed]]
         around = found[passed]
         passed = passed[(around >= 0) & (ends[around] <= passed)]
-    return np.where(found >= 0, np.append(places, NO_PARENT)[found], NO_PARENT)
+    return np.asarray(np.append(places, NO_PARENT).astype(np.int32)[found])
 
 
 def nearest_above(forest: CutForest, chosen: Mask) -> Int64Array:

@@ -201,9 +201,7 @@ class CriticalPath:
     @cached_property
     def shares(self) -> dict[str, float]:
         """Percent of the path by what sets its time, see `BOUND_BY`; the largest first."""
-        by_class = self.by_class.set_index("class")["percent"]
-        found = {what: float(by_class.reindex(classes).sum()) for what, classes in BOUND_BY.items()}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return shares(self.by_class)
 
     @property
     def bound_by(self) -> str:
@@ -318,6 +316,13 @@ class CriticalPath:
             operation=_at(rows.operation, parts.operation[others]),
             operation_ns=parts.length_ns[others],
         )
+
+
+def shares(by_class: pd.DataFrame) -> dict[str, float]:
+    """Percent of a path by what sets its time, see `BOUND_BY`; the largest first."""
+    percents = by_class.set_index("class")["percent"]
+    found = {what: float(percents.reindex(classes).sum()) for what, classes in BOUND_BY.items()}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def bound_by(shares: Mapping[str, float]) -> str:

@@ -49,7 +49,7 @@ class Calls:
             threads=forest.threads(events),
         )
 
-    @cached_property
+    @property
     def start_ns(self) -> Int64Array:
         """Start of the call at each place."""
         return self.events.start_ns[self.forest.rows]

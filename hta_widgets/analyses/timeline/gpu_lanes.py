@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import GAPS, DeviceSteps
+from hta_widgets.analyses.budget.device_steps import GAPS, DeviceSteps, device_steps
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, waiting_until
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES, phases
@@ -30,13 +30,16 @@ COMPUTES: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_GRA
 """Types of the work whose phase and module are shown."""
 
 
-def budget_segments(rank: Rank, steps: DeviceSteps, lane: int) -> list[Segments]:
-    """What the device of the budget does, and why it does nothing, from `device_steps`.
+def budget_segments(rank: Rank, split: RankSplit, lane: int) -> list[Segments]:
+    """What the device of the budget does, and why it does nothing; none without GPU work.
 
     Between the edges of the steps every instant has one class, so that the classes of a step add
     up to its budget. Outside, only what the device does is known, and how long it does what
     was launched before the recording. Idle time has the row of the CPU call that it belongs to.
     """
+    steps = device_steps(rank, split)
+    if steps is None:
+        return []
     before = Intervals.union([], [])
     parts = []
     for name, cover in zip(PARTS[:-1], steps.busy.covers, strict=True):

@@ -75,10 +75,8 @@ class RankLanes:
 
     @cached_property
     def _budget(self) -> tuple[Track, ...]:
-        steps = device_steps(self.rank, self.split)
-        if steps is None:
-            return ()
-        return Tracks.of(*budget_segments(self.rank, steps, _RANK)).by_lane.get(_RANK, ())
+        segments = budget_segments(self.rank, self.split, _RANK)
+        return Tracks.of(*segments).by_lane.get(_RANK, ())
 
     @cached_property
     def _gpu(self) -> Tracks:

@@ -156,8 +156,7 @@ class Tracks:
             """One at a time: all together would be in memory twice."""
             return np.concatenate([getattr(each, name) for each in lasting])
 
-        lane, code, start_ns = column("lane"), column("code"), column("start_ns")
-        groups = grouped(lane, code)
+        groups, start_ns = grouped(column("lane"), column("code")), column("start_ns")
         for own in groups.parts:
             if np.any(np.diff(start_ns[own]) < 0):  # seldom: each part ascends
                 own[:] = own[np.argsort(start_ns[own], kind="stable")]
@@ -166,8 +165,8 @@ class Tracks:
         length_ns = column("end_ns")[order]
         length_ns -= start_ns
         return cls(
-            lane=lane[heads].astype(np.int64),
-            code=code[heads].astype(np.int64),
+            lane=column("lane")[heads].astype(np.int64),
+            code=column("code")[heads].astype(np.int64),
             first=groups.edges,
             start_ns=start_ns,
             sums_ns=_sums(length_ns, groups.edges),

@@ -65,7 +65,7 @@ NOT_REPLAYED: Final = Together(0.0, "")
 class Replayed:
     """A replay, and what is different in it without each cause.
 
-    The job remembers the replay until it is told to forget it: of 1.5 M events it has 100 MB, and
+    The job remembers the replay until it is told to forget it: of 1.5 M events it has 60 MB, and
     is put together again in 65 ms.
     """
 

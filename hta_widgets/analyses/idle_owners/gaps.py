@@ -364,6 +364,7 @@ def _owned_time(rank: Rank) -> Columns:
     host, host_cause = split.host_causes(joined([split.owned_by_host(), split.of_launch_calls()]))
     gpu, gpu_cause = split.of_gpu()
     segments, step, source = split.by_step(joined([host, gpu]))
+    del host, gpu  # of 1.5 M events 24 MB
     order = np.lexsort((segments.start_ns, segments.gap))
     of_owner = split.calls.thread_of(segments.owner)
     thread = np.where(segments.owner == NOBODY, split.thread[segments.gap], of_owner)
@@ -387,6 +388,7 @@ class _Split:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.calls: Calls = calls_of(rank)
+        self._timelines: dict[int, Timeline] = {}
         self.gaps: Gaps = gaps_of(rank)
         self.times: LaunchSplit = launch_split(self.gaps, rank.trace.events)
         self.call = self.calls.places_of(self.gaps.launch)
@@ -429,6 +431,7 @@ class _Split:
         owned = [
             self._asked(host.take(device == each), main) for each, main in self.main_threads.items()
         ]
+        self._timelines.clear()  # of 1.5 M events 30 MB
         return joined(owned)
 
     def _asked(self, host: IdleSegments, main: int) -> IdleSegments:
@@ -461,10 +464,6 @@ class _Split:
         if thread not in self._timelines:
             self._timelines[thread] = Timeline.innermost(self.calls, self.calls.threads[thread])
         return self._timelines[thread]
-
-    @cached_property
-    def _timelines(self) -> dict[int, Timeline]:
-        return {}
 
     @cached_property
     def _is_backward_wait(self) -> Mask:

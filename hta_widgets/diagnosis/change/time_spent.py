@@ -167,16 +167,16 @@ def first_come(start_ns: Times, end_ns: Times) -> tuple[Int64Array, Times, Times
 def _idle_pieces(found: DeviceSteps, chosen: Int64Array) -> _Pieces:
     segments = found.gaps.segments
     step = np.searchsorted(found.edges, segments.start_ns, side="right") - 1
-    kept = np.flatnonzero(np.isin(step, chosen))
-    start_ns, end_ns = segments.start_ns[kept], segments.end_ns[kept]
+    is_kept = np.isin(step, chosen)
+    own = segments.take(is_kept)
     return _Pieces(
-        found.gaps.kind[kept].astype(np.int64) + len(PARTS) - 1,
-        segments.owner[kept],
-        np.full(kept.size, _NONE),
-        np.zeros(kept.size, dtype=np.int64),
-        end_ns - start_ns,
-        start_ns,
-        end_ns,
+        found.gaps.kind[is_kept].astype(np.int64) + len(PARTS) - 1,
+        own.owner,
+        np.full(own.owner.size, _NONE),
+        np.zeros(own.owner.size, dtype=np.int64),
+        own.length_ns(),
+        own.start_ns,
+        own.end_ns,
     )
 
 

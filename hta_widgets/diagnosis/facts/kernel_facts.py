@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.time.calls import Calls, nearest_at_or_above
+from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.analyses.time.modules import SEPARATOR, module_paths
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
-from hta_widgets.grouping import Groups, grouped, reduce_runs
+from hta_widgets.grouping import Groups, grouped, numbered, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import Kind, TextColumn
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -270,10 +270,15 @@ class Operators(NamedTuple):
 
 def operators_of(calls: Calls, work: GpuWork, is_meant: Callable[[str], object]) -> Operators:
     """The nearest operator around the launch of each kernel, of those whose names are meant."""
-    chosen = (calls.kind == Kind.CPU_OP) & calls.named(is_meant)
-    nearest = nearest_at_or_above(calls.forest, chosen)
-    place = np.append(nearest, -1)[calls.places_of(work.launch)]
-    used, which = np.unique(place, return_inverse=True)
+    is_named = calls.named(is_meant)
+    found, launched_by = numbered(calls.operator[calls.places_of(work.launch)])
+    climbing = np.flatnonzero(found >= 0)
+    while climbing.size:
+        climbing = climbing[~is_named[found[climbing]]]
+        found[climbing] = calls.operator[calls.forest.parent[found[climbing]]]
+        climbing = climbing[found[climbing] >= 0]
+    place = found[launched_by]
+    used, which = numbered(place)
     rows = np.append(calls.forest.rows, -1)[used]
     events = calls.events
     (dims, dim_texts), (types, type_texts) = (

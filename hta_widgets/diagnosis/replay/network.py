@@ -140,9 +140,9 @@ class Network:
         taken[self.lone.finish] += np.maximum(weights.transfer[self.lone.place], 0)
         return _Sums(along, host, np.cumsum(taken))
 
-    def edge_weights(self, weights: Weights) -> Float64Array:
+    def _edge_weights(self, weights: Weights, sums: _Sums) -> Float64Array:
         """Weight of each edge, in order of the edges."""
-        job, edges, sums = self.job, self._edges, self._sums(weights)
+        job, edges = self.job, self._edges
         along, first, last = sums.stream, self.block_first, self.block_last
         length = np.where(
             self.opens_stream[first],
@@ -177,13 +177,13 @@ class Network:
         found[self._edges.of_segment[own]] = self.job.point_ns[self.segment_first[own]]
         return found
 
-    def _begun(self, weights: Weights) -> Float64Array:
+    def _begun(self, weights: Weights, sums: _Sums) -> Float64Array:
         """Time before which each node cannot be."""
         edges, lone = self._edges, self.lone
         found = self._start.copy()
         found[edges.of_meeting] = weights.earliest[edges.meetings]
         if (weights.earliest > -np.inf).any():
-            along, block = self._sums(weights).stream, self.block[lone.finish]
+            along, block = sums.stream, self.block[lone.finish]
             left = along[self.block_last[block]] - along[lone.finish]
             finish = weights.earliest[lone.meeting] + weights.transfer[lone.place]
             np.maximum.at(found, edges.of_block[block], finish + left)
@@ -191,9 +191,9 @@ class Network:
 
     def forward(self, weights: Weights) -> tuple[Float64Array, Float64Array]:
         """Earliest time of each node, and the weights of the edges."""
-        edges = self._edges
-        of_edges = self.edge_weights(weights)
-        value = self._begun(weights)
+        edges, sums = self._edges, self._sums(weights)
+        of_edges = self._edge_weights(weights, sums)
+        value = self._begun(weights, sums)
         found = value.tolist()
         for source, target, weight in zip(
             edges.source, edges.target, of_edges.tolist(), strict=True
@@ -230,7 +230,7 @@ class Network:
         along, own = sums.stream, sums.own
         nodes = np.full(edges.nodes, np.inf)
         nodes[edges.of_block[self.block[ends]]] = end_ns
-        nodes = self.backward(self.edge_weights(weights), nodes)
+        nodes = self.backward(self._edge_weights(weights, sums), nodes)
         end = nodes[edges.of_block][self.block] - (along[self.block_last][self.block] - along)
         launched = np.flatnonzero(job.launch >= 0)
         point = np.full(job.line.size, np.inf)

@@ -41,6 +41,15 @@ def test_nobody_marks_the_steps_of_a_server():
     assert {each.how for each in said} == {"Record all ranks of the server at the same time"}
 
 
+def test_groups_are_not_recorded_of_kernels_in_graphs_as_those_of_servers_are():
+    lacks = ALL._replace(collectives=False)
+    said, *_ = not_recorded({0: lacks}, world_size=1, with_steps=True, serves=True)
+    assert said.what == "Process groups and message sizes are"
+    assert "without CUDA graphs" in said.how
+    said, *_ = not_recorded({0: lacks}, world_size=1, with_steps=True)
+    assert "CUDA graphs" not in said.how
+
+
 @pytest.mark.parametrize(("ranks", "world_size"), [([0], 0), ([0], 8), ([0, 1, 3], 4)])
 def test_ranks_without_a_trace(ranks, world_size):
     (what,) = lacking(dict.fromkeys(ranks, ALL), world_size=world_size)

@@ -139,6 +139,21 @@ def not_found(found: Finding, whole: Diagnosis) -> Texts:
     return cost_of(found, whole)
 
 
+def taking_turns(found: Finding, whole: Diagnosis) -> Texts:
+    late = found.evidence["late"].set_index("rank")["waited_for_ms"]
+    most = late.idxmax()
+    wait_ms, transfer_ms = found.evidence["wait_ms"], found.evidence["transfer_ms"]
+    assert wait_ms + transfer_ms <= found.evidence["lost"]["lost_ms"].mean() + 1e-9
+    longest_ms = found.evidence["lost"].groupby("step")["lost_ms"].max()
+    assert found.recoverable_ms <= longest_ms.mean() + 1e-9
+    return cost_of(found, whole) | {
+        "wait": duration(wait_ms * NS_PER_MS),
+        "transfer": duration(transfer_ms * NS_PER_MS),
+        "rank": str(most),
+        "part": percent(100 * late[most] / late.sum()),
+    }
+
+
 def owned(found: Finding, whole: Diagnosis) -> Texts:
     return when_idle(found) | not_found(found, whole)
 
@@ -215,9 +230,16 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             not_found,
         ),
         Form(
-            "The GPU[[ on <_ranks>]] communicates without overlapping compute; cause not "
-            f"found: what the ranks wait for is not known{COST}",
-            not_found,
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
+            "[[ per step]] it transfers, <wait> it waits for ranks that take turns to be late "
+            f"(rank <rank> for <part> of it){COST}",
+            taking_turns,
+        ),
+        Form(
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
+            "[[ per step]] it transfers, <wait> it waits for rank <rank> (<part> of it), and why "
+            f"it is late is not known{COST}",
+            taking_turns,
         ),
     ],
     "host_pause": [

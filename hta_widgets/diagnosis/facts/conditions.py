@@ -54,6 +54,7 @@ class Condition(Enum):
     EMPTY_CACHE = "torch.cuda.empty_cache"
     UNCACHED = "memory freed at once"
     SDPA = "scaled_dot_product_attention"
+    MOE = "mixture of experts"
     IMAGE_PROCESSOR = "image processor of Transformers on the CPU"
 
     # of the finding, as its rule or the names of its owners tell
@@ -67,6 +68,7 @@ class Condition(Enum):
     BROADCASTS_BUFFERS = "in DDP's broadcast of buffers"
     GATHERS = "all-gathers"
     EXPERTS = "tokens sent to experts"
+    TAKE_TURNS = "another rank is late each time"
     LATENCY = "short transfers"
     SAME_STREAM = "transfers on the stream that computes"
     NOT_LAUNCHED = "the next kernel is launched late"
@@ -133,6 +135,7 @@ OF_RECORDINGS: Final = {
     Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
     Condition.SDPA: r"(?m:^aten::_scaled_dot_product_)",
+    Condition.MOE: r"(?i:(?<![a-z])moe(?![a-z])|topkgating)",
     Condition.IMAGE_PROCESSOR: r"/image_processing_(?!utils|\w*_fast\.py)\w+\.py",
 }
 """What names of events say of a whole recording."""

@@ -100,6 +100,10 @@ _COLLECTIVES: Final = NotRecorded(
     "slow_link, expert_imbalance and pipeline_bubble cannot be told",
     "Record with PyTorch 2.4 or newer and ProfilerActivity.CPU",
 )
+_SERVER_COLLECTIVES: Final = _COLLECTIVES._replace(
+    how="Record steps without CUDA graphs (vLLM: --enforce-eager, SGLang: --disable-cuda-graph), "
+    "with PyTorch 2.4 or newer and ProfilerActivity.CPU: kernels of a replayed graph have neither",
+)
 _OTHER_RANKS: Final = "waiting and transfer cannot be told apart"
 
 
@@ -133,7 +137,8 @@ def not_recorded(
     if lacking := _ranks(records, kernels=True, host_code=False):
         found.append(_on(_HOST_CODE, lacking, len(records)))
     if lacking := _ranks(records, kernels=True, communication=True, collectives=False):
-        found.append(_on(_COLLECTIVES, lacking, len(records)))
+        collectives = _SERVER_COLLECTIVES if serves else _COLLECTIVES
+        found.append(_on(collectives, lacking, len(records)))
     if _ranks(records, communication=True):
         found += _other_ranks([*records], not_opened, world_size)
     return tuple(found)

@@ -97,6 +97,7 @@ class RecordedJob:
     step: Int64Array
     """Position in `steps` of the step that launched each, -1 for none of them."""
     waits_for_room: Mask
+    in_graph: Mask
     """See `Starts`."""
     launch: Int64Array
     """Point that each starts after, -1 for none."""
@@ -343,6 +344,7 @@ class _Joining:
             type=operations(columns("type")),
             step=operations([self._positions(part)[part.column("step")] for part in parts]),
             waits_for_room=operations(columns("starts.waits_for_room")),
+            in_graph=operations(columns("starts.in_graph")),
             launch=launch,
             is_finish=is_finish,
             after=self.at[shifted("starts.after", self.part_base)],

@@ -65,6 +65,8 @@ class Starts(NamedTuple):
     """Part of these that nothing recorded explains."""
     waits_for_room: Mask
     """Whether that would be more, but kernels of other streams fill the GPU."""
+    in_graph: Mask
+    """Whether their call launched others before them, too."""
     after: Int64Array
     source: Int64Array
     """Operations that start after another one of the rank."""
@@ -161,6 +163,7 @@ class _Starting:
             gap_ns=gap.astype(np.float64),
             unexplained_ns=np.maximum(over, 0).astype(np.float64),
             waits_for_room=room,
+            in_graph=self.operations.is_launched & ~self.operations.starts_call,
             after=after,
             source=source,
             delay_ns=delay,

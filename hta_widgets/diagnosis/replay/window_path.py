@@ -149,6 +149,7 @@ def _with_end(job: RecordedJob, mark: Mark, members: Mask, point: int) -> Record
         step=np.append(np.where(members, 0, NONE), 0),
         launch=np.append(job.launch, launch),
         waits_for_room=np.append(job.waits_for_room, [False]),
+        in_graph=np.append(job.in_graph, [False]),
         is_finish=np.append(job.is_finish, [False]),
         last=last,
         last_step=np.zeros(last.size, dtype=np.int64),

@@ -6,10 +6,11 @@ part: one recorded rank of a DDP job was called launch bound, and 17 % of its st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
@@ -34,7 +35,7 @@ from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import on_ranks
-from hta_widgets.quantities import NS_PER_MS, duration
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 
 WORTH_A_NOTICE: Final = 0.15
@@ -62,9 +63,20 @@ class _Loss(NamedTuple):
     """Further causes of it."""
     is_of_host: bool = False
     """Whether it is named by the call of the host that holds most of it."""
+    told: str = ""
+    """What is known of it, in place of `unknown`; empty where its cause is not found."""
+    is_measured: bool = False
+    """Whether that is all there is to know."""
+    evidence: Mapping[str, Evidence] = {}
+    """What shows it."""
     is_known: bool = True
     """Whether what was found explains all of it but what is left without that: else, what it is may
     be another cause as well."""
+
+    @property
+    def why(self) -> str:
+        """What follows on what the GPU does."""
+        return f": {self.told}" if self.told else f"; cause not found: {self.unknown}"
 
     def is_explained(self, context: Context) -> bool:
         """Whether something that was found is its cause."""
@@ -91,21 +103,67 @@ def communication_without_cause(context: Context) -> Finding | None:
         members = np.ones(context.replay.job.arrival.size, dtype=np.bool_)
         edits = (WithoutMeetings(members),)
     is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
-    unknown = "waiting and transfer cannot be told apart"
-    if is_divided:
-        unknown = "what the ranks wait for is not known"
+    told, evidence = _divided(context) if is_divided else ("", {})
     loss = _Loss(
         cause=exposed_communication,
         seen_in=("transfer", "communication", "waiting"),
         ns=ns,
         edits=edits,
         words="communicates without overlapping compute",
-        unknown=unknown,
+        unknown=told or "waiting and transfer cannot be told apart",
+        told=told,
+        is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
+        evidence=evidence,
         panel="overlap",
         proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
         is_known=is_divided,
     )
     return _reported(context, loss)
+
+
+def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
+    """For whom the ranks wait, and how long they transfer, of the mean rank and step.
+
+    In each layer of a decoding step, the rank with the most popular experts is late, another one
+    each time: no rank computes longer than the others, and the step waits all the same.
+    """
+    steps, late = context.steps, _waited_for(context)
+    wait_ns, transfer_ns = (
+        float((steps[name] + steps[f"{name}_p2p"]).mean()) for name in ("wait", "transfer")
+    )
+    evidence: dict[str, Evidence] = {
+        "late": late,
+        "wait_ms": wait_ns / NS_PER_MS,
+        "transfer_ms": transfer_ns / NS_PER_MS,
+    }
+    told = f"{duration(transfer_ns)}{steps.per_noun} it transfers"
+    if late["waited_for_ms"].any():
+        rank, part = late["rank"].iloc[int(late["waited_for_ms"].argmax())], _most_late(late)
+        whom = f"ranks that take turns to be late (rank {rank} for {percent(part)} of it)"
+        if part >= context.limits.owner_percent:
+            whom = f"rank {rank} ({percent(part)} of it), and why it is late is not known"
+        told += f", {duration(wait_ns)} it waits for {whom}"
+    return told, evidence
+
+
+def _waited_for(context: Context) -> pd.DataFrame:
+    """How long the mean rank waits for each, the last to arrive, in collectives of a step (ms)."""
+    traffic, cells = context.traffic, context.steps["wait"].size
+    matches, inside = traffic.matches, (traffic.place >= 0) & (traffic.step >= 0)
+    waited_ns = np.bincount(
+        matches.of_row[inside], traffic.exposed_wait_ns[inside], minlength=len(matches)
+    )
+    last = np.lexsort((traffic.waits.start_ns, matches.of_row))[matches.edges[1:] - 1]
+    ranks = matches.kernels.ranks
+    places = matches.kernels.place[matches.rows[last]]
+    of_rank_ns = np.bincount(places, waited_ns, minlength=len(ranks))
+    return pd.DataFrame({"rank": [*ranks], "waited_for_ms": of_rank_ns / cells / NS_PER_MS})
+
+
+def _most_late(late: pd.DataFrame) -> float:
+    """Part (%) of the waiting that is for the rank that others wait for most."""
+    waited_ms = late["waited_for_ms"]
+    return 100 * float(waited_ms.max() / waited_ms.sum()) if waited_ms.any() else 0.0
 
 
 def idle_without_cause(context: Context) -> Finding | None:
@@ -219,21 +277,25 @@ def _found(context: Context, loss: _Loss, left: Price) -> Finding:
     evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step(lost_ms=loss.ns)}
     names = (within.name, within.around) if within else ()
     # what would tell the cause is not recorded, or in the traces of ranks that are not open
-    unrecorded = (Condition.NOT_RECORDED, Condition.NOT_OPENED)[
+    conditions: Iterable[Condition] = (Condition.NOT_RECORDED, Condition.NOT_OPENED)[
         : 1 + bool(context.job.unopened_ranks)
     ]
+    if within:
+        conditions = conditions_of_owners(names)
+    elif loss.told:
+        conditions = (Condition.TAKE_TURNS,)
     return context.finding(
         loss.cause,
         words=f"The GPU{on_ranks(context, ranks)} {loss.words}"
-        f"{_works(within) if within else f'; cause not found: {loss.unknown}'}",
+        f"{_works(within) if within else loss.why}",
         price=left,
         ranks=ranks,
         steps=steps,
-        conditions=conditions_of_owners(names) if within else unrecorded,
-        evidence=evidence | (within.evidence if within else {}),
+        conditions=conditions,
+        evidence=evidence | dict(loss.evidence) | (within.evidence if within else {}),
         links=(Link(panel=loss.panel, ranks=ranks, steps=steps),),
         seen_in=loss.proof,
-        confidence="measured" if within else "inconclusive",
+        confidence="measured" if within or loss.is_measured else "inconclusive",
     )
 
 

@@ -59,6 +59,17 @@ _CONDITIONS: Final = {
             needs=(Condition.NOT_RECORDED,),
             unless=(Condition.NOT_OPENED,),
         ),
+        *(
+            Advice(
+                "Put copies of popular experts on several ranks: another rank is late each time.",
+                command,
+                needs=(Condition.TAKE_TURNS, Condition.MOE, Condition.SERVER, engine),
+            )
+            for engine, command in (
+                (Condition.VLLM, "vllm serve MODEL --enable-expert-parallel --enable-eplb"),
+                (Condition.SGLANG, "python -m sglang.launch_server --enable-eplb"),
+            )
+        ),
         Advice(
             "Do not broadcast the buffers in each step, unless ranks must share them.",
             "DistributedDataParallel(model, broadcast_buffers=False)",

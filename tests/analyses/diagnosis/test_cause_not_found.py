@@ -16,6 +16,7 @@ from tests.analyses.diagnosis.training_jobs import (
     layers,
     write_training,
 )
+from tests.explained.findings import explain_finding
 from tests.kineto_text import call, host, kernel, step, write
 
 EVERYBODY = (0, 1, 2, 3)
@@ -110,6 +111,50 @@ def test_ranks_that_wait_for_one_that_was_found_are_not_said_to_wait(tmp_path):
     made = diagnosed(write_training(tmp_path, 4, program))
     assert [(each.cause, each.ranks) for each in made] == [("slow_gpu", (1,))]
     assert not any("communicates" in notice for notice in made.notices)
+
+
+def late_by_turns(extra_us):
+    """Every rank computes as long as the others in a step, and another one is late each time."""
+
+    def program(rank, step):
+        del step
+        return [
+            piece
+            for meeting in range(8)
+            for piece in (
+                *layers(1, (500 + extra_us * (rank == meeting % 4)) * US),
+                Meet(EVERYBODY, 20 * US),
+            )
+        ]
+
+    return program
+
+
+def test_ranks_that_take_turns_to_be_late_are_told(tmp_path):
+    """Experts of a layer are on one rank, those of the next on another: 3.4 of 27 ms once."""
+    made = diagnosed(write_training(tmp_path, 4, late_by_turns(400)))
+    finding = found(made, "exposed_communication")
+    assert finding.confidence == "measured"
+    assert finding.ranks == EVERYBODY
+    assert (
+        "communicates without overlapping compute: 155 µs per step it transfers, 2.33 ms it waits "
+        "for ranks that take turns to be late (rank "
+    ) in finding.sentence
+    late = finding.evidence["late"].set_index("rank")["waited_for_ms"]
+    assert late.tolist() == pytest.approx([8 * 0.4 * 0.75 / 4] * 4, rel=0.01)
+    assert not explain_finding(finding, made)
+
+
+def test_a_rank_that_is_late_most_times_is_named_and_not_explained(tmp_path):
+    folder = write_training(tmp_path, 4, late_by_turns(400))
+    finding = found(diagnosed(folder, limits=Limits(owner_percent=20)), "exposed_communication")
+    assert "it waits for rank " in finding.sentence
+    assert "(25 % of it), and why it is late is not known" in finding.sentence
+    assert finding.confidence == "inconclusive"
+
+
+def test_turns_that_cost_little_are_not_told(tmp_path):
+    assert not diagnosed(write_training(tmp_path, 4, late_by_turns(30)))
 
 
 def copies(folder, copy_us, *, beside):

@@ -177,6 +177,7 @@ def recorded(draft: Draft, begins: Sequence[int]) -> RecordedJob:
         type=np.array([each.type for each in operations], dtype=np.int8),
         step=integers(each.step for each in operations),
         waits_for_room=np.zeros(len(operations), dtype=np.bool_),
+        in_graph=np.zeros(len(operations), dtype=np.bool_),
         launch=integers(point_at[each.launch] for each in operations),
         is_finish=np.array([each.is_finish for each in operations]),
         after=integers(one for one, _, _ in after),

@@ -263,7 +263,7 @@ def test_what_one_job_has_is_shown_in_its_step(lab: Lab, runs: Path, is_gone: bo
         each.focus()
         each.press("Home")
         each.press("Home")
-    assert [picture(each) for each in canvases(page)] == before
+    page.wait_until(lambda: [picture(each) for each in canvases(page)] == before)
     row = dashboard(page).locator(".hta-tab-page .hta-findings li").filter(has_text="waiting for")
     show = row.get_by_role("button", name="Show")
     show.click()

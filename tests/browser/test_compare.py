@@ -259,11 +259,6 @@ def test_what_one_job_has_is_shown_in_its_step(lab: Lab, runs: Path, is_gone: bo
     page.execute(f"dash.compare = {str(runs / second)!r}\npanel = dash.panels['change']")
     expect(verdict(page)).to_contain_text("Improvement" if is_gone else "Regression")
     before = [picture(each) for each in canvases(page)]
-    for each in canvases(page):  # both fill the axis from the start of the longer one
-        each.focus()
-        each.press("Home")
-        each.press("Home")
-    page.wait_until(lambda: [picture(each) for each in canvases(page)] == before)
     row = dashboard(page).locator(".hta-tab-page .hta-findings li").filter(has_text="waiting for")
     show = row.get_by_role("button", name="Show")
     show.click()

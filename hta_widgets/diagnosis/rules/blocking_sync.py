@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
-from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
+from hta_widgets.diagnosis.replay.edits import WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
-from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.host_evidence import (
     host_of,
     largest_owner,
     owners_table,
     within_gap,
 )
-from hta_widgets.diagnosis.rules.host_pause import host_pause
-from hta_widgets.diagnosis.rules.input_starvation import input_starvation
-from hta_widgets.diagnosis.rules.preprocessing import preprocessing
-from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
+from hta_widgets.diagnosis.rules.launch_bound import not_held_up
 from hta_widgets.diagnosis.rules.wording import in_steps, named, per_step, subject
 from hta_widgets.quantities import NS_PER_MS
-
-HELD_UP: Final = (
-    input_starvation,
-    preprocessing,
-    allocator_retries,
-    profiler_overhead,
-    host_pause,
-)
-"""What holds up a host that could run ahead if it did not wait: it has its own price, and waiting
-that costs nothing without it is not to blame."""
 
 
 @cause(
@@ -115,10 +99,7 @@ def blocking_sync(context: Context) -> Finding | None:
     A long blocking call that leaves no gap costs nothing.
     """
     refill = context.steps.refill
-    after = context.edits_of(HELD_UP)
-    if context.steps["unattributed"].any():
-        # without operators, a pause is no finding; without waiting, the host would hide it, too
-        after.append(WithoutHostWork(("pausing",)))
+    after = not_held_up(context)
     price = context.price(
         refill,
         WithoutWaits((Wait.COPY, *SYNCHRONISING), drains=True),

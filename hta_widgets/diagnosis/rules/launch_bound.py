@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,12 +12,16 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link, fused_optimizers
-from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutStarts
+from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork, WithoutStarts
+from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     host_of,
     within_idle,
 )
+from hta_widgets.diagnosis.rules.host_pause import host_pause
+from hta_widgets.diagnosis.rules.input_starvation import input_starvation
+from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -33,6 +37,26 @@ each of two products, or CuPy, which loads the code of each of six kernels."""
 LEAST_LATE: Final = 0.05
 """Part of the price in which a GPU must wait for launches: what a loop takes that pauses for 20 ms
 and then launches as fast as the GPU computes would be gained, too, but is not why the GPU waits."""
+
+HELD_UP: Final = (
+    input_starvation,
+    preprocessing,
+    allocator_retries,
+    profiler_overhead,
+    host_pause,
+)
+"""What holds up a host that could run ahead if it launched faster or did not wait. It has its own
+price: an infinitely fast host would hide most of what a loader takes, which priced launches at 64
+ms where workers of the loader left 30, and at twice of what GPUs waited for them."""
+
+
+def not_held_up(context: Context) -> list[Edit]:
+    """What is different where nothing holds up the host."""
+    edits = context.edits_of(HELD_UP)
+    if context.steps["unattributed"].any():
+        # without operators, a pause is no finding; a host that runs ahead would hide it, too
+        edits.append(WithoutHostWork(("pausing",)))
+    return edits
 
 
 @cause(
@@ -142,10 +166,12 @@ def launch_bound(context: Context) -> Finding | None:
         return None
     if any(isinstance(edit, HostSpeed) for edit in context.edits_of([profiler_overhead])):
         return None  # the profiler slows all launches, and has their price
-    price = context.price(behind, HostSpeed(np.inf), bound="at most")
+    after = not_held_up(context)
+    price = context.price(behind, HostSpeed(np.inf), bound="at most", after=after)
     if not context.is_worth_it(launch_bound, price.ns) and context.steps.starts_count:
         # so many short kernels that starting them takes as long as launching
-        price = context.price(behind, HostSpeed(np.inf), WithoutStarts(), bound="at most")
+        in_graphs = (HostSpeed(np.inf), WithoutStarts())
+        price = context.price(behind, *in_graphs, bound="at most", after=after)
     if not context.is_worth_it(launch_bound, price.ns):
         return None
     if behind.mean(axis=1).max() < LEAST_LATE * price.ns:
@@ -154,7 +180,7 @@ def launch_bound(context: Context) -> Finding | None:
     steps = context.steps_with(behind)
     table = _launching(context, ranks)
     worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
-    half_ms = _gain_ms(context, HostSpeed(2))
+    half_ms = _gain_ms(context, after, HostSpeed(2))
     busiest = within_idle(context, ranks, busiest=True)
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
@@ -174,7 +200,7 @@ def launch_bound(context: Context) -> Finding | None:
         evidence={
             **(busiest.evidence if busiest else {}),
             "twice_as_fast_ms": half_ms,
-            "in_cuda_graphs_ms": _gain_ms(context, HostSpeed(np.inf), WithoutStarts()),
+            "in_cuda_graphs_ms": _gain_ms(context, after, HostSpeed(np.inf), WithoutStarts()),
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),
         },
@@ -182,8 +208,12 @@ def launch_bound(context: Context) -> Finding | None:
     )
 
 
-def _gain_ms(context: Context, *edits: Edit) -> float:
-    return context.replay.gain_ns(edits, context.steps.numbers) / NS_PER_MS
+def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:
+    both, first = (
+        context.replay.gain_ns(each, context.steps.numbers)
+        for each in ((*after, *edits), (*after,))
+    )
+    return max(both - first, 0.0) / NS_PER_MS
 
 
 def may_be_stacks(half_ms: float, price_ms: float) -> bool:

@@ -43,6 +43,10 @@ _MOST_LISTED: Final = 4
 WORTH_SAYING_NS: Final = 1_000
 """Clocks that are less apart are as good as one."""
 
+UNLIKE_NS: Final = 1_000_000_000
+"""Longest time between the recordings of ranks of one job: clocks that nothing synchronises are
+seconds apart, those by NTP milliseconds."""
+
 TOGETHER_NS: Final = 30_000
 """Longest time between the first and the last end of one collective; those of eight GPUs of a node
 are 8 µs apart, those of two whose clocks drift 27 µs."""
@@ -244,7 +248,7 @@ def _chosen(one: Alignment, other: Alignment, is_one: Mask) -> Alignment:
 
 
 def _apart_ns(alignment: Alignment, components: Int64Array, length_ns: Times) -> Times:
-    """How much later than the largest set of ranks another one begins that never overlaps with it.
+    """How much later than the largest set of ranks another one begins that is far away from it.
 
     Two nodes whose clocks are 7 s apart would make steps of 0.6 s last 7.6 s::
 
@@ -258,7 +262,8 @@ def _apart_ns(alignment: Alignment, components: Int64Array, length_ns: Times) ->
     apart_ns = np.zeros_like(length_ns)
     for number in np.unique(components[~most]):
         own = components == number
-        if starts[own].min() > ends[most].max() or ends[own].max() < starts[most].min():
+        gap_ns = max(starts[own].min() - ends[most].max(), starts[most].min() - ends[own].max())
+        if gap_ns > UNLIKE_NS:
             apart_ns[own] = starts[own].min() - starts[most].min()
     return apart_ns
 

@@ -34,10 +34,6 @@ FEWEST_KERNELS: Final = 12
 """Of fewer, no rate can be told, and each waits for something else: a CPU that makes a batch before
 each of two products, or CuPy, which loads the code of each of six kernels."""
 
-LEAST_LATE: Final = 0.05
-"""Part of the price in which a GPU must wait for launches: what a loop takes that pauses for 20 ms
-and then launches as fast as the GPU computes would be gained, too, but is not why the GPU waits."""
-
 HELD_UP: Final = (
     input_starvation,
     preprocessing,
@@ -173,8 +169,6 @@ def launch_bound(context: Context) -> Finding | None:
         in_graphs = (HostSpeed(np.inf), WithoutStarts())
         price = context.price(behind, *in_graphs, bound="at most", after=after)
     if not context.is_worth_it(launch_bound, price.ns):
-        return None
-    if behind.mean(axis=1).max() < LEAST_LATE * price.ns:
         return None
     ranks = context.blamed(context.steps.host_behind.mean(axis=1))
     steps = context.steps_with(behind)

@@ -266,19 +266,12 @@ def pausing(late, *, kernels=200):
     return one
 
 
-def is_late_for(folder, part):
-    """The price is what launching takes, 1.99 ms and what is late, of which 25 µs do not count."""
-    late = (25 + 1_990 * part) / (1 - part)
-    return found(diagnosed(folder, pausing(late)), "launch_bound") is not None
-
-
 def test_a_host_that_pauses_does_not_launch_slowly(tmp_path):
     """Its launches take 2 ms of a step of 22 ms, but the GPU does not wait for them."""
     assert "launch_bound" not in [each.cause for each in diagnosed(tmp_path, pausing(0))]
 
 
 test_thresholds = cases(
-    Case("launch_bound.LEAST_LATE", is_late_for, {0.047: False, 0.053: True}),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case(
         "launch_bound.MOST_BY_STACKS",

@@ -380,6 +380,7 @@ RECORDED = {
         ("aten::_scaled_dot_product_flash_attention",),
         ("aten::scaled_dot_product_attention",),
     ),
+    C.MOE: (("vllm::moe_forward", "fused_moe_kernel"), ("smoe_forward", "moerdijk")),
     C.IMAGE_PROCESSOR: (
         ("transformers/models/vit/image_processing_vit.py(178): preprocess",),
         (

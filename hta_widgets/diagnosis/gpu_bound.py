@@ -47,6 +47,13 @@ WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
 LITTLE_PERCENT: Final = 10.0
 """Findings that bring less than this part of the step leave the rest to the kernels."""
 
+FEW_BLOCKS: Final = 0.5
+"""Part of the multiprocessors, below which the blocks of the largest kernel leave most of them
+without work: a kernel of 10 blocks, on a GPU of 28, was a job of which nothing stood out."""
+
+_LISTED: Final = 10
+"""Kernels of the table on the first screen."""
+
 LEAST_SHARE: Final = 5.0
 """Part of the kernel time (%) from which kernels of a kind are worth a line."""
 
@@ -119,9 +126,17 @@ def kernels_by_name(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
     """The kernels of some ranks by name, those with most time first: see `LaunchFacts.kernels`."""
     kernels = launch_facts(job, ranks).kernels
     groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
-    most = groups[["occupancy_percent", "tensor_core"]].first()
+    most = groups[["occupancy_percent", "tensor_core", "blocks", "sms"]].first()
     table = groups[["count", "gpu_ns"]].sum().join(most)
     return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
+
+
+def labels_of_largest(names: Sequence[str]) -> list[str]:
+    """Label the largest kernels, by their names, as the table that lists them does.
+
+    Of two that are alike, another part of the name may tell one from a third.
+    """
+    return distinct_labels(names[:_LISTED])
 
 
 def _line(
@@ -312,6 +327,10 @@ def few_rows(context: Context) -> Finding | None:
     when="Always: the kernel with most time.",
     advice=(
         Advice(
+            "Launch at least as many blocks as the GPU has multiprocessors: the others do nothing.",
+            needs=(Condition.FEW_BLOCKS,),
+        ),
+        Advice(
             "Record the graph capture as well and open both: its operators carry the shapes.",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
         ),
@@ -334,15 +353,21 @@ def largest_kernel(context: Context) -> Finding | None:
         said.append("on tensor cores" if most["tensor_core"] == "yes" else "without tensor cores")
     if most["occupancy_percent"] >= 0:
         said.append(f"{percent(most['occupancy_percent'])} occupancy")
+    is_few = 0 < most["blocks"] < FEW_BLOCKS * most["sms"]
+    if is_few:
+        said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
-    (label,) = distinct_labels([name])
+    (label, *_) = labels_of_largest([*computing["name"]])
     made = _line(
         context,
         largest_kernel,
         f"{label} is the largest kernel, with {percent(share)} of the compute time "
         f"({', '.join(said)}){why if hidden else ''}",
-        conditions=(Condition.NO_SHAPES,) if hidden else (),
+        conditions=(
+            *((Condition.NO_SHAPES,) if hidden else ()),
+            *((Condition.FEW_BLOCKS,) if is_few else ()),
+        ),
         evidence={"share_percent": share, "launches": count},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),

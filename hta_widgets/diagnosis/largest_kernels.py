@@ -20,9 +20,9 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 )
 from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import operators_of
+from hta_widgets.diagnosis.gpu_bound import labels_of_largest
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
-from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
@@ -107,9 +107,10 @@ def _largest(context: Context) -> str:
     largest = total_ns.most_common(_NAMED)
     names = tuple(name for name, _ in largest)
     products = [*context.job.reduce(products_of, context.ranks, names).values()]
+    labels = labels_of_largest([name for name, _ in total_ns.most_common()])
     said = [
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
-        for label, (name, ns) in zip(distinct_labels(names), largest, strict=True)
+        for label, (name, ns) in zip(labels, largest, strict=False)
     ]
     return f" Largest kernels by compute time: {', '.join(said)}." if said else ""
 

@@ -441,7 +441,7 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
     kernels = kernels[kernels["kernel_type"] == "COMPUTATION"]
     if len(kernels):
         name, most = largest(kernels, "name", "sum_ns")
-        top = kernels.groupby("name", observed=True)["sum_ns"].sum().nlargest(3)
+        top = kernels.groupby("name", observed=True)["sum_ns"].sum().nlargest(10)
         texts["kernel"] = distinct_labels([name, *(each for each in top.index if each != name)])[0]
         texts["of_kernel"] = share(most, kernels["sum_ns"].sum())
     steps = sorted(set(whole.steps["step"])) if has_steps else None

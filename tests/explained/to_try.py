@@ -81,7 +81,8 @@ FORMS_TO_TRY: Final = {
     "largest_kernel": [
         Form(
             "<_name> is the largest kernel, with <part> of the compute time (<launches> of <mean>"
-            "[[, on tensor cores]][[, without tensor cores]][[, <_occupancy> occupancy]])"
+            "[[, on tensor cores]][[, without tensor cores]][[, <_occupancy> occupancy]]"
+            "[[, <_blocks> of <_sms> multiprocessors]])"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",
             largest,
         ),

@@ -102,6 +102,7 @@ class Condition(Enum):
     NEAR_ROOF = "close to the peak"
     FP8 = "GPU with FP8"
     NO_SHAPES = "kernels without shapes"
+    FEW_BLOCKS = "fewer blocks than multiprocessors"
 
 
 FREES_A_LAUNCH: Final = 0.2

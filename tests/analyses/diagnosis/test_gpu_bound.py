@@ -130,6 +130,17 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
 
 
+def has_few_blocks(folder, part):
+    blocks = round(1_000 * part)
+    one = Host()
+    for _ in range(10):
+        one.launch(1000, name="norm", grid=[blocks, 1, 1], block=[32, 1, 1])
+    (found,) = diagnosed(folder, one, gpu={**H100, "numSms": 1_000}).to_try
+    said = f"{blocks} of 1,000 multiprocessors" in found.sentence
+    assert found.advice[0].do.startswith("Launch at least as many blocks") == said
+    return said
+
+
 @pytest.mark.parametrize(
     ("operator", "command"),
     [
@@ -229,6 +240,7 @@ def first_advice(folder, percent):
 
 test_thresholds = cases(
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {9.8: True, 10.2: False}),
+    Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
     Case("gpu_bound.NEAR_ROOF", first_advice, {59.0: "Let", 61.0: "Try"}),
 )

@@ -46,6 +46,7 @@ NO_THRESHOLDS = {
         "host_facts.MOST_OVERHEADS",
         "proof.MARGIN",
         "proof.SEEN_AT_ONCE",
+        "gpu_bound._LISTED",
         "largest_kernels._NAMED",
         "shape_facts.MOST_LISTED",
         "time_spent.WIDTH",

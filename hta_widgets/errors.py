@@ -85,6 +85,10 @@ class UnknownRankError(HtaWidgetsError):
         return cls(msg)
 
 
+KEEPS_LAST_STEP = "open_trace(…, include_last_profiler_step=True)"
+"""What keeps the last step, in words that a command replaces by its option."""
+
+
 class UnknownStepError(HtaWidgetsError):
     """A requested ProfilerStep is not analysed on any of the ranks."""
 
@@ -101,9 +105,7 @@ class UnknownStepError(HtaWidgetsError):
             return cls(f"{msg}they have no ProfilerSteps, leave steps empty for all of the time")
         msg += f"their analysed steps are {number_ranges(steps)}"
         if missing[-1] > max(steps):
-            msg += (
-                " (the last is left out; open_trace(…, include_last_profiler_step=True) keeps it)"
-            )
+            msg += f" (the last is left out; {KEEPS_LAST_STEP} keeps it)"
         return cls(msg)
 
 

@@ -49,13 +49,15 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def section(title: str, texts: Sequence[str]) -> list[str]:
-    """Lines of a list below a title; none where there is nothing to list."""
+def section(
+    title: str, texts: Sequence[str], most: int = MOST_NOTICES, rest: str = "job.notices"
+) -> list[str]:
+    """Lines of a list below a title, and what has the rest; none where there is nothing to list."""
     lines = ["", f"{MARGIN}{title}"] if texts else []
-    for text in texts[:MOST_NOTICES]:
+    for text in texts[:most]:
         lines += item("- ", cut(text, MOST_CHARACTERS))
-    if len(texts) > MOST_NOTICES:
-        lines += item("- ", f"and {len(texts) - MOST_NOTICES} more: job.notices has them")
+    if len(texts) > most:
+        lines += item("- ", f"and {len(texts) - most} more: {rest} has them")
     return lines
 
 

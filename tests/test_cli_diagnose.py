@@ -26,6 +26,7 @@ from hta_widgets.cli.diagnose.document import json_text
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, NotRecorded
 from hta_widgets.diagnosis.finding import Advice
 from hta_widgets.diagnosis.report import report
+from hta_widgets.sample import write_sample
 from hta_widgets.terminal import say
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, host, kernel, step, write
@@ -128,7 +129,7 @@ def test_findings_as_text(starved: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert text.startswith(
         "1 finding\n\n    starved (training): ranks 0-3, steps 10-13 of 40.8 ms\n"
     )
-    assert "1. 14.1 ms (34.6 %): input_starvation, all ranks, every step\n" in text
+    assert "1. ≤ 14.1 ms (34.6 %): input_starvation, all ranks, every step\n" in text
     assert f"{found.sentence} What to do: {found.action}" in unwrapped(text)
     assert "the last ProfilerStep, 14, is left out" in unwrapped(text.partition("Notices:")[2])
     assert max(map(len, text.splitlines())) <= 80
@@ -292,6 +293,40 @@ def test_the_first_three_findings_are_told_and_the_others_named() -> None:
     assert "And, at less cost:" in text
     assert f"    10. 1.23 s (99.1 %): {CAUSES[9]}, all ranks, every step" in text
     assert "- and 20 more: job.notices has them" in text
+
+
+def test_the_command_names_the_option_that_has_all() -> None:
+    text = report(eight_ranks(), in_shell=True)
+    assert "    And, at less cost (--all has them in full):\n" in text
+    assert "- and 20 more: --all has them" in text
+    text = report(eight_ranks(), in_full=True, in_shell=True)
+    assert text.count("What to do:") == 10
+    assert text.count("- notice ") == 30
+    assert "--all" not in text
+
+
+def test_the_sign_of_a_price_stands_before_it() -> None:
+    first, *others = eight_ranks()
+    for bound, sign in (("measured", ""), ("at most", "≤ "), ("at least", "≥ "), ("about", "≈ ")):
+        text = report(replace(eight_ranks(), findings=(replace(first, bound=bound), *others)))
+        assert f"    1. {sign}1.23 s (99.1 %): " in text
+    open_ended = replace(first, confidence="inconclusive", lower_ms=0.9 * first.recoverable_ms)
+    text = report(replace(eight_ranks(), findings=(open_ended, *others)))
+    assert "    1. ≤ 1.23 s (99.1 %): " in text
+
+
+def test_the_last_step_is_kept_by_an_option_that_the_notice_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sample(tmp_path, ranks=1, steps=4, progress=False)
+    text = unwrapped(said(capsys, tmp_path))
+    assert "is left out" in text
+    assert "(--last-step keeps all)" in text
+    text = unwrapped(said(capsys, tmp_path, "--last-step", "--all"))
+    assert "is left out" not in text
+    steps = json.loads(said(capsys, tmp_path, "--json"))["steps"]
+    all_steps = json.loads(said(capsys, tmp_path, "--json", "--last-step"))["steps"]
+    assert all_steps == [*steps, steps[-1] + 1]
 
 
 def test_no_line_begins_with_a_unit() -> None:

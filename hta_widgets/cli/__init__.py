@@ -178,6 +178,14 @@ def _add_diagnose(commands: _Commands) -> None:
         help="phase of a server: decode, prefill or mixed (default: the one with the most time)",
     )
     diagnose.add_argument(
+        "--last-step",
+        action="store_true",
+        help="analyse the last step, too, which the end of the recording may cut short",
+    )
+    diagnose.add_argument(
+        "--all", action="store_true", help="print all findings in full, and all notices"
+    )
+    diagnose.add_argument(
         "--json", action="store_true", help="print JSON (docs/diagnosis.schema.json)"
     )
     diagnose.add_argument(

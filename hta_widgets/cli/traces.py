@@ -57,12 +57,24 @@ class GivenTrace(NamedTuple):
         return cls(url, name_in(url))
 
 
-def open_given(traces: Sequence[str], *, cycle: int | None, captures: str | None = None) -> Job:
+def open_given(
+    traces: Sequence[str],
+    *,
+    cycle: int | None,
+    captures: str | None = None,
+    include_last_profiler_step: bool = False,
+) -> Job:
     """Open the traces of one job, with a progress bar on a terminal."""
     from hta_widgets.trace.opening.open import open_trace  # noqa: PLC0415  # needs numpy
 
     source = traces[0] if len(traces) == 1 else traces
-    return open_trace(source, cycle=cycle, captures=captures, progress=sys.stderr.isatty())
+    return open_trace(
+        source,
+        cycle=cycle,
+        captures=captures,
+        include_last_profiler_step=include_last_profiler_step,
+        progress=sys.stderr.isatty(),
+    )
 
 
 def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:

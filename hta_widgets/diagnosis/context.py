@@ -14,6 +14,7 @@ from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import (
+    NEARLY,
     Bound,
     Confidence,
     Evidence,
@@ -47,9 +48,6 @@ HALF_OF_LARGEST: Final = 0.5
 
 HALF_OF_MEAN: Final = 0.5
 """The same of a step, by the mean of all."""
-
-NEARLY: Final = 0.95
-"""Two ends of a price that are less apart are one."""
 
 UNSOUND: Final = ", though the recording is not sound"
 """What a sentence says that is not measured for this reason; the notices say what is wrong."""

@@ -190,6 +190,11 @@ NO_WORDS: Final = Words("")
 
 WHAT_TO_TRY: Final = "What to try: the GPU sets the pace"
 
+NEARLY: Final = 0.95
+"""Two ends of a price that are less apart are one."""
+
+_SIGNS: Final = {"about": "≈", "at most": "≤", "at least": "≥"}
+
 MOST_SHOWN: Final = 3
 """Findings that are shown at once; the others are folded."""
 
@@ -276,6 +281,19 @@ class Finding:
     def __repr__(self) -> str:
         """The cause in words; a dataclass would write out the tables behind it."""
         return f"Finding({self.cause}: {self.sentence})"
+
+    @property
+    def may_be_less(self) -> bool:
+        """Whether it may cost less, as ranks that the job communicates with are not recorded."""
+        is_open = self.confidence == "inconclusive"
+        return is_open and self.lower_ms < NEARLY * self.recoverable_ms
+
+    @property
+    def sign(self) -> str:
+        """What stands before the price: ≤, ≥ or ≈; empty where it is measured, or not known."""
+        if not self.recoverable_ms > 0:
+            return ""
+        return _SIGNS["at most"] if self.may_be_less else _SIGNS.get(self.bound, "")
 
     @property
     def action(self) -> str:

@@ -29,15 +29,26 @@ from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath, bound_by
 from hta_widgets.diagnosis.replay.edits import Edit, applied
 from hta_widgets.diagnosis.replay.replay import Replay
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
-from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
+from hta_widgets.terminal import (
+    MARGIN,
+    MOST_CHARACTERS,
+    MOST_NOTICES,
+    cut,
+    item,
+    section,
+    wrapped,
+)
 from hta_widgets.trace.job import Job
 
 _NEXT: Final = (
     "Next: to_frame() has the findings as a table, proof(finding).windows where one is seen (ns), "
     "together(findings) what a step would take without some."
 )
+
+LAST_STEP_OPTION: Final = "--last-step"
+"""What keeps the last step of ``hta-widgets diagnose``."""
 
 Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"]
 """What a diagnosis comes to."""
@@ -279,8 +290,13 @@ class Diagnosis(Result, Sequence[Finding]):
         return pd.DataFrame(rows, columns=[*names, "confidence"])
 
 
-def report(diagnosis: Diagnosis) -> str:
-    """Write findings, what to do about them, and what was not recorded."""
+def report(diagnosis: Diagnosis, *, in_full: bool = False, in_shell: bool = False) -> str:
+    """Write findings, what to do about them, and what was not recorded.
+
+    `in_full` has all findings with their sentences, and all notices. `in_shell` names options of
+    ``hta-widgets diagnose`` where Python has arguments.
+    """
+    most = len(diagnosis) if in_full else MOST_SHOWN
     nothing = "No finding" if diagnosis.cpu_work is None else "No GPU work"
     lines = [counted(len(diagnosis), "finding") if diagnosis else nothing, ""]
     lines += wrapped(_what_was_looked_at(diagnosis))
@@ -289,11 +305,11 @@ def report(diagnosis: Diagnosis) -> str:
         lines += _cpu_work(diagnosis.cpu_work)
     elif not diagnosis:
         lines += wrapped(diagnosis.finding)
-    for number, finding in enumerate(diagnosis[:MOST_SHOWN], start=1):
+    for number, finding in enumerate(diagnosis[:most], start=1):
         lines += ["", *_finding(diagnosis, number, finding)]
-    if len(diagnosis) > MOST_SHOWN:
-        lines += ["", f"{MARGIN}And, at less cost:"]
-        for number, finding in enumerate(diagnosis[MOST_SHOWN:], start=MOST_SHOWN + 1):
+    if len(diagnosis) > most:
+        lines += ["", f"{MARGIN}And, at less cost{' (--all has them in full)' * in_shell}:"]
+        for number, finding in enumerate(diagnosis[most:], start=most + 1):
             lines += item(f"{number}. ", _heading(diagnosis, finding))
     if diagnosis.to_try:
         lines += ["", f"{MARGIN}{WHAT_TO_TRY}:"]
@@ -301,8 +317,12 @@ def report(diagnosis: Diagnosis) -> str:
         lines += ["", *_advised(f"{number}. ", finding)]
     lacks = [each.sentence for each in diagnosis.not_recorded]
     others = [each for each in diagnosis.notices if each not in lacks]
-    lines += section("What was not recorded, and how to record it:", lacks)
-    lines += section("Notices:", others)
+    if in_shell:
+        others = [each.replace(KEEPS_LAST_STEP, LAST_STEP_OPTION) for each in others]
+    rest = "--all" if in_shell else "job.notices"
+    most_listed = len(diagnosis.notices) if in_full else MOST_NOTICES
+    lines += section("What was not recorded, and how to record it:", lacks, most_listed, rest)
+    lines += section("Notices:", others, most_listed, rest)
     return "\n".join(lines) + "\n"
 
 
@@ -366,7 +386,7 @@ def _advised(mark: str, finding: Finding) -> Iterator[str]:
 def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
     """The price if it is known, the cause, who, and when."""
     price = f"{duration(finding.recoverable_ms * NS_PER_MS)} ({percent(finding.percent)}): "
-    known = price if finding.recoverable_ms > 0 else ""
+    known = f"{finding.sign} {price}".lstrip() if finding.recoverable_ms > 0 else ""
     words = [f"{known}{finding.cause}", _who(diagnosis, finding.ranks)]
     if finding.steps:
         every = {*finding.steps} == {*_recorded_steps(diagnosis)}

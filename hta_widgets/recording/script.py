@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from hta_widgets.errors import ParameterError
@@ -55,6 +56,7 @@ def run_script(
         msg = f"{script} is no file; give a Python script, or --module with the name of a module"
         raise ParameterError(msg)
     written: list[Path] = []
+    after = f"Next: hta-widgets diagnose {quote(str(folder))}"
     steps = 0
 
     def step() -> None:
@@ -63,7 +65,7 @@ def run_script(
         before = len(written)
         profiler.step()
         if len(written) > before:
-            say(f"recorded {written[-1]}; the script goes on")
+            say(f"recorded {written[-1]}; the script goes on. {after}")
 
     profiler = recorded(written, folder, wait, warmup, active, **options)
     before = sys.argv, sys.path[:]
@@ -80,7 +82,7 @@ def run_script(
                 "--wait 0 --warmup 0 records all of it"
             )
         elif steps < wait + warmup + active:
-            say(f"recorded {written[-1]}")
+            say(f"recorded {written[-1]}. {after}")
 
 
 def _run(script: str, *, is_module: bool) -> None:

@@ -325,7 +325,7 @@ def test_a_script_is_recorded_as_it_is(how, optimizers, tmp_path, capsys, monkey
     assert exit_.value.code == 7
     said = capsys.readouterr()
     assert said.out == "['--lr', '1']\n"
-    assert said.err.endswith("rank-0.json.gz\n")
+    assert said.err.endswith(f"rank-0.json.gz. Next: hta-widgets diagnose {out}\n")
     assert said.err.startswith("hta-widgets: recorded ")
     assert (tmp_path / "traces" / "rank-0.json.gz").is_file()
     assert (sys.argv, sys.path) == before
@@ -349,7 +349,8 @@ def test_the_steps_are_those_of_the_first_optimizer(tmp_path):
     recorded = {"record_shapes": True, "profile_memory": False, "with_stack": False}
     run_script(str(script), [], said.append, wait=1, warmup=1, active=2, **recorded)
     assert [action.name[0] for action in made[0].actions] == list("NWRRNNN")
-    assert said == [f"recorded {Path('traces/rank-0.json.gz')}; the script goes on"]
+    written = Path("traces/rank-0.json.gz")
+    assert said == [f"recorded {written}; the script goes on. Next: hta-widgets diagnose traces"]
     run_script(str(script), [], said.append, wait=9, warmup=1, active=2, **recorded)
     assert said[1].startswith("nothing was recorded: the first 10 steps are left out (--wait, ")
     assert "the script ended after 6 steps of an optimizer" in said[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from typing import Final
 
 from hta_widgets.cli.compare.report import report as change_text
@@ -25,11 +26,17 @@ def print_diagnosis(options: Namespace) -> int:
     if baseline is not None and (options.json or ranks is not None):
         msg = "--baseline is for all ranks, as text; hta-widgets compare --json prints JSON"
         raise ParameterError(msg)
-    job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
+    job = open_given(
+        options.traces,
+        cycle=options.cycle,
+        captures=options.captures,
+        include_last_profiler_step=options.last_step,
+    )
     diagnosis = diagnose(job, ranks, phase=options.phase)
     if baseline is not None:
         change = explain_change(read_baseline(baseline, options.baselines), job)
-    say(json_text(diagnosis) if options.json else report_text(diagnosis))
+    text = partial(report_text, in_full=options.all, in_shell=True)
+    say(json_text(diagnosis) if options.json else text(diagnosis))
     if baseline is not None:
         say(f"\nSince the baseline: {change_text(change)}")
     return FAILURES.get(diagnosis.status, 0) if options.fail_on_findings else 0

@@ -34,9 +34,9 @@ def report(place: Place | None = None) -> str:
     place = place or this_place()
     front_end = FrontEnd.of(place)
     sections = [
+        _problems([*package_problems(), *front_end.problems(), *cache_problems()]),
         _overview(place, front_end),
         _packages(),
-        _problems([*package_problems(), *front_end.problems(), *cache_problems()]),
     ]
     return without_home("\n".join(sections))
 

@@ -34,7 +34,7 @@ COLAB: Final = Host("Google Colab", brings_its_own=True)
 DATABRICKS: Final = Host("Databricks", brings_its_own=True)
 MARIMO: Final = Host("marimo", brings_its_own=True)
 OTHER_KERNEL: Final = Host("a Jupyter kernel of another application")
-NONE: Final = Host("none; in a notebook, call hta_widgets.doctor()")
+NONE: Final = Host("not run in one; there, call hta_widgets.doctor()")
 
 _PROGRAMS: Final = {
     "jupyter-lab": JUPYTERLAB,

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.context import NEARLY
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, Link
 from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.diagnosis.report import Diagnosis
@@ -19,7 +18,6 @@ from hta_widgets.panels.base.view import format_cell
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 INCONCLUSIVE: Final = "Inconclusive."
-_BOUND: Final = {"about": "≈", "at most": "≤", "at least": "≥"}
 _ROWS: Final = 20
 _UNITS: Final = {
     "ns": "ns",
@@ -62,7 +60,7 @@ def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
     return [
         FindingRow(
             price=_price(each),
-            bound=_bound(each),
+            bound=each.sign,
             percent=percent(each.percent) if each.recoverable_ms > 0 else "",
             share=max(each.recoverable_ms, 0) / most if most > 0 else 0,
             color=cause_look(each.cause)[0],
@@ -87,27 +85,14 @@ def _price(found: Finding) -> str:
     return duration(found.recoverable_ms * NS_PER_MS) if found.recoverable_ms > 0 else ""
 
 
-def _bound(found: Finding) -> str:
-    """Whether it costs no more than that, or no less."""
-    if not found.recoverable_ms > 0:
-        return ""
-    return _BOUND["at most"] if _may_be_less(found) else _BOUND.get(found.bound, "")
-
-
 def _doubt(found: Finding) -> str:
     """That the trace lacks what would tell, and between what the price lies."""
     if found.confidence != "inconclusive":
         return ""
-    if not _may_be_less(found):
+    if not found.may_be_less:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
     return f"{INCONCLUSIVE} {least} to {most}."
-
-
-def _may_be_less(found: Finding) -> bool:
-    """Where ranks are not recorded that the job communicates with."""
-    is_open = found.confidence == "inconclusive"
-    return is_open and found.lower_ms < NEARLY * found.recoverable_ms
 
 
 def _fields(

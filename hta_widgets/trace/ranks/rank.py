@@ -10,7 +10,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
-from hta_widgets.errors import HtaWidgetsError, number_ranges
+from hta_widgets.errors import KEEPS_LAST_STEP, HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, DerivedColumnCache
 from hta_widgets.trace.cache.trace_file import LoadedTrace, is_sound
@@ -409,6 +409,6 @@ class Rank:
         mark = _MARKS[self.steps.source]
         words = (
             f"the last {mark}, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
-            "(open_trace(…, include_last_profiler_step=True) keeps all)"
+            f"({KEEPS_LAST_STEP} keeps all)"
         )
         return [Notice(words, (int((~self.analysed).sum()),))]

@@ -1,9 +1,12 @@
-"""What the CPU did where no GPU work was recorded: operators, lines of Python, loading of data."""
+"""What the CPU did where no GPU work was recorded: operators, loading, collectives, lines."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,6 +35,27 @@ NO_GPU_WORK: Final = (
     "No GPU work was recorded: the job ran on the CPU, or it was recorded without the GPU "
     "(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both)."
 )
+
+LOADING: Final = "loading"
+OPERATORS: Final = "operators"
+COLLECTIVES: Final = "collectives"
+LINES: Final = "lines"
+MEMORY: Final = "memory"
+
+WHAT_TO_DO: Final = {
+    OPERATORS: "The panel of the operators lists all of them, also by shape and by line.",
+    LINES: "The flame graph shows what they call.",
+    LOADING: "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms "
+    "cheaper.",
+}
+"""About each part of the time, where there is something to do."""
+
+LEAST_LOADING: Final = 0.01
+"""Part of the recorded time from which loading is worth a sentence: of 71 µs in 75 ms, the advice
+was to load batches in workers."""
+
+_COLLECTIVE: Final = re.compile(r"(?:gloo|mpi|ucc|c10d|nccl):\w+")
+"""Annotations of collectives of PyTorch, whatever waits in them."""
 
 MOST_LISTED: Final = 5
 NAME_WIDTH: Final = 60
@@ -89,6 +113,12 @@ class CpuWork:
         Calls that launched GPU work, which is not in the traces.
     api_calls : int
         Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
+    collectives_ns : int
+        Time in which collectives run, on any thread.
+    analysed_ns : int
+        Time from the first call of all threads to the end of the last one.
+    collective : str
+        The one with most time.
     memory : str
         What fills the memory at its peak, in sentences; empty if it was not recorded.
     """
@@ -104,6 +134,9 @@ class CpuWork:
     of_job: bool
     launches: int = 0
     api_calls: int = 0
+    collectives_ns: int = 0
+    analysed_ns: int = 0
+    collective: str = ""
 
     @property
     def all_operators(self) -> str:
@@ -128,12 +161,23 @@ class CpuWork:
     @property
     def of_loading(self) -> str:
         """How much time the loading of data takes, in a sentence; empty if it takes none."""
-        if not self.loading_ns:
+        if not self.loading_ns or self.loading_ns < LEAST_LOADING * self.recorded_ns:
             return ""
         share = percent(100 * self.loading_ns / self.recorded_ns)
         return (
             f"Loading data takes {duration(self.loading_ns)} ({share}) of the "
             f"{duration(self.recorded_ns)} of the thread that runs most operators{self.in_steps}."
+        )
+
+    @property
+    def of_collectives(self) -> str:
+        """How much time collectives on the CPU take, in a sentence; empty if there are none."""
+        if not self.collectives_ns:
+            return ""
+        share = percent(100 * self.collectives_ns / self.analysed_ns)
+        return (
+            f"Collectives run on the CPU for {duration(self.collectives_ns)} ({share}) of "
+            f"{duration(self.analysed_ns)}{self.in_steps}, most of all {self.collective}."
         )
 
     @property
@@ -146,8 +190,23 @@ class CpuWork:
     @property
     def sentences(self) -> tuple[str, ...]:
         """All that can be said, the most important first; none where nothing was recorded."""
-        said = (self.of_operators, self.of_lines, self.of_loading, self.memory)
-        return tuple(each for each in said if each)
+        return tuple(self.parts.values())
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What takes the time, in sentences, those with most time first.
+
+        They are `OPERATORS`, `LOADING` and `COLLECTIVES`; `LINES`, which hold these, and `MEMORY`
+        follow.
+        """
+        of_time = (
+            (self.operators_ns, OPERATORS, self.of_operators),
+            (self.loading_ns, LOADING, self.of_loading),
+            (self.collectives_ns, COLLECTIVES, self.of_collectives),
+        )
+        said = {name: text for _, name, text in sorted(of_time, key=lambda each: -each[0])}
+        said |= {LINES: self.of_lines, MEMORY: self.memory}
+        return {name: text for name, text in said.items() if text}
 
     @property
     def no_gpu_work(self) -> str:
@@ -175,6 +234,7 @@ class CpuWork:
             "steps": [*self.steps],
             "recorded_ms": _in_ms(self.recorded_ns),
             "loading_ms": _in_ms(self.loading_ns),
+            "collectives_ms": _in_ms(self.collectives_ns),
             "operators_ms": _in_ms(self.operators_ns),
             "operators": _listed(self.operators),
             "lines_ms": _in_ms(self.lines_ns),
@@ -197,6 +257,9 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         asked, table = (), operators(job, chosen).operators
     by_name = table.groupby("operator", sort=False)[["cpu_self_ns", "calls"]].sum()
     found = job.reduce(_of_rank, chosen, TimeSelection(asked, ()) if asked else None).values()
+    collectives: Counter[str] = Counter()
+    for each in found:
+        collectives.update(each.collectives)
     return CpuWork(
         steps=asked,
         operators_ns=int(table["cpu_self_ns"].sum()),
@@ -208,6 +271,9 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         lines=_longest(_together(line for each in found for line in each.lines)),
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
+        collectives_ns=sum(each.collectives_ns for each in found),
+        analysed_ns=sum(each.analysed_ns for each in found),
+        collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
         api_calls=sum(each.api_calls for each in found),
         launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
@@ -223,6 +289,9 @@ class _OfRank(NamedTuple):
     recorded_ns: int
     loading_ns: int
     api_calls: int
+    collectives_ns: int = 0
+    analysed_ns: int = 0
+    collectives: Mapping[str, int] = MappingProxyType({})
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -241,12 +310,21 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     covered = _covered(calls, of_thread)
     recorded = Intervals.union(covered.starts[:1], covered.ends[-1:]) & time
     loading = _covered(calls, of_thread[loading_calls(rank)[of_thread]]) & recorded
+    names, every = calls.events.name.values, _covered(calls, np.arange(calls.start_ns.size))
+    among = np.flatnonzero(calls.named(_COLLECTIVE.match) & (calls.kind == Kind.ANNOTATION))
+    collectives = {
+        names[code]: (_covered(calls, among[calls.name[among] == code]) & time).length
+        for code in np.unique(calls.name[among]).tolist()
+    }
     return _OfRank(
         lines_ns=sum(line.own_ns for line in lines),
         lines=_longest(lines, _MOST_OF_A_RANK),
         recorded_ns=recorded.length,
         loading_ns=loading.length,
         api_calls=api_calls,
+        collectives_ns=(_covered(calls, among) & time).length,
+        analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
+        collectives=collectives,
     )
 
 

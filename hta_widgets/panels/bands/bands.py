@@ -16,6 +16,7 @@ from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.cpu_work import LINES, OPERATORS, WHAT_TO_DO
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import budget_band
@@ -33,12 +34,6 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import joined_replays
-
-_OPERATORS: Final = "The panel of the operators lists all of them, also by shape and by line."
-_LINES: Final = "The flame graph shows what they call."
-_LOADING: Final = (
-    "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms cheaper."
-)
 
 MOST_EVENTS: Final = 300_000
 """Of a rank whose file is read for this, which then takes less than a second."""
@@ -97,13 +92,19 @@ def _of_work(work: CpuWork, selection: Selection | None) -> list[FindingRow]:
     show = None
     if selection is not None and work.operators:
         show = {**selection.nothing(), "operators": [work.operators[0].name]}
-    rows = [
-        _row(work.of_operators, _OPERATORS, [_table("operators", work.operators)], show),
-        _row(work.of_lines, _LINES, [_table("Python functions", work.lines)]),
-        _row(work.of_loading, _LOADING),
-        _row(work.memory),
+    tables = {
+        OPERATORS: [_table("operators", work.operators)],
+        LINES: [_table("Python functions", work.lines)],
+    }
+    return [
+        _row(
+            text,
+            WHAT_TO_DO.get(part, ""),
+            tables.get(part, ()),
+            show if part == OPERATORS else None,
+        )
+        for part, text in work.parts.items()
     ]
-    return [row for row in rows if row["sentence"]]
 
 
 def _row(

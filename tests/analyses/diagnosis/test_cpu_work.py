@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
+from hta_widgets.diagnosis.report import report
 from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.kineto_text import Event, call, host, kernel, step, write
 
 NAMES = (
@@ -149,6 +151,43 @@ def test_preparing_batches_is_loading_unless_the_model_runs_in_it(tmp_path: Path
     made = answered(tmp_path, [whole, batch, model, inner])
     assert (made.cpu_work.loading_ns, made.cpu_work.recorded_ns) == (20_000, 100_000)
     assert "Loading data takes 20 µs (20 %) of the 100 µs" in made.finding
+
+
+def loads(folder: Path, part: float) -> bool:
+    batch = host(10, round(10_000 * part), "collate_batch", cat="python_function")
+    made = answered(folder, [host(0, 10_000, "train.py(1): main", cat="python_function"), batch])
+    return any("Loading data" in each for each in made.cpu_work.sentences)
+
+
+test_thresholds = cases(Case("cpu_work.LEAST_LOADING", loads, {0.0099: False, 0.0101: True}))
+
+
+def test_the_largest_part_of_the_time_is_said_first(tmp_path: Path) -> None:
+    main = host(0, 1000, "train.py(1): main", cat="python_function")
+    batch = host(10, 900, "collate_batch", cat="python_function")
+    work = answered(tmp_path, [main, batch, host(950, 5, "aten::mm")]).cpu_work
+    assert [*work.parts] == ["loading", "operators", "lines"]
+    text = report(answered(tmp_path, [main, batch, host(950, 5, "aten::mm")]))
+    assert text.index("Loading data takes") < text.index("What to do: Load batches")
+    assert text.index("What to do: Load batches") < text.index("in operators")
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.booleans()), max_size=8))
+def test_collectives_on_any_thread(tmp_path_factory: Any, runs: list[tuple[int, int, bool]]):
+    """Gloo runs them in threads of its own, which may do so at the same time."""
+    names = {False: "gloo:all_reduce", True: "gloo:broadcast"}
+    events = [host(0, 5, "aten::empty"), host(95, 5, "aten::empty")]
+    events += [
+        {**host(start, length, names[which], cat="user_annotation"), "tid": 300 + place}
+        for place, (start, length, which) in enumerate(runs)
+    ]
+    folder: Path = tmp_path_factory.mktemp("gloo")
+    work = answered(folder, events).cpu_work
+    covered = {at for start, length, _ in runs for at in range(start, start + length)}
+    assert (work.collectives_ns, work.analysed_ns) == (US * len(covered), US * 100)
+    if runs:
+        assert work.of_collectives.startswith(f"Collectives run on the CPU for {len(covered)} µs")
+        assert next(iter(work.parts)) == ("collectives" if len(covered) > 10 else "operators")
 
 
 def test_chosen_steps_count(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def hidden(folder, factor):
 
 test_thresholds = cases(
     Case("Limits.least_ms", tiny, {0.0985: None, 0.102: 0.102}),
-    Case("context.NEARLY", has_two_ends, {0.94: True, 0.96: False}),
+    Case("finding.NEARLY", has_two_ends, {0.94: True, 0.96: False}),
     Case("replay.MOST_UNMATCHED", has_unknown_peers, {1.98: False, 2.02: True}),
     Case("wording.MUCH_MORE", hidden, {1.9: False, 2.1: True}),
 )

@@ -394,8 +394,9 @@ def _measured(context: Context, name: str) -> Advice:
 _STARTS: Final = {
     Condition.VLLM: "vllm serve MODEL",
     Condition.SGLANG: "python -m sglang.launch_server --model-path MODEL",
+    Condition.NO_PYTORCH: "./program",
 }
-"""What starts an inference server; other jobs are scripts."""
+"""What starts an inference server, or a program without PyTorch; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
 BY_RATE: Final = (large_products, few_rows, older_attention, largest_kernel)

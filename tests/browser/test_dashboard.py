@@ -204,6 +204,17 @@ def test_nothing_sticks_out_at_any_width(lab: Lab, job4: str):
         assert all(tab.is_visible() for tab in tabs.all())
 
 
+def test_tables_behind_a_finding_scroll_beside_its_button(lab: Lab, real_traces: Path):
+    """They were as wide as their columns, and pushed the button out of the page."""
+    page = board(lab, str(real_traces / "kineto" / "ddp_rank1of2"), width=930)
+    row = dashboard(page).locator(".hta-findings li").first
+    row.locator(".hta-behind summary").first.click()
+    expect(row.locator(".hta-behind .hta-table").first).to_be_visible()
+    expect(row.get_by_role("button", name="more columns")).to_be_visible()
+    assert dashboard(page).evaluate(STICKING_OUT) == []
+    expect(row.get_by_role("button", name="Show")).to_be_in_viewport()
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe(lab: Lab, job4: str, theme: str):
     page = board(lab, job4)

@@ -94,7 +94,8 @@ def misplaced(arrays: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         numbers = numbers_of(arrays[name])
         for place, value in ((0, -7), (-1, -7), (0, HUGE), (numbers.size // 2, HUGE)):
             wrong = numbers.copy()
-            wrong[place] = 100 if name == "kind" and value == HUGE else value
+            most = int(np.iinfo(wrong.dtype).max)  # columns are as narrow as what is in them
+            wrong[place] = 100 if name == "kind" and value == HUGE else min(value, most)
             if name == "duration_ns" and value == HUGE:
                 wrong[place] = 2**62
             yield f"{name!r}[{place}] = {value}", {**arrays, name: array_of(wrong)}

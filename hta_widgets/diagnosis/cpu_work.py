@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -289,9 +288,9 @@ class _OfRank(NamedTuple):
     recorded_ns: int
     loading_ns: int
     api_calls: int
-    collectives_ns: int = 0
-    analysed_ns: int = 0
-    collectives: Mapping[str, int] = MappingProxyType({})
+    collectives_ns: int
+    analysed_ns: int
+    collectives: Mapping[str, int]
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -303,7 +302,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     calls, own = calls_of(rank), own_cpu_time(rank, selection)
     api_calls = rank.trace.events.rows_of(*LAUNCH_CALLS).size
     if not calls.threads:
-        return _OfRank(0, (), 0, 0, api_calls)
+        return _OfRank(0, (), 0, 0, api_calls, 0, 0, {})
     thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)

@@ -1,4 +1,5 @@
-"""The parts of the pages on causes that are made: what to do, and a job before and after.
+"""The parts of the pages on causes that are made: what to do, and a job before and after. *What to do* begins with what holds of most jobs, and says
+where the rest holds; a diagnosis chooses by what it finds.
 
 ``python -m tests.generated_docs`` writes them into the docs anew.
 """
@@ -14,7 +15,8 @@ from typing import NamedTuple
 from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
-from hta_widgets.diagnosis.finding import Advice
+from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice
 from tests.kineto_text import write
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
@@ -27,8 +29,25 @@ TO_DO = re.compile(r"(?<=^## What to do\n).*?(?=^## )", re.MULTILINE | re.DOTALL
 MEASURED = re.compile(r"(?<=^## Before and after\n).*\Z", re.MULTILINE | re.DOTALL)
 NOT_TOLD = "not told"
 NUMBERS = re.compile(rf"\| ([\d.]+) ms \| ([\d.]+) ms \| (?:([\d.]+) ms|{NOT_TOLD}) \|")
-LAYOUTS: dict[str, Layout] = {"slow_link": "pipeline"}
-"""Layouts of simulated jobs, other than the usual one: a ring of all ranks has no other link."""
+LAYOUTS: dict[str, Layout] = {"slow_link": "pipeline", "launch_bound": "decode"}
+"""Layouts of simulated jobs, other than the usual one: a ring of all ranks has no other link, and
+the optimizer with fewer launches of the training job has less to compute, too."""
+
+MOST_APART = 0.1
+"""Part by which a price differs from what the twin gains, from which a page says why."""
+WHY_APART = {
+    "exposed_communication": "The price is an upper bound: it hides all of the transfer. In the "
+    "twin nothing is left to compute\nbeside the last bucket of gradients, which stays exposed.",
+    "missing_rank": "What a rank without a trace does is not recorded, so its waiting has no "
+    "price.",
+    "no_tensor_cores": "The price counts on products that are four times as fast, the least that "
+    "tensor cores bring. The twin\nmultiplies in bfloat16, which is 13 times as fast on this GPU.",
+    "pipeline_bubble": "The price is an upper bound: no stage waits any more. The stages of the "
+    "twin, with more micro-batches,\nstill wait at both ends of a step, and their kernels are "
+    "smaller.",
+    "unfused_elementwise": "The price is a lower bound: it counts a fused kernel as one and a half "
+    "of those that it replaces. That\nof the twin takes less.",
+}
 
 INFERENCE_JOBS = {
     "step_gap": "A loop of an inference server that schedules after each step, and the same one "
@@ -44,6 +63,83 @@ SHELL = re.compile(
 """How lines of a shell begin."""
 CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(")
 """How code of C++ begins."""
+
+OF_PROGRAMS = {
+    *(Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM),
+    *(Condition.NO_PYTORCH, Condition.AMD),
+}
+WHERE = {
+    Condition.ADAM: "with Adam",
+    Condition.ADAMW: "with AdamW",
+    Condition.AMD: "on AMD GPUs",
+    Condition.ATTENTION: "where attention is not fused",
+    Condition.AUTOCAST: "with autocast",
+    Condition.BF16: "on GPUs with bfloat16",
+    Condition.BROADCASTS_BUFFERS: "where DDP broadcasts buffers",
+    Condition.CAPTURING: "where a CUDA graph is captured",
+    Condition.CHECKS_SIZES: "where Inductor checks sizes",
+    Condition.COLLECTS_GARBAGE: "where the garbage collector runs",
+    Condition.COMPILED: "in compiled code",
+    Condition.COMPILES: "where something compiles",
+    Condition.COPIES: "where a copy waits",
+    Condition.CPU_OPTIMIZER: "where the optimizer runs on the CPU",
+    Condition.DDP: "with DistributedDataParallel",
+    Condition.DRAWS_NUMBERS: "where random numbers are drawn",
+    Condition.EMPTY_CACHE: "where torch.cuda.empty_cache() is called",
+    Condition.ENDS_STEP: "where it ends a step",
+    Condition.EXPERTS: "where tokens are sent to experts",
+    Condition.FOREACH: "with a foreach optimizer",
+    Condition.FSDP1: "with FullyShardedDataParallel",
+    Condition.FSDP2: "with fully_shard",
+    Condition.FUSED: "with a fused optimizer",
+    Condition.GATHERS: "where parameters are gathered",
+    Condition.GRAPHS: "where CUDA graphs are replayed",
+    Condition.HALF: "with types of 16 bits",
+    Condition.IMAGE_PROCESSOR: "with an image processor of Transformers on the CPU",
+    Condition.IN_OPERATOR: "where the time is in an operator of PyTorch",
+    Condition.LATENCY: "where transfers are short",
+    Condition.LAUNCHES_GRAPH: "where a graph is launched",
+    Condition.LOADER: "with a DataLoader",
+    Condition.LOADER_ALONE: "where the DataLoader has no workers",
+    Condition.LOADER_WORKERS: "where the DataLoader has workers",
+    Condition.LOADS_CODE: "where code is loaded",
+    Condition.MEMORY: "where memory is recorded",
+    Condition.MOE: "with a mixture of experts",
+    Condition.NHWC: "with convolutions in NHWC",
+    Condition.NO_PYTORCH: "without PyTorch",
+    Condition.NOT_LAUNCHED: "where the next kernel is launched late",
+    Condition.NOT_OPENED: "where ranks are recorded but not open",
+    Condition.NOT_RECORDED: "where the recording does not tell",
+    Condition.OF_OPTIMIZER: "where the time is in the optimizer",
+    Condition.ONE_BY_ONE: "with an optimizer of one tensor at a time",
+    Condition.OPTIMIZER_WAITS: "where the optimizer waits for the transfer",
+    Condition.PAGEABLE: "with pageable memory",
+    Condition.PINNED: "with pinned memory",
+    Condition.READS_A_NUMBER: "where a number is read",
+    Condition.REFUSED_FUSION: "where scaled_dot_product_attention finds no fused kernel",
+    Condition.SAME_SIZES: "where kernels and sizes are the same",
+    Condition.SAME_STREAM: "where transfers run on the stream that computes",
+    Condition.SELECTS: "where sizes depend on values",
+    Condition.SERVER: "in servers",
+    Condition.SGD: "with SGD",
+    Condition.SGLANG: "with SGLang",
+    Condition.SLOWED_BY_STACKS: "where a host twice as fast would do",
+    Condition.STACKS: "where stacks are recorded",
+    Condition.SYNCHRONISES: "where a call synchronises explicitly",
+    Condition.TAKE_TURNS: "where another rank is late each time",
+    Condition.TENSORRT_LLM: "with TensorRT-LLM",
+    Condition.TF32: "on GPUs with TF32",
+    Condition.THERE_AND_BACK: "where as much is copied to the GPU as back",
+    Condition.TO_DEVICE: "to the GPU",
+    Condition.TO_HOST: "to the host",
+    Condition.TRAINING: "in training",
+    Condition.UNCACHED: "where memory is freed at once",
+    Condition.UNEVEN: "where dimensions are no multiples of 8",
+    Condition.VLLM: "with vLLM",
+    Condition.WALKS_MODULES: "where it walks over all modules",
+    Condition.ZEROES_GRADIENTS: "where gradients are set to zero",
+}
+"""Where advice holds, in words."""
 
 
 class Measured(NamedTuple):
@@ -72,7 +168,8 @@ def index() -> str:
     return f"""# Causes
 
 A page for each cause that a [diagnosis](../diagnosis.md) names: symptom, proof, what it is not,
-what to do, and a job before and after.
+what to do, and a job before and after. *What to do* begins with what holds of most jobs, and says
+where the rest holds; a diagnosis chooses by what it finds.
 
 | page | in a word | `cause` |
 |---|---|---|
@@ -106,6 +203,8 @@ A simulated job on four GPUs and its twin with the same seed
 |---:|---:|---:|
 | {numbers} |
 """
+    if cause.name in WHY_APART:
+        text += f"\n{WHY_APART[cause.name]}\n"
     return MEASURED.sub(lambda _: text, page)
 
 
@@ -137,20 +236,59 @@ def measured_on(page: str) -> Measured:
 
 
 def _list_of(advice: Sequence[Advice]) -> str:
-    return "\n".join(_item_of(each) for each in advice)
+    """Each thing to do once, from what holds of most jobs to what holds of few.
+
+    The advice itself is in the order of a diagnosis, which knows what holds: the most special
+    evidence first.
+    """
+    variants: dict[str, list[Advice]] = {}
+    for each in advice:
+        variants.setdefault(each.do, []).append(each)
+    return "\n".join(_item_of(each) for each in sorted(variants.values(), key=_specialty))
 
 
-def _item_of(advice: Advice) -> str:
-    """A piece of advice as an item of a list, with its conditions and its code."""
-    where = [
-        f"{words} {', '.join(each.value for each in conditions)}"
-        for words, conditions in (("where:", advice.needs), ("not where:", advice.unless))
-        if conditions
-    ]
-    item = f"- {advice.do}" + (f" *({'; '.join(where)})*\n" if where else "\n")
-    if not advice.code:
-        return item
-    is_of_shell = SHELL.match(f"{advice.code} ")
-    language = "sh" if is_of_shell else "cpp" if CPP.match(advice.code) else "python"
-    code = "".join(f"  {line}\n" for line in advice.code.splitlines())
-    return f"{item}\n  ```{language}\n{code}  ```\n"
+def _specialty(variants: Sequence[Advice]) -> tuple[bool, bool, int]:
+    """What few jobs have last: a certain engine or vendor, needless work, more evidence."""
+    needs = [{*each.needs} for each in variants]
+    shared = set.intersection(*needs)
+    evidence = (shared or min(needs, key=len)) - {Condition.TRAINING}
+    return all(each & OF_PROGRAMS for each in needs), variants[0] in NEEDLESS_WORK, len(evidence)
+
+
+def _item_of(variants: Sequence[Advice]) -> str:
+    """An item of the list: what to do, where, and the code of each variant."""
+    shared = [each for each in variants[0].needs if all(each in one.needs for one in variants)]
+    own = [[each for each in one.needs if each not in shared] for one in variants]
+    where = [WHERE[each] for each in shared]
+    if all(own):
+        where.append(_one_of([", ".join(WHERE[each] for each in some) for some in own]))
+    words = "; ".join(each for each in (", ".join(where), _unless(variants)) if each)
+    item = f"- {variants[0].do}{f' *({words})*' if words else ''}\n"
+    codes = dict.fromkeys(each.code for each in variants if each.code)
+    return item + "".join(map(_block_of, codes))
+
+
+def _unless(variants: Sequence[Advice]) -> str:
+    shared = [each for each in variants[0].unless if all(each in one.unless for one in variants)]
+    return f"not {_one_of([WHERE[each] for each in shared])}" if shared else ""
+
+
+def _one_of(places: Sequence[str]) -> str:
+    """In words; what several begin with, such as ``with``, is said once."""
+    ends: dict[str, list[str]] = {}
+    for each in dict.fromkeys(places):
+        first, _, rest = each.partition(" ")
+        ends.setdefault(first, []).append(rest)
+    said = [f"{first} {_with_or(each)}" for first, each in ends.items()]
+    return ", or ".join(said)
+
+
+def _with_or(words: Sequence[str]) -> str:
+    return " or ".join([*([", ".join(words[:-1])] if words[1:] else ()), words[-1]])
+
+
+def _block_of(code: str) -> str:
+    is_of_shell = SHELL.match(f"{code} ")
+    language = "sh" if is_of_shell else "cpp" if CPP.match(code) else "python"
+    lines = "".join(f"  {line}\n" for line in code.splitlines())
+    return f"\n  ```{language}\n{lines}  ```\n"

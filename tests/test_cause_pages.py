@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,18 @@ import pytest
 from hta_widgets.diagnosis import Finding
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.finding import Advice
-from tests.cause_pages import INDEX, PAGES, index, measured, measured_on, page_of, with_advice
+from tests.cause_pages import (
+    INDEX,
+    MOST_APART,
+    PAGES,
+    WHY_APART,
+    index,
+    measured,
+    measured_on,
+    page_of,
+    with_advice,
+    with_measurement,
+)
 from tests.generated_docs import PAGE
 from tests.test_docs import HEADING, text_of
 
@@ -58,3 +70,19 @@ def test_a_page_says_what_its_job_takes_before_and_after(cause):
     now = measured(cause)
     assert said[:2] == pytest.approx(now[:2], abs=0.006)
     assert said.price_ms == pytest.approx(now.price_ms, rel=0.05, abs=0.006)
+
+
+@EACH
+def test_a_page_whose_price_is_not_what_the_twin_gains_says_why(cause):
+    page = page_of(cause).read_text(encoding="utf-8")
+    said = measured_on(page)
+    gained_ms = said.before_ms - said.after_ms
+    is_apart = abs(said.price_ms - gained_ms) > MOST_APART * gained_ms
+    assert is_apart == (cause.name in WHY_APART)
+    assert page == with_measurement(page, cause, said)
+
+
+@EACH
+def test_a_page_says_each_thing_to_do_once(cause):
+    said = re.findall(r"^- (.+?\.)(?: \*\(.+\)\*)?$", page_of(cause).read_text(), re.MULTILINE)
+    assert sorted(said) == sorted({each.do for each in cause.advice})

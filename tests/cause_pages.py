@@ -1,5 +1,4 @@
-"""The parts of the pages on causes that are made: what to do, and a job before and after. *What to do* begins with what holds of most jobs, and says
-where the rest holds; a diagnosis chooses by what it finds.
+"""The parts of the pages on causes that are made: what to do, and a job before and after.
 
 ``python -m tests.generated_docs`` writes them into the docs anew.
 """

@@ -226,7 +226,7 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute; cause not "
-            f"found: waiting and transfer cannot be told apart{COST}",
+            f"found: waiting and transfer cannot be told apart[[ <_without>]]{COST}",
             not_found,
         ),
         Form(

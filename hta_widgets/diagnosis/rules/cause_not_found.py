@@ -6,7 +6,7 @@ part: one recorded rank of a DDP job was called launch bound, and 17 % of its st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -34,9 +34,10 @@ from hta_widgets.diagnosis.rules.host_evidence import Within, within_idle
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
-from hta_widgets.diagnosis.rules.wording import on_ranks
+from hta_widgets.diagnosis.rules.wording import listed, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 
 WORTH_A_NOTICE: Final = 0.15
 """Part of the mean step; smaller waits for work that is not recorded are usual."""
@@ -65,6 +66,8 @@ class _Loss(NamedTuple):
     """Whether it is named by the call of the host that holds most of it."""
     told: str = ""
     """What is known of it, in place of `unknown`; empty where its cause is not found."""
+    lacks: tuple[Condition, ...] = (Condition.NOT_RECORDED,)
+    """What the recordings lack that would tell more."""
     is_measured: bool = False
     """Whether that is all there is to know."""
     evidence: Mapping[str, Evidence] = {}
@@ -104,14 +107,16 @@ def communication_without_cause(context: Context) -> Finding | None:
         edits = (WithoutMeetings(members),)
     is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
     told, evidence = _divided(context) if is_divided else ("", {})
+    lacks, without = _not_divided(context)
     loss = _Loss(
         cause=exposed_communication,
         seen_in=("transfer", "communication", "waiting"),
         ns=ns,
         edits=edits,
         words="communicates without overlapping compute",
-        unknown=told or "waiting and transfer cannot be told apart",
+        unknown=told or f"waiting and transfer cannot be told apart{without}",
         told=told,
+        lacks=(Condition.TAKE_TURNS,) if told else lacks,
         is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
         evidence=evidence,
         panel="overlap",
@@ -119,6 +124,24 @@ def communication_without_cause(context: Context) -> Finding | None:
         is_known=is_divided,
     )
     return _reported(context, loss)
+
+
+def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
+    """What would tell waiting from transfer, and without what they are not, in words."""
+    job = context.job
+    records = job.reduce(rank_records, context.ranks).values()
+    if not all(each.kernels for each in records):
+        return (Condition.NO_KERNELS,), " without the kernels"
+    if job.unopened_ranks:
+        return (Condition.NOT_OPENED,), " without the ranks that are not open"
+    world, ranks = world_size_among(job.reduce(world_size_of, job.ranks)), job.recorded_ranks
+    if len(ranks) == 1 or len(ranks) < world:
+        who = f"{'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
+        of_all = f"of {world:,} " if world > len(ranks) else ""
+        return (Condition.OTHER_RANKS,), f" with {who} {of_all}alone"
+    if not all(each.collectives for each in records if each.communication):
+        return (Condition.NO_COLLECTIVES,), " without the collectives of the kernels"
+    return (), ""
 
 
 def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
@@ -276,14 +299,6 @@ def _found(context: Context, loss: _Loss, left: Price) -> Finding:
     within = loss.owner(context, ranks)
     evidence: dict[str, Evidence] = {"lost": context.by_rank_and_step(lost_ms=loss.ns)}
     names = (within.name, within.around) if within else ()
-    # what would tell the cause is not recorded, or in the traces of ranks that are not open
-    conditions: Iterable[Condition] = (Condition.NOT_RECORDED, Condition.NOT_OPENED)[
-        : 1 + bool(context.job.unopened_ranks)
-    ]
-    if within:
-        conditions = conditions_of_owners(names)
-    elif loss.told:
-        conditions = (Condition.TAKE_TURNS,)
     return context.finding(
         loss.cause,
         words=f"The GPU{on_ranks(context, ranks)} {loss.words}"
@@ -291,7 +306,7 @@ def _found(context: Context, loss: _Loss, left: Price) -> Finding:
         price=left,
         ranks=ranks,
         steps=steps,
-        conditions=conditions,
+        conditions=conditions_of_owners(names) if within else loss.lacks,
         evidence=evidence | dict(loss.evidence) | (within.evidence if within else {}),
         links=(Link(panel=loss.panel, ranks=ranks, steps=steps),),
         seen_in=loss.proof,

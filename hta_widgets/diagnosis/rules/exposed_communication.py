@@ -51,13 +51,23 @@ _CONDITIONS: Final = {
         Advice(
             "Open all ranks: waiting for those that are not open looks like transfer.",
             "hta-widgets diagnose path/to/all/traces",
-            needs=(Condition.NOT_RECORDED, Condition.NOT_OPENED),
+            needs=(Condition.NOT_OPENED,),
         ),
         Advice(
-            "Record all ranks with their collective fields, so that waiting and transfer can be "
-            "told apart: PyTorch 2.4 or newer, with ProfilerActivity.CPU.",
-            needs=(Condition.NOT_RECORDED,),
-            unless=(Condition.NOT_OPENED,),
+            "Diagnose the export of Nsight Systems that this table was made from: it has the "
+            "kernels.",
+            "nsys export --type sqlite report.nsys-rep",
+            needs=(Condition.NO_KERNELS,),
+        ),
+        Advice(
+            "Record all ranks at the same time: waiting for those that are missing looks like "
+            "transfer.",
+            needs=(Condition.OTHER_RANKS,),
+        ),
+        Advice(
+            "Record which collective a kernel belongs to, which tells waiting from transfer: with "
+            "PyTorch 2.4 or newer, and ProfilerActivity.CPU.",
+            needs=(Condition.NO_COLLECTIVES,),
         ),
         *(
             Advice(

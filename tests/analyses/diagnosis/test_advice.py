@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import combinations
+from itertools import chain, combinations
 
 import pytest
 
@@ -88,17 +88,19 @@ def contradictions(advice: Advice, conditions) -> list[str]:
 
 
 def possible_conditions(advice):
-    """Sets of the conditions that a choice depends on, with what they imply: few, or nearly all.
+    """Sets of the conditions that a choice depends on, with what they imply: few, or nearly all, or
+    what a piece of advice needs.
 
     A piece of advice depends on few; all sets of fifteen conditions took a minute.
     """
     matter = sorted({each for one in advice for each in (*one.needs, *one.unless)}, key=str)
     sizes = range(len(matter) + 1)
-    for size in (each for each in sizes if each <= FEW or each >= len(matter) - FEW):
-        for held in combinations(matter, size):
-            known = {*held}
-            if not any(known >= pair for pair in EXCLUSIVE):
-                yield known | {IMPLIED[each] for each in held if each in IMPLIED}
+    few = (each for each in sizes if each <= FEW or each >= len(matter) - FEW)
+    every = (held for size in few for held in combinations(matter, size))
+    for held in chain((each.needs for each in advice), every):
+        known = {*held}
+        if not any(known >= pair for pair in EXCLUSIVE):
+            yield known | {IMPLIED[each] for each in held if each in IMPLIED}
 
 
 @pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
@@ -192,7 +194,10 @@ FIRST = {
         ((C.PINNED,), "Copy on a stream of its own"),
     ],
     "exposed_communication": [
-        ((C.NOT_RECORDED,), "Record all ranks"),
+        ((C.OTHER_RANKS,), "Record all ranks at the same time"),
+        ((C.NOT_OPENED,), "Open all ranks"),
+        ((C.NO_KERNELS, C.NO_PYTORCH), "Diagnose the export of Nsight Systems"),
+        ((C.NO_COLLECTIVES,), "Record which collective a kernel belongs to"),
         ((C.DDP, C.BROADCASTS_BUFFERS), "Do not broadcast the buffers"),
         ((C.DDP,), "Try other sizes of DDP's buckets"),
         ((C.DDP, C.OPTIMIZER_WAITS), "Make DDP's buckets smaller"),

@@ -37,7 +37,11 @@ def test_communication_of_one_rank_cannot_be_divided(tmp_path):
     assert finding.confidence == "inconclusive"
     assert finding.ranks == (2,)
     assert finding.recoverable_ms == pytest.approx(2.0, rel=0.02)
-    assert "cause not found: waiting and transfer cannot be told apart" in finding.sentence
+    assert (
+        "cause not found: waiting and transfer cannot be told apart with rank 2 of 4 alone:"
+        in finding.sentence
+    )
+    assert finding.action.startswith("Record all ranks at the same time")
 
 
 def test_a_small_loss_is_not_named(tmp_path):
@@ -90,7 +94,7 @@ def test_communication_that_the_host_hides_is_a_notice(tmp_path):
     assert [each.cause for each in made] == ["launch_bound"]
     assert (
         "in 30 % of the mean step, the GPU communicates without overlapping compute; waiting "
-        "and transfer cannot be told apart: at most 250 µs of it can be gained without the causes "
+        "and transfer cannot be told apart with rank 0 alone: at most 250 µs of it can be gained without the causes "
         "that are found"
     ) in made.notices
 

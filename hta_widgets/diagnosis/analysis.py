@@ -342,7 +342,10 @@ def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> s
 def _no_cause_told(context: Context) -> str:
     """Why no cause can be told where none was found; empty where some could be."""
     if not any(context.facts[rank].records.kernels for rank in context.ranks):
-        return "No cause can be told: the traces do not hold the kernels."
+        return (
+            "No cause can be told: the traces do not hold the kernels. Open the export that they "
+            "were made from."
+        )
     if context.health.doubts:
         return f"No cause can be told: {context.health.doubts[0]}."
     if not context.replay.is_sound:

@@ -332,6 +332,7 @@ def few_rows(context: Context) -> Finding | None:
         ),
         Advice(
             "Record the graph capture as well and open both: its operators carry the shapes.",
+            "hta-widgets open REPLAY --captures CAPTURE",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
         ),
     ),

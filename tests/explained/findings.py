@@ -278,8 +278,8 @@ def warming_up(found: Finding, whole: Diagnosis) -> Texts:
 FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "launch_bound": [
         Form(
-            f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU cannot keep up with <kernels>"
-            "[[ per step]] (median <median>)[[; <part> of the lost time is in <region>"
+            f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU [[cannot keep up]][[is late]] with "
+            "<kernels>[[ per step]] (median <median>)[[; <part> of the lost time is in <region>"
             "[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
             f"{WHEN_IDLE}{COST}",
             launching,
@@ -524,7 +524,8 @@ def lost_at_all(_: object, whole: Diagnosis) -> Texts | None:
 VERDICTS: Final[list[Form]] = [
     Form(
         "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: nothing runs "
-        "while it does, so nothing is priced. Open it together with its replay trace.",
+        "while it does, so nothing is priced. Open it with the trace that replays them: "
+        "hta-widgets open REPLAY --captures CAPTURE.",
         not_priced,
     ),
     Form(

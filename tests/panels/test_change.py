@@ -259,6 +259,11 @@ def test_what_lies_beside_is_offered_and_nothing_is_read(runs: Path, monkeypatch
     assert {"one"} < {each.label for each in offers(single)}
 
 
+def test_a_part_of_a_trace_is_not_offered(real_traces):
+    job = open_trace(real_traces / "converted" / "h100_bert" / "nsys_recipe", progress=False)
+    assert {each.label for each in offers(job)} == {"nsys_sqlite", "expected.json"}
+
+
 def test_a_page_picks_by_a_click(runs: Path):
     board = Dashboard(runs / "one")
     assert board.compare is None

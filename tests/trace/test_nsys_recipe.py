@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hta_widgets
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import TraceFormatError
@@ -278,6 +279,11 @@ def test_another_recipe_is_no_overlap_recipe(real_traces):
     folder = real_traces / "nsys" / "recipe_nvtx_gpu_proj_trace" / "rank0"
     assert not is_recipe_folder(folder)
     assert recipe_name(folder) == "nvtx_gpu_proj_trace"
+    for path in (folder, folder.parent):
+        with pytest.raises(
+            TraceFormatError, match=r"rank0 is .*'nvtx_gpu_proj_trace'.*nsys export"
+        ):
+            hta_widgets.open_trace(path, progress=False)
 
 
 def test_each_of_hundreds_of_ranks_is_read_once(tmp_path, monkeypatch):

@@ -46,7 +46,9 @@ class NotRecorded(NamedTuple):
 
 
 _KERNELS: Final = NotRecorded(
-    "Kernels are", "no cause can be told", "Diagnose the trace that this table was made from"
+    "Kernels are",
+    "no cause can be told",
+    "Open the export of Nsight Systems that this table was made from (nsys export --type sqlite)",
 )
 _GPU_WORK: Final = NotRecorded(
     "GPU work is",
@@ -56,8 +58,9 @@ _GPU_WORK: Final = NotRecorded(
 )
 _LAUNCHED_WORK: Final = _GPU_WORK._replace(
     what="Launched GPU work is",
-    how="Call torch.cuda.synchronize() before the recording ends; if kernels are still missing, "
-    "another profiler holds the GPU, or the driver does not let this one see it",
+    how="Wait for the GPU before the recording ends (torch.cuda.synchronize(), in C++ "
+    "cudaDeviceSynchronize()); if kernels are still missing, another profiler holds the GPU, or "
+    "the driver does not let this one see it, as some do not under WSL",
 )
 _CALLS: Final = NotRecorded(
     "Calls of the CUDA API are",

@@ -19,9 +19,9 @@ from hta_widgets.quantities import NS_PER_MS, percent
     when="Kernels of cuDNN or MIOpen convert images between NCHW and NHWC around convolutions.",
     advice=(
         Advice(
-            "Keep images as NHWC, which MIOpen takes only where it is told to (for volumes: "
-            "channels_last_3d).",
-            "# PYTORCH_MIOPEN_SUGGEST_NHWC=1 python train.py\n"
+            "Keep images as NHWC, and tell MIOpen to take them so (for volumes: channels_last_3d).",
+            "import os\n\n"
+            'os.environ["PYTORCH_MIOPEN_SUGGEST_NHWC"] = "1"  # first of all\n'
             "model = model.to(memory_format=torch.channels_last)\n"
             "images = images.to(memory_format=torch.channels_last)",
             needs=(Condition.NHWC, Condition.AMD),

@@ -27,6 +27,7 @@ from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import counted, data_size
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.cycle import descriptions
 
@@ -120,6 +121,8 @@ def _offered(entry: os.DirEntry[str]) -> Iterator[tuple[float, Offer]]:
 
 
 def _file(name: str, size: int) -> str:
+    if any(each.is_part(name) for each in FORMATS):
+        return ""  # of a trace that is a folder
     if name.endswith(SUFFIX):
         return f"baseline, {data_size(size)}"
     return f"file, {data_size(size)}" if name.endswith(_TRACES) else ""

@@ -83,7 +83,8 @@ class RecordedKind(NamedTuple):
         if self.name == "graph capture":
             return (
                 f"This recording captures {self._graphs}: nothing runs while it does, so nothing "
-                "is priced. Open it together with its replay trace."
+                "is priced. Open it with the trace that replays them: hta-widgets open REPLAY "
+                "--captures CAPTURE."
             )
         if self.name == "compilation":
             return (

@@ -242,7 +242,7 @@ FIRST = {
     "layout_transposes": [
         ((), "Keep one layout"),
         ((C.NHWC,), "Keep images as NHWC, as the convolutions"),
-        ((C.NHWC, C.AMD), "Keep images as NHWC, which MIOpen"),
+        ((C.NHWC, C.AMD), "Keep images as NHWC, and tell MIOpen"),
     ],
     "allocator_retries": [
         ((C.EMPTY_CACHE,), "Do not call torch.cuda.empty_cache()"),

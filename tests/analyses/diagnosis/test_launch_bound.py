@@ -271,8 +271,17 @@ def test_a_host_that_pauses_does_not_launch_slowly(tmp_path):
     assert "launch_bound" not in [each.cause for each in diagnosed(tmp_path, pausing(0))]
 
 
+def keeps_up(folder, length):
+    """Whether it is the number of kernels that a host is late with, given how long they take."""
+    one = Host()
+    for _ in range(50):
+        one.launch(length, takes=2 * length)
+    return "cannot keep up" in found(diagnosed(folder, one), "launch_bound").sentence
+
+
 test_thresholds = cases(
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
+    Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),
     Case(
         "launch_bound.MOST_BY_STACKS",
         lambda _, part: may_be_stacks(part, 1.0),

@@ -280,9 +280,7 @@ def test_another_recipe_is_no_overlap_recipe(real_traces):
     assert not is_recipe_folder(folder)
     assert recipe_name(folder) == "nvtx_gpu_proj_trace"
     for path in (folder, folder.parent):
-        with pytest.raises(
-            TraceFormatError, match=r"rank0 is .*'nvtx_gpu_proj_trace'.*nsys export"
-        ):
+        with pytest.raises(TraceFormatError, match=r"rank0 is .*'nvtx_gpu_proj_trace'.*nsys"):
             hta_widgets.open_trace(path, progress=False)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 NS_PER_US = 1000
 NS_PER_MS = 1e6
 UNDEFINED = "n/a"
+MINUS = "−"
 _SIGNIFICANT_DIGITS = 3
 _LEAST_PERCENT = 0.01
 
@@ -64,7 +65,7 @@ def stretch(start_ns: int, end_ns: int) -> str:
     length = (end_ns - start_ns) / unit.ns
     most = len(str(unit.ns)) - 1
     digits = min(max(_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(length)), 0), most)
-    start, end = (f"{edge_ns / unit.ns:,.{digits}f}" for edge_ns in (start_ns, end_ns))
+    start, end = (with_minus(f"{edge_ns / unit.ns:,.{digits}f}") for edge_ns in (start_ns, end_ns))
     return f"{start}–{end} {unit.symbol}"
 
 
@@ -103,7 +104,7 @@ def signed(value: float, words: Callable[[float], str]) -> str:
     """
     if math.isnan(value):
         return ""
-    sign = ("−" if value < 0 else "+") if value else ""
+    sign = (MINUS if value < 0 else "+") if value else ""
     return f"{sign}{words(abs(value))}"
 
 
@@ -166,13 +167,24 @@ def number(value: float) -> str:
 
     Examples
     --------
-    >>> number(0.012345), number(12.0), number(12345.6)
-    ('0.0123', '12', '12,346')
+    >>> number(0.012345), number(12.0), number(-12345.6)
+    ('0.0123', '12', '−12,346')
     """
     if math.isnan(value):
         return UNDEFINED
     if value == 0 or math.isinf(value):
-        return f"{value:g}"
+        return with_minus(f"{value:g}")
     decimals = max(0, _SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{decimals}f}"
+    text = with_minus(f"{value:,.{decimals}f}")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def with_minus(text: str) -> str:
+    """The same number with a minus, which unlike a hyphen is as wide as a plus.
+
+    Examples
+    --------
+    >>> with_minus("-0.001")
+    '−0.001'
+    """
+    return text.replace("-", MINUS)

@@ -61,7 +61,7 @@ def test_limits_are_kept_in_a_file(folder, capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("second_ns", "written"),
-    [(2_000_501, "+0.001"), (2_000_499, "+0.000"), (1_999_501, "+0.000"), (1_999_499, "-0.001")],
+    [(2_000_501, "+0.001"), (2_000_499, "+0.000"), (1_999_501, "+0.000"), (1_999_499, "−0.001")],
 )
 def test_a_change_of_nothing_has_no_minus(second_ns, written):
     assert changed_ms(2_000_000, second_ns) == written

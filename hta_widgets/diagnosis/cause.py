@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.limits import Limits
-
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +27,6 @@ class Cause:
     """Whether the stages of a pipeline wait for each other longer because of it."""
     advice: tuple[Advice, ...]
     """What can be done about it, the most concrete first."""
-    what_if: Mapping[str, Any]
-    """Arguments of `what_if` that take it out, as far as such a change does; empty if none does."""
 
     def __post_init__(self) -> None:
         """Refuse a declaration that nothing else would notice."""
@@ -60,7 +55,6 @@ def cause(
     advice: tuple[Advice, ...],
     limit: str = "least_percent",
     makes_others_wait: bool = False,
-    what_if: Mapping[str, Any] = NOTHING,
 ) -> Callable[[Callable[[Any], Finding | None]], Cause]:
     """Declare a rule as that of a cause; see `Cause`."""
-    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait, advice, what_if)
+    return lambda look: Cause(look, seen_in, when, limit, makes_others_wait, advice)

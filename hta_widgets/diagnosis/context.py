@@ -31,7 +31,7 @@ from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.proof.what import Removed, Seen, What, what_of_class
-from hta_widgets.diagnosis.rank_answers import RankFacts, replay_of_ranks, shorter_kernels
+from hta_widgets.diagnosis.rank_answers import RankFacts, replay_of_ranks
 from hta_widgets.diagnosis.replay.edits import (
     Computing,
     ComputingLess,
@@ -268,7 +268,15 @@ class Context:
 
     def shorter_kernels(self, *columns: str) -> ShorterOperations:
         """The edit in which kernels take as much less as columns of `Savings` say."""
-        return shorter_kernels(self.replay.job, self.facts, columns)
+        job = self.replay.job
+        less_ns = np.zeros(job.stream.size)
+        for place, (rank, row) in enumerate(zip(job.ranks, job.of_parts("row"), strict=True)):
+            savings = self.facts[rank].compute.savings
+            own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
+            rows = row[job.operation[own]]
+            for column in columns:
+                less_ns[own] += savings.of_rows(column, rows)
+        return ShorterOperations(less_ns)
 
     def by_rank_and_step(self, **columns: Matrix) -> pd.DataFrame:
         """A table of ``rank``, ``step`` and the values of each; in ms where a name says so."""

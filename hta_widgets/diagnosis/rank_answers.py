@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +24,7 @@ from hta_widgets.diagnosis.facts.host_facts import HostFacts, host_facts
 from hta_widgets.diagnosis.facts.step_facts import Columns
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
-from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
-from hta_widgets.diagnosis.replay.recorded_job import RecordedJob
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.trace.job import Job
@@ -278,23 +276,3 @@ def replay(
         raise UnknownStepError.from_steps(asked, known)
     together = Steps.of({rank: facts[rank].steps for rank in compared}, asked)
     return job.remember(replay_of_ranks, limits, together.ranks, together.numbers)
-
-
-def shorter_kernels(
-    job: RecordedJob, facts: Mapping[int, RankFacts], columns: Sequence[str]
-) -> ShorterOperations:
-    """The edit in which kernels take as much less as columns of `Savings` say."""
-    less_ns = np.zeros(job.stream.size)
-    for place, (rank, row) in enumerate(zip(job.ranks, job.of_parts("row"), strict=True)):
-        savings = facts[rank].compute.savings
-        own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
-        rows = row[job.operation[own]]
-        for column in columns:
-            less_ns[own] += savings.of_rows(column, rows)
-    return ShorterOperations(less_ns)
-
-
-def percent_left(job: RecordedJob, shorter: ShorterOperations) -> float:
-    """What is left (%) of the time of the kernels that are shorter; 100 if none is."""
-    whole_ns = float(job.weights.duration[shorter.less_ns > 0].sum())
-    return 100 - 100 * float(shorter.less_ns.sum()) / whole_ns if whole_ns else 100.0

@@ -11,9 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.tensor_cores import ATTENTION, ELEMENTWISE, is_product
-from hta_widgets.diagnosis.finding import Finding
-from hta_widgets.diagnosis.proof.what import Saving
-from hta_widgets.diagnosis.rank_answers import answers_of_all, percent_left, replay, shorter_kernels
+from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath, bound_by
 from hta_widgets.diagnosis.replay.edits import (
@@ -22,13 +20,12 @@ from hta_widgets.diagnosis.replay.edits import (
     EqualWork,
     HostSpeed,
     KernelsFaster,
-    ShorterOperations,
     WithoutHostWork,
     applied,
 )
 from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
 from hta_widgets.errors import ParameterError
-from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent, signed
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import has_gpu_work
@@ -41,7 +38,7 @@ NOTHING_RAN = "No GPU work was recorded on these ranks: nothing can be replayed.
 EqualRanks = Literal["recorded", "slower", "all"]
 """Whose kernels take as long as on the median rank: nobody's, those of slower ones, of all."""
 
-KernelClass = Literal["products", "elementwise", "attention", "copies", "selected", "finding"]
+KernelClass = Literal["products", "elementwise", "attention", "copies", "selected"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,7 +79,6 @@ def what_if(
     kernels: KernelClass = "products",
     kernel_percent: float = 100.0,
     selected_kernel: str = "",
-    finding: Finding | None = None,
     without_loading: bool = False,
 ) -> WhatIfSteps:
     """Say what a step would take if something were different.
@@ -102,17 +98,13 @@ def what_if(
         Part of all transfers that takes no time, 0 to 100; ranks still wait for late ones.
     equal_ranks : {"recorded", "slower", "all"}
         Whose kernels take as long as the same ones on the median rank.
-    kernels : {"products", "elementwise", "attention", "copies", "selected", "finding"}
+    kernels : {"products", "elementwise", "attention", "copies", "selected"}
         Which kernels are faster: products of matrices and convolutions; elementwise ones; those of
-        attention by their names; copies between host and device; the selected one; or those of a
-        finding, in proportion to what each could save: at `kernel_percent_of` this, as much as the
-        finding says.
+        attention by their names; copies between host and device; or the selected one.
     kernel_percent : float
         How long these take, in percent of what is recorded, 0 to 100.
     selected_kernel : str
         Name of the selected kernel.
-    finding : Finding, optional
-        One whose kernels could be faster, such as `no_tensor_cores`.
     without_loading : bool
         Whether data is there when it is needed.
 
@@ -143,40 +135,12 @@ def what_if(
         edits.append(WithoutHostWork(("loading",)))
     if equal_ranks != "recorded":
         edits.append(EqualWork("median", only_slower=equal_ranks == "slower"))
-    if kernel_percent != AS_RECORDED:
-        if kernels == "finding":
-            edits += _of_finding(job, found, finding, kernel_percent)
-        elif names := frozenset(_names(found, kernels, selected_kernel)):
-            edits.append(KernelsFaster(names, kernel_percent / 100))
+    names = frozenset(_names(found, kernels, selected_kernel))
+    if kernel_percent != AS_RECORDED and names:
+        edits.append(KernelsFaster(names, kernel_percent / 100))
     if hidden_percent:
         edits.append(CommunicationHidden(hidden_percent / 100))
     return _result(job, chosen, found, edits)
-
-
-def kernel_percent_of(job: Job, finding: Finding) -> float:
-    """What is left (%) of the time of a finding's kernels without it; 100 if it has none."""
-    found = replay(job)
-    shorter = _shorter(job, found, finding)
-    return AS_RECORDED if shorter is None else percent_left(found.job, shorter)
-
-
-def _shorter(job: Job, found: Replay, finding: Finding | None) -> ShorterOperations | None:
-    """The edit that takes out a finding, if its kernels could be faster."""
-    seen = None if finding is None else finding.seen
-    if seen is None or not isinstance(seen.what, Saving):
-        return None
-    facts = job.remember(answers_of_all, seen.limits).facts
-    return shorter_kernels(found.job, facts, seen.what.columns)
-
-
-def _of_finding(
-    job: Job, found: Replay, finding: Finding | None, kernel_percent: float
-) -> Iterator[Edit]:
-    shorter = _shorter(job, found, finding)
-    if shorter is None or (left := percent_left(found.job, shorter)) >= AS_RECORDED:
-        return
-    share = (AS_RECORDED - kernel_percent) / (AS_RECORDED - left)
-    yield ShorterOperations(shorter.less_ns * share)
 
 
 def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) -> WhatIfSteps:
@@ -239,15 +203,15 @@ def _finding(found: Replay, answer: WhatIf, shares: Mapping[str, float]) -> str:
     change = 100 * (answer.step_ms / found.step_ms - 1) if found.step_ms else 0.0
     between = ""
     if answer.lower_ms < answer.upper_ms:
-        between = (
-            f"; {duration(max(answer.lower_ms, 0) * NS_PER_MS)} to "
-            f"{duration(answer.upper_ms * NS_PER_MS)} less, as ranks are missing"
+        least, most = (
+            duration(ms * NS_PER_MS) for ms in (max(answer.lower_ms, 0), answer.upper_ms)
         )
+        between = f"; as ranks are missing, the gain lies between {least} and {most}"
     if percent(abs(change)) == percent(0):
         (what, share), *_ = shares.items()
         pace = f"{what} sets the pace ({percent(share)} of the critical path)"
         return f"{before} → {after}: no change, as {pace}{between}."
-    said = f"{'+' if change > 0 else '-'}{percent(abs(change))}"
+    said = signed(change, percent)
     return f"{before} → {after} ({said}), then {bound_by(shares)}{between}."
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float
 
-from hta_widgets.diagnosis import diagnosis_of_phase
-from hta_widgets.diagnosis.causes import ALL_CAUSES
-from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.what_if import (
     AS_RECORDED,
     EqualRanks,
     KernelClass,
     WhatIfSteps,
-    kernel_percent_of,
     what_if,
 )
 from hta_widgets.figures.base.drawing import Drawing
@@ -52,19 +47,18 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     """What a step would take with a faster host, hidden communication, equal ranks or kernels.
 
     All of it together is replayed through everything that waits for something else, over all
-    ranks. At its end, the slider of the host is one that needs no time.
+    ranks. At its end, the slider of the host is one that needs no time. A finding that is shown
+    turns no knob: hardly one leaves out just what its price is of, and two answers to the same
+    question, 919 and 927 ms, are one too many.
     """
 
     name = "what_if"
     tab = None
     place = 1
     title = "What if"
-    follows = ("finding", "kernel", "steps", "phase")
+    follows = ("kernel", "steps", "phase")
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
-
-    _of_finding: Mapping[str, Any] = _AS_RECORDED
-    """Where the knobs were put for the finding that was selected last."""
 
     host_speed: float = parameter(
         Float(1, min=0.25, max=FASTEST_HOST),
@@ -85,7 +79,6 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 "attention": "Attention",
                 "copies": "Copies",
                 "selected": "Selected kernel",
-                "finding": "Kernels of the finding",
             }
         ),
         Choice("Kernels"),
@@ -126,38 +119,6 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         controls = [each for each in spec["controls"] if each["name"] not in without]
         return {**spec, "controls": controls}
 
-    def _selected(self, name: str) -> None:
-        """Turn the knobs to what takes out the finding that is selected, if one of them does."""
-        super()._selected(name)
-        if name != "finding":
-            return
-        wanted = self._knobs_of(self.selection.finding)
-        if wanted or self._knobs() == self._of_finding:
-            with self.hold():
-                for knob, value in {**_AS_RECORDED, **wanted}.items():
-                    setattr(self, knob, value)
-            self._of_finding = self._knobs()
-
-    def _knobs(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _AS_RECORDED}
-
-    def _knobs_of(self, place: int | None) -> dict[str, Any]:
-        """Positions of the knobs without the cause of a finding; none where no knob is of it."""
-        found = self._finding(place)
-        if found is None:
-            return {}
-        causes = {each.name: each for each in ALL_CAUSES}
-        knobs = {**causes[found.cause].what_if}
-        if "host_speed" in knobs:
-            knobs["host_speed"] = min(knobs["host_speed"], FASTEST_HOST)
-        if (left := kernel_percent_of(self.job, found)) < AS_RECORDED:
-            knobs |= {"kernels": "finding", "kernel_percent": left}
-        return knobs
-
-    def _finding(self, place: int | None) -> Finding | None:
-        found = () if place is None else diagnosis_of_phase(self.job, self.selection.served_phase)
-        return found[place] if place is not None and place < len(found) else None
-
     def analyse(self, ranks: list[int]) -> WhatIfSteps:
         """Replay the job with the changes."""
         speed = self.host_speed
@@ -174,14 +135,13 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 "kernels": self.kernels,
                 "kernel_percent": self.kernel_percent,
                 "selected_kernel": self.selection.kernel,
-                "finding": self._finding(self.selection.finding),
             }
         replayed = partial(what_if, self.job, asked or None, steps=steps or None, **changes)
         return self._memo.get("result", replayed, asked, steps, *changes.items())
 
     def draw(self, result: WhatIfSteps) -> dict[str, Drawing]:
         """Draw the step as recorded and changed, and when each rank is done, if that differs."""
-        if self._knobs() == _AS_RECORDED:
+        if all(getattr(self, name) == value for name, value in _AS_RECORDED.items()):
             return {}
         name = "The mean step, as recorded and changed"
         figures = {f"{name} (a bound)" if result.is_bound else name: changed_step(result)}

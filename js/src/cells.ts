@@ -15,13 +15,17 @@ export const UNSORTED: Order = { sort: "", descending: false, filter: "" };
 
 const NO_BREAK = "\u00a0";
 const DIGITS = 3;
+const MINUS = "−";
 const FORMULA_START = /^[=+\-@\t\r\n＝＋－＠]/;
+
+/** The same number with a minus, which unlike a hyphen is as wide as a plus. */
+export const withMinus = (text: string) => text.replace("-", MINUS);
 
 /** Three significant digits and separated thousands. */
 export function number(value: number): string {
   const size = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
   const decimals = Math.min(Math.max(0, DIGITS - 1 - size), 20);
-  return value.toLocaleString("en", { maximumFractionDigits: decimals });
+  return withMinus(value.toLocaleString("en", { maximumFractionDigits: decimals }));
 }
 
 export function cellText(value: Cell, { kind, scale }: Column): string {
@@ -52,7 +56,7 @@ function finder(filter: string): ((text: string) => boolean) | string {
 function matcher(table: Table, filter: string): ((row: Row) => boolean) | string {
   const found = finder(filter);
   if (typeof found === "string") return found;
-  const wanted = Number(filter.replaceAll(",", ""));
+  const wanted = Number(filter.replaceAll(",", "").replace(MINUS, "-"));
   return (row) =>
     filter.trim() === "" ||
     table.columns.some(({ kind }, place) => {

@@ -15,7 +15,7 @@ function roundStep(least: number): number {
 /** Round labels in a stretch; those that are there already if they tell no unit. */
 export function ticksIn([start, end]: [number, number], written: Ticks): Ticks {
   const [from, to] = (written.tickvals ?? []) as [number?, number?];
-  const [low, high] = (written.ticktext ?? []).map((text) => Number(text.replaceAll(",", "")));
+  const [low, high] = (written.ticktext ?? []).map((text) => Number(text.replaceAll(",", "").replace("−", "-")));
   const unit = ((to ?? Number.NaN) - (from ?? Number.NaN)) / ((high ?? Number.NaN) - (low ?? Number.NaN));
   if (!(unit > 0)) return written;
   const step = roundStep((end - start) / unit / WANTED);

@@ -58,7 +58,7 @@ test.each([
   [0.0012345, "0.00123"],
   [12.3456, "12.3"],
   [12, "12"],
-  [-0.5, "-0.5"],
+  [-0.5, "−0.5"],
   [0, "0"],
 ])("%d is written as %s", (value, text) => expect(number(value)).toBe(text));
 

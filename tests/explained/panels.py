@@ -350,12 +350,12 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form("As recorded: <step>, bound by <what> (<percent> of the critical path).", as_recorded),
         Form(
             "<before> → <after> (<change>), then bound by <what> (<percent> of the critical path)"
-            "[[; <_least> to <_most> less, as ranks are missing]].",
+            "[[; as ranks are missing, the gain lies between <_least> and <_most>]].",
             changed,
         ),
         Form(
             "<before> → <after>: no change, as <what> sets the pace (<percent> of the critical "
-            "path)[[; <_least> to <_most> less, as ranks are missing]].",
+            "path)[[; as ranks are missing, the gain lies between <_least> and <_most>]].",
             changed,
         ),
     ],

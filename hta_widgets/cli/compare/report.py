@@ -11,7 +11,15 @@ from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent, signed
+from hta_widgets.quantities import (
+    NS_PER_MS,
+    counted,
+    data_size,
+    duration,
+    percent,
+    signed,
+    with_minus,
+)
 from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, cut, item, section, wrapped
 
 _WIDTH: Final = 20
@@ -58,14 +66,14 @@ def _row(label: str, first_ns: int, second_ns: int) -> str:
 
 
 def changed_ms(first_ns: int, second_ns: int) -> str:
-    """A change in ms with its sign; one of less than is written is ``+0.000``, never ``-0.000``.
+    """A change in ms with its sign; one of less than is written is ``+0.000``, never ``−0.000``.
 
     Examples
     --------
     >>> changed_ms(1_000, 600), changed_ms(1_000, 400)
-    ('+0.000', '-0.001')
+    ('+0.000', '−0.001')
     """
-    return f"{round((second_ns - first_ns) / NS_PER_MS, 3) + 0.0:+,.3f}"
+    return with_minus(f"{round((second_ns - first_ns) / NS_PER_MS, 3) + 0.0:+,.3f}")
 
 
 def baseline_text(summary: Summary) -> str:

@@ -43,7 +43,6 @@ _CONDITIONS: Final = {
 @cause(
     seen_in="transfer",
     limit="least_percent_in_every_job",
-    what_if={"hidden_percent": 100},
     when="Ranks transfer data without overlapping compute. Waiting for a late rank is no "
     "transfer. The module that asks for 60 % of it is named, and why nothing computes during 60 % "
     "of it: its stream, what waits for it, latency, or a host that launches nothing.",

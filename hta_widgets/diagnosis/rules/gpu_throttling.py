@@ -24,7 +24,6 @@ FEWEST_STEPS: Final = 3
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    what_if={"equal_ranks": "slower"},
     when="The same, in only some of the steps or at changing pace: some kernels take longer than "
     "the same ones at other times, more than on other ranks. Or all ranks take more than 1.1 "
     "times as long in some steps as in the fastest, with the same kernels and shapes.",

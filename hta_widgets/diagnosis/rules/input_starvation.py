@@ -38,7 +38,6 @@ TENSOR_PROCESSOR: Final = Advice(
     seen_in="data_loading",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    what_if={"without_loading": True},
     when="The GPU is idle while the host loads data. Loading that is hidden costs nothing. The "
     "innermost function, operator or annotation with 60 % of this time is named.",
     advice=(

@@ -62,7 +62,6 @@ def not_held_up(context: Context) -> list[Edit]:
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
-    what_if={"host_speed": np.inf},
     when="The host launches more slowly than the GPU computes: it would be late even without its "
     "synchronisations.",
     advice=(

@@ -14,7 +14,6 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
     seen_in="data_loading",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    what_if={"without_loading": True},
     when="The GPU is idle while the host decodes, resizes or tokenises the input of a request: in "
     "a recording without training and without workers of a DataLoader, which could do it ahead. "
     "Elsewhere the same time is [waiting for data](causes/input_starvation.md).",

@@ -17,7 +17,6 @@ from hta_widgets.quantities import number
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    what_if={"equal_ranks": "slower"},
     when="A rank takes more than 1.04 times as long as the median for kernels with the same work "
     "(name, launch size, shapes) in at least 70 % of the steps, steadily. Where batches "
     "differ by a few tokens, as many kernels of one name count as the same work if their "

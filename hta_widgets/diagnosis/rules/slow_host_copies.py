@@ -24,7 +24,6 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
     seen_in="copies",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    what_if={"kernels": "copies", "kernel_percent": 0},
     when="Copies between host and GPU run with no kernel beside them, for more than 2 % of the "
     "step. The call that asks for 60 % of them is named.",
     advice=(

@@ -49,7 +49,6 @@ class _Uneven(NamedTuple):
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    what_if={"equal_ranks": "slower"},
     when="A rank computes more than 1.04 times as long as its peers, with more or larger kernels. "
     "`inconclusive` if its kernels take longer for equal sizes, and nothing shows that the "
     "GPU is slow; and without shapes.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent, signed
 
 
 def tickable(found: Diagnosis) -> list[int]:
@@ -33,6 +33,6 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
     before, after = (duration(found.step_ns - ms * NS_PER_MS) for ms in (0, result.gain_ms))
     whose = "Without it" if len(places) == 1 else f"Without {counted(len(ticked), 'finding')}"
     at_best = " at best" if any(each.bound == "at most" for each in ticked) else ""
-    share = percent(100 * result.gain_ms * NS_PER_MS / found.step_ns)
+    change = signed(-100 * result.gain_ms * NS_PER_MS / found.step_ns, percent)
     then = result.bound_by.partition(" (")[0]
-    return f"{whose}{at_best}: {before} → {after} (-{share}), then {then}"
+    return f"{whose}{at_best}: {before} → {after} ({change}), then {then}"

@@ -21,7 +21,7 @@ from hta_widgets.lazy_modules import pa, pc
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Cell, Column, Table
-from hta_widgets.quantities import data_unit, flop_unit, number, time_unit
+from hta_widgets.quantities import MINUS, data_unit, flop_unit, number, time_unit
 
 MAX_ROWS: Final = 20
 """Number of rows that a view brings; the page asks for the others as it needs them."""
@@ -332,7 +332,7 @@ def _texts(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _equal(column: pd.Series[Any], wanted: str) -> Mask:
     try:
-        value = float(wanted.replace(",", ""))
+        value = float(wanted.replace(",", "").replace(MINUS, "-"))
     except ValueError:
         return np.zeros(len(column), dtype=bool)
     return (column == value).fillna(value=False).to_numpy(dtype=bool)

@@ -1,4 +1,5 @@
 // Times in words, and where the ticks of an axis are.
+import { withMinus } from "../cells";
 
 const UNITS: [name: string, ns: number][] = [
   ["s", 1e9],
@@ -13,14 +14,14 @@ export function duration(ns: number): string {
   const [name, unit] = UNITS.find(([, least]) => size >= least) ?? ["ns", 1];
   const value = ns / unit;
   const digits = Math.abs(value) >= 100 || unit === 1 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return `${value.toFixed(digits)}\u00a0${name}`;
+  return `${withMinus(value.toFixed(digits))}\u00a0${name}`;
 }
 
 /** A moment, as exact as the window that it is shown in asks for. */
 export function moment(ns: number, span: number): string {
   const [name, unit] = UNITS.find(([, least]) => Math.max(Math.abs(ns), span) >= least) ?? ["ns", 1];
   const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10((unit / span) * 1000))));
-  return `${(ns / unit).toFixed(unit === 1 ? 0 : digits)}\u00a0${name}`;
+  return `${withMinus((ns / unit).toFixed(unit === 1 ? 0 : digits))}\u00a0${name}`;
 }
 
 export interface Tick {
@@ -38,7 +39,7 @@ export function ticks(start: number, end: number, count: number): Tick[] {
   const digits = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / unit) + 1e-9)));
   const found: Tick[] = [];
   for (let place = Math.ceil(start / step); place * step <= end; place += 1) {
-    const value = ((place * step) / unit).toFixed(digits);
+    const value = withMinus(((place * step) / unit).toFixed(digits));
     found.push({ ns: place * step, label: found.length === 0 ? `${value}\u00a0${name}` : value });
   }
   return found;

@@ -318,16 +318,31 @@ def step_source(job: Job) -> str:
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase of a server that can be diagnosed, most time first.
 
-    A step of which ranks are in different phases, that lacks its work on a rank, or before which a
-    server had no requests, is of none. Empty where none serves.
+    A step of which ranks are in different phases, that lacks its work on a rank, before which a
+    server had no requests, or whose front is not recorded, is of none. Empty where none serves.
     """
     steps = server_steps(job).steps
     if not len(steps):
         return {}
     by_step = steps.assign(served=_are_served(steps)).groupby("step")
-    phase = _common_phases(steps)[by_step["served"].all()]
+    phase = _common_phases(steps)[by_step["served"].all()].drop(_cut_firsts(steps), errors="ignore")
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
     return {str(each): tuple(phase.index[phase == each].tolist()) for each in taken.index}
+
+
+def _cut_firsts(steps: pd.DataFrame) -> set[int]:
+    """First steps of recordings, of which the gap before their work is not recorded.
+
+    Among 23 that wait for their host for 2.97 ms each, one that does not made these 2.84 ms. A
+    first step that is longer than the others all the same is kept: it may set up what they use.
+    """
+    found = set[int]()
+    for _, of_rank in steps.groupby("rank"):
+        first = of_rank.iloc[0]
+        alike = of_rank[_are_served(of_rank) & (of_rank["phase"] == first["phase"])]
+        if len(alike) > FEW and first["period_ns"] <= alike["period_ns"].median():
+            found.add(int(first["step"]))
+    return found
 
 
 def _common_phases(steps: pd.DataFrame) -> pd.Series[str]:

@@ -96,6 +96,14 @@ class Context:
         known = {rank: each or self.facts[rank].steps for rank, each in columns.items()}
         return replace(self, steps=Steps.of(known))
 
+    @property
+    def counted_steps(self) -> int:
+        """Steps over which calls and copies of a rank are counted: all that are analysed.
+
+        Those of a server that are diagnosed are of one phase only.
+        """
+        return max(self.facts[rank].steps["step"].size for rank in self.ranks)
+
     @cached_property
     def traffic(self) -> Traffic:
         """Collectives, pipelines and process groups of the job."""

@@ -15,7 +15,7 @@ from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
-from hta_widgets.analyses.server_steps import phases_of, server_steps
+from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps
@@ -210,6 +210,8 @@ def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
 
 def _last(context: Context, kept: Steps) -> Iterator[str]:
     """A slow last step, which is left out; if the recording ends before it, it takes even more."""
+    if step_source(context.job) == "server":
+        return  # which may have had no requests before it
     facts = [context.facts[rank].last_step for rank in context.ranks]
     known = [each for each in facts if each is not None]
     if not known or len({each.number for each in known}) > 1 or len(known) < len(facts):

@@ -439,8 +439,8 @@ class _Division:
         server, window = self.rank.server_steps, window_of(self.rank)
         if len(server) < FEWEST_SERVER_STEPS or trains(self.rank.trace.events):
             return np.zeros(self.gaps.device.size, dtype=np.bool_)
-        place = np.searchsorted(server.span_ns, self.launch_ns, side="right") - 1
-        begin_ns = np.append(server.span_ns, 0)[place]
+        place = np.searchsorted(server.start_ns, self.launch_ns, side="right") - 1
+        begin_ns = np.append(server.start_ns, 0)[place]
         drained_ns = np.append(self.calls.start_ns, 0)[self.drain]
         drains = (self.drain != NO_CALL) & (drained_ns >= begin_ns)
         work = self.rank.gpu_work.by_device()[self.device]

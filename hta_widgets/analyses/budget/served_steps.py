@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,10 +16,16 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.lazy_modules import pd
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.health.lost_work import LAUNCHES_A_KERNEL
+from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_REQUESTS: Final = 10
-"""In so many times the usual gap between two steps, a server may have had no requests."""
+"""In so many times the usual gap before a step of running requests, a server may have had no
+requests. One that only computes prompts, as for embeddings, may have none between any two."""
+
+NOTHING_RUNS: Final = 0.05
+"""Part of a usual step that a gap must be longer than, of which nothing is recorded, for a server
+to may have had no requests in it, if none runs on from any step to the next: else a whole step."""
 
 WAITS_FOR_REQUESTS: Final = 0.8
 """It had none if its loop waits for requests in this part of the gap, and may have had none if
@@ -76,8 +82,8 @@ def measured_steps(rank: Rank, device: int) -> MeasuredSteps | None:
     place = np.searchsorted(window.step_start_ns, server.span_ns[kept], side="right") - 1
     span_ns[place] = server.span_ns[kept]
     measured = {name: each[place] for name, each in _measured(rank, device, span_ns).items()}
-    brings = np.array([server.spans[each].context_requests != 0 for each in kept.tolist()])
-    measured |= _without_requests(rank, brings, measured.pop("launch_ns"), measured)
+    spans = [server.spans[each] for each in kept.tolist()]
+    measured |= _without_requests(rank, spans, measured.pop("launch_ns"), measured)
     return MeasuredSteps(kept, number[kept], measured)
 
 
@@ -138,31 +144,42 @@ def _first_launch_ns(rank: Rank, launch: Int64Array, step: Int64Array, ends: Tim
 
 
 def _without_requests(
-    rank: Rank, brings: Mask, launch_ns: Times, measured: Mapping[str, NDArray[Any]]
+    rank: Rank, spans: Sequence[StepSpan], launch_ns: Times, measured: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """Time before each step in which the server has no request, or may have none.
 
     A server that nobody asks is idle, and nothing is wrong with it: a recording of 24 decoding
-    steps of 10.4 ms with two pauses of 300 ms was "launch-bound, 71.6 % of a step".
+    steps of 10.4 ms with two pauses of 300 ms was "launch-bound, 71.6 % of a step". Iterations
+    without a request say it themselves: 30 of these in a row, of 300 µs each, were a pause whose
+    "cause was not found".
     """
-    start_ns = measured["gpu_start_ns"]
+    server, start_ns = rank.server_steps, measured["gpu_start_ns"]
+    brings = np.array([span.context_requests != 0 for span in spans])
+    running = np.array([span.generation_requests != 0 for span in spans])
     late_ns = measured["scheduling_ns"] + measured["preparing_ns"]
-    is_long = (late_ns > NO_REQUESTS * np.median(late_ns)) & measured["recorded"]
+    usual_ns = np.median(late_ns[running]) if running.any() else 0
+    is_long = (late_ns > NO_REQUESTS * usual_ns) & measured["recorded"]
     calls, events = calls_of(rank), rank.trace.events
-    row = rank.server_steps.rows[0]
-    rows = calls.forest.rows
+    row, rows = server.rows[0], calls.forest.rows
     own = (events.pid[rows] == events.pid[row]) & (events.tid[rows] == events.tid[row])
 
-    def part(chosen: Mask) -> Float64Array:
-        """Of the gap before each step, in such calls of the engine's loop."""
-        places = np.flatnonzero(own & chosen)
-        covered = Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
+    def part(covered: Intervals) -> Float64Array:
+        """Of the gap before each step."""
         inside_ns = covered.covered_until(launch_ns) - covered.covered_until(start_ns)
         return np.asarray(inside_ns / np.maximum(late_ns, 1))
 
-    waits = is_long & (part(calls.named(patterns.REQUESTS.search)) >= WAITS_FOR_REQUESTS)
-    unknown = is_long & brings & ~waits & (late_ns > np.median(measured["period_ns"]))
-    unknown &= part(np.ones(own.size, dtype=np.bool_)) <= 1 - WAITS_FOR_REQUESTS
+    def in_calls(chosen: Mask) -> Intervals:
+        """Time of such calls of the engine's loop."""
+        places = np.flatnonzero(own & chosen)
+        return Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
+
+    asks = in_calls(calls.named(patterns.REQUESTS.search))
+    waits = is_long & (part(asks) >= WAITS_FOR_REQUESTS)
+    idle = Intervals.union(server.idle_start_ns, server.idle_end_ns)
+    waits |= measured["recorded"] & (part(idle) >= WAITS_FOR_REQUESTS)
+    least_ns = np.median(measured["period_ns"]) * (1 if running.any() else NOTHING_RUNS)
+    unknown = is_long & brings & ~waits & (late_ns > least_ns)
+    unknown &= part(in_calls(np.ones(own.size, dtype=np.bool_))) <= 1 - WAITS_FOR_REQUESTS
     return {"no_requests_ns": late_ns * waits, "unrecorded_ns": late_ns * unknown}
 
 

@@ -117,6 +117,7 @@ class WithoutCopies:
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         gone = job.is_host_copy & _of_ranks(job, self.ranks)[job.operation_rank]
         waits = gone[job.awaited] & np.isin(job.wait_kind, (Wait.COPY, Wait.COPY_TO_DEVICE))
+        waits &= ~job.is_needed  # a host that samples from the logits of a step waits for these
         return weights.changed(
             duration=np.where(gone, 0, weights.duration),
             returning=np.where(waits, -np.inf, weights.returning),

@@ -29,6 +29,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.health.unrecorded_waits import polled_waits
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.training import trains
 
 SHORT_COPY_NS: Final = 15_000
 """An asynchronous copy whose call takes no longer did not wait for it."""
@@ -102,8 +103,8 @@ class WaitingCalls(NamedTuple):
     """Whether work other than copies of the host runs when each begins: without it, the host loses
     no lead."""
     is_needed: Mask
-    """Whether a graph is launched next, whose input depends on what the call returned, or the call
-    ends before the analysed steps."""
+    """Whether a graph is launched next, or the next step of a server, whose input depends on what
+    the call returned, or the call ends before the analysed steps."""
     waited: Mask
     """Which of them ended with an operation."""
     of: Int64Array
@@ -357,7 +358,18 @@ class _Candidates:
         is_graph = np.append(is_graph, False)[following]
         window = window_of(self.operations.rank)
         is_before = (self.end_ns[kept] < window.start_ns) & (NO_STEP not in window.steps)
-        return np.asarray(is_graph | is_before)
+        return np.asarray(is_graph | is_before | self._brings_tokens(kept))
+
+    def _brings_tokens(self, kept: Int64Array) -> Mask:
+        """Whether a server waits between two steps: the next one computes with what it reads."""
+        rank = self.operations.rank
+        server, events = rank.server_steps, rank.trace.events
+        if not len(server) or trains(events):
+            return np.zeros(kept.size, dtype=np.bool_)
+        span_end_ns = server.span_ns + events.duration_ns[server.rows]
+        at_ns = self.end_ns[kept]
+        step = np.searchsorted(server.start_ns, at_ns, side="right") - 1
+        return np.asarray((step >= 0) & (at_ns > span_end_ns[step]))
 
     def _timed(self) -> WaitingCalls:
         """How long each takes of its own, and how soon it returns."""

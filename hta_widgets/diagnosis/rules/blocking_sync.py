@@ -114,7 +114,7 @@ def blocking_sync(context: Context) -> Finding | None:
     count, call = 0.0, ""
     if largest is not None:
         owner, having = largest
-        count = owner.times / having / len(context.all_steps.numbers)
+        count = owner.times / having / context.counted_steps
         place = f" ({named(owner.place)})" if owner.place else ""
         call = f", mostly in {named(owner.name)}{place}"
     times = max(round(count), 1)

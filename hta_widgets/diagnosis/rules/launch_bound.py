@@ -273,7 +273,7 @@ def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
                 "idle_ms": float(idle_ms[place]),
                 "region": region.name if region else "",
                 "region_percent": 100 * region.share if region else np.nan,
-                "region_kernels_per_step": region.kernels / len(context.all_steps.numbers)
+                "region_kernels_per_step": region.kernels / context.counted_steps
                 if region
                 else np.nan,
                 "region_median_kernel_us": region.median_kernel_ns / 1000 if region else np.nan,

@@ -119,7 +119,7 @@ def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> 
     by_rank = [host.copies.by_name for host in host_of(context, ranks).values()]
     every: list[CopiesOfName] = [each for by_name in by_rank for each in by_name]
     largest = max(every, key=lambda each: each.exposed_ns)
-    who, count = subject(context, ranks), len(context.all_steps.numbers)
+    who, count = subject(context, ranks), context.counted_steps
     size = data_size(largest.size_bytes / count)
     where = context.steps.per_noun
     if not largest.size_bytes:

@@ -175,8 +175,9 @@ class ServerSteps:
     span_ns: Times
     """Start of the span itself: what is before is scheduling."""
     spans: tuple[StepSpan, ...]
-    idle: int = 0
-    """Iterations without a request, which are no steps."""
+    idle_start_ns: Times
+    idle_end_ns: Times
+    """Iterations without a request, which are no steps, each to the start of the next one."""
 
     def __len__(self) -> int:
         """Number of steps."""
@@ -267,11 +268,9 @@ def _filled(outer: StepSpan, inner: StepSpan) -> StepSpan:
 
 def _steps(found: list[_Found]) -> ServerSteps:
     ends = [next_.start_ns for _, next_ in pairwise(found)] + [each.end_ns for each in found[-1:]]
-    kept = [
-        (each, end_ns)
-        for each, end_ns in zip(found, ends, strict=True)
-        if each.span.phase != "idle"
-    ]
+    every = [*zip(found, ends, strict=True)]
+    kept = [(each, end_ns) for each, end_ns in every if each.span.phase != "idle"]
+    idle = [(each.start_ns, end_ns) for each, end_ns in every if each.span.phase == "idle"]
     steps = [each for each, _ in kept]
     numbers = [each.span.number for each in steps]
     stated = [number for number in numbers if number is not None]
@@ -283,7 +282,8 @@ def _steps(found: list[_Found]) -> ServerSteps:
         end_ns=_int64([end_ns for _, end_ns in kept]),
         span_ns=_int64([each.span_ns for each in steps]),
         spans=tuple(each.span for each in steps),
-        idle=len(found) - len(steps),
+        idle_start_ns=_int64([start_ns for start_ns, _ in idle]),
+        idle_end_ns=_int64([end_ns for _, end_ns in idle]),
     )
 
 

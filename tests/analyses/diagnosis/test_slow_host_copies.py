@@ -58,6 +58,20 @@ def test_copies_to_the_host(tmp_path):
     assert finding.recoverable_ms == pytest.approx(1, rel=0.05)
 
 
+def test_a_server_that_samples_on_its_host_waits_for_the_logits(tmp_path):
+    """The copy has its own price, not that of the sampling that runs ahead without the wait."""
+    one = Host()
+    for _ in range(8):
+        with one.inside("execute_context_0(0)_generation_16(16)", "user_annotation"):
+            for _ in range(10):
+                one.launch(200)
+        one.reads("aten::copy_", 400)
+        one.does("aten::multinomial", 2_000)
+    every = {each.cause: each.recoverable_ms for each in diagnosed(tmp_path, one)}
+    assert every["slow_host_copies"] == pytest.approx(0.4, rel=0.1)
+    assert every["step_gap"] == pytest.approx(2, rel=0.1)
+
+
 def test_a_copy_that_nothing_waits_for(tmp_path):
     """On a stream of its own, beside kernels."""
     one = job(TO_DEVICE, 1000, stream=9, ahead=True)

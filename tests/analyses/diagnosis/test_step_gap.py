@@ -8,7 +8,16 @@ from hta_widgets import diagnose, open_trace
 from hta_widgets.analyses.server_steps import server_steps
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, write
-from tests.server_loops import DECODE, PREFILL, Loop, sglang, vllm
+from tests.server_loops import (
+    DECODE,
+    LAUNCH_US,
+    PREFILL,
+    START_US,
+    Loop,
+    Step,
+    sglang,
+    vllm,
+)
 
 EIGHT = [DECODE] * 8
 REQUESTS = "zmq/sugar/socket.py(120): recv_multipart"
@@ -32,8 +41,7 @@ def test_the_gap_and_its_parts(tmp_path):
         "Between decode steps, the GPU waits 840 µs of 2.87 ms for the host: 800 µs before the "
         "step begins, 40 µs to prepare it"
     )
-    # of seven analysed steps, the first has no gap before it
-    assert found.recoverable_ms == pytest.approx(6 / 7 * 0.84, rel=0.05)
+    assert found.recoverable_ms == pytest.approx(0.84, rel=1e-3)  # the first has no gap before it
     assert [each.cause for each in made] == ["step_gap"]
     table = server_steps(open_trace(tmp_path / "rank-0.json", progress=False)).steps
     late_ns = (table["scheduling_ns"] + table["preparing_ns"]).iloc[1:]
@@ -172,6 +180,53 @@ def test_one_that_works_as_long_does(tmp_path):
     assert not left_out(made)
 
 
+def test_iterations_without_a_request_tell_that_there_was_none(tmp_path):
+    """As SGLang's, also without Python frames: their time was a pause without a cause."""
+    plan = [*EIGHT[:4], *[Step()] * 30, *EIGHT[4:]]
+    made = diagnosed(tmp_path, Loop(host_us=50, name=sglang), plan)
+    assert not len(made)
+    assert left_out(made).startswith("before step 4, the server waits up to 17.9 ms for requests")
+    slow = diagnosed(tmp_path, Loop(host_us=800, name=sglang), [*EIGHT, *[Step()] * 9, *EIGHT])
+    assert gap(slow).recoverable_ms == pytest.approx(0.84, rel=0.01)
+
+
+def prompts_only(folder, *, gap_us, frame=""):
+    """A server that computes embeddings: no request runs on from one step to the next."""
+    prompts = Step(context=4, tokens=512, kernel_us=1_000.0)
+    loop = Loop(host_us=gap_us)
+    events = loop.record([prompts] * 12)
+    starts = sorted(each["ts"] for each in events if each["name"].startswith("execute_"))[1:]
+    if frame:
+        events += [host(at - gap_us, gap_us, frame, cat="python_function") for at in starts]
+    return diagnose(open_trace(write(folder / "rank-0.json", events), progress=False))
+
+
+def test_a_server_of_prompts_may_have_no_requests_between_any_two(tmp_path):
+    waits = prompts_only(tmp_path, gap_us=3_000, frame=REQUESTS)
+    assert not len(waits)
+    assert any("the server waits up to 3.04 ms for requests" in each for each in waits.notices)
+    unknown = prompts_only(tmp_path, gap_us=3_000)
+    assert not len(unknown)
+    assert any("it may have had no requests" in each for each in unknown.notices)
+    pools = prompts_only(tmp_path, gap_us=3_000, frame="output_processor.py(70): pool")
+    assert "inside output_processor.py(70): pool" in gap(pools).sentence
+
+
+def test_the_batch_begins_before_the_span(tmp_path):
+    """A draft model launches its kernels before the span of the step that verifies its tokens."""
+    events = Loop(host_us=800, name=sglang).record(EIGHT)
+    starts = [each["ts"] for each in events if each["name"] == sglang(DECODE)]
+    for number, at in enumerate(starts, 1_000):
+        events += [
+            host(at - 60, 200, "scheduler.run_batch", cat="user_annotation"),
+            call(at - 50, 5, number),
+            kernel(at - 40, 30, correlation=number, name="draft"),
+        ]
+    made = diagnose(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    assert [each.cause for each in made] == ["step_gap"]
+    assert not made.steps["gap_sync_ns"].any()
+
+
 def test_one_long_gap_is_none_of_the_loop(tmp_path):
     assert gap(idle_server(tmp_path, waiting=0, host_us=1)) is None
 
@@ -204,7 +259,17 @@ test_thresholds = cases(
         lambda folder, times: bool(left_out(idle_server(folder, gap_us=140 * (times - 1)))),
         {9.7: False, 10.3: True},
     ),
+    Case(
+        "served_steps.NOTHING_RUNS",
+        lambda folder, part: len(prompts_only(folder, gap_us=_gap_of(part)).steps) == 1,
+        {0.047: False, 0.053: True},
+    ),
 )
+
+
+def _gap_of(part):
+    """From the wait for a step to the span of the next, for this part of a step to be idle."""
+    return part / (1 - part) * (20_000 + LAUNCH_US + START_US) - PREPARING_US
 
 
 def _is_between(folder, plan):

@@ -325,7 +325,8 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     if not len(steps):
         return {}
     by_step = steps.assign(served=_are_served(steps)).groupby("step")
-    phase = _common_phases(steps)[by_step["served"].all()].drop(_cut_firsts(steps), errors="ignore")
+    phase = _common_phases(steps)[by_step["served"].all()]
+    phase = phase[~phase.index.isin(_cut_firsts(steps))]
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
     return {str(each): tuple(phase.index[phase == each].tolist()) for each in taken.index}
 

@@ -92,7 +92,8 @@ class RawIdle:
                 self._add(event, index)
         self.threads = cut(self.calls)
         self.number = {id(each): int(STEP.match(each.name)[1]) for each in self.steps}
-        if not self.steps:
+        self.serves = not self.steps
+        if self.serves:
             self._add_server_steps()
         several = len({*self.number.values()}) > 1
         is_cut = several and not last_step
@@ -274,7 +275,9 @@ class RawIdle:
                     continue
                 place = max(place, 0)
                 last_of = ends[order[place]]
-                computes = self._computes(each)
+                # no step of a server follows the last one, which would begin with what ends it
+                is_last = self.serves and self.last_start is None and place == len(order) - 1
+                computes = is_last or self._computes(each)
                 last_of[computes] = max(last_of.get(computes, 0), each["end"])
         reached, bounds = self._free_from(device), []
         for number in order:

@@ -303,10 +303,10 @@ def test_parts_of_a_step_add_up_and_no_order_matters(tmp_path_factory, plan, ahe
 
 REAL = {
     "kineto/sglang_decode_graph": (
-        "SGLang server: 1 decode step, 10.4 ms, 32 requests, 3,065 tokens/s of this step"
+        "SGLang server: 1 decode step, 10.5 ms, 32 requests, 3,062 tokens/s of this step"
     ),
     "kineto/b200_eager": (
-        "vLLM server: 1 prefill step, 86.7 ms, 1 request, 10,244 prompt tokens/s of this step"
+        "vLLM server: 1 prefill step, 87.1 ms, 1 request, 10,192 prompt tokens/s of this step"
     ),
     "kineto/vllm_piecewise": "vLLM server: 1 mixed step, 156 ms, 46 requests",
     "kineto/h100_qwen": "",

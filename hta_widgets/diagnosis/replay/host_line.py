@@ -1,7 +1,8 @@
 """The host of one rank as lines of points, and how long its own work takes between two of them.
 
-A point is when a call launches GPU work, or the end of one that may wait for it; what
-the host does from one to the next takes as long as recorded, whenever it begins::
+A point is when a call launches GPU work (a graph that it hands over in parts has one for each), or
+the end of one that may wait for it; what the host does from one to the next takes as long as
+recorded, whenever it begins::
 
     calls    [launch]    [launch] [ cudaDeviceSynchronize    ]      [launch]
     points   p0          p1                                  p2     p3
@@ -47,10 +48,14 @@ class HostLine(NamedTuple):
 
 def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> HostLine:
     """Put the points of a rank in order; it begins at an origin, or with the first point."""
-    launched = np.flatnonzero(operations.is_launched)
-    launches, first = np.unique(operations.call[launched], return_index=True)
+    handed = np.flatnonzero(operations.is_handed_over)
+    launched = np.flatnonzero(operations.is_launched & ~operations.is_handed_over)
+    launched = launched[np.argsort(operations.launched_ns[launched], kind="stable")]
+    _, first = np.unique(operations.call[launched], return_index=True)
+    begins = np.concatenate((launched[first], handed))
+    launches = operations.call[begins]
     row = np.concatenate((launches, waits.row))
-    time_ns = np.concatenate((operations.launched_ns[launched[first]], waits.end_ns))
+    time_ns = np.concatenate((operations.launched_ns[begins], waits.end_ns))
     wait = np.concatenate((np.full(launches.size, NONE), np.arange(waits.row.size)))
     distinct, which = np.unique(row, return_inverse=True)  # a copy that waits has two points
     line = _lines(operations, distinct)[which] if row.size else row

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import STRETCH_NS
+from hta_widgets.analyses.idle_owners.gaps import BETWEEN_KERNELS_NS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import are_among, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
@@ -40,7 +41,8 @@ class Operations:
     launched_ns : ndarray of int64
         Start of this call, `NEVER` where it is not recorded; 15 µs before the end of one that takes
         more than 1 ms and whose kernel starts then. It loads the code of the kernel first: 3.1 s
-        before one of cuDNN, 6.5 of 9.2 ms of a step on an MI250.
+        before one of cuDNN, 6.5 of 9.2 ms of a step on an MI250. Also 15 µs before the start of
+        what `is_handed_over`, and of what its graph runs after it.
     before : ndarray of int64
         The operation before on the same stream, -1 for the first.
     """
@@ -62,6 +64,7 @@ class Operations:
         self.before = np.arange(order.size) - 1
         self.before[streams.edges[:-1]] = NONE
         self._edges = streams.edges
+        self._hand_over()
 
     def _wait_for_long_launches(self) -> None:
         events = self.rank.trace.events
@@ -92,6 +95,28 @@ class Operations:
         is_long = (begins - called_ns > STRETCH_NS) & (begins <= events.end_ns[calls] + LAUNCH_NS)
         handed_ns = np.where(is_idle & is_long, begins - LAUNCH_NS, called_ns)
         self.launched_ns[graph] = handed_ns[which]
+
+    def _hand_over(self) -> None:
+        """Launch the parts of a graph when they are handed over."""
+        own = np.flatnonzero(are_among(self.call, self.call[self.is_handed_over]))
+        own = own[np.lexsort((self.start_ns[own], self.call[own]))]
+        begins = self.is_handed_over[own] | (np.diff(self.call[own], prepend=NONE) != 0)
+        part = own[np.maximum.accumulate(np.where(begins, np.arange(own.size), 0))]
+        handed = self.is_handed_over[part]
+        self.launched_ns[own[handed]] = self.start_ns[part[handed]] - LAUNCH_NS
+
+    @cached_property
+    def is_handed_over(self) -> Mask:
+        """Work of graphs for which an idle GPU waits while their launch still hands it over."""
+        events, found = self.rank.trace.events, np.zeros(len(self), dtype=np.bool_)
+        inside = events.named(self.call, patterns.GRAPH_LAUNCH) & ~self.starts_call
+        inside &= self.is_launched & (self.start_ns < np.append(events.end_ns, 0)[self.call])
+        for device in np.unique(self.device[inside]).tolist():
+            own = np.flatnonzero(self.device == device)
+            own = own[np.argsort(self.start_ns[own], kind="stable")]
+            reached = np.maximum.accumulate(np.append(NEVER, self.end_ns[own]))[:-1]
+            found[own] = self.start_ns[own] - reached > BETWEEN_KERNELS_NS
+        return np.asarray(found & inside)
 
     def __len__(self) -> int:
         """Number of operations."""

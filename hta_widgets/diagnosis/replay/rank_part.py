@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import HostGaps
-from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, Window, has_launches, window_of
+from hta_widgets.analyses.time.window import (
+    NO_STEP,
+    Window,
+    has_launches,
+    may_end_step,
+    window_of,
+)
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowest_type
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
 from hta_widgets.diagnosis.replay.host_work import host_work
@@ -94,7 +100,7 @@ def _step_of(operations: Operations, window: Window) -> Int64Array:
 def _last_operations(
     operations: Operations, window: Window, device: int | None
 ) -> tuple[Int64Array, Int64Array]:
-    """The last operation of each stream of a step: of those that decide when it ends.
+    """The last operation of each stream of a step, of those that may end it.
 
     These are those of `Window.step_edges`. Another stream may be the last when something is
     changed, so that one of each is needed.
@@ -105,7 +111,7 @@ def _last_operations(
         known = device is not None and has_launches(operations.rank, device)
         kept = (operations.is_launched[on_device] | (not known)) & (step >= 0)
         on_device, step = on_device[kept], step[kept]
-        computes = np.isin(operations.type[on_device], MAY_COMPUTE)
+        computes = may_end_step(operations.rank, operations.type[on_device], step)
         has_computing = np.bincount(step[computes], minlength=window.steps.size) > 0
         kept = computes | ~has_computing[step]
         on_device, step = on_device[kept], step[kept]

@@ -21,6 +21,7 @@ from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.host_line import HostLine
 from hta_widgets.diagnosis.replay.operations import NEVER, NONE, Operations
+from hta_widgets.grouping import are_among
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind
@@ -87,7 +88,7 @@ class _Starting:
         self.is_first = work.before == NONE
         self.gap = np.where(self.is_first, 0, work.gap_ns)
         self.latency = np.where(work.is_launched, work.start_ns - work.launched_ns, 0)
-        self.by_launch = work.starts_call | (work.is_launched & self.is_first)
+        self.by_launch = work.starts_call | work.is_handed_over | (work.is_launched & self.is_first)
         self.by_launch &= ~self._follows_earlier_work()
         self.point = self._points()
         self.lat0, self.gap0 = self._usual()
@@ -105,8 +106,17 @@ class _Starting:
         """Point of the line at which each operation is launched."""
         of_row = np.full(self.operations.rank.trace.events.start_ns.size + 1, NONE)
         launching = np.flatnonzero(self.line.launch_row >= 0)
-        of_row[self.line.launch_row[launching]] = launching
-        return np.where(self.by_launch, of_row[self.operations.call], NONE)
+        row, time_ns = self.line.launch_row[launching], self.line.time_ns[launching]
+        of_row[row[::-1]] = launching[::-1]  # a graph that is handed over in parts has several
+        work, found = self.operations, of_row[self.operations.call]
+        handed = work.call[work.is_handed_over]
+        at = np.flatnonzero(are_among(row, handed))
+        begun = zip(row[at].tolist(), time_ns[at].tolist(), strict=True)
+        parts = dict(zip(begun, launching[at].tolist(), strict=True))
+        chosen = np.flatnonzero(self.by_launch & are_among(work.call, handed))
+        asked = zip(work.call[chosen].tolist(), work.launched_ns[chosen].tolist(), strict=True)
+        found[chosen] = [parts[each] for each in asked]
+        return np.where(self.by_launch, found, NONE)
 
     def _usual(self) -> tuple[float, float]:
         work = self.operations

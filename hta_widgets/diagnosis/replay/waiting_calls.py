@@ -355,21 +355,16 @@ class _Candidates:
         order = np.argsort(starts, kind="stable")
         following = np.searchsorted(starts[order], self.end_ns[kept])
         is_graph = events.named(self.launches[order], patterns.GRAPH_LAUNCH)
-        is_graph = np.append(is_graph, False)[following]
+        needed = np.append(is_graph, False)[following]
+        marks_ns = self.operations.rank.server_steps.start_ns
+        if marks_ns.size and not trains(events):
+            # between two steps it reads the tokens, with which the next one computes
+            next_ns = np.append(starts[order], 0)[following]
+            mark = np.searchsorted(marks_ns, self.start_ns[kept], side="right")
+            needed = mark < np.searchsorted(marks_ns, next_ns, side="right")
         window = window_of(self.operations.rank)
         is_before = (self.end_ns[kept] < window.start_ns) & (NO_STEP not in window.steps)
-        return np.asarray(is_graph | is_before | self._brings_tokens(kept))
-
-    def _brings_tokens(self, kept: Int64Array) -> Mask:
-        """Whether a server waits between two steps: the next one computes with what it reads."""
-        rank = self.operations.rank
-        server, events = rank.server_steps, rank.trace.events
-        if not len(server) or trains(events):
-            return np.zeros(kept.size, dtype=np.bool_)
-        span_end_ns = server.span_ns + events.duration_ns[server.rows]
-        at_ns = self.end_ns[kept]
-        step = np.searchsorted(server.start_ns, at_ns, side="right") - 1
-        return np.asarray((step >= 0) & (at_ns > span_end_ns[step]))
+        return np.asarray(needed | is_before)
 
     def _timed(self) -> WaitingCalls:
         """How long each takes of its own, and how soon it returns."""

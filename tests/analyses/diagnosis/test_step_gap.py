@@ -96,23 +96,52 @@ def test_a_training_that_is_called_like_a_server_is_none(tmp_path):
     assert gap(diagnosed(tmp_path, Loop(host_us=800), extra=extra)) is None
 
 
-def test_a_call_that_drains_the_gpu_in_the_span_is_a_sync_stall(tmp_path):
-    """As the copy with which SGLang fills the inputs of its graphs: 1 ms is lost after it."""
+def drained(folder, *, launching_us=20, pausing_us=0):
+    """A call in the span of each step drains the GPU; its graph pauses after two kernels."""
     events = []
     for number in range(8):
-        at = 3_000.0 * number
+        at = (3_000.0 + pausing_us) * number
+        begins = [at + 2_425 + 100 * each + pausing_us * (each >= 2) for each in range(20)]
         events += [
             host(at, 2_900, sglang(DECODE), cat="user_annotation"),
             call(at + 10, 1_420, 100 + number, name="hipMemcpyWithStream"),
-            call(at + 2_400, 20, number + 1, name="hipGraphLaunch"),
+            call(at + 2_400, launching_us, number + 1, name="hipGraphLaunch"),
             *(
-                kernel(at + 2_425 + 100 * each, 100, correlation=number + 1, name=f"k{each}")
-                for each in range(20)
+                kernel(begin, 100, correlation=number + 1, name=f"k{each}")
+                for each, begin in enumerate(begins)
             ),
         ]
-    made = diagnose(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    return diagnose(open_trace(write(folder / "rank-0.json", events), progress=False))
+
+
+def test_a_call_that_drains_the_gpu_in_the_span_is_a_sync_stall(tmp_path):
+    """As the copy with which SGLang fills the inputs of its graphs: 1 ms is lost after it."""
+    made = drained(tmp_path)
     assert not made.steps["gap_step_ns"].any()
     assert "step_gap" not in {each.cause for each in made}
+    (found,) = (each for each in made if each.cause == "blocking_sync")
+    assert found.recoverable_ms == pytest.approx(1, rel=0.15)  # the first step is late, too
+
+
+@pytest.mark.parametrize(
+    ("launching_us", "pausing_us", "is_late"),
+    [(500, 200, True), (400, 200, False), (500, 29, False), (500, 31, True)],
+    ids=["still launches", "has launched", "as from kernel to kernel", "a little longer"],
+)
+def test_what_a_graph_waits_for_while_its_launch_hands_it_over(
+    tmp_path, launching_us, pausing_us, is_late
+):
+    """A host that runs ahead hands over all of it in time: 274 of 672 µs of a step of SGLang."""
+    made = drained(tmp_path, launching_us=launching_us, pausing_us=pausing_us)
+    late_ns = made.steps[["gap_op_ns", "gap_sync_ns"]].sum(axis="columns")
+    before = drained(tmp_path, launching_us=launching_us)
+    late_ns -= before.steps[["gap_op_ns", "gap_sync_ns"]].sum(axis="columns")
+    assert set(late_ns) == {pausing_us * 1_000 * is_late}
+    price_ms, before_ms = (
+        sum(each.recoverable_ms for each in found if each.cause == "blocking_sync")
+        for found in (made, before)
+    )
+    assert price_ms - before_ms == pytest.approx(pausing_us / 1_000 * is_late, abs=2e-3)
 
 
 def idle_server(folder, *, gap_us=20_000, waiting=1.0, host_us=100, brings=None):

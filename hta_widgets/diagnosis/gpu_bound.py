@@ -123,8 +123,9 @@ class GpuBound:
 
 
 def kernels_by_name(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
-    """The kernels of some ranks by name, those with most time first: see `LaunchFacts.kernels`."""
-    kernels = launch_facts(job, ranks).kernels
+    """The computing kernels of some ranks by name, longest first: see `LaunchFacts.kernels`."""
+    every = launch_facts(job, ranks).kernels
+    kernels = every[[type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]]
     groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
     most = groups[["occupancy_percent", "tensor_core", "blocks", "sms"]].first()
     table = groups[["count", "gpu_ns"]].sum().join(most)
@@ -190,7 +191,7 @@ def older_attention(context: Context) -> Finding | None:
     return _line(
         context,
         older_attention,
-        f"FlashAttention-2 takes {percent(share)} of the kernel time; it predates compute "
+        f"FlashAttention-2 takes {percent(share)} of the compute time; it predates compute "
         f"capability {gpu.major}.{gpu.minor}",
         evidence={"share_percent": float(share)},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(older["name"].iloc[0])),
@@ -339,11 +340,9 @@ def few_rows(context: Context) -> Finding | None:
 )
 def largest_kernel(context: Context) -> Finding | None:
     """Name the kernel with most time, and how to measure what holds it up."""
-    every = kernels_by_name(context.job, context.ranks)
-    computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
-    if not any(computes):
+    computing = kernels_by_name(context.job, context.ranks)
+    if computing.empty:
         return None
-    computing = every[computes]
     most = records(computing)[0]
     name, gpu_ns, count = most["name"], most["gpu_ns"], most["count"]
     rates = Rates.of(context)

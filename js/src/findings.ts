@@ -13,6 +13,14 @@ type Send = (values: Fields, target: Model) => void;
 
 const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
+/** What a price says of the true one. */
+const SIGNS: Record<string, string> = {
+  "": "This much less, as a replay of the recording has it",
+  "≤": "At most this much less: what replaces it takes time, too, or a rank is missing",
+  "≥": "At least this much less: part of the time is not explained",
+  "≈": "About this much less, by an estimate",
+};
+
 /** The text with numbers and their units on one line. */
 function unbroken(text: string): string {
   return text.replace(/(\d) (?=(%|[nµm]?s|[kMGT]?B)(?![\p{L}\d]))/gu, "$1\u00a0");
@@ -149,6 +157,7 @@ export class Findings {
       : [disclosure("Alternatives", ...alternatives), disclosure("The numbers behind it", ...behind)];
     words.append(make("div", { className: "hta-behind" }, ...disclosures));
     const cost = make("span", { className: "hta-price" }, make("b", {}, unbroken(bound ? `${bound} ${price}` : price)));
+    if (price) cost.title = `${SIGNS[bound] ?? SIGNS[""]}. Prices of several findings overlap: do not add them.`;
     if (percent) cost.append(make("small", {}, unbroken(percent)));
     const tick = this.#compact?.tick(place, said.id);
     const row = make("li", {}, ...(tick ? [tick] : []), bar(content), cost, words);

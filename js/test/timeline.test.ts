@@ -368,6 +368,21 @@ test("the threads of the first rank are open where no rank has GPU work", async 
   expect(opened(await show({ _timeline: bare }))).toEqual([bare.ranks[0]?.rank]);
 });
 
+test("a selected operator is looked for among calls, where no rank has GPU work", async () => {
+  const bare = { ...layout(), ranks: layout().ranks.map((rank) => ({ ...rank, planes: [] })) };
+  for (const [state, find] of [
+    [{}, ""], // kernels have other names
+    [{ _timeline: bare }, "aten::copy_"],
+  ] as const) {
+    const { model, selection } = await show(state);
+    const [first] = model.sent.filter(({ kind }) => kind === "window") as Sent[];
+    model.reply({ ...ANSWER, id: first?.id, lanes: [] }, BUFFERS);
+    selection.set("operators", ["aten::copy_"]);
+    await settle();
+    expect(model.sent.filter(({ kind }) => kind === "window").at(-1)).toMatchObject({ find });
+  }
+});
+
 test("a sharper window is asked for, of no more than is recorded", async () => {
   const { model } = await show();
   const [asked] = model.sent;
@@ -498,6 +513,8 @@ test("a click selects a step or a rank, and a second one all again", async () =>
   expect(selection.get("steps")).toEqual([]);
   await click(40, 30);
   expect(selection.get("ranks")).toEqual([0]);
+  const opened = model.sent.filter(({ kind }) => kind === "lanes").map(({ rank }) => rank);
+  expect(opened).toEqual([0]); // what is selected is shown in full
 });
 
 test("the plain wheel is left to the notebook, with Ctrl it zooms", async () => {

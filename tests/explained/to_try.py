@@ -73,7 +73,7 @@ FORMS_TO_TRY: Final = {
     ],
     "older_attention": [
         Form(
-            "FlashAttention-2 takes <part> of the kernel time; it predates compute capability "
+            "FlashAttention-2 takes <part> of the compute time; it predates compute capability "
             "<_version>.",
             older,
         ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -257,6 +259,15 @@ def test_what_lies_beside_is_offered_and_nothing_is_read(runs: Path, monkeypatch
     assert [detail for _, detail in found] == ["cycle of the same run", "folder"]
     single = open_trace(next((runs / "two").iterdir()), progress=False)
     assert {"one"} < {each.label for each in offers(single)}
+
+
+def test_what_is_named_like_the_job_is_offered_first(runs: Path):
+    for at, name in enumerate(("one_fixed", "two_later", "other")):
+        shutil.copytree(runs / "two", runs / name)
+        os.utime(runs / name, (at, at))
+    job = open_trace(runs / "one", progress=False)
+    labels = [each.label for each in offers(job) if each.detail.startswith("folder")]
+    assert labels.index("one_fixed") < labels.index("other") < labels.index("two_later")
 
 
 def test_a_part_of_a_trace_is_not_offered(real_traces):

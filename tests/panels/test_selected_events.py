@@ -234,6 +234,30 @@ def test_details_of_a_kernel_are_those_of_its_events(board):
     assert facts["executions"] == f"{len(events):,} times"
 
 
+def test_details_tell_the_part_of_a_kernel_in_the_window(board):
+    name = board.events["name"].mode()[0]
+    board.selection.set(kernel=name)
+    events = board.events
+    first, second = (events.iloc[place] for place in (0, 1))
+    middle_ns = int(first["start_ns"] + first["duration_ns"] // 2)
+    board.selection.set(kernel=name, ranks=[0], window_ns=(middle_ns, int(second["start_ns"])))
+    board._show()
+    facts = {fact["label"]: fact["text"] for fact in board._bands["detail"]["facts"]}
+    half_ns = int(first["duration_ns"] - first["duration_ns"] // 2)
+    assert facts["in the window"] == f"{duration(half_ns)}, 1 time"
+    assert facts["executions"] != "1 time"
+
+
+def test_details_of_an_operator_without_gpu_work_are_those_of_its_calls(real_traces):
+    board = Dashboard(real_traces / "kineto" / "no_rank")
+    (row,) = (each for each in board.findings.cpu_work.operators if each.name == "aten::copy_")
+    board.selection.set(operators=["aten::copy_"])
+    board._show()
+    facts = {fact["label"]: fact["text"] for fact in board._bands["detail"]["facts"]}
+    assert facts["calls"] == f"{row.calls} calls"
+    assert facts["without operators inside"] == duration(row.own_ns)
+
+
 def test_how_a_kernel_is_launched_is_known_without_reading_more(board, monkeypatch):
     computing = board.events[board.events["type"] == "COMPUTATION"]
     name = computing["name"].mode()[0]

@@ -253,9 +253,13 @@ def _mfu(computing: pd.DataFrame, device: Device, window_ns: int) -> float:
 
 
 def roofline_finding(
-    devices: pd.DataFrame, uncounted: pd.DataFrame, *, can_have_shapes: bool = True
+    devices: pd.DataFrame,
+    uncounted: pd.DataFrame,
+    *,
+    can_have_shapes: bool = True,
+    with_rest: bool = True,
 ) -> str:
-    """The rate of what is counted, the MFU with what it covers, and what is not counted.
+    """The rate of what is counted, the MFU with what it covers, and the rest: what is not counted.
 
     Whether the format of any trace can have shapes decides what is said where there are none.
     """
@@ -265,11 +269,11 @@ def roofline_finding(
     flop, flop_ns = int(devices["flop"].sum()), int(devices["flop_ns"].sum())
     if not flop_ns:
         return _nothing_counted(uncounted, can_have_shapes=can_have_shapes)
+    rest = _largest_rest(uncounted, kernel_ns)
     rate, share = number(flop / flop_ns / 1000), percent(100 * flop_ns / kernel_ns)
     said = (
         f"Products, convolutions and attention reach {rate} TFLOP/s in {share} of the kernel time"
     )
-    rest = _largest_rest(uncounted, kernel_ns)
     mfu = devices["mfu_percent"]
     if mfu.notna().all():
         windows = devices["window_ns"]
@@ -278,7 +282,7 @@ def roofline_finding(
         said += (
             f"; the MFU over the analysed time is {at_least}{percent(of_all)} of {_name(devices)}"
         )
-    return f"{said}. {rest}".rstrip() if rest else f"{said}."
+    return f"{said}. {rest}" if rest and with_rest else f"{said}."
 
 
 def _nothing_counted(uncounted: pd.DataFrame, *, can_have_shapes: bool) -> str:

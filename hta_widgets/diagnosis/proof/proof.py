@@ -329,5 +329,5 @@ def _why_less(windows: pd.DataFrame, usual_ns: int, longest_ns: int) -> str:
     """Why the first window holds less than `LEAST_SHARE`."""
     if windows.empty or windows["percent"].iloc[0] >= 100 * LEAST_SHARE:
         return ""
-    spread = f"intervals of {duration(usual_ns)} are spread over the time"
-    return f"{spread}, and no {duration(longest_ns)} hold more"
+    spread = f"they are short ({duration(usual_ns)}) and spread over the time"
+    return f"{spread}, no {duration(longest_ns)} hold more"

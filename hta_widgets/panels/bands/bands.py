@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.cpu_work import LINES, OPERATORS, WHAT_TO_DO
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import budget_band
-from hta_widgets.panels.bands.detail import detail_of
+from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
@@ -153,11 +153,15 @@ def launch_of(job: Job, kernel: str, events: pd.DataFrame) -> list[Fact]:
         return []
     rows = records(found.kernels)
     most = max(rows, key=lambda row: row["gpu_ns"])
+    if not most["grid"]:
+        return [_NOT_RECORDED]
     sizes = {(row["grid"], row["block"]) for row in rows}
-    return _facts(most, len(sizes) - 1) if most["grid"] else [_NOT_RECORDED]
+    (whole, *_) = records(launch_facts(job, [number], kernel=kernel).kernels)
+    return _facts(most, len(sizes) - 1, float(whole["occupancy_percent"]))
 
 
-def _facts(row: Row, others: int) -> list[Fact]:
+def _facts(row: Row, others: int, occupancy_percent: float) -> list[Fact]:
+    """What is known of the size with most time; the occupancy is that of tables, over all."""
     more = f" and {counted(others, 'other size')}" if others else ""
     sizes = f"{row['grid']} blocks of {row['block']} threads{more}"
     found = [Fact(label="grid", text=sizes)]
@@ -166,9 +170,10 @@ def _facts(row: Row, others: int) -> list[Fact]:
     if row["shared_bytes"] > 0:
         text = data_size(row["shared_bytes"])
         found.append(Fact(label="shared memory/block", text=text))
-    if row["occupancy_percent"] >= 0:
+    if occupancy_percent >= 0:
         said = " (estimated)" if row["occupancy_source"] == "estimated" else ""
-        found.append(Fact(label="occupancy", text=f"{percent(row['occupancy_percent'])}{said}"))
+        median = " in the median" if others else ""
+        found.append(Fact(label="occupancy", text=f"{percent(occupancy_percent)}{median}{said}"))
     if 0 < row["blocks"] < row["sms"]:
         found.append(Fact(label="fills", text=f"{row['blocks']:,} of {row['sms']:,} SMs"))
     elif row["waves"] >= 0:
@@ -295,7 +300,9 @@ def _detail(job: Job, selection: Selection) -> Detail | None:
     events = selected_events(job, selection, in_window=False)
     names = job.reduce(_operators_of_captures, job.select_ranks(selection.ranks)).values()
     captured = frozenset().union(*names)
-    return detail_of(events, selection, launch_of(job, selection.kernel, events), captured)
+    on_cpu = calls_on_cpu(job, selection) if events.empty and selection.operators else []
+    more = [*on_cpu, *launch_of(job, selection.kernel, events)]
+    return detail_of(events, selection, more, captured)
 
 
 def _operators_of_captures(rank: Rank) -> frozenset[str]:

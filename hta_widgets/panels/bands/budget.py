@@ -80,7 +80,7 @@ def budget_band(
     where = "" if in_window is None else f" in {selection.time_in_words()}"
     return BudgetBand(
         title="Where the window goes" if where else budget_title(everything),
-        whose=_whose(table, found, where),
+        whose=_whose(table, found, selection, where),
         compared=bool(where) or len(chosen) < len(steps),
         behind=f"All ranks and steps{', drawn as long as the window' if where else ''}",
         parts=parts,
@@ -151,11 +151,12 @@ def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[s
     return next((row["show"] for each, row in rows if class_of(each.cause).name == name), None)
 
 
-def _whose(table: pd.DataFrame, found: Diagnosis, where: str) -> str:
+def _whose(table: pd.DataFrame, found: Diagnosis, selection: Selection, where: str) -> str:
     """What the bar is the mean of, and how long that is."""
     own = table["rank"].unique().tolist()
     steps = table["step"].unique().tolist()
     has_steps = steps != [NO_STEP] and not where
+    window_ns = selection.window_ns if where else None
     whose = f"rank {own[0]}"
     if len(own) > 1:
         whose = (
@@ -167,6 +168,8 @@ def _whose(table: pd.DataFrame, found: Diagnosis, where: str) -> str:
     of += where
     whole_ns = float(table["period_ns"].mean())
     said = f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"
+    if window_ns and window_ns[1] - window_ns[0] > _APART * whole_ns:
+        said += f", the other {duration(window_ns[1] - window_ns[0] - whole_ns)} are not analysed"
     is_all = not where and len(table) == len(found.steps)
     if is_all and found.step_ns > _APART * whole_ns:
         said += (

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.operators import operators
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
 from hta_widgets.panels.bands.events import selected_events
@@ -22,7 +23,7 @@ MOST_BARS: Final = 64
 def detail_of(
     events: pd.DataFrame,
     selection: Selection,
-    launch: Sequence[Fact] = (),
+    more: Sequence[Fact] = (),
     captured: Collection[str] = (),
 ) -> Detail:
     """Describe the kernel that is selected, else the operator.
@@ -32,8 +33,8 @@ def detail_of(
     events : DataFrame
         `selected_events`, whatever the window is.
     selection : Selection
-    launch : sequence of Fact
-        How the kernel is launched.
+    more : sequence of Fact
+        How the kernel is launched, or what the operator takes on the CPU.
     captured : collection of str
         Operators that are known from captures of graphs.
     """
@@ -51,7 +52,7 @@ def detail_of(
         kind=kind,
         name=selection.kernel or selection.operators[0],
         about=_about(kind, events, selection, captured),
-        facts=[*_facts(events), *launch],
+        facts=[*_in_window(events, selection.window_ns), *_facts(events), *more],
         bars=bars,
         place=windows.place(selection.window_ns),
         count=windows.start_ns.size,
@@ -62,18 +63,17 @@ def detail_of(
 def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Collection[str]) -> str:
     """What it is, and of which part of the job this is said."""
     if events.empty:
-        return "No GPU work of it is selected."
+        return "launches no GPU work that is selected"
     types = " and ".join(each.lower().replace("_", " ") for each in sorted(set(events["type"])))
     streams = sorted(set(events["stream"].tolist()))
     said = [types] if kind == "kernel" else [f"launches {types}"]
     said.append(f"stream{'s' * (len(streams) > 1)} {', '.join(map(str, streams[:6]))}")
     if kind == "kernel":
-        operators = events["operator"].value_counts()
-        named = [name for name in operators.index if name]
+        named = [name for name in events["operator"].value_counts().index if name]
         if named:
             said.append(f"launched by {named[0]}")
-    operators = events.loc[events["launch"].str.contains("GraphLaunch"), "operator"]
-    if operators.isin([*captured]).any():
+    in_graphs = events.loc[events["launch"].str.contains("GraphLaunch"), "operator"]
+    if in_graphs.isin([*captured]).any():
         said.append("as the capture of the graph has it")
     if selection.ranks:
         noun = "rank" if len(selection.ranks) == 1 else "ranks"
@@ -81,6 +81,31 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Coll
     if steps := selection.time_in_words(("steps", "phase")):
         said.append(f"in {steps}")
     return " · ".join(said)
+
+
+def calls_on_cpu(job: Job, selection: Selection) -> list[Fact]:
+    """What an operator takes on the CPU, where it launches no GPU work that is selected."""
+    steps = selection.steps_of(job) or None
+    table = operators(job, job.select_ranks(selection.ranks), steps=steps).operators
+    own = table[table["operator"].isin(selection.operators)]
+    if own.empty:
+        return []
+    return [
+        Fact(label="CPU time", text=duration(int(own["cpu_total_ns"].sum()))),
+        Fact(label="without operators inside", text=duration(int(own["cpu_self_ns"].sum()))),
+        Fact(label="calls", text=counted(int(own["calls"].sum()), "call")),
+    ]
+
+
+def _in_window(events: pd.DataFrame, window_ns: tuple[int, ...] | None) -> list[Fact]:
+    """The part of the events in the window; empty without one."""
+    if window_ns is None:
+        return []
+    start_ns, end_ns = events["start_ns"], events["start_ns"] + events["duration_ns"]
+    inside_ns = end_ns.clip(upper=window_ns[1]) - start_ns.clip(lower=window_ns[0])
+    inside_ns = inside_ns[inside_ns > 0]
+    text = f"{duration(int(inside_ns.sum()))}, {counted(len(inside_ns), 'time')}"
+    return [Fact(label="in the window", text=text)]
 
 
 def _facts(events: pd.DataFrame) -> list[Fact]:

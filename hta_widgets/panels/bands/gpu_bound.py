@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
+from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks, roofline_finding
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.gpu_bound import kernels_by_name
@@ -32,7 +32,8 @@ _LEAST_SHARE: Final = 0.02
 """Part of the kernel time that a slow shape must take."""
 
 _LOOK: Final = TableLook(
-    selects={"kernel": "kernel"}, labels={"peak_percent": "of peak", "total_ns": "time"}
+    selects={"kernel": "kernel"},
+    labels={"share_percent": "of compute time", "peak_percent": "of peak", "total_ns": "time"},
 )
 
 
@@ -51,12 +52,12 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
 
 
 def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
-    """The kernels that take most time on some ranks, the most first.
+    """The computing kernels that take most time on some ranks, the most first.
 
     Returns
     -------
     DataFrame
-        ``kernel``, ``share_percent`` (of all kernels), ``total_ns``, ``calls``, ``mean_ns``,
+        ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``, ``mean_ns``,
         ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
         ``tensor_cores``; columns of which nothing is known are left out.
     """
@@ -79,17 +80,22 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
 
 
 def far_from_peak(job: Job, ranks: Sequence[int]) -> str:
-    """MFU, the time of kernels that is beyond the roof, and the shape that is slow among others."""
+    """MFU, the time of kernels that is beyond the roof, and the shape that is slow among others.
+
+    What the roof of is not known says the roofline: beside verdict and table it was one figure too
+    many.
+    """
     found = roofline(job, ranks)
     operators = over_ranks(found.operators)
     known = operators[operators["percent_of_peak"] > 0]
-    said = [found.finding]
+    reached = roofline_finding(found.devices, found.uncounted, with_rest=False)
+    said = [found.finding if known.empty else reached]
     gpu_ns = float(known["gpu_ns"].sum())
     if gpu_ns > LEAST_KNOWN * found.devices["kernel_ns"].sum():
         at_roof_ns = (known["gpu_ns"] * known["percent_of_peak"].clip(upper=100)).sum() / 100
         said.append(
-            f"Of {duration(gpu_ns)} of kernels whose roof is known, "
-            f"{duration(gpu_ns - float(at_roof_ns))} are in excess of it."
+            f"At their roof, {duration(gpu_ns)} of kernels whose roof is known would take "
+            f"{duration(gpu_ns - float(at_roof_ns))} less."
         )
     said.append(slow_shape(known, float(operators["gpu_ns"].sum())))
     return " ".join(each for each in said if each)

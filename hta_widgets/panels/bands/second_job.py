@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +36,7 @@ SECOND: Final = "second"
 """Key of the messages that a page and a panel exchange about what is compared."""
 
 MOST_OFFERED: Final = 30
-"""What was changed last comes first."""
+"""Names that begin as those of the job come first, then what was changed last."""
 
 MOST_READ: Final = 2_000
 """Entries of a folder that are looked at: of their names, nothing is opened."""
@@ -75,15 +76,31 @@ def offers(job: Job) -> list[Offer]:
         for number, words in enumerate(descriptions(job.cycles))
         if len(job.cycles) > 1 and number != job.cycle
     ]
-    found = sorted(_beside(job), key=lambda each: (-each[0], each[1].label))
+    own = [name for path in _own_files(job) for name in (path.name, path.parent.name)]
+
+    def order(found: tuple[float, Offer]) -> tuple[int, float, str]:
+        changed, offer = found
+        return -max((_alike(name, offer.label) for name in own), default=0), -changed, offer.label
+
+    found = sorted(_beside(job), key=order)
     return [*cycles, *(offer for _, offer in found[:MOST_OFFERED])]
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two names begin with alike."""
+    return sum(1 for _ in takewhile(lambda each: each[0] == each[1], zip(one, other, strict=False)))
+
+
+def _own_files(job: Job) -> set[Path]:
+    """The files of a job, of all its cycles."""
+    of_all_cycles = [each.sources for each in job.cycles] or [job.sources]
+    every = [source for sources in of_all_cycles for source in sources.values()]
+    return {source.path.absolute() for source in every if source.remote is None}
 
 
 def _beside(job: Job) -> Iterator[tuple[float, Offer]]:
     """Files and folders of traces around those of a job, with when each was changed."""
-    of_all_cycles = [each.sources for each in job.cycles] or [job.sources]
-    every = [source for sources in of_all_cycles for source in sources.values()]
-    own = {source.path.absolute() for source in every if source.remote is None}
+    own = _own_files(job)
     folders = dict.fromkeys(path.parent for path in sorted(own))
     around = [*folders, *dict.fromkeys(each.parent for each in folders)]
     seen = own | {*folders}

@@ -13,6 +13,7 @@ export class Together {
   constructor(board: Board) {
     this.#board = board;
     this.element.setAttribute("role", "status");
+    this.element.title = "By a replay without all of them at once: what they cost alone must not be added";
     listen(board.model, "change:_together", () => this.#say(), board.signal);
     listen(board.model, "change:unticked", () => this.#follow(), board.signal);
     this.#say();

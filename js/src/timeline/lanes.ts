@@ -29,6 +29,7 @@ const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path:
 const TALL = 40; // with room for words
 const MANY_HEIGHT = 4;
 const THIN = 8;
+const EMPTY_HEIGHT = 14; // its name only: nothing ran on a GPU
 const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, path: 2, curve: 3, band: 2, fold: 4 };
 const ALIGNED_HEIGHT = 15;
 const MOST_ALIGNED = 96;
@@ -91,8 +92,8 @@ class Stack {
   }
 
   /** A rank with its added lanes. */
-  addRank(rank: number, added: readonly LaneName[]): void {
-    this.add(rank, OWN, `rank ${rank}`);
+  addRank(rank: number, added: readonly LaneName[], isEmpty = false): void {
+    this.add(rank, OWN, `rank ${rank}`, isEmpty ? EMPTY_HEIGHT : HEIGHTS.rank);
     this.#addAdded(rank, added);
   }
 
@@ -147,9 +148,9 @@ export function clockLanes(layout: TimelineLayout, shown: Shown = {}): Lane[] {
   const stack = new Stack();
   const many = areMany(layout);
   if (many) stack.addBands(layout);
-  for (const { rank } of inOrder(layout)) {
+  for (const { rank, planes } of inOrder(layout)) {
     const inner = opened.get(rank);
-    if (!many || inner || selected.includes(rank)) stack.addRank(rank, added.get(rank) ?? []);
+    if (!many || inner || selected.includes(rank)) stack.addRank(rank, added.get(rank) ?? [], planes.length === 0);
     else if (unfolded) stack.add(rank, OWN, "", MANY_HEIGHT, 1);
     if (inner) stack.addInner(rank, inner);
   }

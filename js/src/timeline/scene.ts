@@ -77,10 +77,19 @@ export function isSelected({ selection }: Scene, lane: Lane): boolean {
   return ranks.length === 0 || isOfAll(lane) || ranks.includes(lane.rank);
 }
 
-/** What is looked for in all lanes: the search, else the selected kernel, else the one that others point at. */
-export function sought({ selection, search, elsewhere }: Scene): { find: string; whole: boolean } {
+/** Whether any rank did anything on a GPU. */
+export function hasGpuWork({ ranks }: TimelineLayout): boolean {
+  return ranks.some(({ planes }) => planes.length > 0);
+}
+
+/** What is looked for in all lanes: the search, else what is selected, else the kernel that others point at.
+ *
+ * An operator is looked for only where there are calls alone: its kernels have other names. */
+export function sought({ layout, selection, search, elsewhere }: Scene): { find: string; whole: boolean } {
   if (search !== "") return { find: search, whole: false };
-  return { find: selection.kernel || (elsewhere?.kernel ?? ""), whole: true };
+  const [operator = "", ...others] = hasGpuWork(layout) ? [] : selection.operators;
+  const selected = selection.kernel || (others.length > 0 ? "" : operator);
+  return { find: selected || (elsewhere?.kernel ?? ""), whole: true };
 }
 
 /** When events of a lane's rank are on the critical path, by row, where that is shown beside streams and threads. */

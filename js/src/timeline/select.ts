@@ -16,7 +16,11 @@ export function click(stage: Stage, found: Hit, add: boolean): boolean {
   }
   if (found.at === "step") void calls.select({ steps: afterClick(selection.steps, found.step[0], add) });
   if (found.at === "arrow") stage.toggle(found.lane.rank);
-  if (found.at === "label") void calls.select({ ranks: afterClick(selection.ranks, found.lane.rank, add) });
+  if (found.at === "label") {
+    const ranks = afterClick(selection.ranks, found.lane.rank, add);
+    void calls.select({ ranks });
+    if (ranks.includes(found.lane.rank)) stage.openFor(found.lane.rank, "label");
+  }
   if (found.at !== "lane") return true;
   scene.focused = found.lane.id;
   const { lane, event } = found;

@@ -15,7 +15,7 @@ import { FOOT, HEAD, type Look, lookOf, Painter, pixelScale } from "./painter";
 import { recorded } from "./recorded";
 import { refine } from "./refine";
 import { overviewBytes } from "./runs";
-import { homeOf, type OnlyStep, type Scene, wholeOf } from "./scene";
+import { hasGpuWork, homeOf, type OnlyStep, type Scene, wholeOf } from "./scene";
 import { sharpen } from "./sharpen";
 import { overviewTiles } from "./tiles";
 import { inWords, Tip } from "./tip";
@@ -150,7 +150,7 @@ export class Stage {
     const [first] = this.scene.layout.ranks;
     if (this.#begun || !first) return;
     this.#begun = true;
-    if (this.scene.layout.ranks.every(({ planes }) => planes.length === 0)) this.toggle(first.rank);
+    if (!hasGpuWork(this.scene.layout)) this.toggle(first.rank);
   }
 
   /** Show the steps; all of the recording where these are shown already. */

@@ -102,7 +102,7 @@ def test_attention_that_does_not_know_the_gpu(tmp_path, gpu, operator, advice):
         assert found is None
         return
     assert found.sentence == (
-        "FlashAttention-2 takes 33.3 % of the kernel time; it predates compute capability 9.0."
+        "FlashAttention-2 takes 33.3 % of the compute time; it predates compute capability 9.0."
     )
     assert found.advice[0].do.startswith(advice)
     assert found.links[0].kernel == FLASH

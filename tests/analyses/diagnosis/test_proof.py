@@ -133,7 +133,7 @@ class TestWindows:
         starts = np.arange(2_000, dtype=np.int64) * 1_000_000
         seen = put_together({0: Stretches(starts, starts + 1_000)}, 2_000_000_000)
         assert seen.windows["percent"].iloc[0] < 100 * LEAST_SHARE
-        assert ": intervals of 1 µs are spread over the time, and no 1 ms hold more" in seen.words(
+        assert ": they are short (1 µs) and spread over the time, no 1 ms hold more" in seen.words(
             0
         )
         assert "spread" not in seen.words(1)

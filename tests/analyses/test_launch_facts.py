@@ -263,7 +263,7 @@ def test_details_of_the_selected_kernel(tmp_path):
         "grid": "40×2×1 blocks of 128×1×1 threads and 2 other sizes",
         "registers/thread": "88",
         "shared memory/block": "33.8 kB",
-        "occupancy": "4.63 % (estimated)",
+        "occupancy": "25 % (median, estimated)",
         "fills": "80 of 108 SMs",
         "tensor cores": "yes",
     }

@@ -338,7 +338,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(
             "[[The steps take]][[The GPU span takes]] <whole>, bound by <what> (<percent> of the "
             "critical path); [[the costliest single kernel call is <_kernel>: <drag> (<share>)]]"
-            "[[no single kernel would make [[them]][[it]] shorter]].",
+            "[[no single kernel call would make [[them]][[it]] shorter by 1 %]].",
             path,
         ),
     ],

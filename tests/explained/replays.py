@@ -23,7 +23,7 @@ def path(result: Any, _: Panel[Any]) -> Texts | None:
         "percent": share(of[what], whole),
     }
     drag = float(result.kernels["drag_ns"].max()) if len(result.kernels) else 0.0
-    if drag > 0:
+    if drag > whole / 100:
         texts |= {"drag": duration(drag), "share": share(drag, whole)}
     return texts
 

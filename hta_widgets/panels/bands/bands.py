@@ -171,9 +171,10 @@ def _facts(row: Row, others: int, occupancy_percent: float) -> list[Fact]:
         text = data_size(row["shared_bytes"])
         found.append(Fact(label="shared memory/block", text=text))
     if occupancy_percent >= 0:
-        said = " (estimated)" if row["occupancy_source"] == "estimated" else ""
-        median = " in the median" if others else ""
-        found.append(Fact(label="occupancy", text=f"{percent(occupancy_percent)}{median}{said}"))
+        notes = ["median"] if others else []
+        notes += ["estimated"] if row["occupancy_source"] == "estimated" else []
+        said = f" ({', '.join(notes)})" if notes else ""
+        found.append(Fact(label="occupancy", text=f"{percent(occupancy_percent)}{said}"))
     if 0 < row["blocks"] < row["sms"]:
         found.append(Fact(label="fills", text=f"{row['blocks']:,} of {row['sms']:,} SMs"))
     elif row["waves"] >= 0:

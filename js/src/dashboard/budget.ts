@@ -1,5 +1,6 @@
 // Where a step goes: one bar that is its own legend, and behind it that of everything.
 import { make, pushButton } from "../dom";
+import { isSaved } from "../saved";
 import { Band } from "./band";
 import type { Board } from "./context";
 import type { BudgetBand, BudgetPart } from "./types";
@@ -45,7 +46,8 @@ export class Budget {
     if (!budget || drawn === this.#drawn) return;
     this.#drawn = drawn;
     this.band.title.textContent = budget.title;
-    this.band.aside.textContent = budget.whose;
+    const always = isSaved(this.#board.model) ? " (whatever is selected)" : "";
+    this.band.aside.textContent = `${budget.whose}${always}`;
     const focused = this.#bar.contains(this.#bar.ownerDocument.activeElement);
     this.#bar.replaceChildren(...budget.parts.map((part) => this.#button(part)), filler(budget, "share"));
     this.#ghost.hidden = !budget.compared;

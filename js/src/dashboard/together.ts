@@ -24,15 +24,14 @@ export class Together {
     this.#replayed = replayed;
   }
 
-  /** The box of a finding, or its place; null where there is nothing to choose. */
+  /** The box of a finding, or its place; null where there is nothing to choose, as in a report. */
   readonly tick = (place: number, describedBy: string): HTMLElement | null => {
-    if (this.#replayed.length < 2) return null;
+    if (this.#replayed.length < 2 || isSaved(this.#board.model)) return null;
     if (!this.#replayed.includes(place)) return make("span");
     const box = keepKeys(make("input", { type: "checkbox", title: "Include in the combined saving" }));
     box.setAttribute("aria-label", `Count finding ${place + 1}`);
     box.setAttribute("aria-describedby", describedBy);
     box.className = "hta-tick";
-    box.disabled = isSaved(this.#board.model);
     box.addEventListener("change", () => this.#change(), { signal: this.#board.signal });
     this.#boxes.set(place, box);
     this.#follow();

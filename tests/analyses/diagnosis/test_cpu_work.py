@@ -70,13 +70,14 @@ def expected(events: list[Event]) -> dict[str, Any]:
     if len(marks) == 1:
         first = marks[0]
         counted = {*range(first["ts"], first["ts"] + first["dur"])}
-    operators, lines = Counter[str](), Counter[str]()
+    operators = Counter[str]()
     in_operators, loading, threads = Counter[int](), Counter[int](), {}
     steps = len(marks)
     found: dict[str, Any] = {}
     for of_steps in (True, False) if steps else (False,):
         time = counted if of_steps else {*range(41)}
-        operators.clear(), lines.clear(), in_operators.clear(), loading.clear()
+        operators.clear(), in_operators.clear(), loading.clear()
+        in_lines = {tid: Counter[str]() for tid in (100, 200)}
         for tid in (100, 200):
             mine = [each for each in every if each["tid"] == tid]
             span = [0, 0]
@@ -89,8 +90,11 @@ def expected(events: list[Event]) -> dict[str, Any]:
                 line = next((e["name"] for e in names if e["name"] in LINES), None)
                 operators[operator] += operator is not None
                 in_operators[tid] += operator is not None
-                lines[line] += line is not None
+                in_lines[tid][line] += line is not None
                 loading[tid] += any("DataLoader" in e["name"] for e in names)
+        lines = Counter[str]()
+        for tid, own in in_lines.items():
+            lines += own if in_operators[tid] or not in_operators.total() else Counter()
         found = {"operators": +operators, "lines": +lines, "in": in_operators, "loading": loading}
         if operators.total():
             break

@@ -110,6 +110,7 @@ WHERE = {
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",
     Condition.NO_KERNELS: "with a table of a recipe of Nsight Systems",
     Condition.NOT_OPENED: "where ranks are recorded but not open",
+    Condition.NOT_CAPTURED: "where other steps replay a CUDA graph",
     Condition.NOT_RECORDED: "where the recording does not tell",
     Condition.OF_OPTIMIZER: "where the time is in the optimizer",
     Condition.ONE_BY_ONE: "with an optimizer of one tensor at a time",

@@ -251,6 +251,17 @@ def test_json_holds_the_findings_and_the_mean_step_of_each_rank(
         assert row["own_ms"] == pytest.approx(of_rank["own_ns"].mean() / 1e6, abs=1e-4)
 
 
+def test_json_of_a_server_says_its_lead_in_and_what_captures_have(
+    real_traces: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kineto = real_traces / "kineto"
+    options = ("--captures", kineto / "sglang_capture", "--json")
+    document = json.loads(said(capsys, kineto / "sglang_decode_graph", *options))
+    jsonschema.validate(document, SCHEMA)
+    assert document["lead_in_ms"] == pytest.approx(463.38, abs=0.01)
+    assert document["captures"] == {"replays": 1, "joined": 1}
+
+
 def test_json_of_eight_ranks_is_short_and_ascii() -> None:
     text = json_text(eight_ranks())
     document = json.loads(text)

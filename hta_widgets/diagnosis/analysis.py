@@ -50,6 +50,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.recorded_kind import by_rank
+from hta_widgets.trace.ranks.replayed_calls import capture_notices
 from hta_widgets.trace.remote.urls import TraceSource
 
 _CAUSE = {each.name: each for each in ALL_CAUSES}
@@ -188,6 +189,7 @@ def _diagnosed(
             *health.notices,
             *behind_cut_notices({*every_step.numbers} - {*together.numbers}),
             *job.notices_for(chosen),
+            *job.noticed(capture_notices, chosen),
             *(each.sentence for each in lacks),
             *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),
             *(

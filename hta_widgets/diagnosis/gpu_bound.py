@@ -7,6 +7,7 @@ rates say; and at last the kernel with most time, of which nothing better may be
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,12 +22,14 @@ from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
 from hta_widgets.analyses.roofline.formulas import PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gpus import Gpu
+from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import NamedKernels
@@ -35,11 +38,14 @@ from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
 from hta_widgets.diagnosis.rules.slow_shape import slow_shape
 from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
+from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType, type_by_name
+from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, joined_replays
 
 WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
 """Where nothing else is left, less is worth a line."""
@@ -146,6 +152,7 @@ def _line(
     words: str,
     *,
     conditions: tuple[Condition, ...] = (),
+    detail: str = "",
     evidence: dict[str, Evidence] | None = None,
     link: Link,
     seen_in: NamedKernels,
@@ -154,6 +161,7 @@ def _line(
     return context.finding(
         what,
         words=words,
+        detail=detail,
         price=Price.counted(0.0),
         ranks=context.ranks,
         steps=(),
@@ -288,7 +296,7 @@ def large_products(context: Context) -> Finding | None:
     "to the number of rows from which they would wait for the tensor cores, more cost little.",
     advice=(
         Advice(
-            "Batch more requests per step: extra rows are nearly free.",
+            "Serve more concurrent requests: extra rows are nearly free.",
             needs=(Condition.SERVER,),
         ),
         Advice("Increase the batch per GPU: extra rows are nearly free."),
@@ -335,6 +343,12 @@ def few_rows(context: Context) -> Finding | None:
             "Record the graph capture as well and open both: its operators carry the shapes.",
             "hta-widgets open REPLAY --captures CAPTURE",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
+            unless=(Condition.CAPTURES,),
+        ),
+        Advice(
+            "Record the captures of this very server, when it starts: those that were opened are "
+            "of other graphs.",
+            needs=(Condition.NO_SHAPES, Condition.CAPTURES),
         ),
     ),
 )
@@ -359,6 +373,7 @@ def largest_kernel(context: Context) -> Finding | None:
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
     (label, *_) = labels_of_largest([*computing["name"]])
+    operator = _operator(context, name)
     made = _line(
         context,
         largest_kernel,
@@ -366,13 +381,46 @@ def largest_kernel(context: Context) -> Finding | None:
         f"({', '.join(said)}){why if hidden else ''}",
         conditions=(
             *((Condition.NO_SHAPES,) if hidden else ()),
+            *((Condition.CAPTURES,) if _has_captures(context) else ()),
             *((Condition.FEW_BLOCKS,) if is_few else ()),
         ),
+        detail=operator,
         evidence={"share_percent": share, "launches": count},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),
     )
     return replace(made, advice=(*made.advice, _measured(context, name)))
+
+
+def _has_captures(context: Context) -> bool:
+    """Whether captures were opened beside a trace that replays graphs."""
+    counts = context.job.reduce(joined_replays, context.ranks).values()
+    return any(replays for _, replays in counts)
+
+
+def _operator(context: Context, name: str) -> str:
+    """The operator that launches most of a kernel, in words, with a comma before it; or nothing."""
+    total_ns: Counter[str] = Counter()
+    for of_rank in context.job.reduce(_operators_ns, context.ranks, name).values():
+        total_ns.update(of_rank)
+    (operator, ns), *_ = total_ns.most_common(1)
+    share = 100 * ns / sum(total_ns.values())
+    if not operator or share < context.limits.owner_percent:
+        return ""
+    return f", {'all' if share == 100 else percent(share)} of it in {named(operator)}"  # noqa: PLR2004
+
+
+def _operators_ns(rank: Rank, name: str) -> dict[str, int]:
+    """Time of the kernels of a name by the innermost operator around their launch, "" for none."""
+    work = rank.gpu_work
+    codes = [code for code, each in enumerate(work.names) if each == name]
+    caller, kernels = as_called(rank, work.take(np.flatnonzero(np.isin(work.name, codes))))
+    operators = operators_of(calls_of(caller), kernels, bool)
+    sums = np.bincount(operators.kind, kernels.duration_ns, minlength=len(operators.kinds))
+    found: Counter[str] = Counter()
+    for (operator, *_), ns in zip(operators.kinds, sums.tolist(), strict=True):
+        found["" if GRAPH_CALL.fullmatch(operator) else operator] += int(ns)
+    return dict(found)
 
 
 def _measured(context: Context, name: str) -> Advice:

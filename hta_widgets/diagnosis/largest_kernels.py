@@ -19,7 +19,7 @@ from hta_widgets.diagnosis.facts.compute_facts import (
     least_ns_of,
 )
 from hta_widgets.diagnosis.facts.gpus import gpu_of
-from hta_widgets.diagnosis.facts.kernel_facts import operators_of
+from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
 from hta_widgets.diagnosis.gpu_bound import labels_of_largest
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
@@ -166,8 +166,8 @@ def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
     for code, name in enumerate(work.names):
         if name not in names:
             continue
-        kernels = work.take(np.flatnonzero(work.name == code))
-        operators = operators_of(calls_of(rank), kernels, COMPUTING.get)
+        caller, kernels = as_called(rank, work.take(np.flatnonzero(work.name == code)))
+        operators = operators_of(calls_of(caller), kernels, COMPUTING.get)
         kinds = [kind_of_operator(*each) for each in operators.kinds]
         calls, first = np.unique(operators.place, return_index=True)
         least_ns = np.array([least_ns_of(each, name, gpu.peak) for each in kinds])

@@ -12,7 +12,7 @@ from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, lead_in_end
+from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, lead_in_ns
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
     CommunicationFacts,
@@ -137,7 +137,7 @@ def rank_facts(
         beside_trials=_beside_trials(steps, host, columns),
         last_step=None if steps is None else last_step(rank, steps),
         behind_cut=() if steps is None else _behind_cut(rank, steps),
-        lead_in_ns=0 if steps is None else _lead_in_ns(rank, steps),
+        lead_in_ns=lead_in_ns(rank),
         set_up=None if steps is None else set_up(rank, steps),
     )
 
@@ -148,11 +148,6 @@ def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
         return ()
     last_ns = rank.trace.events.start_ns[launches].max()
     return tuple(sorted({*marks.number[marks.end_ns > last_ns].tolist()}))
-
-
-def _lead_in_ns(rank: Rank, steps: DeviceSteps) -> int:
-    free_ns = lead_in_end(rank, steps.device)
-    return 0 if free_ns is None else max(free_ns - steps.window.start_ns, 0)
 
 
 def _beside_trials(

@@ -219,3 +219,10 @@ def lead_in_end(rank: Rank, device: int) -> int | None:
     before_ns = Intervals.union(work.start_ns, work.end_ns).covered_until(work.start_ns[first])
     held = first[waits & (before_ns <= OTHERS * waited_ns)]
     return int(work.start_ns[held].max()) if held.size else None
+
+
+def lead_in_ns(rank: Rank) -> int:
+    """How long a rank's device is busy at first with what was launched before the recording."""
+    device = rank.gpu_work.main_device
+    free_ns = None if device is None else lead_in_end(rank, device)
+    return 0 if free_ns is None else max(free_ns - window_of(rank).start_ns, 0)

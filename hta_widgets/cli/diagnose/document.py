@@ -18,10 +18,12 @@ from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.server_steps import server_steps, step_source
 from hta_widgets.analyses.time.rows import records
+from hta_widgets.analyses.time.window import lead_in_ns
 from hta_widgets.diagnosis import Diagnosis, Finding, Proof
 from hta_widgets.diagnosis.finding import MOST_SHOWN
 from hta_widgets.quantities import NS_PER_MS
 from hta_widgets.terminal import cut
+from hta_widgets.trace.ranks.replayed_calls import joined_replays
 from hta_widgets.version import __version__
 
 SCHEMA_VERSION: Final = 3
@@ -74,6 +76,8 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "step_marks": step_source(diagnosis.job),
         "phase": diagnosis.phase or None,
         "phases": _phases(diagnosis),
+        "lead_in_ms": _lead_in_ms(diagnosis),
+        "captures": _captures(diagnosis),
         "verdict": cut(diagnosis.finding, MOST_CHARACTERS_OF_A_VERDICT),
         "ranks": list(diagnosis.ranks),
         "steps": steps,
@@ -133,6 +137,19 @@ def _phases(diagnosis: Diagnosis) -> list[dict[str, Any]]:
         }
         for row in records(table)[:MOST_RANKS]
     ]
+
+
+def _lead_in_ms(diagnosis: Diagnosis) -> float:
+    """How long, at most, a GPU is busy at first with what was launched before the recording."""
+    found = diagnosis.job.reduce(lead_in_ns, diagnosis.ranks)
+    return round(max(found.values(), default=0) / NS_PER_MS, DIGITS)
+
+
+def _captures(diagnosis: Diagnosis) -> dict[str, int] | None:
+    """Replays of graphs, and those that have the calls of their captures; None without captures."""
+    counts = [*diagnosis.job.reduce(joined_replays, diagnosis.ranks).values()]
+    joined, replays = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
+    return {"replays": replays, "joined": joined} if replays else None
 
 
 def _known(value: float) -> float | None:

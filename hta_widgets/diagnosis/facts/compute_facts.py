@@ -41,6 +41,7 @@ from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import (
     UNKNOWN,
     Operators,
+    as_called,
     computing_kernels,
     operators_of,
     shape_codes,
@@ -545,10 +546,11 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     gpu = gpu_of(rank.trace.metadata, rank.gpu_work.main_device)
     elementwise = kernels.named(ELEMENTWISE.search)
     chains = _chains(kernels, step, elementwise)
-    of_products, products = product_facts(rank, kernels, gpu)
-    of_attention, attention = attention_facts(rank, kernels)
+    caller, called = as_called(rank, kernels)
+    of_products, products = product_facts(caller, called, gpu)
+    of_attention, attention = attention_facts(caller, called)
     of_layout, layout = layout_facts(kernels)
-    shapes = shape_facts(calls_of(rank), kernels, of_products.taken["plain"] > 0, gpu.peak)
+    shapes = shape_facts(calls_of(caller), called, of_products.taken["plain"] > 0, gpu.peak)
     fused = np.repeat(np.minimum(chains.different, MOST_FUSED), chains.runs.sizes)
     rows = chains.runs.order
     chains_ns = np.zeros(len(kernels), dtype=np.int64)

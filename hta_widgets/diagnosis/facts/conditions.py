@@ -77,6 +77,7 @@ class Condition(Enum):
     WALKS_MODULES = "in a walk over all modules"
     READS_A_NUMBER = "a number is read"
     IN_OPERATOR = "in an operator of PyTorch"
+    NOT_CAPTURED = "steps without a graph, beside others"
     LAUNCHES_GRAPH = "in the launch of a graph"
     DRAWS_NUMBERS = "random numbers are drawn"
     COPIES = "a copy waits"
@@ -105,6 +106,7 @@ class Condition(Enum):
     NEAR_ROOF = "close to the peak"
     FP8 = "GPU with FP8"
     NO_SHAPES = "kernels without shapes"
+    CAPTURES = "captures of other graphs"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
 
 

@@ -27,6 +27,7 @@ from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.launch_configuration import launch_configuration
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 MOST_PARENTS: Final = 6
 """Calls that are looked at from a launch call outwards, for the shapes of an operator."""
@@ -266,6 +267,14 @@ class Operators(NamedTuple):
     """Position in `kinds`; kernels of operators with the same name, shapes and types have one."""
     kinds: list[tuple[str, str, str]]
     """Name, shapes and types, as in the trace; empty where they are not recorded."""
+
+
+def as_called(rank: Rank, work: GpuWork) -> tuple[Rank, GpuWork]:
+    """A rank and some of its GPU work, with the calls of captures that go with its trace."""
+    if not rank.captures:
+        return rank, work
+    joined = with_replayed_calls(rank)
+    return joined, joined.gpu_work.take(np.flatnonzero(np.isin(rank.gpu_work.rows, work.rows)))
 
 
 def operators_of(calls: Calls, work: GpuWork, is_meant: Callable[[str], object]) -> Operators:

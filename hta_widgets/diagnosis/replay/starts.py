@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.budget.device_steps import PROMPT
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
@@ -123,8 +124,10 @@ class _Starting:
         idle = self.is_first | (work.end_ns[work.before] <= work.launched_ns)
         idle &= work.is_launched
         latencies = self.latency[idle]
-        gaps = self.gap[~self.is_first & (self.gap >= 0) & (self.gap <= GAP_NS)]
         latency = np.percentile(latencies, 10) if latencies.size >= FEWEST else USUAL_LATENCY_NS
+        short = ~self.is_first & (self.gap >= 0) & (self.gap <= GAP_NS)
+        queued = short & (~self.by_launch | (self.latency > PROMPT * latency))
+        gaps = self.gap[short] if np.count_nonzero(queued) >= FEWEST else self.gap[queued]
         return float(latency), float(np.median(gaps)) if gaps.size else float(USUAL_GAP_NS)
 
     def decided(self) -> Starts:

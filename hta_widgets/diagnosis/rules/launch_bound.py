@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
@@ -107,6 +108,16 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.GRAPHS, Condition.CAPTURING),
         ),
         Advice(
+            "Let vLLM capture graphs for the batches of these steps, too: others replay theirs.",
+            "vllm serve MODEL --max-cudagraph-capture-size 512",
+            needs=(Condition.VLLM, Condition.NOT_CAPTURED),
+        ),
+        Advice(
+            "Let SGLang capture graphs for the batches of these steps, too: others replay theirs.",
+            "python -m sglang.launch_server --model-path MODEL \\\n    --cuda-graph-max-bs 512",
+            needs=(Condition.SGLANG, Condition.NOT_CAPTURED),
+        ),
+        Advice(
             "Record what comes after: a CUDA graph is captured here, and its replays need no "
             "launches.",
             "torch.profiler.schedule(wait=5, warmup=2, active=3)",
@@ -193,8 +204,11 @@ def launch_bound(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=_conditions(
-            context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
+        conditions=(
+            *_conditions(
+                context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
+            ),
+            *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),
         ),
         evidence={
             **(busiest.evidence if busiest else {}),
@@ -234,6 +248,14 @@ def _conditions(
     if by_stacks and Condition.STACKS in context.conditions(ranks):
         found.add(Condition.SLOWED_BY_STACKS)
     return found
+
+
+def _are_not_captured(context: Context, ranks: Sequence[int], steps: Sequence[int]) -> bool:
+    """Whether decoding steps replay no graph while others do: none has been captured for them."""
+    table = server_steps(context.job).steps
+    table = table[table["rank"].isin(ranks) & (table["phase"] == "decode")]
+    is_late, replays = table["step"].isin(steps), table["graphs"] > 0
+    return bool(is_late.any() and replays.any() and not (is_late & replays).any())
 
 
 def _region(worst: Mapping[Hashable, Any], busiest: Within | None) -> str:

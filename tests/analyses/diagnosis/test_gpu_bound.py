@@ -116,18 +116,60 @@ def test_products_of_few_rows_wait_for_their_weights(tmp_path):
         "weights (5.08 % of the memory bandwidth); up to about 247 rows, extra ones are nearly "
         "free."
     )
-    assert found.advice[0].do.startswith("Batch more requests per step")
+    assert found.advice[0].do.startswith("Serve more concurrent requests")
 
 
 def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     result = made(tmp_path)
     (found,) = result.to_try
     assert found.sentence == (
-        "norm is the largest kernel, with 100 % of the compute time (10 launches of 1 ms)."
+        "norm is the largest kernel, with 100 % of the compute time (10 launches of 1 ms), all "
+        "of it in aten::native_layer_norm."
     )
     (advice,) = found.advice
     assert advice.do.startswith("The trace cannot tell how to speed it up: profile it with Nsight")
     assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [((7, 3), ", 70 % of it in aten::mm."), ((5, 5), " of 1 ms)."), ((0, 7), ", all of it in b.")],
+)
+def test_most_of_the_largest_kernel_is_in_one_operator(tmp_path, parts, said):
+    one = Host()
+    for operator, count in zip(("aten::mm", "b"), parts, strict=True):
+        for _ in range(count):
+            one.launch(1_000, name="norm", operator=operator)
+    (found,) = diagnosed(tmp_path, one, gpu=H100).to_try
+    assert found.sentence.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("recording", "capture", "said", "advice"),
+    [
+        ("sglang_decode_graph", "sglang_capture", ", all of it in aten::mm.", "The trace cannot"),
+        (
+            "vllm_piecewise",
+            "vllm_piecewise_capture",
+            ", all of it in vllm::moe",
+            "The trace cannot",
+        ),
+        ("vllm_piecewise", "sglang_capture", "CUDA graphs, without shapes.", "Record the captures"),
+        ("vllm_piecewise", None, "CUDA graphs, without shapes.", "Record the graph capture as"),
+    ],
+)
+def test_kernels_of_graphs_have_the_operators_of_captures(
+    real_traces, recording, capture, said, advice
+):
+    kineto = real_traces / "kineto"
+    captures = None if capture is None else kineto / capture
+    job = open_trace(kineto / recording, captures=captures, progress=False)
+    made = diagnose(job)
+    found = line(made, "largest_kernel")
+    assert said in found.sentence
+    assert found.advice[0].do.startswith(advice)
+    joined = [each for each in made.notices if "graph replays" in each]
+    assert len(joined) == (capture is not None)
 
 
 def has_few_blocks(folder, part):

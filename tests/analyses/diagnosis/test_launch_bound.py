@@ -11,6 +11,7 @@ from hta_widgets.diagnosis.rules.launch_bound import may_be_stacks
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, step, write
+from tests.server_loops import Step, sglang, vllm
 
 
 def job(takes, *, steps=5, ranks=1, **work):
@@ -45,6 +46,49 @@ def test_a_slow_host(tmp_path):
     assert row["region"] == "AdamW"
     assert row["region_percent"] > 90
     assert row["median_launch_us"] == 4
+
+
+def test_a_host_that_launches_just_before_the_gpu_runs_dry(tmp_path):
+    """Kernels of 4 µs start 8 µs apart, as they are launched: none tells what starting takes.
+
+    As if the 4 µs between them were the GPU's own, the price was 0.1 of 1.2 ms.
+    """
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for _ in range(300):
+                one.launch(4, takes=8)
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "launch_bound")
+    assert finding.recoverable_ms == pytest.approx(0.9, rel=0.05)  # 1 µs of 4 to start each
+
+
+def decoding(name, batches, captured=16):
+    """Steps of a server, which replay a graph where one is captured for their batch."""
+    one = Host()
+    for batch in batches:
+        with one.inside(name(Step(generation=batch))):
+            if batch == captured:
+                one.queue(1_000)
+                one.events[-2]["name"] = "cudaGraphLaunch"
+                one.now += 10
+            for _ in range(100 * (batch != captured)):
+                one.launch(2, takes=12)
+        one.synchronise()
+    return one
+
+
+@pytest.mark.parametrize(("name", "engine"), [(vllm, "vLLM"), (sglang, "SGLang")])
+def test_batches_that_are_not_captured(tmp_path, name, engine):
+    some, none = (
+        found(diagnosed(tmp_path / folder, decoding(name, batches)), "launch_bound").advice[0].do
+        for folder, batches in (("some", [16, 17] * 8), ("none", [17] * 16))
+        if not (tmp_path / folder).mkdir()
+    )
+    assert some == (
+        f"Let {engine} capture graphs for the batches of these steps, too: others replay theirs."
+    )
+    assert none.startswith(f"Let {engine} capture CUDA graphs: start it without")
 
 
 def test_a_region_that_only_copies_has_no_kernels(tmp_path):

@@ -684,16 +684,22 @@ class _Usual:
 
     @classmethod
     def of(cls, rank: RankRecording, before: dict[Node, Operation]) -> _Usual:
-        idle, gaps = [], []
+        idle, gaps, first = [], [], {}
+        for each in rank.operations:
+            first[each.launch] = min(first.get(each.launch, each.start), each.start)
         for each in rank.operations:
             previous = before.get((each.rank, each.row))
             if each.launch is not None and (previous is None or previous.end <= each.launch.start):
                 idle.append(each.start - each.launch.start)
             if previous is not None and 0 <= each.start - previous.end <= LATE_START:
-                gaps.append(each.start - previous.end)
-        return cls(
-            quantile(idle, 0.1) if len(idle) >= 5 else 5 * US, median(gaps) if gaps else 1 * US
-        )
+                begins = each.launch is not None and each.start == first[each.launch]
+                waited = each.start - each.launch.start if begins else math.inf
+                gaps.append((each.start - previous.end, waited))
+        lat0 = quantile(idle, 0.1) if len(idle) >= 5 else 5 * US
+        # what starts as soon as it is launched does not tell what the GPU needs between two
+        queued = [gap for gap, waited in gaps if waited > 1.25 * lat0]
+        usual = [gap for gap, _ in gaps] if len(queued) >= 5 else queued
+        return cls(lat0, median(usual) if usual else 1 * US)
 
 
 def _add_item(built: Graph, each: Operation, previous: Operation | None) -> None:

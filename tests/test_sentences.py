@@ -47,7 +47,7 @@ BOUNDS = {"measured": "", "about": "≈", "at most": "≤", "at least": "≥"}
 PRICE = re.compile(
     r": (?:at least |about |up to |\S+ \S+ to )?(?P<price>\S+ \S+) of (?:each|the) "
     r"(?P<period>\S+ \S+) "
-    r"(?P<noun>step|GPU span) \((?:up to )?(?P<percent>(?:under )?\S+ %)\)\.$"
+    r"(?:\w+ )?(?P<noun>step|GPU span) \((?:up to )?(?P<percent>(?:under )?\S+ %)\)\.$"
 )
 NS_PER_MS = 1e6
 

@@ -27,7 +27,7 @@ CLASS_OF: Final = {
     "copying": "copies",
     "communication": "transfer",
     "data loading": "data_loading",
-    "work from before the recording": "waiting",
+    "work launched before the recording": "waiting",
     UNEXPLAINED: "other_idle",
 }
 """Class of the budget whose look each has."""

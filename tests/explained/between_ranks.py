@@ -14,6 +14,7 @@ from hta_widgets.quantities import counted, data_size, duration, number, percent
 from tests.explained.costs import (
     COST,
     MODULE,
+    PER_STEP,
     WHEN_IDLE,
     cost_of,
     in_module,
@@ -219,7 +220,7 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
     ],
     "exposed_communication": [
         Form(
-            "<transfer> of communication[[ per step]] is exposed[[, mostly <count> "
+            f"<transfer> of communication{PER_STEP} is exposed[[, mostly <count> "
             "<_what> (<time>[[, <speed> GB/s]])]][[; part of it may be waiting for ranks <_which>]]"
             f"{MODULE}[[, <part> of it <_why>]]{COST}",
             exposed,
@@ -231,13 +232,13 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
-            "[[ per step]] it transfers, <wait> it waits for ranks that take turns to be late "
+            f"{PER_STEP} it transfers, <wait> it waits for ranks that take turns to be late "
             f"(rank <rank> for <part> of it){COST}",
             taking_turns,
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
-            "[[ per step]] it transfers, <wait> it waits for rank <rank> (<part> of it), and why "
+            f"{PER_STEP} it transfers, <wait> it waits for rank <rank> (<part> of it), and why "
             f"it is late is not known{COST}",
             taking_turns,
         ),

@@ -9,9 +9,10 @@ from hta_widgets.quantities import duration, percent
 from tests.explained.forms import NS_PER_MS, Texts, share
 
 COST: Final = (
-    "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period> step]][[the <span> GPU span]] "
-    "([[<up_to> ]]<percent>)]]."
+    "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period>[[ <_phase>]] step]]"
+    "[[the <span> GPU span]] ([[<up_to> ]]<percent>)]]."
 )
+PER_STEP: Final = "[[ per[[ <_phase>]] step]]"
 KEPT_UP: Final = "[[; <kept_up> if the host kept up]]"
 BOUNDS: Final = {
     "measured": None,

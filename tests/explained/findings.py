@@ -20,6 +20,7 @@ from tests.explained.costs import (
     INSIDE,
     KEPT_UP,
     MODULE,
+    PER_STEP,
     WHEN_IDLE,
     cost_of,
     in_module,
@@ -279,7 +280,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "launch_bound": [
         Form(
             f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU [[cannot keep up]][[is late]] with "
-            "<kernels>[[ per step]] (median <median>)[[; <part> of the lost time is in <region>"
+            f"<kernels>{PER_STEP} (median <median>)[[; <part> of the lost time is in <region>"
             "[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
             f"{WHEN_IDLE}{COST}",
             launching,
@@ -350,7 +351,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "layout_transposes": [
         Form(
-            "<part> of the compute time[[ on <_ranks>]] is in <kernels>[[ per step]] that convert"
+            f"<part> of the compute time[[ on <_ranks>]] is in <kernels>{PER_STEP} that convert"
             f" images between NCHW and NHWC, most in <name>{KEPT_UP}{COST}",
             converting_layouts,
         )
@@ -363,21 +364,21 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "Unfused attention (bmm + softmax + bmm) takes <time> of <computing> computing"
-            f"[[ per step]][[ on <_ranks>]]{MODULE}; FlashAttention or SDPA[[ and fused "
+            f"{PER_STEP}[[ on <_ranks>]]{MODULE}; FlashAttention or SDPA[[ and fused "
             f"chains]] would save time{KEPT_UP}{COST}",
             unfused,
         ),
     ],
     "slow_host_copies": [
         Form(
-            "<_who> cop<_ies> <size>[[ per step]] at <speed> GB/s (<name>)[[ in <_steps>]] with no "
+            f"<_who> cop<_ies> <size>{PER_STEP} at <speed> GB/s (<name>)[[ in <_steps>]] with no "
             f"kernel running at the same time{INSIDE}{COST}",
             copying,
         )
     ],
     "blocking_sync": [
         Form(
-            f"<_who> block[[s]] on the GPU <times>[[ per step]]{STEPS}, mostly in <call>, draining "
+            f"<_who> block[[s]] on the GPU <times>{PER_STEP}{STEPS}, mostly in <call>, draining "
             f"the launch queue[[ each time]]{INSIDE}{COST}",
             blocking,
         )
@@ -385,7 +386,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "allocator_retries": [
         Form(
             f"<_who> allocate[[s]] and free[[s]] GPU memory{STEPS} while the GPU is idle (<calls>"
-            f"[[ per step]] that free, <time> in all such calls){INSIDE}{COST}",
+            f"{PER_STEP} that free, <time> in all such calls){INSIDE}{COST}",
             retrying,
         )
     ],

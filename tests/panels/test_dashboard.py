@@ -276,6 +276,19 @@ class TestBudget:
         (drawn,) = ranks.figures.values()
         assert drawn.layout.xaxis.title.text == "ms in the window"
 
+    @pytest.mark.parametrize(("beyond_ns", "is_said"), [(20_000, False), (40_000, True)])
+    def test_it_says_how_much_of_a_window_is_not_analysed(self, board, beyond_ns, is_said):
+        last = board.findings.steps.nlargest(1, "end_ns")
+        end = int(last["end_ns"].iloc[0])
+        board.selection.set(ranks=last["rank"].tolist(), window_ns=(end - 3_000_000, end))
+        whose = bar_of(board)["whose"]
+        assert whose.endswith("the sum is 3 ms")
+        board.selection.set(
+            ranks=last["rank"].tolist(), window_ns=(end - 3_000_000, end + beyond_ns)
+        )
+        said = bar_of(board)["whose"].removeprefix(whose.partition(" in ")[0])
+        assert said.endswith(", the other 40 µs are not analysed") is is_said
+
     def test_its_steps_add_up_to_a_window_to_the_nanosecond(self, board):
         """Means of ranks, of which one may have a step in the window that another has not."""
         table = board.findings.steps

@@ -49,7 +49,7 @@ BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "copying": ("copies",),
     "communication": ("communication", "transfer"),
     "data loading": ("loading",),
-    "work from before the recording": ("before the recording",),
+    "work launched before the recording": ("before the recording",),
     UNEXPLAINED: ("unexplained",),
 }
 """What may set the time of a step, and the classes of the path that say so."""

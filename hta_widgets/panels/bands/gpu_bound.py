@@ -33,7 +33,7 @@ _LEAST_SHARE: Final = 0.02
 
 _LOOK: Final = TableLook(
     selects={"kernel": "kernel"},
-    labels={"share_percent": "of compute time", "peak_percent": "of peak", "total_ns": "time"},
+    labels={"share_percent": "of compute", "peak_percent": "of peak", "total_ns": "time"},
 )
 
 

@@ -119,9 +119,10 @@ function label(button: HTMLButtonElement): boolean {
   const { label = "", text = "" } = button.dataset;
   const words = make("span", { className: "hta-area-label" });
   button.replaceChildren(words);
+  const room = button.clientWidth - 2 * (Number.parseFloat(getComputedStyle(words).marginLeft) || 0);
   for (const said of [`${label} ${text}`, label, text]) {
     words.textContent = said;
-    if (words.offsetWidth <= button.clientWidth) return said.startsWith(label) && said.endsWith(text);
+    if (words.offsetWidth <= room) return said.startsWith(label) && said.endsWith(text);
   }
   words.remove();
   return false;

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of, owned_time
+from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import (
     CAUSE_NAMES,
@@ -540,8 +541,9 @@ def test_windows_add_up(tmp_path_factory, events, start, length):
 def selected_one_by_one(rank, excerpt):
     """Position, interval and length of each segment of the idle time that is selected."""
     owned, window_ns = owned_time(rank), excerpt.window_of(rank) if excerpt else None
-    segments = zip(*(column.tolist() for column in owned.segments[:3]), strict=True)
-    for at, (gap, start, end) in enumerate(segments):
+    segments = owned.segments
+    columns = (segments.gap, segments.start_ns, segments.end_ns)
+    for at, (gap, start, end) in enumerate(zip(*map(np.ndarray.tolist, columns), strict=True)):
         edges = window_ns or (start, end)
         length = min(end, edges[1]) - max(start, edges[0])
         in_step = excerpt is None or not excerpt.steps or owned.step[at] in excerpt.steps
@@ -588,7 +590,10 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
     assert found.drains["idle_behind_ns"].sum() == sum(after_drains)
     assert found.devices["gaps"].sum() == len({gap for _, gap, _ in selected})
     assert found.owners["idle_ns"].sum() == sum(length for *_, length in selected)
-    assert found.owners["pieces"].sum() == len(selected)
+    parts = [at for at, *_ in selected if owned.is_continued[at]]
+    assert all(at - 1 in {each[0] for each in selected} for at in parts) or window is not None
+    whole = [at for at, *_ in selected if at not in parts or at - 1 not in {s[0] for s in selected}]
+    assert found.owners["pieces"].sum() == len(whole)
     assert found.owners["idle_ns"].is_monotonic_decreasing
 
 

@@ -25,15 +25,13 @@ from hta_widgets.analyses.budget.served_steps import measured_steps
 from hta_widgets.analyses.communication.partition import Partition, RankSplit
 from hta_widgets.analyses.idle_owners.gaps import (
     BETWEEN_KERNELS_NS,
-    TAIL,
     Gaps,
-    OwnedTime,
     gaps_of,
-    owned_time,
     recorded_work,
     runs_at,
-    work_after,
 )
+from hta_widgets.analyses.idle_owners.late_launches import STRETCH_NS, LateLaunches
+from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.idle_owners.segments import IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
@@ -51,7 +49,7 @@ from hta_widgets.arrays import (
 )
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.trace.model.events import GPU_WORK, Kind, KindSet
+from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -74,12 +72,6 @@ GAPS: Final = (*HOST_GAPS, "gap_depend")
 """All idle time; they add up to it."""
 
 GAP: Final = {name: code for code, name in enumerate(GAPS)}
-
-SHORTEST_GAP_NS: Final = 1_000
-"""Shorter intervals are the cost of starting kernels, whatever the host does."""
-
-STRETCH_NS: Final = 1_000_000
-"""From then on, a host that launches nothing does something else than launching slowly."""
 
 SHORT_KERNEL_NS: Final = 15_000
 """Of shorter kernels, so many are launched that what starting each takes counts."""
@@ -165,7 +157,7 @@ class HostGaps(NamedTuple):
     """Idle time of a device."""
 
     segments: IdleSegments
-    """In order of time; ``gap`` is the position of the idle interval in `gaps_of`."""
+    """Those of `owned_time`; ``gap`` is the position of the idle interval in `gaps_of`."""
     kind: Int8Array
     """Position in `GAPS` of each."""
     starts_short: Mask
@@ -173,23 +165,31 @@ class HostGaps(NamedTuple):
     loads_ns: IntArray
     """Time in each in which CUDA loads code at its first use, before or in the call that launches.
     It is written among the overhead of the profiler, and would be there without."""
-    refills: Int32Array
-    """Place of the last blocking call that let the GPU run dry, where the host is late after it, as
-    it lost its lead there; -1 for none."""
+    drained: Int32Array
+    """Of each interval in `gaps_of`: place of the last blocking call that let the GPU run dry, -1
+    for none."""
     unattributed: Mask
     """Where a host that is late launches nothing for long, and neither operators nor frames tell
     what it does; the kind is ``gap_depend``, as it may wait for what the trace does not show."""
+
+    def refills(self) -> Int32Array:
+        """Of each segment in which the host is late: the call in `drained` where it lost its lead.
+
+        -1 for none.
+        """
+        is_late = np.isin(self.kind, _REFILLING)
+        return np.where(is_late, self.drained[self.segments.gap], np.int32(NO_CALL))
 
     def in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
         sums = np.zeros((len(GAPS), edges.size - 1), dtype=np.int64)
         step = np.searchsorted(edges, self.segments.start_ns, side="right") - 1
-        np.add.at(sums, (self.kind, step), self.segments.length_ns())
+        np.add.at(sums, (self.kind, step), self.segments.length_ns)
         return sums
 
     def starting_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) that starting short kernels takes between consecutive edges."""
-        return self._some_in_bins(self.starts_short * self.segments.length_ns(), edges)
+        return self._some_in_bins(self.starts_short * self.segments.length_ns, edges)
 
     def loading_code_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) in which code is loaded at its first use between consecutive edges."""
@@ -197,7 +197,7 @@ class HostGaps(NamedTuple):
 
     def unattributed_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
-        return self._some_in_bins(self.unattributed * self.segments.length_ns(), edges)
+        return self._some_in_bins(self.unattributed * self.segments.length_ns, edges)
 
     def _some_in_bins(self, parts_ns: Times, edges: Times) -> Int64Array:
         chosen = np.flatnonzero(parts_ns)
@@ -256,21 +256,16 @@ class _Division:
     def __init__(self, rank: Rank, device: int, gaps: Gaps, owned: OwnedTime, inside: Mask) -> None:
         self.rank, self.device, self.gaps = rank, device, gaps
         self.calls: Calls = calls_of(rank)
-        starts = np.append(rank.trace.events.start_ns, 0)
-        self.launch_ns = starts[gaps.launch]
+        self.host = LateLaunches(rank, device, gaps)
+        self.stretch_ns, self.launch_ns, self.reach_ns = self.host.moments_ns
         has_drained = inside & self._waits_for_work[owned.drain]
         self.drain = np.where(has_drained, owned.drain, NO_CALL)
-        self.decided = inside & (gaps.launch != NO_CALL) & ~gaps.inside_graph & (gaps.part != TAIL)
-        self.decided &= gaps.end_ns - gaps.start_ns > SHORTEST_GAP_NS
-        self.is_late = self.decided & (self.launch_ns > gaps.start_ns)
-        self.stretch_ns = self._stretch_start()
-        chosen = np.flatnonzero(inside[owned.segments.gap])
-        segments, cause = owned.segments.take(chosen), owned.cause[chosen]
-        self.reach_ns = self._reach()
-        for times in (self.stretch_ns, self.launch_ns, self.reach_ns):
-            segments, source = _cut_at(segments, times[segments.gap])
-            cause = cause[source]
-        self.segments, self.cause = segments, cause
+        self.decided, self.is_late = inside & self.host.decided, inside & self.host.is_late
+        own = np.flatnonzero(inside)  # one after the other
+        edges = (own[0], own[-1] + 1) if own.size else (0, 0)
+        first, last = np.searchsorted(owned.segments.gap, edges)
+        self.segments = IdleSegments(*(column[first:last] for column in owned.segments))
+        self.cause = owned.cause[first:last]
 
     def divided(self) -> HostGaps:
         """Decide the kind of each segment."""
@@ -283,7 +278,7 @@ class _Division:
         waits = self._divide_stretches(kind, is_open)
         self._divide_launches(kind, is_open)
         kind[(kind == GAP["gap_sync"]) & ~self._has_drained()] = GAP["gap_op"]
-        depends = self._starts_graph & ~self._is_drained_in_step
+        depends = self.host.starts_graph & ~self._is_drained_in_step
         kind[(kind == GAP["gap_sync"]) & depends[self.segments.gap]] = GAP["gap_depend"]
         prompt = self.is_prompt[self.segments.gap]
         kind[prompt] = GAP["gap_op"]
@@ -304,10 +299,13 @@ class _Division:
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
         loads_ns = loads_ns.astype(narrowest_type(loads_ns))
-        starts_short, drains = self._starts_short(), self._refills[self.segments.gap]
-        refills = np.where(np.isin(kind, _REFILLING), drains, NO_CALL).astype(np.int32)
         return HostGaps(
-            self.segments, kind.astype(np.int8), starts_short, loads_ns, refills, unattributed
+            segments=self.segments,
+            kind=kind.astype(np.int8),
+            starts_short=self._starts_short(),
+            loads_ns=loads_ns,
+            drained=self._last_drain(),
+            unattributed=unattributed,
         )
 
     def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> Mask:
@@ -315,7 +313,7 @@ class _Division:
 
         Returned are the segments in calls that block for long, which are none of it.
         """
-        gap, length_ns = self.segments.gap, self.segments.length_ns()
+        gap, length_ns = self.segments.gap, self.segments.length_ns
         inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
         inside &= self.segments.end_ns <= self.launch_ns[gap]
         blocked = inside & self._is_inside(blocking_calls(self.rank))
@@ -340,14 +338,15 @@ class _Division:
     def _divide_launches(self, kind: Int64Array, is_open: Mask) -> None:
         """Say what launch calls do for so long: load code, if no such kernel ran before."""
         gap = self.segments.gap
-        inside = is_open & self.launches_long[gap] & (self.segments.start_ns >= self.launch_ns[gap])
+        inside = is_open & self.host.launches_long[gap]
+        inside &= self.segments.start_ns >= self.launch_ns[gap]
         work = self.rank.gpu_work
-        is_first = np.isin(self.next_row, work.rows[grouped(work.name).first])
-        of_gap = np.where(is_first & ~self._starts_graph, GAP["gap_init"], GAP["gap_pause"])
+        is_first = np.isin(self.host.next_row, work.rows[grouped(work.name).first])
+        of_gap = np.where(is_first & ~self.host.starts_graph, GAP["gap_init"], GAP["gap_pause"])
         kind[inside] = of_gap[gap[inside]]
 
     def _starts_short(self) -> Mask:
-        rows, events = self.next_row, self.rank.trace.events
+        rows, events = self.host.next_row, self.rank.trace.events
         short = (rows >= 0) & (events.kind[rows] == Kind.KERNEL)
         short &= (events.duration_ns[rows] < SHORT_KERNEL_NS) & ~self.is_late & ~self.is_prompt
         short &= ~self.gaps.inside_graph & (self.gaps.launch != NO_CALL)
@@ -363,49 +362,15 @@ class _Division:
         )
 
     @cached_property
-    def launches_long(self) -> Mask:
-        """Intervals that begin before a long launch call and last to its end, before a kernel.
-
-        A graph begins while its launch still hands over nodes: that of 4,568 took 5.7 to 9.2 ms on
-        eight H200, and their kernels began after 3.6 to 9.1 ms.
-        """
-        events, launch = self.rank.trace.events, self.gaps.launch
-        end_ns = self.launch_ns + np.append(events.duration_ns, 0)[launch]
-        is_kernel = np.append(events.kind, -1)[self.next_row] == Kind.KERNEL
-        is_long = end_ns - self.launch_ns > STRETCH_NS
-        of_graph = self._starts_graph & (self.gaps.end_ns - self.launch_ns > STRETCH_NS)
-        is_long &= of_graph | (self.gaps.end_ns > end_ns - LAUNCH_NS)
-        return np.asarray(self.is_late & is_kernel & is_long)
-
-    @cached_property
     def is_handed_over(self) -> Mask:
         """Intervals inside a graph whose launch call still hands over what follows.
 
         After a copy had drained the GPU, the launch of a graph of 544 nodes took 1.57 ms on an
         MI300X; 30 of them ran, and 274 µs passed until the next one was there.
         """
-        events, launch = self.rank.trace.events, self.gaps.launch
-        until_ns = self.launch_ns + np.append(events.duration_ns, 0)[launch]
         is_long = self.gaps.end_ns - self.gaps.start_ns > BETWEEN_KERNELS_NS
-        return np.asarray(self.gaps.inside_graph & is_long & (self.gaps.end_ns < until_ns))
-
-    def _reach(self) -> Times:
-        """Until when the host decides: the usual latency of a launch, or the end of a long one."""
-        events = self.rank.trace.events
-        end_ns = self.launch_ns + np.append(events.duration_ns, 0)[self.gaps.launch]
-        return np.asarray(np.where(self.launches_long, end_ns, self.launch_ns + LAUNCH_NS))
-
-    def _stretch_start(self) -> Times:
-        """End of the last call that launches work before each interval's own, but not outside."""
-        events, launches = self.rank.trace.events, self.rank.launches
-        rows = distinct(launches[events.rows_of(*GPU_WORK)])
-        rows = rows[rows >= 0]
-        rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
-        before = np.searchsorted(events.start_ns[rows], self.launch_ns, side="left")
-        reached = np.maximum.accumulate(events.start_ns[rows] + events.duration_ns[rows])
-        last_ns = np.append(reached, self.gaps.start_ns.min(initial=0))[before - 1]
-        last_ns = np.where(before > 0, last_ns, self.gaps.start_ns)
-        return np.asarray(np.minimum(np.maximum(last_ns, self.gaps.start_ns), self.launch_ns))
+        is_handed_over = self.gaps.end_ns < self.host.launch_end_ns
+        return np.asarray(self.gaps.inside_graph & is_long & is_handed_over)
 
     @cached_property
     def _waits_for_work(self) -> Mask:
@@ -418,11 +383,10 @@ class _Division:
         inside = self._waits_for_work[self.segments.owner]
         return np.asarray((self.drain[self.segments.gap] != NO_CALL) | inside)
 
-    @cached_property
-    def _refills(self) -> Int64Array:
+    def _last_drain(self) -> Int32Array:
         """The last drain of the device before each interval, -1 for none."""
         drained = np.where(self.drain != NO_CALL, np.arange(self.drain.size), 0)
-        return np.asarray(self.drain[np.maximum.accumulate(drained)])
+        return self.drain[np.maximum.accumulate(drained)].astype(np.int32)
 
     @cached_property
     def is_prompt(self) -> Mask:
@@ -433,7 +397,7 @@ class _Division:
         those that are late.
         """
         latency_ns = self.gaps.end_ns - self.launch_ns
-        events, row = self.rank.trace.events, self.next_row
+        events, row = self.rank.trace.events, self.host.next_row
         is_kernel = (row >= 0) & (events.kind[row] == Kind.KERNEL)
         is_kernel &= self.rank.launches[row] == self.gaps.launch
         late = self.is_late & is_kernel
@@ -488,11 +452,6 @@ class _Division:
         )
 
     @cached_property
-    def next_row(self) -> Int64Array:
-        """Row of the work after each interval."""
-        return work_after(self.rank, recorded_work(self.rank, self.device), self.gaps.end_ns)
-
-    @cached_property
     def has_operators(self) -> bool:
         """Whether operators or frames tell what the host does."""
         recorded = np.count_nonzero(_TELLING.among(self.rank.trace.events.kind))
@@ -507,29 +466,11 @@ class _Division:
         return np.asarray(np.searchsorted(starts, self.launch_ns) > first)
 
     @cached_property
-    def _starts_graph(self) -> Mask:
-        """Whether a graph follows: what it does next depends on what the last one returned."""
-        is_graph = self.rank.trace.events.named(self.gaps.launch, patterns.GRAPH_LAUNCH)
-        return np.asarray(is_graph & (self.gaps.launch != NO_CALL))
-
-    @cached_property
     def _next_is_batch(self) -> Mask:
         """Whether the next work copies a batch to the device."""
-        events, row = self.rank.trace.events, self.next_row
+        events, row = self.rank.trace.events, self.host.next_row
         is_copy = events.named(row, patterns.HOST_TO_DEVICE) & (events.kind[row] == Kind.MEMCPY)
         return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
-
-
-def _cut_at(segments: IdleSegments, times: Times) -> tuple[IdleSegments, Int64Array]:
-    """Cut each segment at a time of its own, and tell which segment each part is of."""
-    crossed = (segments.start_ns < times) & (times < segments.end_ns)
-    source = np.repeat(np.arange(crossed.size), 1 + crossed)
-    if source.size == crossed.size:
-        return segments, source
-    parts, at = segments.take(source), times[crossed]
-    second = np.flatnonzero(source[1:] == source[:-1]) + 1
-    parts.end_ns[second - 1] = parts.start_ns[second] = at
-    return parts, source
 
 
 def _sums_of(length_ns: Times, chosen: Mask, number: IntArray, count: int) -> Float64Array:

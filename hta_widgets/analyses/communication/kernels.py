@@ -172,7 +172,8 @@ def _series_of_pair(group: Group, number: int, peer: int, *, is_send: bool) -> S
 def _name_of(part: RankCollectives) -> TextColumn:
     """Collective as recorded, else the kernel's name."""
     collective, kernel = part.collective, part.kernel
-    codes = np.where(collective.codes >= 0, collective.codes, kernel.codes + len(collective.values))
+    of_kernel = kernel.codes.astype(np.int64) + len(collective.values)
+    codes = np.where(collective.codes >= 0, collective.codes, of_kernel)
     return TextColumn(codes.astype(np.int32), (*collective.values, *kernel.values))
 
 

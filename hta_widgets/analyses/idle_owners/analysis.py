@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of, owned_time
+from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.idle_owners.paths import (
     KINDS,
     NO_PATH,
@@ -399,7 +400,7 @@ def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64
     owned, segments = owned_time(rank), selected.segments
     drain = owned.drain[segments.gap]
     after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
-    return drain[after].astype(np.int64), segments.length_ns()[after]
+    return drain[after].astype(np.int64), segments.length_ns[after]
 
 
 def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import owned_time
+from hta_widgets.analyses.idle_owners.owned_time import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
@@ -100,14 +100,14 @@ def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, I
     forest = calls.forest
     chosen = at_or_around(forest.parent, owners)
     places = np.flatnonzero(chosen)
-    depth = forest.depth[places].astype(np.int64)
+    depth = forest.depth[places]
     around = forest.parent[places]
     numbers = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
-    parent = np.where(around >= 0, numbers[around], NO_PATH)
+    parent = np.where(around >= 0, numbers[around], np.int32(NO_PATH))
     node, first = merged(parent, calls.name[places], depth)
-    of_parent = np.append(node, NO_PATH)[parent[first]]
+    of_parent = np.append(node, np.int32(NO_PATH))[parent[first]].astype(np.int64)
     name, kind = calls.name[places[first]].astype(np.int64), calls.kind[places[first]]
-    return Paths(of_parent, name, kind, depth[first]), places, node
+    return Paths(of_parent, name, kind, depth[first].astype(np.int64)), places, node
 
 
 def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
@@ -115,14 +115,12 @@ def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
     return np.flatnonzero(at_or_around(calls.forest.parent, places))
 
 
-def merged(
-    parent: Int64Array, name: NDArray[np.signedinteger], depth: Int64Array
-) -> tuple[Int64Array, Int64Array]:
+def merged(parent: IntArray, name: IntArray, depth: IntArray) -> tuple[Int64Array, Int64Array]:
     """Give nodes with the same path one number, level by level; `parent` is -1 for none.
 
     The number of each node, and the position of the first node with each number.
     """
-    number = np.full(parent.size + 1, NO_PATH)
+    number = np.full(parent.size + 1, NO_PATH, dtype=np.int32)
     order = np.argsort(depth, kind="stable")
     edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
     first: list[Int64Array] = [np.zeros(0, dtype=np.int64)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ class IdleSegments(NamedTuple):
     gap: IntArray
     """Position of the idle interval that each is part of. int64, or int32 where it is kept."""
     start_ns: Times
-    end_ns: Times
+    length_ns: IntArray
+    """int64, or the narrowest type where it is kept."""
     owner: IntArray
     """Place of the call that each belongs to, `NOBODY` for none. int64, or int32 where it is
     kept."""
@@ -33,7 +35,8 @@ class IdleSegments(NamedTuple):
         """One segment for each interval that has a length."""
         gap = np.flatnonzero(end_ns > start_ns)
         nobody = np.full(gap.size, NOBODY)
-        return cls(gap, start_ns[gap], end_ns[gap], nobody if owner is None else owner[gap])
+        start_ns = start_ns[gap]
+        return cls(gap, start_ns, end_ns[gap] - start_ns, nobody if owner is None else owner[gap])
 
     def take(self, chosen: Mask | Int64Array) -> IdleSegments:
         """Some of the segments."""
@@ -45,12 +48,35 @@ class IdleSegments(NamedTuple):
 
     def clip(self, start_ns: int, end_ns: int) -> IdleSegments:
         """The part of each that is inside a window; all reach into it."""
-        starts, ends = np.maximum(self.start_ns, start_ns), np.minimum(self.end_ns, end_ns)
-        return self._replace(start_ns=starts, end_ns=ends)
+        starts = np.maximum(self.start_ns, start_ns)
+        return self._replace(start_ns=starts, length_ns=np.minimum(self.end_ns, end_ns) - starts)
 
-    def length_ns(self) -> Times:
-        """Length of each."""
-        return self.end_ns - self.start_ns
+    def cut_at(self, moments_ns: Sequence[Times]) -> tuple[IdleSegments, Int64Array]:
+        """Cut each at some times of its interval, and tell which segment each part is of.
+
+        Few are cut.
+        """
+        is_cut, end_ns = np.zeros(self.gap.size, dtype=np.bool_), self.end_ns
+        for each in moments_ns:
+            at_ns = each[self.gap]
+            is_cut |= (self.start_ns < at_ns) & (at_ns < end_ns)
+        chosen = np.flatnonzero(is_cut)
+        starts, ends = self.start_ns[chosen], end_ns[chosen]
+        inner = [np.clip(each[self.gap[chosen]], starts, ends) for each in moments_ns]
+        edges = np.sort(np.stack((starts, *inner, ends), axis=1), axis=1)
+        length_ns = np.diff(edges)
+        lasting = length_ns > 0
+        count = np.ones(self.gap.size, dtype=np.int64)
+        count[chosen] = np.count_nonzero(lasting, axis=1)
+        source = np.repeat(np.arange(count.size), count)
+        parts, at = self.take(source), np.flatnonzero(is_cut[source])
+        parts.start_ns[at], parts.length_ns[at] = edges[:, :-1][lasting], length_ns[lasting]
+        return parts, source
+
+    @property
+    def end_ns(self) -> Times:
+        """End of each."""
+        return self.start_ns + self.length_ns
 
 
 def joined(parts: list[IdleSegments]) -> IdleSegments:
@@ -127,7 +153,7 @@ class Timeline(NamedTuple):
         source = np.repeat(np.arange(parts.size), parts)
         at = np.arange(source.size) + (first - (ends - parts))[source]
         start = np.maximum(segments.start_ns[source], self.edges[at])
-        end = np.minimum(segments.end_ns[source], self.edges[at + 1])
-        cut = IdleSegments(segments.gap[source], start, end, self.holds[at])
-        lasting = end > start
+        length = np.minimum(segments.end_ns[source], self.edges[at + 1]) - start
+        cut = IdleSegments(segments.gap[source], start, length, self.holds[at])
+        lasting = length > 0
         return cut.take(lasting), source[lasting]

@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import gaps_of, owned_time
+from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.idle_owners.segments import NOBODY, IdleSegments
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.modules import SEPARATOR
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
-from hta_widgets.arrays import Int64Array, IntArray
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
@@ -98,20 +99,27 @@ def idle_by_call(rank: Rank, selection: TimeSelection | None) -> IdleByCall:
 
 def _idle_by_call(rank: Rank, selection: TimeSelection | None) -> IdleByCall:
     segments = selected_time(rank, selection or EVERYTHING).segments
-    return IdleByCall(segments.owner, segments.length_ns())
+    return IdleByCall(segments.owner, segments.length_ns)
 
 
 def idle_sums(rank: Rank, selected: SelectedTime, by: By) -> Sums:
     """Sum the idle time that is selected by row; rows without any are left out."""
     keys, row_of_segment = rank.remember(_row_numbers, by)
     row, count = row_of_segment[selected.at], keys["cause"].size
-    idle_ns = sums_at(row, selected.segments.length_ns(), count)
+    idle_ns = sums_at(row, selected.segments.length_ns, count)
     if by.counts == "intervals":
         row = row[grouped(selected.segments.gap, row).first]
+    else:
+        row = row[_is_first_part(owned_time(rank), selected.at)]
     counts, rows = np.bincount(row, minlength=count), np.flatnonzero(idle_ns)
     if by.longest_first:
         rows = rows[np.argsort(-idle_ns[rows], kind="stable")]
     return Sums({name: key[rows] for name, key in keys.items()}, idle_ns[rows], counts[rows])
+
+
+def _is_first_part(owned: OwnedTime, at: Int64Array) -> Mask:
+    """Which of some segments, ascending, do not go on with the one before them."""
+    return ~owned.is_continued[at] | (np.diff(at, prepend=-1) > 1)
 
 
 def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
@@ -121,7 +129,7 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
         "device": gaps.device[owned.segments.gap],
         "cause": owned.cause,
         "part": gaps.part[owned.segments.gap],
-        "step": owned.step.astype(np.int64),
+        "step": owned.step,
         "thread": owned.thread,
     }
     if "node" in by.keys:
@@ -129,7 +137,7 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
     groups = grouped(*(columns[name] for name in by.keys))
     order = np.arange(groups.sizes.size)
     if by.longest_first:
-        idle_ns = groups.reduce(np.add, owned.segments.length_ns())
+        idle_ns = groups.reduce(np.add, owned.segments.length_ns)
         order = np.argsort(-idle_ns, kind="stable")
     number = np.empty(order.size, dtype=np.min_scalar_type(order.size))
     number[order] = np.arange(order.size)

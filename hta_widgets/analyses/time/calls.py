@@ -66,7 +66,7 @@ class Calls:
         The last value is -1 as well, for place -1.
         """
         found = nearest_at_or_above(self.forest, self.kind == Kind.CPU_OP)
-        return np.append(found, NO_PARENT).astype(np.int32)
+        return np.append(found, np.int32(NO_PARENT))
 
     @cached_property
     def has_frames(self) -> bool:
@@ -135,7 +135,7 @@ def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int32Array:
     """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
     places = np.flatnonzero(chosen)
     if not places.size:
-        return np.full(chosen.size, NO_PARENT)
+        return np.broadcast_to(np.int32(NO_PARENT), chosen.size)  # which takes no memory
     above = _above_among(forest, places)
     found = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
     ends = forest.ends[places]

@@ -55,17 +55,18 @@ def forward_places(rank: Rank) -> Int32Array:
     several threads, a forward thread stands for the one with most of its matches.
     """
     calls = calls_of(rank)
-    linked = np.full(calls.forest.rows.size, NO_PARENT, dtype=np.int32)
+    unlinked = np.broadcast_to(np.int32(NO_PARENT), calls.forest.rows.size)
     table = rank.trace.events.side.get("operators")
     if table is None or "sequence_number" not in table.columns:
-        return linked
+        return unlinked
     operators, is_backward = _numbered(calls, table)
     forward, backward = operators.take(~is_backward), operators.take(is_backward)
     if not (forward.place.size and backward.place.size):
-        return linked
+        return unlinked
     keys = grouped(backward.forward_thread, backward.number)
     first = keys.reduce(np.minimum, backward.order)
     found = _matched(forward, backward.take(keys.first)._replace(order=first))
+    linked = unlinked.copy()
     linked[backward.place[keys.order]] = np.repeat(found, keys.sizes)
     return linked
 
@@ -207,7 +208,7 @@ def phases(rank: Rank) -> Int8Array:
 
 
 def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
-    return nearest_at_or_above(calls_of(rank).forest, of(rank)).astype(np.int32)
+    return nearest_at_or_above(calls_of(rank).forest, of(rank))
 
 
 def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
@@ -239,7 +240,7 @@ def module_paths(rank: Rank) -> ModulePaths:
     calls, module = calls_of(rank), module_places(rank)
     frames = (calls.kind == Kind.PYTHON) & calls.named(MODULE.search)
     if not frames.any():
-        return ModulePaths(np.full(module.size, NO_MODULE, dtype=np.int32), ())
+        return ModulePaths(module, ())  # NO_PARENT everywhere, which is NO_MODULE
     above = nearest_above(calls.forest, frames)
     names = rank.trace.events.name.values
     codes: dict[str, int] = {}

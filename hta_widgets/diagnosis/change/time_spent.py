@@ -174,7 +174,7 @@ def _idle_pieces(found: DeviceSteps, chosen: Int64Array) -> _Pieces:
         own.owner,
         np.full(own.owner.size, _NONE),
         np.zeros(own.owner.size, dtype=np.int64),
-        own.length_ns(),
+        own.length_ns,
         own.start_ns,
         own.end_ns,
     )

@@ -303,7 +303,7 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
         found = _with_kind(around, gaps, name, found)
     if found.inside:
         chosen, segments = gaps.kind != GAP["gap_depend"], gaps.segments
-        every = inside(rank, segments.owner[chosen], segments.length_ns()[chosen])
+        every = inside(rank, segments.owner[chosen], segments.length_ns[chosen])
         span_ns = int(segments.start_ns[chosen].min()), int(segments.end_ns[chosen].max())
         every = every._replace(chain=_parts_of_a_step(rank, every, span_ns))
         found = found._replace(inside={**found.inside, EVERY: every})
@@ -317,11 +317,12 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         return found
     rank, drains = around.rank, found.drains
     if name == "gap_sync":  # the late launches until the host has caught up
-        is_kind |= gaps.refills != NO_CALL
+        refills = gaps.refills()
+        is_kind |= refills != NO_CALL
     place, gap = gaps.segments.owner[is_kind], gaps.segments.gap[is_kind]
-    owner, stretch, length_ns = place, gap, gaps.segments.length_ns()[is_kind]
+    owner, stretch, length_ns = place, gap, gaps.segments.length_ns[is_kind]
     if name == "gap_sync":
-        drain = gaps.refills[is_kind]
+        drain = refills[is_kind]
         stretch = np.where(drain == NO_CALL, owner, drain)
         owner = around.operator_of(stretch)
     owners = around.owners(owner, stretch, length_ns)

@@ -196,7 +196,7 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
 def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> Region | None:
     chosen = np.isin(gaps.kind, (GAP["gap_op"], GAP["gap_sync"]))
     segments = gaps.segments.take(np.flatnonzero(chosen))
-    idle_ns, calls = segments.length_ns(), calls_of(rank)
+    idle_ns, calls = segments.length_ns, calls_of(rank)
     if idle_ns.sum() < WORTH_NAMING * max(work.span_ns, 1):
         return None
     waited = calls.places_of(gaps_of(rank).launch[segments.gap])
@@ -318,7 +318,7 @@ def _retries(rank: Rank, steps: DeviceSteps) -> Int64Array:
     alloc, calls = steps.gaps.of_kind("gap_alloc"), calls_of(rank)
     quarters = np.linspace(steps.edges[0], steps.edges[-1], QUARTERS + 1)
     sums = np.zeros(QUARTERS, dtype=np.int64)
-    np.add.at(sums, np.searchsorted(quarters[1:-1], alloc.start_ns), alloc.length_ns())
+    np.add.at(sums, np.searchsorted(quarters[1:-1], alloc.start_ns), alloc.length_ns)
     frees = calls.named(patterns.FREEING.search) & calls.named(patterns.ALLOCATING.search)
     count, _ = np.histogram(calls.start_ns[frees & calls.is_launch_call], quarters)
     return np.where(count > 0, sums, 0)

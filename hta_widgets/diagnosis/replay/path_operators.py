@@ -62,7 +62,7 @@ def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
     names = events.name.values
     host_names = np.append(calls.name, NOBODY)[host]
     gpu_names = np.append(calls.name, NOBODY)[gpu]
-    known, host_ns = _summed(host_names, segments.length_ns())
+    known, host_ns = _summed(host_names, segments.length_ns)
     of_gpu, gpu_ns = _summed(gpu_names, pieces.operation_ns)
     texts = [BETWEEN_CALLS if code == NOBODY else names[code] for code in known.tolist()]
     texts += [NOT_RECORDED if code == NOBODY else names[code] for code in of_gpu.tolist()]

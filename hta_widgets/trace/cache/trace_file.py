@@ -149,7 +149,8 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
     count = main["name"].codes.size
     for name, dtype in _MAIN.items():
         _require(main[name], count, dtype)
-    for column in (main["name"], *links.values()):
+    _require(main["name"], count, np.signedinteger)
+    for column in links.values():
         _require(column, count, np.int32)
     side = {table: _side_table(of) for table, of in sides.items()}
     if not all(isinstance(header[name], kind) for name, kind in _HEADER.items()):

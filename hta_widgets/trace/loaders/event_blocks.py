@@ -106,7 +106,7 @@ def by_time(
     positions = inverse_permutation(np.argsort(starts, kind="stable"))
     starts[positions] = starts.copy()
     columns: dict[str, Any] = {
-        key: grown.pop(key, positions, narrow=key in IDS) for key in grown.names()
+        key: grown.pop(key, positions, narrow=key in (*IDS, "name")) for key in grown.names()
     }
     name = TextColumn(columns.pop("name"), tuple(names))
     return {"start_ns": starts, "name": name, **columns}, positions, first_ns

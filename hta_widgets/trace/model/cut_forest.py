@@ -109,8 +109,9 @@ class CutForest:
 
     def depth_within(self, places: Mask) -> Int32Array:
         """Number of the chosen calls among each call and those around it."""
-        closing = np.bincount(self.ends[places], minlength=places.size + 1)[:-1]
-        return np.cumsum(places - closing, dtype=np.int32)
+        changes = np.bincount(self.ends[places], minlength=places.size + 1)[:-1]  # that end
+        np.subtract(places, changes, out=changes)
+        return np.cumsum(changes, dtype=np.int32)
 
 
 def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]]:

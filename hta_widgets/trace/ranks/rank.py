@@ -303,7 +303,7 @@ class Rank:
             start_ns=events.start_ns[rows],
             duration_ns=events.duration_ns[rows],
             type=types,
-            name=events.name.codes[rows],
+            name=events.name.codes[rows].astype(np.int32),
             device=events.device[rows].astype(np.int64),
             stream=events.stream[rows].astype(np.int64),
             launch=self.launches[rows].astype(np.int64),

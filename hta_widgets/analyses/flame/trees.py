@@ -14,7 +14,7 @@ from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.call_sums import own_cpu_time, with_inside
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
-from hta_widgets.arrays import Int32Array, Int64Array
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -250,7 +250,7 @@ def _with(nodes: Nodes, *columns: Column | list[int]) -> Nodes:
     return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
 
 
-def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, Int64Array]:
+def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, IntArray]:
     """Nodes of the paths of some calls, the calls with those around them, and the node of each."""
     paths, places, node = paths_around(calls, owners)
     first = np.full(paths.parent.size, calls.kind.size)

@@ -400,7 +400,7 @@ def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64
     owned, segments = owned_time(rank), selected.segments
     drain = owned.drain[segments.gap]
     after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
-    return drain[after].astype(np.int64), segments.length_ns[after]
+    return drain[after].astype(np.int64), segments.length_ns[after].astype(np.int64)
 
 
 def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:

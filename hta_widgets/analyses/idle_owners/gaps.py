@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.analyses.time.causes import (
@@ -142,11 +142,17 @@ def _least_between(values: Int64Array, first: Int64Array, last: Int64Array) -> I
 def _gaps(rank: Rank) -> dict[str, NDArray[np.generic]]:
     window = window_of(rank)
     by_device = [_on_device(rank, window, device) for device in rank.gpu_work.devices]
-    names = ("device", "start_ns", "end_ns", "part", "launch", "inside_graph")
-    types = (rank.trace.events.device.dtype, np.int64, np.int64, np.int8, np.int32, np.uint8)
+    types: dict[str, DTypeLike] = {
+        "device": rank.trace.events.device.dtype,
+        "start_ns": np.int64,
+        "end_ns": np.int64,
+        "part": np.int8,
+        "launch": np.int32,
+        "inside_graph": np.uint8,
+    }
     return {
         name: np.concatenate([np.zeros(0, dtype), *(each[name] for each in by_device)], dtype=dtype)
-        for name, dtype in zip(names, types, strict=True)
+        for name, dtype in types.items()
     }
 
 

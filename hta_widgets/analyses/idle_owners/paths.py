@@ -92,7 +92,7 @@ def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
     return found, node_of_place
 
 
-def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, Int64Array]:
+def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, IntArray]:
     """Paths of some calls and of all calls around them; takes time for these only.
 
     Also the places of the calls and those around them, ascending, and the node of each.
@@ -115,7 +115,7 @@ def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
     return np.flatnonzero(at_or_around(calls.forest.parent, places))
 
 
-def merged(parent: IntArray, name: IntArray, depth: IntArray) -> tuple[Int64Array, Int64Array]:
+def merged(parent: IntArray, name: IntArray, depth: IntArray) -> tuple[IntArray, Int64Array]:
     """Give nodes with the same path one number, level by level; `parent` is -1 for none.
 
     The number of each node, and the position of the first node with each number.
@@ -194,7 +194,8 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
     ]
     parent, name, depth, kind, line = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(tables) == 1:
-        number = first = np.arange(parent.size)
+        number: IntArray = np.arange(parent.size)
+        first = np.arange(parent.size)
     else:
         number, first = merged(parent, name, depth)
     above = np.append(number, NO_PATH)[parent[first]]

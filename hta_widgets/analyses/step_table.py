@@ -11,8 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit, communication_parts
-from hta_widgets.analyses.idle_owners.gaps import gaps_of, recorded_work
-from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.idle_owners.gaps import gaps_of, owned_time, recorded_work
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection

@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of
-from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of, owned_time
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import (
     CAUSE_NAMES,

@@ -25,13 +25,15 @@ from hta_widgets.analyses.budget.served_steps import measured_steps
 from hta_widgets.analyses.communication.partition import Partition, RankSplit
 from hta_widgets.analyses.idle_owners.gaps import (
     BETWEEN_KERNELS_NS,
+    STRETCH_NS,
     Gaps,
+    LateLaunches,
+    OwnedTime,
     gaps_of,
+    owned_time,
     recorded_work,
     runs_at,
 )
-from hta_widgets.analyses.idle_owners.late_launches import STRETCH_NS, LateLaunches
-from hta_widgets.analyses.idle_owners.owned_time import OwnedTime, owned_time
 from hta_widgets.analyses.idle_owners.segments import IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of

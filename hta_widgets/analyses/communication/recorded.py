@@ -256,8 +256,8 @@ def _exposed(work: GpuWork, positions: Int64Array) -> Times:
     for device, part in work.by_device().items():
         here = np.flatnonzero(work.device[positions] == device)
         of_device = positions[here]
-        busy = part.busy_by_type
-        hidden = busy[KernelType.COMPUTATION] | busy[KernelType.CUDA_GRAPH]
+        computes = np.isin(part.type, (KernelType.COMPUTATION, KernelType.CUDA_GRAPH))
+        hidden = Intervals.union(part.start_ns[computes], part.end_ns[computes])
         exposed_ns[here] = exposed_times(work.start_ns[of_device], work.end_ns[of_device], hidden)
     return exposed_ns
 

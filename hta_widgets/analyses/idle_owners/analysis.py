@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of
-from hta_widgets.analyses.idle_owners.owned_time import owned_time
+from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of, owned_time
 from hta_widgets.analyses.idle_owners.paths import (
     KINDS,
     NO_PATH,

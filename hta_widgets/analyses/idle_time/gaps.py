@@ -109,7 +109,7 @@ def streams_in_order(rank: Rank) -> Order:
     """The streams of each device in order of occurrence in the file."""
     work, streams = rank.gpu_work, rank.gpu_work.streams
     place = streams.reduce(np.minimum, rank.trace.events.index[work.rows])
-    device, stream = work.device[streams.first], work.stream[streams.first]
+    device, stream = (ids[streams.first].astype(np.int64) for ids in (work.device, work.stream))
     order = np.lexsort((place, device))
     return Order(streams, order, device[order], stream[order])
 
@@ -119,7 +119,7 @@ def devices_in_order(rank: Rank) -> Order:
     work = rank.gpu_work
     devices = grouped(work.device)
     order = np.arange(devices.first.size)
-    device = work.device[devices.first]
+    device = work.device[devices.first].astype(np.int64)
     return Order(devices, order, device, np.full_like(device, NO_STREAM))
 
 

@@ -213,8 +213,10 @@ def _innermost(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
 
 def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
     own = _innermost(rank, of)
+    if not (own != NO_PARENT).any():
+        return own
     forward = forward_places(rank)
-    if not ((forward != NO_PARENT).any() and (own != NO_PARENT).any()):
+    if not (forward != NO_PARENT).any():
         return own
     linked = nearest_at_or_above(calls_of(rank).forest, forward != NO_PARENT)
     of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]

@@ -84,10 +84,9 @@ def overview_edges(span: Span, bins: int) -> Times:
 def spans_of(rank: Rank) -> RankSpans:
     """How long a rank was recorded: by all of its events but counters and instants."""
     events = rank.trace.events
-    rows = np.flatnonzero(~_NOT_TIMED.among(events.kind))
-    start = events.start_ns[rows]
-    first = int(start.min()) if rows.size else 0
-    last = int((start + events.duration_ns[rows]).max(initial=first))
+    is_timed = ~_NOT_TIMED.among(events.kind)
+    first = int(events.start_ns[np.argmax(is_timed)]) if is_timed.any() else 0
+    last = int(np.max(events.end_ns, initial=first, where=is_timed))
     return RankSpans(Span(first, last), _analysed(rank))
 
 

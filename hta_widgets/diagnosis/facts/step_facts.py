@@ -14,7 +14,7 @@ from hta_widgets.analyses.budget.device_steps import (
     loading_calls,
 )
 from hta_widgets.analyses.communication.partition import PARTS
-from hta_widgets.analyses.idle_owners.owned_time import overhead
+from hta_widgets.analyses.idle_owners.gaps import overhead
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window

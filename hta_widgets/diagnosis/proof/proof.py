@@ -56,14 +56,15 @@ class Edges(NamedTuple):
 
         Of intervals that overlap, the time is added.
         """
-        places = np.arange(self.starts.size)
         starts, ends = (each - self.starts[:1] for each in self)
         begun = np.searchsorted(starts, ends, side="right")
         over = np.searchsorted(ends, starts, side="right")
         of_starts, of_ends = (np.concatenate(([0], np.cumsum(each))) for each in (starts, ends))
-        before_start = starts * (places - over) - of_starts[places] + of_ends[over]
-        before_end = ends * (begun - places) - of_starts[begun] + of_ends[places]
-        return before_start, before_end, over
+        starts *= np.arange(over.size) - over
+        starts += of_ends[over] - of_starts[:-1]
+        ends *= begun - np.arange(begun.size)
+        ends += of_ends[:-1] - of_starts[begun]
+        return starts, ends, over
 
     def without(self, start: int, end: int) -> Edges:
         """What is outside of a window; what is in it and outside is cut."""

@@ -88,8 +88,9 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
 
     def inside(chosen: Mask) -> Intervals:
         places = np.flatnonzero(chosen & on_line)
-        start = calls.start_ns[places]
-        return Intervals.union(start, start + calls.events.duration_ns[calls.forest.rows[places]])
+        rows = calls.forest.rows[places]
+        start = calls.events.start_ns[rows]
+        return Intervals.union(start, start + calls.events.duration_ns[rows])
 
     def idle(name: str) -> Intervals:
         segments = gaps.of_kind(name)

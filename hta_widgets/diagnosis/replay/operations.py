@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.gaps import BETWEEN_KERNELS_NS
-from hta_widgets.analyses.idle_owners.late_launches import STRETCH_NS
+from hta_widgets.analyses.idle_owners.gaps import BETWEEN_KERNELS_NS, STRETCH_NS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType
@@ -31,8 +31,8 @@ class GpuWork:
     """Values of `KernelType`."""
     name: Int32Array
     """Positions in `names`."""
-    device: Int64Array
-    stream: Int64Array
+    device: IntArray
+    stream: IntArray
     launch: Int64Array
     """Row of the launch call, -1 if it is not in the trace."""
     names: tuple[str, ...]

@@ -304,8 +304,8 @@ class Rank:
             duration_ns=events.duration_ns[rows],
             type=types,
             name=events.name.codes[rows].astype(np.int32),
-            device=events.device[rows].astype(np.int64),
-            stream=events.stream[rows].astype(np.int64),
+            device=events.device[rows],
+            stream=events.stream[rows],
             launch=self.launches[rows].astype(np.int64),
             names=events.name.values,
         )

@@ -263,14 +263,14 @@ def host_us(folder, length_us, usual_us=2):
 
 
 test_thresholds = cases(
-    Case("late_launches.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
+    Case("gaps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
     Case(
-        "late_launches.STRETCH_NS",
+        "gaps.STRETCH_NS",
         lambda folder, ns: kind_of(folder, late(ns / 1000 + 6)),
         {1_000_000: "gap_op", 1_000_001: "gap_pause"},
     ),
     Case(
-        "late_launches.STRETCH_NS",
+        "gaps.STRETCH_NS",
         lambda folder, ns: kind_of(
             folder, [*late(1800), api(12, ns / 1000, "cudaDeviceSynchronize")]
         ),

@@ -60,6 +60,11 @@ NO_THRESHOLDS = {
     "between the drifts of clocks (1e-4) and those that are found of other runs (1e-2)": {
         "health.MOST_DRIFT"
     },
+    "of the causes of idle time (tests/analyses/test_idle_owners.py)": {
+        "gaps.BETWEEN_KERNELS_NS",
+        "gaps.DRAINED_AFTER_NS",
+        "gaps.DRAINED_BEFORE_NS",
+    },
     "what the inputs of an operator are": {
         "compute_facts._FEWEST_DIMENSIONS",
         "compute_facts._MATRICES",

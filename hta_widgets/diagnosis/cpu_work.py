@@ -118,6 +118,8 @@ class CpuWork:
         Time from the first call of all threads to the end of the last one.
     collective : str
         The one with most time.
+    step_ns : int
+        Length of the mean step of these ranks; 0 without steps.
     memory : str
         What fills the memory at its peak, in sentences; empty if it was not recorded.
     """
@@ -136,6 +138,7 @@ class CpuWork:
     collectives_ns: int = 0
     analysed_ns: int = 0
     collective: str = ""
+    step_ns: int = 0
 
     @property
     def all_operators(self) -> str:
@@ -249,13 +252,16 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     runs in them, all that is analysed counts.
     """
     chosen = tuple(ranks)
-    known = {step for each in job.reduce(_steps_of, chosen).values() for step in each} - {NO_STEP}
+    of_ranks = job.reduce(_steps_of, chosen)
+    known = {step for each in of_ranks.values() for step in each} - {NO_STEP}
     asked = tuple(sorted(known & {*(steps or ())} or known))
     table = operators(job, chosen, steps=asked).operators
     if asked and table.empty:
         asked, table = (), operators(job, chosen).operators
     by_name = table.groupby("operator", sort=False)[["cpu_self_ns", "calls"]].sum()
     found = job.reduce(_of_rank, chosen, TimeSelection(asked, ()) if asked else None).values()
+    analysed_ns = sum(each.analysed_ns for each in found)
+    steps_of_ranks = sum(len({*asked} & {*each}) for each in of_ranks.values())
     collectives: Counter[str] = Counter()
     for each in found:
         collectives.update(each.collectives)
@@ -271,7 +277,8 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         collectives_ns=sum(each.collectives_ns for each in found),
-        analysed_ns=sum(each.analysed_ns for each in found),
+        analysed_ns=analysed_ns,
+        step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
         api_calls=sum(each.api_calls for each in found),

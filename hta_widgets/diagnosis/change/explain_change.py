@@ -221,6 +221,9 @@ class Change(Result):
         labels = {**self.first.labels, **self.second.labels}
         texts = dict(zip(LEVELS, line.path, strict=False))
         where = [CLASS_LABELS[texts["class"]]]
+        parts = self.waterfall.loc[self.waterfall["class"] == texts["class"], "part"]
+        if "part" in texts and len({*parts}) > 1:
+            where.append(PART_LABELS[texts["part"]])
         around = (texts.get(name, "") for name in ("module", "operator"))
         where += [short_name(each, _WIDTH) for each in around if each]
         if len(where) == 1 and "module" in texts and not texts.get("kernel"):
@@ -328,7 +331,7 @@ def _verdict(
     one: Summary, other: Summary, found: tuple[Difference, ...], step: Significance
 ) -> tuple[Verdict, str]:
     """The verdict, and the sentence that says it."""
-    if said := _no_times(one) or _no_times(other):
+    if said := _on_cpus(one, other) or _no_times(one) or _no_times(other):
         return "cannot tell", said
     takes = _takes(one, other)
     for weight, verdict, said in _NOT_ALIKE:
@@ -349,6 +352,18 @@ def _verdict(
     elif step.chance < _LEAST_CHANCE:  # smaller ones tell nothing more
         proof = f"p < {_LEAST_CHANCE}"
     return verdict, f"{said}: {takes[:-1]} ({_counted(one, other)}, {proof})."
+
+
+def _on_cpus(one: Summary, other: Summary) -> str:
+    """How long the steps of jobs without GPU work take; empty if either has some, or no steps."""
+    before, after = one.cpu_step_ns, other.cpu_step_ns
+    if not (before and after):
+        return ""
+    change = signed(100 * (after / before - 1), percent)
+    return (
+        "Cannot tell: neither has GPU work, of which all else is told. On the CPU, the mean step "
+        f"takes {duration(after)} instead of {duration(before)} ({change})."
+    )
 
 
 def _no_times(job: Summary) -> str:

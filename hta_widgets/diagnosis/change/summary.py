@@ -90,6 +90,9 @@ class Summary:
     """Most that any GPU had allocated; -1 if not recorded."""
     work: Amounts
     """What is done in these steps; sums over ranks and steps, as many as `rows`."""
+    cpu_step_ns: int = 0
+    """Length of the mean step of all ranks on the CPU, where there is no GPU work and steps are
+    marked; else 0."""
     recordings: tuple[int, ...] = ()
     """Steps of each recording, in their order, where it was recorded several times; see
     `pooled`."""
@@ -158,6 +161,7 @@ def summary(job: Job) -> Summary:
         lacks=tuple(each.lack for each in found.not_recorded),
         memory_bytes=_memory(own),
         work=added([each.work for each in answers.values()]),
+        cpu_step_ns=found.cpu_work.step_ns if found.cpu_work is not None else 0,
     )
 
 

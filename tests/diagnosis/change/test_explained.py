@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from hta_widgets import open_trace
+from hta_widgets.diagnosis.change.baseline import read_baseline, write_baseline
 from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import count_words, explain_change
 from hta_widgets.diagnosis.change.gate import Limit, judge
 from hta_widgets.diagnosis.change.several import pooled
-from hta_widgets.diagnosis.change.summary import Summary
+from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.diagnosis.change.waterfall import Line
 from hta_widgets.diagnosis.job.health import CLOCKS_APART
 from tests.diagnosis.change.made import ENVIRONMENT, finding, job_of
 from tests.diagnosis.change.score import OTHER_NOISE, pairs
+from tests.kineto_text import host, step, write
 from tests.simulator.causes import healthy_plan
 from tests.simulator.plan import Throttling
 from tests.simulator.simulation import write_plan
@@ -420,3 +422,34 @@ def test_a_job_without_gpu_work_is_compared_with_nothing(swapped):
     change = explain_change(*(jobs[::-1] if swapped else jobs))
     which = "first" if swapped else "second"
     assert change.finding == f"There is nothing to compare in job ({which}): it has no GPU work."
+
+
+def on_the_cpu(path, length_us):
+    """Six steps of this length without GPU work; the last is not analysed."""
+    begins = [length_us * number for number in range(6)]
+    marks = [step(number, begin, length_us) for number, begin in enumerate(begins)]
+    operators = [host(begin, length_us - 1, "aten::mm") for begin in begins]
+    return summary(open_trace(write(path, [*marks, *operators]), progress=False))
+
+
+def test_steps_on_the_cpu_are_compared_in_a_sentence(tmp_path):
+    one, other = (
+        on_the_cpu(tmp_path / name, us) for name, us in (("a.json", 10_000), ("b.json", 50_000))
+    )
+    change = explain_change(one, other)
+    assert change.verdict == "cannot tell"
+    assert change.finding == (
+        "Cannot tell: neither has GPU work, of which all else is told. On the CPU, the mean step "
+        "takes 50 ms instead of 10 ms (+400 %)."
+    )
+    assert judge(change, [Limit.parse("step:2%")]).outcome == "cannot_tell"
+    write_baseline(one, tmp_path / "one.arrow")
+    assert read_baseline(str(tmp_path / "one.arrow")).cpu_step_ns == one.cpu_step_ns
+    assert "it has no GPU work" in explain_change(one, job_of(ROWS)).finding
+
+
+def test_a_line_says_which_part_of_a_class_it_is_of():
+    rows = [("compute", "", "", "gemm", 10_000_000), ("gap_pause", "", "", "", 400_000)]
+    jobs = [job_of([*rows, ("gap_op", "", "", "", ns)]) for ns in (16_000_000, 27_000_000)]
+    said = explain_change(*jobs).finding
+    assert "+11 ms CPU-bound: launch, the host launches: grew, 16 ms" in said

@@ -33,6 +33,8 @@ from hta_widgets.diagnosis.notices import (
     replay_notices,
     set_up_notices,
     slow_step_notices,
+    unrecorded_notices,
+    unrecorded_ns,
 )
 from hta_widgets.diagnosis.rank_answers import (
     RankFacts,
@@ -184,6 +186,7 @@ def _diagnosed(
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
         status=_status(context, findings, unseen) if priced else "not_applicable",
         health=health,
+        unrecorded_ns=unrecorded_ns(context),
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,
@@ -201,6 +204,7 @@ def _diagnosed(
             *decode_weights(job),
             *lead_in_notices(context),
             *set_up_notices(context),
+            *unrecorded_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
             *(replay_notices(context) if together.ranks else ()),

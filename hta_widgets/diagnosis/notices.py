@@ -73,8 +73,8 @@ def lead_in_notices(context: Context) -> Iterator[str]:
 
 SET_UP_NS: Final = 10_000_000
 SET_UP_SHARE: Final = 0.5
-"""How long a call before the first GPU work must take, and what part of the GPU span, to be said:
-the first call of a program creates the context, for 309 ms before a GPU span of 2 ms."""
+"""How long what no step counts must take, and what part of the mean step or the GPU span, to be
+said: the first call of a program creates the context, for 309 ms before a GPU span of 2 ms."""
 
 
 def set_up_notices(context: Context) -> Iterator[str]:
@@ -87,6 +87,26 @@ def set_up_notices(context: Context) -> Iterator[str]:
         yield (
             f"before the first GPU work, {named(longest.name)} takes "
             f"{duration(longest.length_ns)}, as the first use of a GPU does; it is not counted"
+        )
+
+
+def unrecorded_ns(context: Context) -> int:
+    """How long the last step goes on of which nothing is recorded, if that is worth saying; or 0.
+
+    No step counts it: with others, the last one is not analysed.
+    """
+    longest = max((context.facts[rank].unrecorded_ns for rank in context.ranks), default=0)
+    least_ns = max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns)
+    return longest if longest >= least_ns else 0
+
+
+def unrecorded_notices(context: Context) -> Iterator[str]:
+    """What the last step takes beyond all that is recorded, as before the first one."""
+    if length_ns := unrecorded_ns(context):
+        number = context.all_steps.numbers[-1]
+        yield (
+            f"step {number} goes on for {duration(length_ns)} after all that is recorded in it; that "
+            "is not counted"
         )
 
 

@@ -177,6 +177,9 @@ class Diagnosis(Result, Sequence[Finding]):
         cannot be known: no kernels are recorded, or the GPUs wait for what the traces do not show;
         ``not_applicable`` where only captures of graphs or compilation are recorded, of which
         nothing is priced.
+    unrecorded_ns : int
+        How long the last analysed step goes on, by its mark, of which nothing is recorded, where
+        that is long; no step counts it.
     """
 
     findings: tuple[Finding, ...]
@@ -199,6 +202,7 @@ class Diagnosis(Result, Sequence[Finding]):
     cpu_work: CpuWork | None = None
     gpu_bound: GpuBound | None = None
     phase: str = ""
+    unrecorded_ns: int = 0
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -215,6 +219,12 @@ class Diagnosis(Result, Sequence[Finding]):
     def __iter__(self) -> Iterator[Finding]:
         """All findings."""
         return iter(self.findings)
+
+    @property
+    def unrecorded(self) -> str:
+        """What no step counts, to follow on their length; empty where that is nothing."""
+        time = duration(self.unrecorded_ns)
+        return f", and {time} of which nothing is recorded" if self.unrecorded_ns else ""
 
     @property
     def collectives(self) -> Collectives:
@@ -334,7 +344,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
         return name
     parts = [
         _numbered("rank", diagnosis.ranks),
-        f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}"
+        f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.unrecorded}"
         if steps
         else f"a GPU span of {duration(diagnosis.step_ns)}",
     ]

@@ -1,6 +1,8 @@
-"""What a program does before its first GPU work."""
+"""What a program does before its first GPU work, and a step after all that is recorded."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -34,6 +36,32 @@ def test_a_call_that_waits_for_what_was_launched_before_sets_up_nothing(tmp_path
 
 def test_marked_steps_begin_later(tmp_path):
     assert not notices(tmp_path, 309_000, step=True)
+
+
+def one_step(folder, after_us, *, span=10_000, recorded=False):
+    """A diagnosis of a step whose mark ends so long after its GPU work, and its call that waits."""
+    one = Host()
+    with one.step(1):
+        for _ in range(20):
+            one.launch(span / 20)
+        one.synchronise()
+        if recorded:
+            one.calls("aten::zeros", after_us)
+        else:
+            one.now += after_us
+    return diagnosed(folder, one)
+
+
+def test_a_step_goes_on_after_all_that_is_recorded(tmp_path):
+    """A mark of 13.3 s was a step of 1.36 ms, 96.5 % of which the host stalled."""
+    made = one_step(tmp_path, 13_300_000)
+    assert made.unrecorded_ns == pytest.approx(13.3e9, rel=0.001)
+    assert "ms, and 13.3 s of which nothing is recorded" in " ".join(repr(made).split())
+    assert any(each.startswith("step 1 goes on for 13.3 s after") for each in made.notices)
+
+
+def test_what_is_recorded_at_the_end_of_a_step_is_not_missing(tmp_path):
+    assert not one_step(tmp_path, 13_300_000, recorded=True).unrecorded_ns
 
 
 test_thresholds = cases(

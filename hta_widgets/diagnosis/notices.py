@@ -105,8 +105,8 @@ def unrecorded_notices(context: Context) -> Iterator[str]:
     if length_ns := unrecorded_ns(context):
         number = context.all_steps.numbers[-1]
         yield (
-            f"step {number} goes on for {duration(length_ns)} after all that is recorded in it; that "
-            "is not counted"
+            f"step {number} goes on for {duration(length_ns)} after all that is recorded in it; "
+            "that is not counted"
         )
 
 

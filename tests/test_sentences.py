@@ -161,6 +161,7 @@ def test_a_step_has_one_length(board):
     length, bands = duration(found.step_ns), board._bands
     of_ranks = duration(found.period_ns)
     has_steps = bool((found.steps["step"] >= 0).any())
+    assert not found.unrecorded or bands["facts"][-2].endswith(found.unrecorded)
     assert bands["facts"][-1] == (f"{length} per step" if has_steps else f"GPU span of {length}")
     unit = "per step" if has_steps else "of the GPU span"
     assert verdict(found).endswith(f" of {of_ranks} {unit}")

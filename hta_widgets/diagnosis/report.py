@@ -222,9 +222,9 @@ class Diagnosis(Result, Sequence[Finding]):
 
     @property
     def unrecorded(self) -> str:
-        """What no step counts, to follow on their length; empty where that is nothing."""
+        """What no step counts, to follow on what does; empty where that is nothing."""
         time = duration(self.unrecorded_ns)
-        return f", and {time} of which nothing is recorded" if self.unrecorded_ns else ""
+        return f" (and {time} of which nothing is recorded)" if self.unrecorded_ns else ""
 
     @property
     def collectives(self) -> Collectives:

@@ -9,9 +9,9 @@ from one launch to the next::
                    |---------- the host decides ----------|---|
                                                launch + 15 µs  gap_depend
 
-A launch call of more than 1 ms for which an idle GPU waits to the end is all the host's: CUDA and
-HIP load the code of a kernel in its first launch (3.1 s before a kernel of cuDNN, 6.5 ms of 9.2 ms
-of a small step on an MI250).
+A launch call of more than 1 ms for which an idle GPU waits to the end is all the host's, also one
+that began while the GPU was busy: CUDA and HIP load the code of a kernel in its first launch (3.1 s
+before a kernel of cuDNN, 6.5 ms of 9.2 ms of a small step on an MI250).
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class _Division:
         kind[(kind == GAP["gap_sync"]) & depends[self.segments.gap]] = GAP["gap_depend"]
         prompt = self.is_prompt[self.segments.gap]
         kind[prompt] = GAP["gap_op"]
-        decides = self.is_late[self.segments.gap]
+        decides = (self.is_late | self.host.launches_long)[self.segments.gap]
         decides &= self.segments.end_ns <= self.reach_ns[self.segments.gap]
         unattributed = np.zeros(kind.size, dtype=np.bool_)
         if not self.has_operators:

@@ -8,7 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.gaps import BETWEEN_KERNELS_NS, STRETCH_NS
+from hta_widgets.analyses.idle_owners.gaps import (
+    BETWEEN_KERNELS_NS,
+    STRETCH_NS,
+    last_part_ns,
+)
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask
@@ -71,10 +75,18 @@ class Operations:
         alone = np.bincount(self.call + 1, minlength=events.start_ns.size + 1) == 1
         loads = (self.call >= 0) & (end_ns - self.launched_ns > STRETCH_NS)
         loads &= (events.kind[self.row] == Kind.KERNEL) & alone[self.call + 1]
-        loads &= np.abs(self.start_ns - end_ns) <= LAUNCH_NS
+        loads &= self.start_ns >= end_ns - last_part_ns(end_ns - self.launched_ns)
+        loads &= (self.start_ns <= end_ns + LAUNCH_NS) | (end_ns - self._idle_since() > STRETCH_NS)
         handed_ns = np.minimum(end_ns, self.start_ns) - LAUNCH_NS
         self.launched_ns[loads] = handed_ns[loads]
         self._wait_for_long_graphs()
+
+    def _idle_since(self) -> Times:
+        """Until when the GPU was busy with what begins before each operation."""
+        order = np.argsort(self.start_ns, kind="stable")
+        reached = np.maximum.accumulate(self.end_ns[order])
+        before = np.searchsorted(self.start_ns[order], self.start_ns) - 1
+        return np.append(reached, NEVER)[before]
 
     def _wait_for_long_graphs(self) -> None:
         """A graph whose launch takes long is there when it begins, if its GPU was idle."""

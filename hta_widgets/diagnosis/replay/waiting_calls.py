@@ -67,6 +67,8 @@ _USUAL_PERCENT: Final = 10
 _WITHIN_DEVICE = re.compile(r"DtoD|DeviceToDevice|PtoP")
 _OWN_COPY = re.compile(r"Memcpy")
 _FREE = re.compile(r"Free(?!Async)|HostUnregister")
+_OF_POOL = re.compile(r"(?:Malloc|Free|Alloc)(?:FromPool)?Async")
+"""They are in the order of a stream, and wait for nothing."""
 _STREAM = re.compile(r"StreamSynchronize")
 
 
@@ -341,7 +343,8 @@ class _Candidates:
 
     def _allocates(self, kept: Int64Array) -> Mask:
         calls = calls_of(self.operations.rank)
-        chosen = calls.named(patterns.ALLOCATING.search) & calls.is_launch_call
+        chosen = calls.named(patterns.ALLOCATING.search) & ~calls.named(_OF_POOL.search)
+        chosen &= calls.is_launch_call
         begun = np.sort(calls.start_ns[np.flatnonzero(chosen)])
         synchronises = np.isin(self.kind[kept], SYNCHRONISING)
         ends = self.end_ns[kept]

@@ -44,6 +44,18 @@ FEWEST: Final = 2
             "Let PyTorch keep freed memory for the next tensor: its caching allocator is off.",
             "unset PYTORCH_NO_CUDA_MEMORY_CACHING",
             needs=(Condition.UNCACHED,),
+            unless=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
+            "Allocate the memory once, before the loop, and use it again.",
+            "cudaMalloc(&buffer, largest);  // once, and no cudaFree in the loop",
+            needs=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
+            "Let the pool of cudaMallocAsync keep what is freed for the next allocation.",
+            "cudaDeviceGetDefaultMemPool(&pool, device);\nuint64_t keep = UINT64_MAX;\n"
+            "cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);",
+            needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
             "Let the allocator grow its segments, which then need not be freed to fit other sizes.",

@@ -211,13 +211,14 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
     steps = found.steps["step"].unique().tolist()
     has_steps = bool(steps) and steps != [-1]
     if has_steps:
-        said.append(f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}")
+        which = f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}"
+        said.append(f"{which}{found.unrecorded}")
     if found.cpu_work is not None:
         analysed_ns = job.reduce(_analysed_ns, found.ranks).values()
         said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
     if found.step_ns > 0:
         time = duration(found.step_ns)
-        said.append(f"{time} per step{found.unrecorded}" if has_steps else f"GPU span of {time}")
+        said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
     return said
 
 

@@ -100,6 +100,27 @@ def test_a_long_launch_call_that_an_idle_gpu_waits_for_is_the_hosts(tmp_path, na
     assert found[kind] == pytest.approx(length, abs=20), found
 
 
+def in_call(begins, length, starts):
+    """A kernel until 10, and one of another name, with its launch call."""
+    kernels = [kernel(2, 8, correlation=1), kernel(starts, 5, correlation=2, name="new")]
+    return [call(0, 1, 1), call(begins, length, 2), *kernels]
+
+
+def test_a_long_launch_call_that_began_while_the_gpu_was_busy_is_the_hosts(tmp_path):
+    """Of SwitchTransformers; the kernel starts a while after its call, as clocks are apart."""
+    for after in (0, 2, 500):
+        folder = tmp_path / str(after)
+        folder.mkdir()
+        found = gaps(folder, [*OPERATORS, *in_call(5, 3000, 3005 + after)])
+        assert found["gap_init"] == 2995
+        assert found.get("gap_depend", 0) == after
+
+
+def test_a_launch_call_that_blocks_after_its_kernel_began_does_not_hold_it_up(tmp_path):
+    found = gaps(tmp_path, [*OPERATORS, *in_call(5, 6000, 2000)])
+    assert found == {"gap_depend": 1990}
+
+
 def test_a_long_launch_call_into_a_full_queue_is_not_the_hosts(tmp_path):
     events = [*OPERATORS, call(0, 1, 1), kernel(2, 8, correlation=1), call(40, 1500, 2)]
     events += [kernel(3000, 5, correlation=2, name="new")]
@@ -275,6 +296,16 @@ test_thresholds = cases(
             folder, [*late(1800), api(12, ns / 1000, "cudaDeviceSynchronize")]
         ),
         {1_000_000: "gap_pause", 1_000_001: "gap_depend"},
+    ),
+    Case(
+        "gaps.STRETCH_NS",
+        lambda folder, ns: kind_of(folder, in_call(5, 5 + ns / 1000, 12 + ns / 1000)),
+        {1_000_000: "gap_depend", 1_000_001: "gap_init"},
+    ),
+    Case(
+        "gaps.LAST_PART",
+        lambda folder, part: kind_of(folder, in_call(40, 9000, 40 + 9000 * (1 - part))),
+        {0.099: "gap_init", 0.101: "gap_depend"},
     ),
     Case(
         "device_steps.SHORT_KERNEL_NS",

@@ -202,6 +202,23 @@ def test_a_recording_that_begins_with_initialising(tmp_path):
     assert found(result, "warm_up").steps == ()
 
 
+@pytest.mark.parametrize("apart", [2, 500])
+def test_launch_calls_that_load_code_and_begin_while_the_gpu_computes(tmp_path, apart):
+    """Of two, for 10 ms each, the GPU waits 9; the kernels start after them, as clocks tell it."""
+    one, begin = Host(), 1_000
+    for number, name in enumerate(["a", "b", "c"]):
+        length = 10_000 if number else 4
+        start = begin + length + apart
+        one.events += [event(begin - 1, length + 2, "aten::mm")]
+        one.events += [
+            call(begin, length, number),
+            kernel(start, 1_000, correlation=number, name=name),
+        ]
+        begin = start
+    finding = found(diagnosed(tmp_path, one), "warm_up")
+    assert finding.recoverable_ms == pytest.approx(18, rel=0.02)
+
+
 def test_silent_where_all_steps_are_alike(tmp_path):
     assert not diagnosed(tmp_path, job({}))
 

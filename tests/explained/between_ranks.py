@@ -246,7 +246,7 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
     "host_pause": [
         Form(
             "The GPU[[ on <_ranks>]] is idle; cause not found: the trace does not show what the "
-            f"host does meanwhile{COST}",
+            f"host does meanwhile[[, but for calls of MPI (<_part> of the idle time)]]{COST}",
             not_found,
         ),
         Form(

@@ -301,8 +301,8 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
     around, found = Around(rank), GapOwners({}, {}, {})
     for name in HOST_GAPS:
         found = _with_kind(around, gaps, name, found)
-    if found.inside:
-        chosen, segments = gaps.kind != GAP["gap_depend"], gaps.segments
+    chosen, segments = (gaps.kind != GAP["gap_depend"]) | gaps.unattributed, gaps.segments
+    if chosen.any():
         every = inside(rank, segments.owner[chosen], segments.length_ns[chosen])
         span_ns = int(segments.start_ns[chosen].min()), int(segments.end_ns[chosen].max())
         every = every._replace(chain=_parts_of_a_step(rank, every, span_ns))

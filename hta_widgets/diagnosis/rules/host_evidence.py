@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -26,6 +27,7 @@ from hta_widgets.quantities import NS_PER_MS, percent
 
 _NAME_WIDTH: Final = 40
 _ALL: Final = 0.995
+_MPI: Final = re.compile(r"MPI_[A-Z]")
 _LOADERS: Final = {
     "single": "in the single-process DataLoader",
     "workers": "in the DataLoader with workers",
@@ -165,6 +167,13 @@ def within_idle(context: Context, ranks: Sequence[int], *, busiest: bool = False
     look = busiest_within if busiest else innermost_within
     found = look(context, _parts(context, ranks, EVERY))
     return found._replace(of="the idle time") if found else None
+
+
+def mpi_share(context: Context, ranks: Sequence[int]) -> float:
+    """Part of the idle time of the host that passes in calls of MPI, which do not nest."""
+    parts = _parts(context, ranks, EVERY)
+    in_mpi = sum(ns for part in parts for name, ns in part.ns_of.items() if _MPI.match(name))
+    return in_mpi / max(sum(part.whole_ns for part in parts), 1)
 
 
 def _parts(context: Context, ranks: Sequence[int], name: str) -> list[Inside]:

@@ -297,12 +297,26 @@ def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(
     )
 
 
-def launched_late_without_operators(folder, idle_us, kernel_us=200):
-    """Eight kernels, each launched so long after the one before, without operators."""
+def launched_late_without_operators(folder, idle_us, kernel_us=200, mpi_us=0):
+    """Eight kernels, each launched so long after the one before, without operators.
+
+    The host is in MPI for a part of that time, which a range shows.
+    """
     starts = [20 + number * (kernel_us + idle_us) for number in range(8)]
     calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
     kernels = [kernel(start, kernel_us, correlation=number) for number, start in enumerate(starts)]
-    return write(folder / "rank-0.json", [*calls, *kernels])
+    mpi = [host(start - 500, mpi_us, "MPI_Recv", cat="user_annotation") for start in starts[1:]]
+    return write(folder / "rank-0.json", [*calls, *kernels, *(mpi if mpi_us else ())])
+
+
+def says_mpi(folder, part):
+    path = launched_late_without_operators(folder, 2000, mpi_us=2000 * part)
+    return ", but for calls of MPI (" in found(diagnosed(path), "host_pause").sentence
+
+
+def test_calls_of_mpi_are_named_where_nothing_else_shows_what_the_host_does(tmp_path):
+    path = launched_late_without_operators(tmp_path, 2000, mpi_us=480)
+    assert "does meanwhile, but for calls of MPI (24 % of" in diagnosed(path)[0].sentence
 
 
 def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
@@ -378,6 +392,7 @@ def lost(folder, percent):
 
 
 test_thresholds = cases(
+    Case("cause_not_found.WORTH_NAMING_MPI", says_mpi, {0.098: False, 0.102: True}),
     Case("Limits.least_percent_unexplained", lost, {14.9: None, 15.1: 15.1}),
     Case(
         "cause_not_found.WORTH_A_NOTICE",

@@ -72,7 +72,7 @@ function bar({ share, color, fill }: FindingRow): HTMLElement {
 
 /** How the rows of a dashboard differ: lower, and what is shown is said. */
 export interface Compact {
-  shown: (panel: string) => void;
+  shown: (panel: string, button: HTMLElement) => void;
   /** The box that counts a finding in what all of them save together, if it has one. */
   tick: (place: number, describedBy: string) => HTMLElement | null;
 }
@@ -186,7 +186,7 @@ export class Findings {
     const button = pushButton("Show", { className: "hta-show" });
     button.setAttribute("aria-describedby", describedBy);
     const press = async () => {
-      if (this.#press(places, await selection)) this.#compact?.shown(panel);
+      if (this.#press(places, await selection)) this.#compact?.shown(panel, button);
     };
     button.addEventListener("click", () => void press(), { signal: this.#signal });
     return button;

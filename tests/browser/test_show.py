@@ -62,6 +62,16 @@ def test_show_is_the_proof_on_the_sample(lab: Lab, job8: str):
     check_findings(opened(lab, job8))
 
 
+def test_the_timeline_comes_into_sight(lab: Lab, job8: str):
+    """It was below the fold, so that a click seemed to change some chips only."""
+    page = opened(lab, job8, height=700)
+    row = dashboard(page).locator(".hta-findings li").first
+    timeline = dashboard(page).locator(".hta-band-timeline")
+    row.locator(".hta-show").click()
+    expect(row.locator(".hta-show")).to_be_in_viewport()
+    expect(timeline).to_be_in_viewport(ratio=0.5)
+
+
 @pytest.mark.parametrize("trace", TRACES)
 def test_show_is_the_proof(lab: Lab, real_traces: Path, trace: str):
     page = opened(lab, str(real_traces / trace))
@@ -69,9 +79,9 @@ def test_show_is_the_proof(lab: Lab, real_traces: Path, trace: str):
     assert page.dialogs == []
 
 
-def opened(lab: Lab, source: str) -> LabPage:
+def opened(lab: Lab, source: str, height: int = 1600) -> LabPage:
     cell = f"from hta_widgets import Dashboard\ndash = Dashboard({source!r})\ndash"
-    page = lab.open([cell], width=1100 + MARGINS, height=1600)
+    page = lab.open([cell], width=1100 + MARGINS, height=height)
     expect(dashboard(page).locator(".hta-findings li").first).to_be_visible()
     return page
 

@@ -77,7 +77,11 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   root.setAttribute("aria-labelledby", header.title.id);
   const chips = new Chips(board);
   const tabs = new Tabs(board, props);
-  const verdict = new Verdict(board);
+  const intoSight = (...all: Element[]) => {
+    for (const each of all) each.scrollIntoView({ block: "nearest" });
+  };
+  // the timeline, where it is seen, and the button that steps on: the last one counts where both do not fit
+  const verdict = new Verdict(board, (button) => intoSight(band.element, button));
   const budget = new Budget(board, () => tabs.intoSight());
   const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
   const { timeline, what_if: knobs } = model.get("_spec");
@@ -105,7 +109,7 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
     drawer.show(bands.detail);
     largest.show(bands.kernels);
     footer.show(bands);
-    if (isFound) for (const each of [drawer.element, band.element]) each.scrollIntoView({ block: "nearest" });
+    if (isFound) intoSight(drawer.element, band.element);
     isFound = false;
   };
   listen(model, "change:_bands", update, signal);

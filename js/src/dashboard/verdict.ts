@@ -15,13 +15,17 @@ export class Verdict {
   #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU sets the pace"));
   #toTry: Findings;
 
-  constructor(board: Board) {
+  /** `found` is told which button was pressed, once what it shows is selected. */
+  constructor(board: Board, found: (button: HTMLElement) => void) {
     this.band = new Band("verdict", "Why is it slow?", board.prefix);
     this.#error.setAttribute("role", "alert");
     this.#together = new Together(board);
     const send = (fields: Record<string, unknown>) => board.select(fields);
     const selection = Promise.resolve(board.selection);
-    const shown = (panel: string) => board.show(panel);
+    const shown = (panel: string, button: HTMLElement) => {
+      board.show(panel);
+      found(button);
+    };
     this.#findings = new Findings(selection, send, board.prefix, board.signal, { shown, tick: this.#together.tick });
     this.#toTry = new Findings(selection, send, `${board.prefix}-try`, board.signal, { shown, tick: () => null });
     this.#others.append(this.#toTry.element);

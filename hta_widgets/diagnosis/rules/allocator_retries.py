@@ -44,7 +44,6 @@ FEWEST: Final = 2
             "Let PyTorch keep freed memory for the next tensor: its caching allocator is off.",
             "unset PYTORCH_NO_CUDA_MEMORY_CACHING",
             needs=(Condition.UNCACHED,),
-            unless=(Condition.NO_PYTORCH,),
         ),
         Advice(
             "Allocate the memory once, before the loop, and use it again.",

@@ -76,16 +76,19 @@ class Operations:
         loads = (self.call >= 0) & (end_ns - self.launched_ns > STRETCH_NS)
         loads &= (events.kind[self.row] == Kind.KERNEL) & alone[self.call + 1]
         loads &= self.start_ns >= end_ns - last_part_ns(end_ns - self.launched_ns)
-        loads &= (self.start_ns <= end_ns + LAUNCH_NS) | (end_ns - self._idle_since() > STRETCH_NS)
+        later = np.flatnonzero(loads & (self.start_ns > end_ns + LAUNCH_NS))
+        if later.size:
+            idle_ns = end_ns[later] - self._busy_until(self.start_ns[later])
+            loads[later] = idle_ns > STRETCH_NS
         handed_ns = np.minimum(end_ns, self.start_ns) - LAUNCH_NS
         self.launched_ns[loads] = handed_ns[loads]
         self._wait_for_long_graphs()
 
-    def _idle_since(self) -> Times:
-        """Until when the GPU was busy with what begins before each operation."""
+    def _busy_until(self, at_ns: Times) -> Times:
+        """Until when the GPU is busy with what begins before each time."""
         order = np.argsort(self.start_ns, kind="stable")
         reached = np.maximum.accumulate(self.end_ns[order])
-        before = np.searchsorted(self.start_ns[order], self.start_ns) - 1
+        before = np.searchsorted(self.start_ns[order], at_ns) - 1
         return np.append(reached, NEVER)[before]
 
     def _wait_for_long_graphs(self) -> None:
@@ -98,11 +101,8 @@ class Operations:
         calls, which = np.unique(self.call[graph], return_inverse=True)
         begins = np.full(calls.size, np.iinfo(np.int64).max)
         np.minimum.at(begins, which, self.start_ns[graph])
-        order = np.argsort(self.start_ns, kind="stable")
-        reached = np.maximum.accumulate(self.end_ns[order])
-        before = np.searchsorted(self.start_ns[order], begins) - 1
         called_ns = events.start_ns[calls]
-        is_idle = np.append(reached, NEVER)[before] <= called_ns
+        is_idle = self._busy_until(begins) <= called_ns
         is_long = (begins - called_ns > STRETCH_NS) & (begins <= events.end_ns[calls] + LAUNCH_NS)
         handed_ns = np.where(is_idle & is_long, begins - LAUNCH_NS, called_ns)
         self.launched_ns[graph] = handed_ns[which]

@@ -233,6 +233,10 @@ class Change(Result):
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
+        if len(where) == 1 and "part" in texts:
+            parts = self.waterfall["part"][self.waterfall["class"] == texts["class"]]
+            if len({*parts}) > 1:  # else its time would contradict that of the class
+                where.append(PART_LABELS[texts["part"]])
         said = f"{signed(line.delta_ns, duration)} {', '.join(where)}"
         if line.outcome in ("new", "gone"):
             return f"{said}: {line.outcome}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hta_widgets import open_trace
@@ -287,6 +288,19 @@ def test_a_line_without_names_says_where_it_is_not():
     bare = job_of([("compute", "", "", "gemm", 10)])
     said = explain_change(bare, bare).line_words(Line(lines[0][0], 1, 2, 1, 1))
     assert said == "+1 ns compute: grew, 1 ns → 2 ns"
+
+
+def test_one_of_several_parts_of_a_class_is_named():
+    """Of 13.2 ms more in launching, 11.2 ms were said as if they were all of it."""
+    change = explain_change(job_of(ROWS), job_of(ROWS))
+    both = change.waterfall.assign(**{"class": "late_launching", "part": "gap_op"})
+    one = replace(change, waterfall=both)
+    several = replace(change, waterfall=pd.concat((both, both.assign(part="gap_pause"))))
+    line = Line(("late_launching", "gap_op", ""), 1, 2, 1, 1)
+    assert "+1 ns CPU-bound: launch, outside of modules: " in one.line_words(line)
+    line = Line(("late_launching", "gap_op"), 1, 2, 1, 1)
+    assert one.line_words(line).startswith("+1 ns CPU-bound: launch: ")
+    assert several.line_words(line).startswith("+1 ns CPU-bound: launch, the host launches: ")
 
 
 def _gpu_time(ms: float, *, steps: int = 5, kernels: int = 100, **given: Any) -> Summary:

@@ -38,7 +38,7 @@ def stacked(
     filled = filled or [*tables[:1]]
     if len(filled) > 1:
         return pd.concat(filled, ignore_index=True)
-    return filled[0].copy().set_axis(pd.RangeIndex(len(filled[0])))
+    return filled[0].set_axis(pd.RangeIndex(len(filled[0])))
 
 
 def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:

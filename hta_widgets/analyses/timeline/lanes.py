@@ -75,8 +75,7 @@ class RankLanes:
 
     @cached_property
     def _budget(self) -> tuple[Track, ...]:
-        segments = budget_segments(self.rank, self.split, _RANK)
-        return Tracks.of(*segments).by_lane.get(_RANK, ())
+        return Tracks.of(*budget_segments(self.rank, self.split, _RANK)).by_lane.get(_RANK, ())
 
     @cached_property
     def _gpu(self) -> Tracks:

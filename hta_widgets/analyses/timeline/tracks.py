@@ -161,6 +161,7 @@ class Tracks:
             if np.any(np.diff(start_ns[own]) < 0):  # seldom: each part ascends
                 own[:] = own[np.argsort(start_ns[own], kind="stable")]
         order, heads = groups.order, groups.first
+        row = column("row")[order].astype(np.int32, copy=False)
         start_ns = start_ns[order]
         length_ns = column("end_ns")[order]
         length_ns -= start_ns
@@ -170,7 +171,7 @@ class Tracks:
             first=groups.edges,
             start_ns=start_ns,
             sums_ns=_sums(length_ns, groups.edges),
-            row=column("row")[order].astype(np.int32, copy=False),
+            row=row,
         )
 
     @cached_property

@@ -102,11 +102,12 @@ class GpuWork:
 
     def followed_by(self, other: GpuWork) -> GpuWork:
         """All work of this and of the other, of the same rank, ascending by start."""
+        order = np.argsort(np.concatenate((self.start_ns, other.start_ns)), kind="stable")
         columns: dict[str, Any] = {
-            name: np.concatenate((getattr(self, name), getattr(other, name))) for name in _COLUMNS
+            name: np.concatenate((getattr(self, name), getattr(other, name)))[order]
+            for name in _COLUMNS
         }
-        both = GpuWork(**columns, names=self.names)
-        return both.take(np.argsort(both.start_ns, kind="stable"))
+        return GpuWork(**columns, names=self.names)
 
     @staticmethod
     def joined(parts: Sequence[GpuWork]) -> GpuWork:

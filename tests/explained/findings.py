@@ -128,6 +128,7 @@ def not_fitting(found: Finding, whole: Diagnosis) -> Texts:
         "uneven": str(most["uneven"]),
         "multiple": str(multiple),
         **_rates(found, most),
+        ("others" if most["of_peak"] else "half"): None,
         **kept_up(found),
         **cost_of(found, whole),
     }
@@ -137,7 +138,7 @@ def slower_than_sisters(found: Finding, whole: Diagnosis) -> Texts:
     most = found.evidence["products"].iloc[0]
     assert not most["uneven"]
     sizes = [f"{most[name]:,}" for name in ("rows", "columns", "summed")]
-    said = {"sizes": " × ".join(sizes), **_rates(found, most)}
+    said = {"sizes": " × ".join(sizes), **_rates(found, most), "half": None}
     return said | kept_up(found) | cost_of(found, whole)
 
 
@@ -147,6 +148,7 @@ def _rates(found: Finding, most: pd.Series) -> Texts:
         "part": percent(found.evidence["share_percent"]),
         "rate": number(flop / most["ms"] / 1e9),
         "others": number(most["others_tflop_per_s"]),
+        "half": number(most["others_tflop_per_s"]),
     }
 
 
@@ -340,7 +342,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             "<part> of the compute time[[ on <_ranks>]] is in matrix products whose dimensions do"
             " not fit: with <uneven>, not a multiple of <multiple>, they reach <rate> TFLOP/s,"
-            f" smaller ones up to <others>{KEPT_UP}{COST}",
+            f" [[smaller ones up to <others>]][[where half of the peak (<half>) is usual]]{KEPT_UP}"
+            f"{COST}",
             not_fitting,
         ),
         Form(

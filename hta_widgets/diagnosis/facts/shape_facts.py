@@ -4,6 +4,8 @@ How fast a product can be depends on its size, its type and the GPU, and is meas
 rank multiplies smaller matrices: what is smaller in every dimension has less to reuse and fewer
 blocks for the multiprocessors, so that it is no faster, but for sizes that fit. In a recommendation
 job on an A100, products with a dimension of 1705 reach 28 TFLOP/s, and those of 1300 73 TFLOP/s.
+Where no large one fits, the peak of the GPU tells: on an H200, 8192 × 4097 × 4097 reaches 13 to
+15 % of it, and 8192 × 4096 × 4096 80 to 83 %.
 
 Large products keep a GPU as busy as it can be, whatever their shape, so that one that is slower
 than its sisters has got a kernel that does not suit it: prompts of a server on an MI300X spend half
@@ -37,6 +39,10 @@ as long. Of 67 that do not fit, in four jobs, 23 do (at most 3.1)."""
 
 ABOVE_PEAK: Final = 1.1
 """What is faster than the peak by more than this contradicts its shapes."""
+
+OF_PEAK: Final = 0.5
+"""Part of the peak that large products of 16 bits which fit usually reach, or more: 0.6 to 0.83 on
+an H100 and an H200, 0.42 to 0.48 on an MI300X."""
 
 LARGE: Final = 1024
 """Least of the three sizes of a product that keeps all multiprocessors busy."""
@@ -99,7 +105,8 @@ class Product(NamedTuple):
 class ShapeRow(NamedTuple):
     """Products of one shape, the rate (FLOP/s) that they reach, and that of others.
 
-    Others are smaller products that fit, or, of one that fits, the median of its sisters.
+    Others are smaller products that fit, or what such usually reach on the GPU; of one that fits,
+    the median of its sisters.
     """
 
     operator: str
@@ -108,6 +115,8 @@ class ShapeRow(NamedTuple):
     total_ns: int
     rate: float
     others_rate: float
+    of_peak: bool
+    """Whether others are not in the recording, but `OF_PEAK` of what the GPU can do."""
 
 
 class ShapeFacts(NamedTuple):
@@ -116,7 +125,7 @@ class ShapeFacts(NamedTuple):
     total_ns: Times
     saved_ns: Times
     """Of each computing kernel: its time if it is of one of these, and what is saved at the rate of
-    smaller products, with sizes that are rounded up, or of its sisters."""
+    the others, with sizes that are rounded up if these do not fit."""
     rows: tuple[ShapeRow, ...] = ()
     """Those with most time."""
 
@@ -145,10 +154,11 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
     products = [each for place in places if (each := known[place]) is not None]
     flop = np.array([each.flop for each in products], dtype=np.float64)
     rates = 1e9 * flop * times[places] / total_ns[places]
-    believed = np.where(_is_believed(products, rates, peak), rates, 0)
+    peaks = _peaks(products, peak)
+    believed = np.where(rates > ABOVE_PEAK * peaks, 0, rates)
     share = total_ns[places] / max(int(kernels.duration_ns.sum()), 1)
     padded = np.array([each.padded_flop for each in products], dtype=np.float64)
-    smaller = _smaller(products, believed)
+    smaller, is_of_peak = _fitting(products, believed, OF_PEAK * peaks)
     usual_ns = _medians(call_ns, kind_of_call, places)
     usual = np.where(times[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
     sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
@@ -167,6 +177,7 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
             int(total_ns[places[each]]),
             float(rates[each]),
             float(others[each]),
+            bool(is_uneven[each] and is_of_peak[each]),
         )
         for each in slow.tolist()
     ]
@@ -196,12 +207,11 @@ def _product(name: str, dims: str, types: str) -> Product | None:
     return Product(kind, (prod(batch), rows, columns, summed))
 
 
-def _is_believed(products: list[Product], rates: Float64Array, peak: Peak | None) -> Mask:
-    """Whether the GPU can be as fast as that."""
+def _peaks(products: list[Product], peak: Peak | None) -> Float64Array:
+    """What the GPU can do at most (FLOP/s) in the type of each product; NaN if it is not known."""
     known = {} if peak is None else peak.tflops
-    most = {"fp32": known.get("tf32", np.inf)}
-    peaks = [most.get(each.type, known.get(each.type, np.inf)) for each in products]
-    return np.asarray(rates <= ABOVE_PEAK * TERA * np.array(peaks))
+    most = {"fp32": known.get("tf32", np.nan)}
+    return TERA * np.array([most.get(each.type, known.get(each.type, np.nan)) for each in products])
 
 
 def _medians(values: NDArray[Any], group: Int64Array, wanted: list[int]) -> Float64Array:
@@ -212,16 +222,27 @@ def _medians(values: NDArray[Any], group: Int64Array, wanted: list[int]) -> Floa
     return np.asarray(middle.mean(axis=0))
 
 
-def _smaller(products: list[Product], rates: Float64Array) -> Float64Array:
-    """The best rate of products that fit and are smaller in all sizes, for those that do not."""
+def _fitting(
+    products: list[Product], rates: Float64Array, usual: Float64Array
+) -> tuple[Float64Array, Mask]:
+    """The best rate of products that fit and are smaller in all sizes, for those that do not.
+
+    And whether it is the usual rate instead: of large products of 16 bits beside no smaller ones
+    that are large. Float32 has no usual rate, since not every kernel that multiplies it as float32
+    says so in its name.
+    """
     types = np.unique([each.type for each in products], return_inverse=True)[1]
     sizes: Int64Array = np.array([each.sizes for each in products], dtype=np.int64)
     fits = np.array([not each.uneven for each in products], dtype=np.bool_)
-    found = np.zeros(len(products))
+    large = np.array([min(each.sizes[1:]) >= LARGE for each in products], dtype=np.bool_)
+    found, is_usual = np.zeros(len(products)), np.zeros(len(products), dtype=np.bool_)
     for place in np.flatnonzero(~fits).tolist():
-        smaller = (sizes <= sizes[place]).all(axis=1) & fits & (types == types[place])
+        smaller = (sizes <= sizes[place]).all(axis=1) & fits & (types == types[place]) & (rates > 0)
         found[place] = rates[smaller].max(initial=0.0)
-    return found
+        is_alone = large[place] and not large[smaller].any() and products[place].type != "fp32"
+        if is_alone and usual[place] > found[place]:
+            found[place], is_usual[place] = usual[place], True
+    return found, is_usual
 
 
 def _sisters(products: list[Product], rates: Float64Array, share: Float64Array) -> Float64Array:

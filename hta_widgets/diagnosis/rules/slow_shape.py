@@ -18,9 +18,11 @@ from hta_widgets.quantities import NS_PER_MS, number, percent
     seen_in="compute",
     when="Matrix products on tensor cores have a dimension that is not a multiple of 8 (of 4 for "
     "TF32), and take 1.5 times as long, or longer, as at the rate that the same rank reaches with "
-    "products that fit and are smaller in every dimension. Or one shape with 10 % of the computing "
-    "time or more stays below 85 % of the median rate of two or more others, all of which are "
-    "1,024 or larger in every dimension: the library has chosen a kernel that does not suit it.",
+    "products that fit and are smaller in every dimension; or, for 16 bits where none of these is "
+    "large, as at half of the peak of the GPU. Or one shape with 10 % of the computing time or "
+    "more stays below 85 % of the median rate of two or more others. Large are products of 1,024 "
+    "or more in every dimension, as all of these are: the library has chosen a kernel that does "
+    "not suit it.",
     advice=(
         Advice(
             "Pad the dimension (batch, vocabulary, width) to a multiple of 64, at least of 8.",
@@ -44,7 +46,7 @@ def slow_shape(context: Context) -> Finding | None:
     """Report products that others of the same rank outrun."""
     taken, saved = context.computing("shape"), context.computing("shape", saved=True)
     found = context.faster_kernels(
-        slow_shape, "faster matrix products", saved, "shape", bound="at most"
+        slow_shape, "faster matrix products", saved, "shape", bound="about"
     )
     if found is None:
         return None
@@ -58,10 +60,12 @@ def slow_shape(context: Context) -> Finding | None:
     product = most.product
     rate, others_rate = (number(each / TERA) for each in (most.rate, most.others_rate))
     if product.uneven:
+        others = f"smaller ones up to {others_rate}"
+        if most.of_peak:
+            others = f"where half of the peak ({others_rate}) is usual"
         which = (
             f"matrix products whose dimensions do not fit: with {product.uneven}, not a "
-            f"multiple of {product.multiple}, they reach {rate} TFLOP/s, "
-            f"smaller ones up to {others_rate}"
+            f"multiple of {product.multiple}, they reach {rate} TFLOP/s, {others}"
         )
     else:
         sizes = " × ".join(f"{each:,}" for each in product.sizes[1:])
@@ -85,13 +89,13 @@ def slow_shape(context: Context) -> Finding | None:
                     (
                         *(row.operator, row.product.type, *row.product.sizes, row.product.uneven),
                         *(row.times, row.total_ns / NS_PER_MS),
-                        *(row.rate / TERA, row.others_rate / TERA),
+                        *(row.rate / TERA, row.others_rate / TERA, row.of_peak),
                     )
                     for row in rows
                 ],
                 columns=[
                     *("operator", "type", "batch", "rows", "columns", "summed", "uneven", "count"),
-                    *("ms", "tflop_per_s", "others_tflop_per_s"),
+                    *("ms", "tflop_per_s", "others_tflop_per_s", "of_peak"),
                 ],
             ),
         },

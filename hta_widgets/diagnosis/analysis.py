@@ -28,6 +28,7 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
     behind_cut_notices,
     decode_weights,
+    graph_notices,
     lead_in_notices,
     phase_notices,
     replay_notices,
@@ -205,6 +206,7 @@ def _diagnosed(
             *lead_in_notices(context),
             *set_up_notices(context),
             *unrecorded_notices(context),
+            *graph_notices(context),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
             *(replay_notices(context) if together.ranks else ()),

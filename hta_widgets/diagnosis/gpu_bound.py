@@ -381,7 +381,7 @@ def largest_kernel(context: Context) -> Finding | None:
         f"({', '.join(said)}){why if hidden else ''}",
         conditions=(
             *((Condition.NO_SHAPES,) if hidden else ()),
-            *((Condition.CAPTURES,) if _has_captures(context) else ()),
+            *((Condition.CAPTURES,) if _has_other_captures(context) else ()),
             *((Condition.FEW_BLOCKS,) if is_few else ()),
         ),
         detail=operator,
@@ -392,10 +392,10 @@ def largest_kernel(context: Context) -> Finding | None:
     return replace(made, advice=(*made.advice, _measured(context, name)))
 
 
-def _has_captures(context: Context) -> bool:
-    """Whether captures were opened beside a trace that replays graphs."""
+def _has_other_captures(context: Context) -> bool:
+    """Whether captures were opened beside the trace that some of its replays are not of."""
     counts = context.job.reduce(joined_replays, context.ranks).values()
-    return any(replays for _, replays in counts)
+    return any(joined < replays for joined, replays in counts)
 
 
 def _operator(context: Context, name: str) -> str:

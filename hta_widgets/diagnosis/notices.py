@@ -145,6 +145,21 @@ def _unmatched(context: Context) -> tuple[str, str]:
     return "with ranks that are not recorded", "; record all ranks"
 
 
+WITHIN_GRAPHS: Final = 0.15
+"""Part of the mean step that graphs take between kernels, from which it is said."""
+
+
+def graph_notices(context: Context) -> Iterator[str]:
+    """Where graphs of short kernels take much of the time to go from one to the next."""
+    steps = context.steps
+    share = float(steps["within_graphs"].sum()) / max(float(steps["period"].sum()), 1)
+    if share > WITHIN_GRAPHS:
+        yield (
+            f"in {percent(100 * share)} of the mean step, CUDA graphs go from one kernel to the "
+            "next: no host is waited for; fewer, larger kernels would take less"
+        )
+
+
 MOST_OF_IT: Final = 0.5
 """Part of what a slow step takes more from which one kind of time is said to be what it is."""
 

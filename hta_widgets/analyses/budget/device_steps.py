@@ -164,6 +164,8 @@ class HostGaps(NamedTuple):
     """Position in `GAPS` of each."""
     starts_short: Mask
     """Which are the few µs that starting a short kernel takes after another one."""
+    within_graph: Mask
+    """Which are the few µs that a graph takes from one of its kernels to the next."""
     loads_ns: IntArray
     """Time in each in which CUDA loads code at its first use, before or in the call that launches.
     It is written among the overhead of the profiler, and would be there without."""
@@ -192,6 +194,10 @@ class HostGaps(NamedTuple):
     def starting_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) that starting short kernels takes between consecutive edges."""
         return self._some_in_bins(self.starts_short * self.segments.length_ns, edges)
+
+    def within_graphs_in_bins(self, edges: Times) -> Int64Array:
+        """Time (ns) that graphs take between kernels, between consecutive edges."""
+        return self._some_in_bins(self.within_graph * self.segments.length_ns, edges)
 
     def loading_code_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) in which code is loaded at its first use between consecutive edges."""
@@ -301,10 +307,12 @@ class _Division:
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
         loads_ns = loads_ns.astype(narrowest_type(loads_ns))
+        is_short = self.gaps.end_ns - self.gaps.start_ns <= BETWEEN_KERNELS_NS
         return HostGaps(
             segments=self.segments,
             kind=kind.astype(np.int8),
             starts_short=self._starts_short(),
+            within_graph=(self.gaps.inside_graph & is_short)[self.segments.gap],
             loads_ns=loads_ns,
             drained=self._last_drain(),
             unattributed=unattributed,

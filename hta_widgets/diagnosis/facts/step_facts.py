@@ -40,6 +40,7 @@ STEP_COLUMNS: Final = (
     *HOST_COLUMNS[1:],
     *NAME_COLUMNS,
     "starting",
+    "within_graphs",
     "unattributed",
     "loading_code",
     "host_copies",
@@ -178,6 +179,7 @@ def of_gpu(steps: DeviceSteps, edges: Times) -> Columns:
     gaps = steps.gaps
     return {
         "starting": gaps.starting_in_bins(edges),
+        "within_graphs": gaps.within_graphs_in_bins(edges),
         "unattributed": gaps.unattributed_in_bins(edges),
         "loading_code": gaps.loading_code_in_bins(edges),
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),

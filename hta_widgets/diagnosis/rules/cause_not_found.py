@@ -205,7 +205,7 @@ def idle_without_cause(context: Context) -> Finding | None:
     loss = _Loss(
         cause=host_pause,
         seen_in=("late_launching", "late_synchronising", "data_loading"),
-        ns=np.asarray(context.steps["idle"] - _unseen(context)),
+        ns=context.steps["idle"] - _unseen(context) - context.steps["within_graphs"],
         edits=(HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))),
         words="is idle",
         unknown="the trace does not show what the host does meanwhile"
@@ -360,5 +360,6 @@ def _whole(context: Context) -> str:
 
 
 def _unseen(context: Context) -> Matrix:
-    """Idle time for which the trace shows no host that is late."""
-    return np.asarray(context.steps["gap_depend"] - context.steps["unattributed"])
+    """Idle time for which the trace shows neither a host that is late nor a graph that goes on."""
+    steps = context.steps
+    return np.asarray(steps["gap_depend"] - steps["unattributed"] - steps["within_graphs"])

@@ -168,6 +168,8 @@ def test_kernels_of_graphs_have_the_operators_of_captures(
     found = line(made, "largest_kernel")
     assert said in found.sentence
     assert found.advice[0].do.startswith(advice)
+    is_refused = "captures of other graphs" in found.evidence["conditions"]
+    assert is_refused == (advice == "Record the captures")
     joined = [each for each in made.notices if "graph replays" in each]
     assert len(joined) == (capture is not None)
 

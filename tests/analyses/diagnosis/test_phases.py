@@ -209,6 +209,20 @@ def names_a_phase(folder, percent):
     return any("phase='prefill' diagnoses the 1 prefill step" in each for each in found.notices)
 
 
+def goes_on_in_a_graph(folder, part):
+    """Whether it is said that a graph takes this part of its time between kernels."""
+    loop = Loop(ahead=True, kernels=100)
+    events = loop.record([Step(generation=16, kernel_us=10)] * 6)
+    for each in events:
+        if each["cat"] == "kernel":
+            each["dur"] = 10 * (1 - part)
+    found = diagnose(write(folder / "rank-0.json", events))
+    assert found.status == "healthy"
+    assert not any("while the host works" in each for each in found.notices)
+    return any("CUDA graphs go from one kernel to the next" in each for each in found.notices)
+
+
 test_thresholds = cases(
+    Case("notices.WITHIN_GRAPHS", goes_on_in_a_graph, {0.145: False, 0.155: True}),
     Case("notices.PHASE_PERCENT", names_a_phase, {19.3: False, 20.7: True}),
 )

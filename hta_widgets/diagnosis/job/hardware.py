@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.facts.kernel_facts import like_kernel_facts, pace_range
 from hta_widgets.diagnosis.job.like_kernels import LikeKernels
@@ -58,7 +59,7 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
     if not _differ(compute):
         return Hardware(None, *nothing)
     like = LikeKernels.of(steps, job.reduce(like_kernel_facts, steps.ranks))
-    if not like.are_described:
+    if not like.are_described or _serve_apart(job, steps):
         return Hardware(like, *nothing)
     of_steps = like.ratio()
     steady, hot = (
@@ -81,6 +82,17 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
     slow = tuple(place for place in places if steady[place] and not unsteady[place])
     throttled = tuple(place for place in places if place not in slow)
     return replace(found, slow=slow, throttled=throttled)
+
+
+def _serve_apart(job: Job, steps: Steps) -> bool:
+    """Whether ranks of a server compute for different requests in a step.
+
+    Equal launches are then no equal work: of two replicas with 32 and 8 requests, whose kernels
+    have a block for each multiprocessor, one had a GPU 1.36 times as slow.
+    """
+    table = server_steps(job).steps
+    table = table[table["rank"].isin(steps.ranks) & table["step"].isin(steps.numbers)]
+    return bool((table.groupby("step")["label"].nunique() > 1).any())
 
 
 def _is_often(slower: Mask, percent: float) -> Mask:

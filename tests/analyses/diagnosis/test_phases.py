@@ -168,6 +168,20 @@ def test_ranks_whose_recordings_begin_apart_have_the_same_steps(tmp_path, later)
     )
 
 
+@pytest.mark.parametrize(("requests", "is_slow"), [(16, True), (8, False)])
+def test_equal_launches_for_other_requests_are_no_equal_work(tmp_path, requests, is_slow):
+    """Kernels with a block for each multiprocessor, whatever the batch: a slow GPU was named."""
+    for rank, (kernel_us, each) in enumerate(((200.0, 16), (140.0, requests))):
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        events = Loop().record([Step(generation=each, kernel_us=kernel_us)] * 8)
+        for event in events:
+            if event["cat"] == "kernel":
+                event["args"] |= {"grid": [264, 1, 1], "block": [256, 1, 1]}
+        write(tmp_path / f"rank-{rank}.json", events, distributedInfo=info)
+    causes = [each.cause for each in diagnose(tmp_path)]
+    assert ("slow_gpu" in causes) == is_slow
+
+
 def test_a_step_in_which_ranks_are_in_different_phases_is_of_none(tmp_path):
     """Two ranks with requests of their own."""
     plan = [*[DECODE] * 5, PROMPTS, *[DECODE] * 6]

@@ -114,6 +114,14 @@ def replay_notices(context: Context) -> Iterator[str]:
     """What limits the prices, and what would bring nothing though it saves GPU work."""
     replay = context.replay
     yield from replay.notices
+    if context.recorder:
+        without = duration(context.unprofiled_step_ns)
+        yield (
+            f"a step took {without} before the profiler ran, and "
+            f"{duration(context.recorded_step_ns)} with it: prices are of steps of "
+            f"{duration(context.step_ns)}, with a host {context.recorder[0].factor:.2g} times as "
+            "fast as in the recording"
+        )
     yield from job_clocks(context.job).laid_over_notices
     if not replay.is_sound:
         yield "prices are what ranks need of their own, as their times cannot be replayed"

@@ -25,9 +25,8 @@ from hta_widgets.diagnosis.job.health import JobHealth
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
-from hta_widgets.diagnosis.replay.binding import Solution
-from hta_widgets.diagnosis.replay.critical_path import CriticalPath, bound_by
-from hta_widgets.diagnosis.replay.edits import Edit, applied
+from hta_widgets.diagnosis.replay.critical_path import bound_by
+from hta_widgets.diagnosis.replay.edits import Edit
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -85,6 +84,8 @@ class Replayed:
     """What `replay_of_ranks` is asked."""
     prices: Mapping[str, Price]
     """By the cause of each finding that is replayed."""
+    recorder: tuple[Edit, ...] = ()
+    """What is different without the profiler."""
 
     @property
     def replay(self) -> Replay:
@@ -100,18 +101,19 @@ class Replayed:
         prices = [self.prices[each] for each in causes if each in self.prices]
         if not prices:
             return 0.0
-        replay = self.replay
-        ns = replay.gain_ns(self._of(causes))
-        ns -= sum(max(replay.gain_ns(each.edits) - each.ns, 0) for each in prices if not each.after)
+        ns = self._gain_ns(self._of(causes))
+        alone = (each for each in prices if each.after == self.recorder)
+        ns -= sum(max(self._gain_ns(each.edits) - each.ns, 0) for each in alone)
         return max(ns, *(each.ns for each in prices)) / NS_PER_MS
 
     def without(self, causes: Collection[str]) -> Together:
         """The mean step without some causes together."""
-        edits, replay, shares = self._of(causes), self.replay, self.replay.shares
-        if edits:
-            solution = Solution(replay.network, applied(replay.job, edits))
-            shares = CriticalPath.of(solution, replay.steps).shares
+        shares = self.replay.shares_with((*self.recorder, *self._of(causes)))
         return Together(self.gain_ms(causes), bound_by(shares))
+
+    def _gain_ns(self, edits: Sequence[Edit]) -> float:
+        replay = self.replay
+        return replay.gain_ns((*self.recorder, *edits)) - replay.gain_ns(self.recorder)
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:
         """In the order in which they were found: what was replayed then is not replayed again."""

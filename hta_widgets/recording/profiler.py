@@ -6,16 +6,18 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter_ns
 from types import ModuleType
 from typing import Any, Final
 
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import PackageError, ParameterError, write_errors
+from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.opening.live_profiler import wrote
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -26,6 +28,9 @@ except ImportError:  # isal has no wheel for some platforms; the standard librar
 
 _TORCH: Final = "torch"
 _COMPRESSION_LEVEL: Final = 3
+_END_BYTES: Final = 64
+FEWEST_STEPS: Final = 3
+"""Of which the mean length is known well enough: half of at least five that are left out."""
 _RANK_VARIABLES: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 
 
@@ -52,7 +57,9 @@ def profile(
     folder : path
         Is made if it is not there; one that all nodes see.
     wait, warmup : int
-        Steps before the recording, and of these, those in which the profiler runs already.
+        Steps before the recording, and of these, those in which the profiler runs already. How long
+        the others take, but for the first half of them, is written into the trace: a profiler slows
+        the host, so prices of the diagnosis are of steps of that length.
     active : int, optional
         Steps that are recorded after these; all up to the end of the block by default.
     shapes, memory, stacks : bool
@@ -112,11 +119,18 @@ def recorded(
 ) -> Any:  # noqa: ANN401
     """A profiler for a ``with`` block, which adds the file that it writes to `written`."""
     torch_profiler = _torch_profiler()
+    begins_ns: list[int] = []
 
     def save(profiler: Any) -> None:  # noqa: ANN401
-        written.append(_write(profiler, Path(folder).expanduser()))
+        step_ns = _mean_step_ns(begins_ns[: wait + 1])
+        written.append(_write(profiler, Path(folder).expanduser(), step_ns))
 
-    schedule = _schedule(torch_profiler.ProfilerAction, wait, warmup, active)
+    action = _schedule(torch_profiler.ProfilerAction, wait, warmup, active)
+
+    def schedule(step: int) -> Any:  # noqa: ANN401
+        begins_ns.append(perf_counter_ns())  # the profiler asks where a step begins
+        return action(step)
+
     try:
         return torch_profiler.profile(schedule=schedule, on_trace_ready=save, **options)
     except TypeError as error:
@@ -157,7 +171,18 @@ def _schedule(
     return action
 
 
-def _write(profiler: Any, folder: Path) -> Path:  # noqa: ANN401
+def _mean_step_ns(begins_ns: Sequence[int]) -> int:
+    """Mean length of the later half of some steps; 0 if it has fewer than `FEWEST_STEPS`.
+
+    The earlier ones may set up what the job needs. A host runs ahead of its GPU, so of one step the
+    time from begin to begin is not what it takes.
+    """
+    later = begins_ns[(len(begins_ns) - 1) // 2 :]
+    steps = len(later) - 1
+    return (later[-1] - later[0]) // steps if steps >= FEWEST_STEPS else 0
+
+
+def _write(profiler: Any, folder: Path, unprofiled_step_ns: int) -> Path:  # noqa: ANN401
     """Write the trace of this process, gzipped; it appears whole or not at all."""
     target = folder / f"rank-{_rank()}.json.gz"
     with write_errors(target):
@@ -165,6 +190,8 @@ def _write(profiler: Any, folder: Path) -> Path:  # noqa: ANN401
         with TemporaryDirectory() as temporary, atomic_write(target) as partial:
             plain = Path(temporary, "trace.json")
             profiler.export_chrome_trace(str(plain))
+            if unprofiled_step_ns:
+                _add_to(plain, UNPROFILED_STEP, unprofiled_step_ns)
             with (
                 plain.open("rb") as text,
                 gzip.open(partial, "wb", compresslevel=_COMPRESSION_LEVEL) as out,
@@ -172,6 +199,18 @@ def _write(profiler: Any, folder: Path) -> Path:  # noqa: ANN401
                 shutil.copyfileobj(text, out)
     wrote(profiler, target)
     return target
+
+
+def _add_to(trace: Path, key: str, value: int) -> None:
+    """Add a number behind the events: PyTorch takes none once it has stopped recording."""
+    with trace.open("rb+") as file:
+        begin = max(file.seek(0, os.SEEK_END) - _END_BYTES, 0)
+        file.seek(begin)
+        end = file.read().rstrip()
+        if end.endswith(b"}"):
+            file.seek(begin + len(end) - 1)
+            file.truncate()
+            file.write(f', "{key}": {value}}}'.encode())
 
 
 def _rank() -> int:

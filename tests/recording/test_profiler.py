@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import gzip
 import sys
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
@@ -18,6 +19,7 @@ from hta_widgets.errors import PackageError, ParameterError, WriteError
 from hta_widgets.recording import profiler as recording
 from hta_widgets.recording.script import run_script
 from hta_widgets.sample import write_sample
+from hta_widgets.trace.ranks.facts import unprofiled_step_ns
 
 
 class Action(enum.Enum):
@@ -155,6 +157,23 @@ def test_the_schedule_is_one_cycle(steps, actions):
         for _ in range(4):
             profiler.step()
     assert profiler.actions == [letters[each] for each in actions]
+
+
+@pytest.mark.parametrize(
+    ("wait", "step_ns"),
+    [(0, 0), (4, 0), (5, (10 + 10 + 16) // 3), (6, (10 + 16 + 10) // 3)],
+)
+def test_how_long_steps_take_without_the_profiler_is_in_the_trace(wait, step_ns, monkeypatch):
+    """The earlier half sets up what is needed, and what is recorded takes longer."""
+    takes = [1000, 100, 10, 10, 16, 10][:wait] + [70] * 4
+    begins = iter([0, *accumulate(takes)])
+    monkeypatch.setattr("hta_widgets.recording.profiler.perf_counter_ns", lambda: next(begins))
+    with hta_widgets.profile(wait=wait, warmup=1, active=2) as profiler:
+        for _ in takes:
+            profiler.step()
+    rank = open_trace("traces", progress=False).rank(0)
+    assert unprofiled_step_ns(rank) == step_ns
+    assert not rank.trace.faults.is_cut
 
 
 def test_what_ends_before_the_recording_is_said():

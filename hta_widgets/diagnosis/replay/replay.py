@@ -98,6 +98,13 @@ class Replay:
         """Percent of the critical path by what sets its time, the largest first."""
         return self._of_path[0]
 
+    def shares_with(self, edits: Sequence[Edit]) -> dict[str, float]:
+        """The same with some edits."""
+        if not edits:
+            return self.shares
+        solution = Solution(self.network, applied(self.job, edits))
+        return CriticalPath.of(solution, self.steps).shares
+
     @property
     def path_ns(self) -> int:
         """Length of the critical path (ns)."""

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from hta_widgets.trace.model.events import SideTable, Trace
 
 
+UNPROFILED_STEP: Final = "unprofiledStepNanoseconds"
+"""Key beside the events of a Kineto file: mean length of the steps before the profiler ran, which
+`hta_widgets.profile` measures."""
+
 RANK_LIMIT: Final = 2**31
 """Ranks are below; a greater number is something else, such as a time."""
 

@@ -12,7 +12,7 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.model.formats import RANK_LIMIT, Recorded
+from hta_widgets.trace.model.formats import RANK_LIMIT, UNPROFILED_STEP, Recorded
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.notices import Notice
@@ -111,6 +111,11 @@ def world_size_of(rank: Rank) -> int:
     return max(whole_number(stated, RANK_LIMIT) or 0, 0)
 
 
+def unprofiled_step_ns(rank: Rank) -> int:
+    """Mean length (ns) of a step before the profiler ran; 0 if the trace does not say it."""
+    return whole_number(rank.trace.metadata.get(UNPROFILED_STEP)) or 0
+
+
 def world_size_among(world_sizes: Mapping[int, int]) -> int:
     """Number of ranks of the traced job, as most traces state it (see `world_size_of`); else 0."""
     stated = Counter(size for size in world_sizes.values() if size)
@@ -140,6 +145,7 @@ ALWAYS_ASKED: Final = (
     Question(has_gpu_work),
     Question(step_source_of),
     Question(world_size_of),
+    Question(unprofiled_step_ns),
     Question(identity_of),
     Question(recorded_kind),
 )

@@ -128,9 +128,17 @@ def all_reduce(hosts: Sequence[Host], transfer: float = 50, *, stream: int = 20)
         each.now += 10
 
 
-def diagnosed(folder: Path, *hosts: Host, gpu: dict[str, Any] | None = None, **options: Any):
-    """The diagnosis of a job with these ranks."""
+def diagnosed(
+    folder: Path,
+    *hosts: Host,
+    gpu: dict[str, Any] | None = None,
+    unprofiled_us: float = 0,
+    **options: Any,
+):
+    """The diagnosis of a job with these ranks, whose steps took so long without the profiler."""
     metadata = {} if gpu is None else {"deviceProperties": [{"id": 0, **gpu}]}
+    if unprofiled_us:
+        metadata["unprofiledStepNanoseconds"] = round(1000 * unprofiled_us)
     for rank, each in enumerate(hosts):
         info = {"rank": rank, "world_size": len(hosts), "backend": "nccl"}
         write(folder / f"rank-{rank}.json", each.events, distributedInfo=info, **metadata)

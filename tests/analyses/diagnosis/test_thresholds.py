@@ -27,6 +27,12 @@ NO_THRESHOLDS = {
         "slack.CRITICAL_NS",
     },
     "how much is solved at once": {"critical_path.SOLVED_TOGETHER"},
+    "of a factor that is searched, or that nothing tells (test_recorder)": {
+        "context.HALVINGS",
+        "context.MOST_SLOWED",
+        "context.NEARLY_ALL",
+        "context.USUALLY_SLOWED",
+    },
     "of two values there is no median": {"edits._PAIR"},
     "what holds a pause of 1 ms is longer than this already": {"host_work.STRETCH_NS"},
     "how much is shown, not whether": {

@@ -104,6 +104,8 @@ WHERE = {
     Condition.LOADS_CODE: "where code is loaded",
     Condition.MEMORY: "where memory is recorded",
     Condition.MOE: "with a mixture of experts",
+    Condition.FLOAT32: "in float32 without tensor cores",
+    Condition.IMAGES_NHWC: "with images in NHWC",
     Condition.NHWC: "with convolutions in NHWC",
     Condition.NO_PYTORCH: "without PyTorch",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",

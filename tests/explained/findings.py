@@ -355,7 +355,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "layout_transposes": [
         Form(
             f"<part> of the compute time[[ on <_ranks>]] is in <kernels>{PER_STEP} that convert"
-            f" images between NCHW and NHWC, most in <name>{KEPT_UP}{COST}",
+            f" images between NCHW and NHWC, most in <name>[[; pools and norms of NHWC are often "
+            f"faster, too]]{KEPT_UP}{COST}",
             converting_layouts,
         )
     ],

@@ -106,6 +106,13 @@ dimensions with these around its convolutions."""
 
 _CHANNELS_LAST: Final = re.compile(r"nd?hwc", re.IGNORECASE)
 
+_LAYERS_LAST: Final = re.compile(r"(?:pool|batch_?norm)\w*(?:nd?hwc|channels_last)", re.IGNORECASE)
+_LAYERS_FIRST: Final = re.compile(
+    r"pool_\w*nchw|\bbatch_norm_(?!\w*channels_last)\w*kernel|\bbn_\w*nchw", re.IGNORECASE
+)
+"""Pooling and batch norm take images as the program has them, whatever convolutions choose: cuDNN
+converts images in NHWC for convolutions in float32 that have no kernels for it."""
+
 
 class ProductRow(NamedTuple):
     """Kernels of one name, shape and kind, how often they run, and for how long."""
@@ -448,6 +455,10 @@ class LayoutFacts(NamedTuple):
 
     channels_last_ns: int
     """Time of the convolutions whose kernels are named after NHWC: what they are converted for."""
+    layers_last_ns: int
+    layers_first_ns: int
+    """Time of pooling and batch norm of images in NHWC, and in NCHW, as their kernels' names say:
+    what the program has."""
     rows: tuple[LayoutRow, ...]
     """Longest first."""
 
@@ -470,6 +481,8 @@ def layout_facts(kernels: GpuWork) -> tuple[OfKernels, LayoutFacts]:
     rows = map(LayoutRow, map(kernels.names.__getitem__, codes), alike.sizes.tolist(), sums)
     return OfKernels({"layout": total_ns}, {"layout": total_ns}), LayoutFacts(
         channels_last_ns=int(kernels.duration_ns[~converts & is_last].sum()),
+        layers_last_ns=int(kernels.duration_ns[kernels.named(_LAYERS_LAST.search)].sum()),
+        layers_first_ns=int(kernels.duration_ns[kernels.named(_LAYERS_FIRST.search)].sum()),
         rows=tuple(sorted(rows, key=lambda row: -row.total_ns)),
     )
 

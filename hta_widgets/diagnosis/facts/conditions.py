@@ -97,6 +97,8 @@ class Condition(Enum):
     ATTENTION = "unfused attention"
     REFUSED_FUSION = "scaled_dot_product_attention without a fused kernel"
     NHWC = "convolutions in NHWC"
+    IMAGES_NHWC = "images in NHWC"
+    FLOAT32 = "products in float32 without tensor cores"
     NOT_RECORDED = "not recorded"
     NOT_OPENED = "ranks that were not opened"
     OTHER_RANKS = "ranks that were not recorded"

@@ -25,19 +25,27 @@ from hta_widgets.quantities import NS_PER_MS, percent
             "model = model.to(memory_format=torch.channels_last)\n"
             "images = images.to(memory_format=torch.channels_last)",
             needs=(Condition.NHWC, Condition.AMD),
+            unless=(Condition.IMAGES_NHWC,),
         ),
         Advice(
             "Keep images as NHWC, as the convolutions take them (for volumes: channels_last_3d).",
             "model = model.to(memory_format=torch.channels_last)\n"
             "images = images.to(memory_format=torch.channels_last)",
             needs=(Condition.NHWC,),
-            unless=(Condition.AMD,),
+            unless=(Condition.AMD, Condition.IMAGES_NHWC),
+        ),
+        Advice(
+            "Compute the convolutions with 16 bits: on tensor cores they take NHWC, as the images "
+            "are.",
+            'with torch.autocast("cuda", dtype=torch.bfloat16):\n    ...',
+            needs=(Condition.IMAGES_NHWC, Condition.FLOAT32, Condition.BF16),
+            unless=(Condition.AUTOCAST,),
         ),
         Advice(
             "Keep one layout from the input on: compare the time with both.",
             "images = images.to(memory_format=torch.channels_last)\n"
             "images = images.contiguous(memory_format=torch.contiguous_format)",
-            unless=(Condition.NHWC,),
+            unless=(Condition.NHWC, Condition.IMAGES_NHWC),
         ),
         Advice("Look for .contiguous() and permute() between convolutions."),
     ),
@@ -45,8 +53,18 @@ from hta_widgets.quantities import NS_PER_MS, percent
 def layout_transposes(context: Context) -> Finding | None:
     """Report the kernels that do nothing but change the layout of images."""
     converting = context.computing("layout")
+    layouts = [context.facts[rank].compute.layout for rank in context.ranks]
+    last_ns, layers_last_ns, layers_first_ns = (
+        sum(getattr(each, name) for each in layouts)
+        for name in ("channels_last_ns", "layers_last_ns", "layers_first_ns")
+    )
+    is_last = layers_last_ns > layers_first_ns
     found = context.faster_kernels(
-        layout_transposes, "one layout of images", converting, "layout", bound="at most"
+        layout_transposes,
+        "one layout of images",
+        converting,
+        "layout",
+        bound="at least" if last_ns > 0 and not is_last else "about",
     )
     if found is None:
         return None
@@ -58,7 +76,16 @@ def layout_transposes(context: Context) -> Finding | None:
     most = max(blamed, key=lambda each: int(each.taken["layout"].sum()))
     rows = most.layout.rows
     count = sum(row.times for row in rows) / most.step.size
-    last_ns = sum(each.layout.channels_last_ns for each in blamed)
+    plain = context.computing("plain") - context.computing("half")
+    held = {
+        Condition.NHWC: last_ns > 0,
+        Condition.IMAGES_NHWC: is_last,
+        Condition.FLOAT32: bool(2 * plain.sum() > context.computing("product").sum()),
+        Condition.BF16: all(each.gpu.has_bf16 for each in blamed),
+    }
+    layers = ""
+    if last_ns > 0 and layers_first_ns > layers_last_ns:
+        layers = "; pools and norms of NHWC are often faster, too"
     return context.finding(
         layout_transposes,
         words=(
@@ -66,16 +93,18 @@ def layout_transposes(context: Context) -> Finding | None:
             f"{per_step(context, count, 'kernel')} that convert images between NCHW and NHWC, most "
             f"in {named(rows[0].name)}"
         ),
-        detail=if_host_kept_up(price, hidden_ns),
+        detail=f"{layers}{if_host_kept_up(price, hidden_ns)}",
         price=price,
         ranks=ranks,
         steps=context.steps_with(converting),
-        conditions=(Condition.NHWC,) if last_ns > 0 else (),
+        conditions=[each for each, holds in held.items() if holds],
         evidence={
             "share_percent": float(share),
             "kernels_per_step": count,
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
             "convolutions_in_nhwc_ms": last_ns / NS_PER_MS,
+            "layers_in_nhwc_ms": layers_last_ns / NS_PER_MS,
+            "layers_in_nchw_ms": layers_first_ns / NS_PER_MS,
             "kernels": pd.DataFrame(
                 [(*row[:-1], row.total_ns / NS_PER_MS) for row in rows],
                 columns=["kernel", "count", "ms"],

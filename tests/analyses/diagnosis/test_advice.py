@@ -243,6 +243,8 @@ FIRST = {
         ((), "Keep one layout"),
         ((C.NHWC,), "Keep images as NHWC, as the convolutions"),
         ((C.NHWC, C.AMD), "Keep images as NHWC, and tell MIOpen"),
+        ((C.NHWC, C.IMAGES_NHWC), "Look for .contiguous() and permute()"),
+        ((C.IMAGES_NHWC, C.FLOAT32, C.BF16), "Compute the convolutions with 16 bits"),
     ],
     "allocator_retries": [
         ((C.EMPTY_CACHE,), "Do not call torch.cuda.empty_cache()"),

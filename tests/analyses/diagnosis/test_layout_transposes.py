@@ -40,7 +40,7 @@ def finding_of(folder, *names, **options):
 def test_conversions_of_cudnn_cost_all_their_time(tmp_path):
     finding = finding_of(tmp_path, TO_LAST, TO_FIRST, us=50)
     assert finding.recoverable_ms == pytest.approx(1.0)
-    assert finding.bound == "at most"
+    assert finding.bound == "at least"
     assert finding.sentence.startswith(
         "10 % of the compute time is in 20 kernels per step that convert images between NCHW and "
         "NHWC, most in cudnn::ops::nchwToNh"
@@ -89,7 +89,62 @@ def test_one_layout_from_the_input_on_is_silent(tmp_path):
 def test_where_no_convolution_takes_nhwc_one_layout_is_advised(tmp_path):
     finding = finding_of(tmp_path, TO_LAST, convolution=FIRST)
     assert finding.evidence["convolutions_in_nhwc_ms"] == 0
+    assert finding.bound == "about"
     assert finding.advice[0].do.startswith("Keep one layout from the input on")
+
+
+POOL_LAST = "void at::native::(anonymous namespace)::max_pool_forward_nhwc<float, int>(int)"
+POOL_FIRST = POOL_LAST.replace("nhwc", "nchw")
+NORM_LAST = "void at::native::batch_norm_transform_input_channels_last_kernel<float, 4>(int)"
+NORM_FIRST = "void at::native::batch_norm_transform_input_kernel<float, true>(int)"
+CUDNN_LAST = "void cudnn::batchnorm_fwtr_nhwc_semiPersist<float, 512>(int)"
+CUDNN_FIRST = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512>(int)"
+FLOAT32 = "sm80_xmma_dgrad_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_ffma_cudnn"
+TOO = "; pools and norms of NHWC are often faster, too: "
+
+
+@pytest.mark.parametrize("layer", [POOL_FIRST, NORM_FIRST, CUDNN_FIRST])
+def test_where_the_images_are_nchw_their_other_kernels_are_named_as_well(tmp_path, layer):
+    finding = finding_of(tmp_path, TO_LAST, layer)
+    assert finding.bound == "at least"
+    assert TOO in finding.sentence
+    assert finding.evidence["layers_in_nchw_ms"] == pytest.approx(3)
+    assert finding.advice[0].do.startswith("Keep images as NHWC")
+
+
+@pytest.mark.parametrize("layer", [POOL_LAST, NORM_LAST, CUDNN_LAST])
+def test_images_that_are_nhwc_already_need_convolutions_that_take_them(tmp_path, layer):
+    one = scripts.Host()
+    for number in range(4):
+        with one.step(number):
+            for _ in range(10):
+                for name in (FLOAT32, FLOAT32, CONVOLUTION, layer, TO_LAST):
+                    one.launch(100, operator="aten::cudnn_convolution", name=name)
+            one.synchronise()
+    gpu = {"name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8, "computeMinor": 0}
+    finding = scripts.found(scripts.diagnosed(tmp_path, one, gpu=gpu), "layout_transposes")
+    assert finding.bound == "about"
+    assert TOO not in finding.sentence
+    assert finding.evidence["layers_in_nhwc_ms"] == pytest.approx(3)
+    assert finding.advice[0].do.startswith("Compute the convolutions with 16 bits")
+    assert not any("channels_last" in each.code for each in finding.advice)
+
+
+@pytest.mark.parametrize(
+    ("first_us", "last_us", "is_last"), [(10, 9, False), (10, 11, True)], ids=["NCHW", "NHWC"]
+)
+def test_most_of_the_time_of_other_layers_tells_the_layout(tmp_path, first_us, last_us, is_last):
+    one = scripts.Host()
+    for number in range(4):
+        with one.step(number):
+            for name, us in ((CONVOLUTION, 900), (TO_LAST, 300)):
+                one.launch(us, operator="aten::cudnn_convolution", name=name)
+            one.launch(first_us, name=NORM_FIRST)
+            one.launch(last_us, name=NORM_LAST)
+            one.synchronise()
+    finding = scripts.found(scripts.diagnosed(tmp_path, one), "layout_transposes")
+    assert (finding.bound == "about") == is_last
+    assert any("channels_last" in each.code for each in finding.advice) != is_last
 
 
 def test_the_rank_that_converts_is_named(tmp_path):

@@ -21,9 +21,10 @@ from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.host_evidence import within_gap
+from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
@@ -122,6 +123,7 @@ def replay_notices(context: Context) -> Iterator[str]:
             f"{duration(context.step_ns)}, with a host {context.recorder[0].factor:.2g} times as "
             "fast as in the recording"
         )
+    yield from _slowed_launches(context)
     yield from job_clocks(context.job).laid_over_notices
     if not replay.is_sound:
         yield "prices are what ranks need of their own, as their times cannot be replayed"
@@ -140,6 +142,22 @@ def replay_notices(context: Context) -> Iterator[str]:
         )
     yield from context.hidden
     yield from context.not_explained
+
+
+def _slowed_launches(context: Context) -> Iterator[str]:
+    """How much of late launches may be the profiler's own time on the host, if nothing tells it."""
+    finding = context.found.get(launch_bound)
+    if finding is None or context.unprofiled_step_ns:
+        return
+    twice_ms, price_ms = finding.evidence["twice_as_fast_ms"], finding.recoverable_ms
+    recorded = any(context.facts[rank].records.host_code for rank in finding.ranks)
+    if recorded and isinstance(twice_ms, float) and may_be_stacks(twice_ms, price_ms):
+        left = duration(max(price_ms - twice_ms, 0) * NS_PER_MS)
+        yield (
+            f"the profiler's own time on the host is in launch_bound: if it is half of all, {left} "
+            "is left without it. hta_widgets.profile(wait=10) records how long steps take without "
+            "the profiler"
+        )
 
 
 def _unmatched(context: Context) -> tuple[str, str]:

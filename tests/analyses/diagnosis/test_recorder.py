@@ -31,6 +31,8 @@ def test_a_price_is_that_without_the_profiler(tmp_path):
     untimed = recorded(tmp_path)
     assert found(untimed, "launch_bound").recoverable_ms > 2 * truth.recoverable_ms
     assert not slowed(untimed)
+    (notice,) = (each for each in untimed.notices if "own time on the host is in" in each)
+    assert "hta_widgets.profile(wait=10)" in notice
 
     result = diagnosed(tmp_path, job(30), unprofiled_us=before.step_ns / 1000)
     finding = found(result, "launch_bound")
@@ -40,6 +42,7 @@ def test_a_price_is_that_without_the_profiler(tmp_path):
     assert result.joint_ms == pytest.approx(finding.recoverable_ms)
     twice = finding.evidence["twice_as_fast_ms"]
     assert twice == pytest.approx(truth.evidence["twice_as_fast_ms"], rel=0.05)
+    assert not any("own time on the host is in" in each for each in result.notices)
     (notice,) = slowed(result)
     assert "with a host 2.5 times as fast as in the recording" in notice
 

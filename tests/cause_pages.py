@@ -80,6 +80,7 @@ WHERE = {
     Condition.COLLECTS_GARBAGE: "where the garbage collector runs",
     Condition.COMPILED: "in compiled code",
     Condition.COMPILES: "where something compiles",
+    Condition.COMPUTES_ON_CPU: "where operators run on the CPU",
     Condition.COPIES: "where a copy waits",
     Condition.CPU_OPTIMIZER: "where the optimizer runs on the CPU",
     Condition.DDP: "with DistributedDataParallel",

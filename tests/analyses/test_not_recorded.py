@@ -101,6 +101,19 @@ def test_of_traces(tmp_path):
         assert {each.sentence for each in found.not_recorded} <= {*found.notices}
 
 
+def test_a_loop_that_only_replays_a_graph_runs_no_operator(tmp_path):
+    """Its annotations show that the CPU was recorded; without them, only the GPU was."""
+    events = []
+    for number in range(4):
+        begin = 100 * number
+        events += [call(begin + 2, 5, number, name="cudaGraphLaunch")]
+        events += [kernel(begin + 10, 80, correlation=number)]
+    marks = [step(number, 100 * number, 99) for number in range(4)]
+    for name, more in (("cpu", marks), ("gpu", [])):
+        found = diagnosis(open_job(write(tmp_path / f"{name}.json", [*more, *events])))
+        assert ("Operators are" in str(found.not_recorded)) == (name == "gpu")
+
+
 def test_it_is_of_the_whole_job_whatever_ranks_are_chosen(tmp_path):
     job = open_job(write_job(tmp_path, ddp(2, 4)))
     assert diagnosis(job, [0]).not_recorded == diagnosis(job).not_recorded

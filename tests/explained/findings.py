@@ -85,6 +85,8 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
     longest = pauses.loc[pauses["idle_ms"].idxmax()]
     before, after = longest["operator_before"], longest["operator_after"]
     texts = {"longest": duration(longest["idle_ms"] * NS_PER_MS)}
+    if "on_cpu_percent" in found.evidence:
+        texts["on_cpu"] = percent(found.evidence["on_cpu_percent"])
     if any(each and f"inside {short_name(each, 40)}" in found.sentence for each in (before, after)):
         pass  # it pauses in the call, not beside it
     elif before and after:
@@ -305,6 +307,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, before <before>]]"
             f"[[, inside <_in>]]{INSIDE}[[, most in <_owner>]]"
+            f"[[; <on_cpu> of it in operators on the CPU]]"
             f"[[; the trace does not show why]]{COST}",
             pausing,
         )

@@ -38,7 +38,7 @@ from hta_widgets.analyses.idle_owners.segments import IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
-from hta_widgets.analyses.time.modules import PHASES, phases
+from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, phases
 from hta_widgets.analyses.time.window import Window, window_of
 from hta_widgets.arrays import (
     Float64Array,
@@ -91,7 +91,8 @@ BATCH_COPY_NS: Final = 20_000
 
 BATCH_IN_CALLS: Final = 0.5
 """More of the time before the copy of a batch than this must be in operators or frames that tell
-that the host prepares it."""
+that the host prepares it: parameters that an optimizer on the CPU hands back are none, nor is what
+autograd runs."""
 
 OPERATORS_PER_LAUNCH: Final = 0.2
 """With fewer operators and frames, nothing can be told from what is not recorded."""
@@ -333,14 +334,13 @@ class _Division:
         inside &= ~waits
         count = self.gaps.device.size
         whole_ns = _sums_of(length_ns, inside, gap, count)
-        attributed_ns = _sums_of(
-            length_ns, inside & self._is_inside(telling_calls(self.rank)), gap, count
-        )
+        telling = inside & self._is_inside(telling_calls(self.rank))
+        telling &= ~self._is_inside(self.calls.named(_trains))
+        prepared_ns = _sums_of(length_ns, telling, gap, count)
+        is_prepared = prepared_ns > BATCH_IN_CALLS * whole_ns
         of_gap = np.full(count, GAP["gap_pause"])
         of_gap[self._captures] = GAP["gap_init"]
-        of_gap[self._next_is_batch & (attributed_ns > BATCH_IN_CALLS * whole_ns)] = GAP[
-            "gap_loader"
-        ]
+        of_gap[self._next_is_batch & is_prepared] = GAP["gap_loader"]
         long = inside & (whole_ns[gap] > STRETCH_NS)
         kind[long] = of_gap[gap[long]]
         return waits
@@ -481,6 +481,11 @@ class _Division:
         events, row = self.rank.trace.events, self.host.next_row
         is_copy = events.named(row, patterns.HOST_TO_DEVICE) & (events.kind[row] == Kind.MEMCPY)
         return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
+
+
+def _trains(name: str) -> bool:
+    """Whether a call of this name updates parameters, or computes gradients."""
+    return bool(OPTIMIZER.search(name) or patterns.AUTOGRAD_THREAD.search(name))
 
 
 def _sums_of(length_ns: Times, chosen: Mask, number: IntArray, count: int) -> Float64Array:

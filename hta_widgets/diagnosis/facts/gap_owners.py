@@ -175,6 +175,9 @@ class Inside(NamedTuple):
     """Time in operators and functions themselves, not in what they call, of those with most that
     launch nothing: a check of sizes that is made a thousand times is on no path that holds most of
     the time."""
+    on_cpu_ns: int = 0
+    """Of pauses: time in operators that compute on the CPU. The outermost one directly around
+    launches nothing: a host that loses its core in ``aten::linear`` computes nothing."""
 
 
 def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
@@ -219,13 +222,18 @@ def _own_time(tree: CallTree, launching: frozenset[str]) -> dict[str, int]:
 
 def _launching_names(rank: Rank) -> frozenset[str]:
     """Names of the calls around those that launch work."""
+    calls = calls_of(rank)
+    names = calls.events.name.values
+    return frozenset(names[code] for code in distinct(calls.name[_launching(rank)]).tolist())
+
+
+def _launching(rank: Rank) -> Mask:
+    """Which calls launch work, or are around those that do."""
     calls, launch = calls_of(rank), rank.gpu_work.launch
     launching = np.zeros(calls.kind.size + 1, dtype=np.int64)
     launching[calls.places_of(distinct(launch[launch >= 0]))] = 1
     before = np.concatenate(([0], np.cumsum(launching[:-1])))
-    around = before[calls.forest.ends] > before[:-1]
-    names = calls.events.name.values
-    return frozenset(names[code] for code in distinct(calls.name[around]).tolist())
+    return np.asarray(before[calls.forest.ends] > before[:-1])
 
 
 def _time_by_name(tree: CallTree) -> dict[str, int]:
@@ -329,10 +337,13 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
     if name == "gap_sync":
         most = np.flatnonzero(around.are_named(owner, owners[0].name))
         drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns[most])
+    within = inside(rank, place, length_ns)
+    if name == "gap_pause":
+        within = within._replace(on_cpu_ns=around.on_cpu_ns(place, length_ns))
     return GapOwners(
         {**found.owners, name: owners},
         {**found.longest, name: around.longest(gap, length_ns)},
-        {**found.inside, name: inside(rank, place, length_ns)},
+        {**found.inside, name: within},
         drains,
     )
 
@@ -393,6 +404,12 @@ class Around:
             climbing = climbing[(above != NOBODY) & ~self._is_code[above]]
             found[climbing] = self._parent[found[climbing]]
         return found[which]
+
+    def on_cpu_ns(self, places: IntArray, length_ns: Times) -> int:
+        """Time in operators that compute on the CPU: see `Inside`."""
+        operator = self.operator_of(places)
+        launches = np.append(_launching(self.rank), False)[operator]
+        return int(length_ns[self._is_operator[operator] & ~launches].sum())
 
     def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""

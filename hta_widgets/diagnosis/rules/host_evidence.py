@@ -159,6 +159,12 @@ def within_gap(context: Context, ranks: Sequence[int], name: str) -> Within | No
     return innermost_within(context, _parts(context, ranks, name))
 
 
+def on_cpu_share(context: Context, ranks: Sequence[int], name: str) -> float:
+    """Part of the idle time of a kind that passes in operators that compute on the CPU."""
+    parts = _parts(context, ranks, name)
+    return sum(part.on_cpu_ns for part in parts) / max(sum(part.whole_ns for part in parts), 1)
+
+
 def within_idle(context: Context, ranks: Sequence[int], *, busiest: bool = False) -> Within | None:
     """The innermost call inside which most of the idle time of the host passes, of any kind.
 

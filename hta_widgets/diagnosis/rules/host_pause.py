@@ -16,12 +16,13 @@ from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
     largest_owner,
     longest_stretch,
+    on_cpu_share,
     stretches_table,
     within_gap,
 )
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS, warm_up
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import duration, percent
 
 
 @cause(
@@ -29,7 +30,7 @@ from hta_widgets.quantities import duration
     makes_others_wait=True,
     when="The host launches nothing for more than 1 ms: nothing is recorded of it, or only "
     "operators that launch nothing; or it compiles or loads code again in later steps. The call "
-    "with 60 % of this time is named.",
+    "with 60 % of this time is named, and it is said if as much is in operators on the CPU.",
     advice=(
         Advice(
             "Find what makes it compile again.",
@@ -50,6 +51,18 @@ from hta_widgets.quantities import duration
             "Let the optimizer run on the GPU, and offload only what does not fit there.",
             'config["zero_optimization"]["offload_optimizer"]["ratio"] = 0.3',
             needs=(Condition.CPU_OPTIMIZER,),
+        ),
+        Advice(
+            "Let the optimizer run on the GPU: give it parameters that are there.",
+            'model = model.to("cuda")  # before the optimizer is given its parameters',
+            needs=(Condition.COMPUTES_ON_CPU, Condition.OF_OPTIMIZER),
+            unless=(Condition.CPU_OPTIMIZER,),
+        ),
+        Advice(
+            "Let these operators run on the GPU: keep what they read there.",
+            'tensor = tensor.to("cuda")',
+            needs=(Condition.COMPUTES_ON_CPU,),
+            unless=(Condition.CPU_OPTIMIZER, Condition.OF_OPTIMIZER),
         ),
         Advice(
             "Take what lives long out of the garbage collector's sight, after the first step.",
@@ -92,6 +105,7 @@ from hta_widgets.quantities import duration
             "Look at the process from outside while it pauses: the trace does not hold what runs "
             "there.",
             "py-spy record --native --pid PID",
+            unless=(Condition.COMPUTES_ON_CPU,),
         ),
     ),
 )
@@ -114,8 +128,16 @@ def host_pause(context: Context) -> Finding | None:
     is_there = there and found and there in (found[1].before, found[1].after)
     where = _where(found[1]) if found and not is_there else ""
     known = conditions_of_owners(
-        [*([within.name] if within else ()), *([largest.name] if largest else ())]
+        [
+            *([within.name, within.around] if within else ()),
+            *([largest.name] if largest else ()),
+        ]
     )
+    on_cpu = on_cpu_share(context, ranks, kind)
+    on_cpu = on_cpu if 100 * on_cpu >= context.limits.owner_percent else 0.0
+    if on_cpu:
+        known.add(Condition.COMPUTES_ON_CPU)
+    detail = within.words if within else _activity(largest, unknown=not on_cpu)
     do = "stall"
     if sets_up:
         do = "compile" if Condition.COMPILES in known else "initialise"
@@ -124,13 +146,14 @@ def host_pause(context: Context) -> Finding | None:
         words=f"{who} {who.verb(do)} for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",
-        detail=within.words if within else _activity(largest),
+        detail=detail + (f"; {percent(100 * on_cpu)} of it in operators on the CPU" * bool(on_cpu)),
         price=price,
         ranks=ranks,
         steps=steps,
         conditions=known,
         evidence={
             **(within.evidence if within else {}),
+            **({"on_cpu_percent": 100 * on_cpu} if on_cpu else {}),
             "pauses": stretches_table(context, ranks, kind),
             "steps": context.by_rank_and_step(idle_ms=pauses),
         },
@@ -180,8 +203,8 @@ def _where(stretch: Stretch) -> str:
     return f", before {named(stretch.after, 30)}" if stretch.after else ""
 
 
-def _activity(largest: Owner | None) -> str:
-    """What it does instead, in words."""
+def _activity(largest: Owner | None, *, unknown: bool) -> str:
+    """What it does instead, in words, or that this is unknown."""
     if largest is None or not largest.name:
-        return "; the trace does not show why" if largest else ""
+        return "; the trace does not show why" if largest and unknown else ""
     return f", most in {named(largest.name)}"

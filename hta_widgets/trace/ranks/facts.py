@@ -38,7 +38,8 @@ class RankRecords(NamedTuple):
     kernels: bool
     """Each kernel, not only the time in which any runs."""
     host_code: bool
-    """Operators or Python functions."""
+    """Operators or Python functions; or annotations of PyTorch's profiler, which it records with
+    them: a loop that only replays a graph runs none."""
     frames: bool
     memory: bool
     """Python functions, and what is allocated."""
@@ -91,12 +92,18 @@ def rank_records(rank: Rank) -> RankRecords:
         launches=rank.health.lost.launches > 0,
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
-        host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size),
+        host_code=bool(events.rows_of(*_host_code(rank.lacks)).size),
         frames=bool(events.rows_of(Kind.PYTHON).size),
         memory=may_have_memory(events),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
     )
+
+
+def _host_code(lacks: Lacks) -> tuple[Kind, ...]:
+    if Recorded.OPERATORS in lacks.format.lacks:  # annotations are there without operators
+        return Kind.CPU_OP, Kind.PYTHON
+    return Kind.CPU_OP, Kind.PYTHON, Kind.ANNOTATION
 
 
 def step_source_of(rank: Rank) -> str:

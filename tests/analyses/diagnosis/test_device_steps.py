@@ -148,6 +148,16 @@ def test_a_batch_that_the_main_thread_prepares(tmp_path):
     assert gaps(tmp_path, [*short, *told])["gap_pause"] > 2900
 
 
+@pytest.mark.parametrize(
+    "around", ["Optimizer.step#Adam.step", "autograd::engine::evaluate_function: MulBackward0"]
+)
+def test_parameters_that_an_optimizer_on_the_cpu_hands_back_are_no_batch(tmp_path, around):
+    """Of an Adam on the CPU, 58 ms before the copies were called waiting for data."""
+    copy = late(3000, name=COPY, cat="gpu_memcpy", length=40)
+    updates = [host(18, 2900, around), host(20, 1800, "aten::addcdiv_")]
+    assert gaps(tmp_path, [*copy, *OPERATORS, *updates])["gap_pause"] > 2900
+
+
 def test_a_program_with_a_telling_name_prepares_no_batches(tmp_path):
     program = frame(-1, 4000, "image_processing/train.py(3): main")
     assert "gap_loader" not in gaps(tmp_path, [*OPERATORS, *late(2000), program])
@@ -258,6 +268,15 @@ def in_operators(folder, part):
     return kind_of(folder, [*copy, host(20, 2994 * part, "aten::index")])
 
 
+def beside_the_optimizer(folder, part):
+    """The same, the rest of it in operators of an optimizer on the CPU."""
+    copy = late(3000, name=COPY, cat="gpu_memcpy", length=40)
+    edge = 2994 * part
+    updates = [host(20 + edge, 2994 - 20 - edge, "Optimizer.step#SGD.step", cat="user_annotation")]
+    updates += [host(20 + edge, 2994 - 20 - edge, "aten::add_")]
+    return kind_of(folder, [*copy, host(20, edge, "aten::index"), *updates])
+
+
 def operators_per_launch(folder, part):
     """Fifty launches, and nine or ten operators."""
     launches = [call(1 + number / 50, 0.01, 10 + number) for number in range(48)]
@@ -335,6 +354,9 @@ test_thresholds = cases(
         {20_000: "gap_pause", 20_001: "gap_loader"},
     ),
     Case("device_steps.BATCH_IN_CALLS", in_operators, {0.49: "gap_pause", 0.51: "gap_loader"}),
+    Case(
+        "device_steps.BATCH_IN_CALLS", beside_the_optimizer, {0.49: "gap_pause", 0.51: "gap_loader"}
+    ),
     Case(
         "device_steps.OPERATORS_PER_LAUNCH",
         operators_per_launch,

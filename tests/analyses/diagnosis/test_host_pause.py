@@ -121,6 +121,45 @@ def test_an_optimizer_on_the_cpu(tmp_path):
     assert finding.action.startswith("Let the optimizer run on the GPU")
 
 
+def on_the_cpu(folder, *, around="Optimizer.step#SparseAdam.step", part=0.9, launches=False):
+    """Steps in which operators take a part of a pause of 4 ms, one of which may launch a kernel."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            one.launch(300)
+            with one.inside(around):
+                if launches:  # the core is taken away before the kernel is launched
+                    with one.inside("aten::linear", "cpu_op"):
+                        one.now += 4000 * part
+                        one.launch(300, operator="aten::addmm")
+                else:
+                    one.does("aten::coalesce", 1000 * part)
+                    one.does("aten::mul", 3000 * part)
+                one.now += 4000 * (1 - part)
+            one.launch(300)
+            one.synchronise()
+    return found(diagnosed(folder, one), "host_pause")
+
+
+def test_operators_that_run_on_the_cpu(tmp_path):
+    finding = on_the_cpu(tmp_path)
+    assert finding.sentence.count(" of it in operators on the CPU: ") == 1
+    assert finding.evidence["on_cpu_percent"] == pytest.approx(90, abs=8)
+    assert finding.action == "Let the optimizer run on the GPU: give it parameters that are there."
+    assert all("py-spy" not in each.code for each in finding.advice)
+
+
+def test_of_other_operators_on_the_cpu_the_inputs_are_to_move(tmp_path):
+    finding = on_the_cpu(tmp_path, around="features")
+    assert finding.action == "Let these operators run on the GPU: keep what they read there."
+
+
+def test_an_operator_that_launches_does_not_run_on_the_cpu(tmp_path):
+    finding = on_the_cpu(tmp_path, launches=True)
+    assert "on_cpu_percent" not in finding.evidence
+    assert "on the CPU" not in finding.sentence
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     kind_and_name=st.sampled_from(SHORT_CALLS),
@@ -274,6 +313,14 @@ test_thresholds = cases(
             ranks=round(200 / percent),
         ),
         {25.0: (), 28.6: tuple(range(7))},
+    ),
+    Case(
+        "Limits.owner_percent",
+        lambda folder, percent: (
+            "on_cpu_percent"  # the GPU is at work for the first 300 µs
+            in on_the_cpu(folder, part=(37 * percent + 300) / 4000, around="features").evidence
+        ),
+        {59: False, 61: True},
     ),
     Case("Limits.pausing_percent", short_pauses, {1.97: (0,), 2.03: (0, 1)}),
 )

@@ -81,6 +81,10 @@ SHORT_KERNEL_NS: Final = 15_000
 START_NS: Final = 3_000
 """Longest time that starting a kernel takes if it was launched before."""
 
+HANDED_OVER_NS: Final = 100_000
+"""Longer inside a graph, while its launch goes on, its next part is not there yet; shorter, the
+recorder may have lost a kernel."""
+
 FEWEST_LATE: Final = 5
 
 PROMPT: Final = 1.25
@@ -378,7 +382,7 @@ class _Division:
         After a copy had drained the GPU, the launch of a graph of 544 nodes took 1.57 ms on an
         MI300X; 30 of them ran, and 274 µs passed until the next one was there.
         """
-        is_long = self.gaps.end_ns - self.gaps.start_ns > BETWEEN_KERNELS_NS
+        is_long = self.gaps.end_ns - self.gaps.start_ns > HANDED_OVER_NS
         is_handed_over = self.gaps.end_ns < self.host.launch_end_ns
         return np.asarray(self.gaps.inside_graph & is_long & is_handed_over)
 

@@ -50,7 +50,7 @@ def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> Ho
     """Put the points of a rank in order; it begins at an origin, or with the first point."""
     handed = np.flatnonzero(operations.is_handed_over)
     launched = np.flatnonzero(operations.is_launched & ~operations.is_handed_over)
-    launched = launched[np.argsort(operations.launched_ns[launched], kind="stable")]
+    launched = launched[np.argsort(operations.start_ns[launched], kind="stable")]
     _, first = np.unique(operations.call[launched], return_index=True)
     begins = np.concatenate((launched[first], handed))
     launches = operations.call[begins]

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.analyses.budget.device_steps import HANDED_OVER_NS
 from hta_widgets.analyses.idle_owners.gaps import (
-    BETWEEN_KERNELS_NS,
     STRETCH_NS,
     last_part_ns,
 )
@@ -114,7 +114,9 @@ class Operations:
         begins = self.is_handed_over[own] | (np.diff(self.call[own], prepend=NONE) != 0)
         part = own[np.maximum.accumulate(np.where(begins, np.arange(own.size), 0))]
         handed = self.is_handed_over[part]
-        self.launched_ns[own[handed]] = self.start_ns[part[handed]] - LAUNCH_NS
+        handed_ns = self.start_ns[part[handed]] - LAUNCH_NS
+        later_ns = np.maximum(self.launched_ns[own[handed]], handed_ns)  # clocks may be apart
+        self.launched_ns[own[handed]] = later_ns
 
     @cached_property
     def is_handed_over(self) -> Mask:
@@ -126,7 +128,7 @@ class Operations:
             own = np.flatnonzero(self.device == device)
             own = own[np.argsort(self.start_ns[own], kind="stable")]
             reached = np.maximum.accumulate(np.append(NEVER, self.end_ns[own]))[:-1]
-            found[own] = self.start_ns[own] - reached > BETWEEN_KERNELS_NS
+            found[own] = self.start_ns[own] - reached > HANDED_OVER_NS
         return np.asarray(found & inside)
 
     def __len__(self) -> int:

@@ -116,7 +116,8 @@ class _Starting:
         parts = dict(zip(begun, launching[at].tolist(), strict=True))
         chosen = np.flatnonzero(self.by_launch & are_among(work.call, handed))
         asked = zip(work.call[chosen].tolist(), work.launched_ns[chosen].tolist(), strict=True)
-        found[chosen] = [parts[each] for each in asked]
+        usual = found[chosen].tolist()
+        found[chosen] = [parts.get(each, at) for each, at in zip(asked, usual, strict=True)]
         return np.where(self.by_launch, found, NONE)
 
     def _usual(self) -> tuple[float, float]:

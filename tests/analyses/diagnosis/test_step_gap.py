@@ -125,7 +125,7 @@ def test_a_call_that_drains_the_gpu_in_the_span_is_a_sync_stall(tmp_path):
 
 @pytest.mark.parametrize(
     ("launching_us", "pausing_us", "is_late"),
-    [(500, 200, True), (400, 200, False), (500, 29, False), (500, 31, True)],
+    [(500, 200, True), (400, 200, False), (500, 99, False), (500, 101, True)],
     ids=["still launches", "has launched", "as from kernel to kernel", "a little longer"],
 )
 def test_what_a_graph_waits_for_while_its_launch_hands_it_over(
@@ -287,6 +287,16 @@ test_thresholds = cases(
         "served_steps.NO_REQUESTS",
         lambda folder, times: bool(left_out(idle_server(folder, gap_us=140 * (times - 1)))),
         {9.7: False, 10.3: True},
+    ),
+    Case(
+        "device_steps.HANDED_OVER_NS",
+        lambda folder, ns: bool(
+            drained(folder, launching_us=500, pausing_us=ns / 1_000)
+            .steps["gap_op_ns"]
+            .iloc[1:]
+            .any()
+        ),
+        {99_000: False, 101_000: True},
     ),
     Case(
         "served_steps.NOTHING_RUNS",

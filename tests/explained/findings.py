@@ -339,7 +339,12 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "<part> of the time in matrix products[[ on <_ranks>]] is in <_kernels> that use no "
             f"tensor cores[[ for <_uneven>]]{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
-        )
+        ),
+        Form(
+            "<part> of the time in matrix products[[ on <_ranks>]] is in float64, which takes "
+            f"longer than float32 would{MODULE}{KEPT_UP}{COST}",
+            without_tensor_cores,
+        ),
     ],
     "slow_shape": [
         Form(

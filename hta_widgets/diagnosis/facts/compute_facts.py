@@ -47,7 +47,7 @@ from hta_widgets.diagnosis.facts.kernel_facts import (
     shape_codes,
     time_by_module,
 )
-from hta_widgets.diagnosis.facts.shape_facts import ShapeRow, shape_facts
+from hta_widgets.diagnosis.facts.shape_facts import LARGE, OF_PEAK, ShapeRow, shape_facts
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -59,6 +59,9 @@ MULTIPLE: Final = 8
 
 _HALF: Final = re.compile(r"fp16_sgemm|(?<![a-z])hgemm")
 """Products of numbers with 16 bits."""
+
+_DOUBLE: Final = re.compile(r"dgemm|d884|f64f64|_DB_")
+"""Products of float64, which some GPUs have tensor cores for."""
 
 HALF_TYPES: Final = ("fp16", "bf16")
 
@@ -134,8 +137,10 @@ class OfKernels(NamedTuple):
 
 
 class ProductFacts(NamedTuple):
-    """Kernels without tensor cores that multiply matrices or convolve."""
+    """Kernels that multiply matrices or convolve, without tensor cores or in float64."""
 
+    convolution_ns: int = 0
+    """Part of those that convolve."""
     uneven_ns: int = 0
     """Part of those with types of 16 bits in which a dimension is not a multiple of `MULTIPLE`."""
     uneven: str = ""
@@ -158,6 +163,8 @@ class Kind(NamedTuple):
 def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, ProductFacts]:
     """Find the products among computing kernels that do not use tensor cores, by their names.
 
+    And those of float64 that are large, and would be faster in float32.
+
     Examples
     --------
     ``ampere_sgemm_32x32_sliced1x4_tn`` uses none, and
@@ -174,7 +181,7 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
     product_ns = kernels.duration_ns * products
     if not chosen.size:
         nothing = of_all(chosen)
-        taken = {"product": product_ns, "plain": nothing, "half": nothing}
+        taken = {"product": product_ns, "plain": nothing, "half": nothing, "double": nothing}
         return OfKernels(taken, {"plain": nothing}), ProductFacts()
     work = kernels.take(chosen)
     operators = operators_of(calls_of(rank), work, COMPUTING.get)
@@ -182,24 +189,41 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
     is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
     is_half |= work.named(_HALF.search)
     others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in kinds]
-    counts = ~np.array(others)[operators.kind]
+    saved_ns = _saved_ns(work, operators, kinds, gpu)
+    is_double = work.named(_DOUBLE.search)
+    counts = ~np.array(others)[operators.kind] & ~is_double
+    is_double &= np.array([each.type == "fp64" for each in kinds])[operators.kind] & (saved_ns > 0)
+    counts |= is_double
+    convolves = np.array(["convolution" in each[0] for each in operators.kinds])[operators.kind]
     plain_ns = work.duration_ns * counts
     half_ns = plain_ns * is_half
     uneven_ns, uneven = _uneven(half_ns, operators, kinds)
     return OfKernels(
-        {"product": product_ns, "plain": of_all(plain_ns), "half": of_all(half_ns)},
-        {"plain": of_all(_saved_ns(work, operators, kinds, gpu) * counts)},
+        {
+            "product": product_ns,
+            "plain": of_all(plain_ns),
+            "half": of_all(half_ns),
+            "double": of_all(plain_ns * is_double),
+        },
+        {"plain": of_all(saved_ns * counts)},
     ), ProductFacts(
+        convolution_ns=int(plain_ns[convolves].sum()),
         uneven_ns=uneven_ns,
         uneven=uneven,
-        rows=_product_rows(rank, work, np.where(is_half, "16 bits", "float32"), counts),
+        rows=_product_rows(
+            rank,
+            work,
+            np.where(is_half, "16 bits", np.where(is_double, "float64", "float32")),
+            counts,
+        ),
         modules=time_by_module(rank, operators.place, plain_ns),
     )
 
 
 @lru_cache(maxsize=4096)  # ranks of a job share most names
 def _is_plain(name: str) -> bool:
-    return bool(FP32.search(name) or _HALF.search(name)) and not TENSOR_CORES.search(name)
+    is_plain = bool(FP32.search(name) or _HALF.search(name)) and not TENSOR_CORES.search(name)
+    return is_plain or bool(_DOUBLE.search(name))
 
 
 def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
@@ -239,14 +263,15 @@ def _saved_ns(work: GpuWork, operators: Operators, kinds: list[Kind], gpu: Gpu) 
     """What tensor cores save of each kernel: all but what their peak and the memory take.
 
     All kernels of a call are one product. Shapes that would make it faster than the peak of float32
-    are not believed, and then only the peaks count.
+    are not believed, and then only the peaks count. Of large products of float64, it is what they
+    usually take as TF32, or as float32 on GPUs without it.
     """
     calls, which = np.unique(operators.place, return_inverse=True)
     call_ns = np.bincount(which, work.duration_ns)
     kind = np.zeros(calls.size, dtype=np.int64)
     kind[which] = operators.kind
     at_peak = call_ns / gpu.faster
-    left_ns = at_peak
+    left_ns, as_float32 = at_peak, call_ns
     peak = gpu.peak
     if peak is not None and "fp32" in peak.tflops:
         flop = np.array([each.flop for each in kinds], dtype=np.float64)[kind]
@@ -254,6 +279,11 @@ def _saved_ns(work: GpuWork, operators: Operators, kinds: list[Kind], gpu: Gpu) 
         bytes_ns = moved / (peak.gb_per_s * GIGA) * 1e9
         is_believed = flop * 1e9 <= _ABOVE_PEAK * peak.tflops["fp32"] * TERA * call_ns
         left_ns = np.where(is_believed, np.clip(bytes_ns, at_peak, call_ns), at_peak)
+        rate = OF_PEAK * TERA * peak.tflops.get("tf32", peak.tflops["fp32"])
+        as_float32 = np.minimum(np.maximum(1e9 * flop / rate, bytes_ns), call_ns)
+        as_float32 = np.where(flop < 2 * LARGE**3, call_ns, as_float32)
+    is_double = np.array([each.type == "fp64" for each in kinds])[kind]
+    left_ns = np.where(is_double, as_float32, left_ns)
     left_ns = np.where(calls < 0, at_peak, left_ns)
     saved = 1 - left_ns / np.maximum(call_ns, 1)
     return (work.duration_ns * saved[which]).astype(np.int64)
@@ -533,7 +563,8 @@ class ComputeFacts(NamedTuple):
     """Numbers of the analysed ProfilerSteps, ascending."""
     taken: dict[str, Times]
     """Time (ns) of each step in products of matrices and convolutions (``product``), of these
-    without tensor cores (``plain``), and of these in types of 16 bits (``half``); in elementwise
+    without tensor cores or in float64 (``plain``), and of these in types of 16 bits (``half``) and
+    in float64 (``double``); in elementwise
     kernels (``elementwise``), unfused attention (``attention``), kernels that convert images
     between NCHW and NHWC (``layout``), and products that are slow for sizes that do not fit
     (``shape``)."""

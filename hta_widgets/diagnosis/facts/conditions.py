@@ -92,6 +92,8 @@ class Condition(Enum):
     ENDS_STEP = "at the end of a step"
     """Nothing is launched between it and the step's end."""
     HALF = "16 bits"
+    DOUBLE = "float64"
+    CONVOLUTIONS = "in convolutions"
     UNEVEN = "dimensions that are no multiples of 8"
     TF32 = "GPU with TF32"
     BF16 = "GPU with bfloat16"

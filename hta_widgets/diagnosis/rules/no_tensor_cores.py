@@ -30,7 +30,8 @@ HALF: Final = 0.5
     seen_in="compute",
     when="Matrix products and convolutions run in kernels without tensor cores (more than 10 % of "
     "their time), on GPUs that have them: float32, or types of 16 bits, as with dimensions "
-    "that are no multiples of 8. The module with 60 % of it is named.",
+    "that are no multiples of 8. Or they are large and in float64, which takes longer than float32 "
+    "at half of the GPU's peak (as TF32 where it has that). The module with 60 % of it is named.",
     advice=(
         Advice(
             "Pad the dimensions (batch, vocabulary, width) to multiples of 8.",
@@ -48,42 +49,72 @@ HALF: Final = 0.5
         Advice(
             "Compute these products with 16 bits, which the tensor cores of this GPU take.",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.HALF, Condition.TF32),
+            unless=(Condition.HALF, Condition.DOUBLE, Condition.TF32),
         ),
         Advice(
             "Let cuBLAS compute products of float32 in TF32.",
             "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);",
             needs=(Condition.NO_PYTORCH, Condition.TF32),
-            unless=(Condition.HALF,),
+            unless=(Condition.HALF, Condition.DOUBLE),
+        ),
+        Advice(
+            "Let convolutions of float32 use TF32.",
+            "torch.backends.cudnn.allow_tf32 = True",
+            needs=(Condition.TF32, Condition.CONVOLUTIONS),
+            unless=(Condition.HALF, Condition.DOUBLE, Condition.AMD),
         ),
         Advice(
             "Let products of float32 use TF32.",
             'torch.set_float32_matmul_precision("high")',
             needs=(Condition.TF32,),
+            unless=(Condition.HALF, Condition.DOUBLE, Condition.CONVOLUTIONS),
+        ),
+        Advice(
+            "Compute in float32, as TF32, where that is precise enough.",
+            'torch.set_float32_matmul_precision("high")\n'
+            "model, inputs = model.float(), inputs.float()",
+            needs=(Condition.DOUBLE, Condition.TF32),
+            unless=(Condition.HALF,),
+        ),
+        Advice(
+            "Compute in float32 where that is precise enough.",
+            "model, inputs = model.float(), inputs.float()",
+            needs=(Condition.DOUBLE,),
+            unless=(Condition.HALF, Condition.TF32),
+        ),
+        Advice(
+            "Compute in float32 where that is precise enough.",
+            needs=(Condition.NO_PYTORCH, Condition.DOUBLE),
             unless=(Condition.HALF,),
         ),
         Advice(
             "Compute these products with 16 bits.",
             'with torch.autocast("cuda", dtype=torch.bfloat16):\n    ...',
             needs=(Condition.BF16,),
-            unless=(Condition.HALF, Condition.AUTOCAST),
+            unless=(Condition.HALF, Condition.DOUBLE, Condition.AUTOCAST),
         ),
         Advice(
             "Compute these products with 16 bits, and scale the loss.",
             'with torch.autocast("cuda", dtype=torch.float16):\n    ...\n'
             'torch.amp.GradScaler("cuda").scale(loss).backward()',
             needs=(Condition.TRAINING,),
-            unless=(Condition.HALF, Condition.AUTOCAST, Condition.BF16),
+            unless=(Condition.HALF, Condition.DOUBLE, Condition.AUTOCAST, Condition.BF16),
         ),
         Advice(
             "Compute these products with 16 bits: tensor cores on this GPU need FP16.",
             'with torch.autocast("cuda", dtype=torch.float16):\n    ...',
-            unless=(Condition.HALF, Condition.AUTOCAST, Condition.BF16, Condition.TRAINING),
+            unless=(
+                Condition.HALF,
+                Condition.DOUBLE,
+                Condition.AUTOCAST,
+                Condition.BF16,
+                Condition.TRAINING,
+            ),
         ),
         Advice(
             "See why these products run outside of torch.autocast, or in a region without it.",
             needs=(Condition.AUTOCAST,),
-            unless=(Condition.HALF,),
+            unless=(Condition.HALF, Condition.DOUBLE),
         ),
     ),
 )
@@ -105,22 +136,25 @@ def no_tensor_cores(context: Context) -> Finding | None:
     price, hidden_ns = found
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half").sum() > HALF * plain.sum())
+    is_double = bool(context.computing("double").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
     within = WithinModule()
     if not is_half:
         plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
         within = within_module(context, [each.products.modules for each in blamed], plain_ns)
+    which = f"{'kernels of 16 bits' if is_half else 'float32 kernels'} that use no tensor cores"
+    if is_double:
+        which = "float64, which takes longer than float32 would"
     return context.finding(
         no_tensor_cores,
         words=(
             f"{percent(share)} of the time in matrix products{on_ranks(context, ranks)} is in "
-            f"{'kernels of 16 bits' if is_half else 'float32 kernels'} that use no tensor cores"
-            f"{_uneven(blamed) if is_half else within.words}"
+            f"{which}{_uneven(blamed) if is_half else within.words}"
         ),
         price=price,
         ranks=ranks,
         steps=context.steps_with(plain),
-        conditions=_conditions(blamed, is_half=is_half),
+        conditions=_conditions(blamed, is_half=is_half, is_double=is_double),
         detail=if_host_kept_up(price, hidden_ns),
         evidence={
             "share_percent": float(share),
@@ -161,9 +195,13 @@ def _is_uneven(blamed: list[ComputeFacts]) -> bool:
     return sum(each.products.uneven_ns for each in blamed) > HALF * half_ns
 
 
-def _conditions(blamed: list[ComputeFacts], *, is_half: bool) -> list[Condition]:
+def _conditions(blamed: list[ComputeFacts], *, is_half: bool, is_double: bool) -> list[Condition]:
     """What holds of these products and their GPUs."""
+    plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
+    convolution_ns = sum(each.products.convolution_ns for each in blamed)
     held = {
+        Condition.DOUBLE: is_double,
+        Condition.CONVOLUTIONS: convolution_ns > HALF * plain_ns,
         Condition.HALF: is_half,
         Condition.UNEVEN: is_half and _is_uneven(blamed),
         Condition.TF32: all(each.gpu.has_tf32 for each in blamed),

@@ -226,6 +226,10 @@ FIRST = {
         ((C.AUTOCAST,), "See why these products"),
         ((C.HALF, C.UNEVEN), "Pad the dimensions"),
         ((C.HALF,), "Update PyTorch"),
+        ((C.TF32, C.BF16, C.CONVOLUTIONS), "Let convolutions of float32 use TF32."),
+        ((C.TF32, C.BF16, C.DOUBLE), "Compute in float32, as TF32, where"),
+        ((C.DOUBLE,), "Compute in float32 where that is precise enough."),
+        ((C.DOUBLE, C.NO_PYTORCH), "Compute in float32 where that is precise enough."),
     ],
     "unfused_elementwise": [
         ((), "Compile the model"),

@@ -170,9 +170,77 @@ def test_the_dimension_that_defeats_tensor_cores_is_named(tmp_path):
     assert finding.evidence["kernels"]["type"].tolist() == ["16 bits"]
 
 
-def test_float64_is_meant_to_be_exact(tmp_path):
-    shapes = [[64, 64], [64, 64]]
-    assert finding_of(tmp_path, A100, shapes=shapes, type_="double") is None
+DGEMM = "void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_128x64_16x3_tn_align1>(Params)"
+XMMA = "sm90_xmma_gemm_f64f64_f64f64_f64_nt_n_tilesize64x64x16_stage4_tensor16x8x8_execute_kernel"
+LARGE = [[2048, 2048], [2048, 2048]]
+
+
+def in_float64(folder, gpu=A100, *, name=DGEMM, shapes=LARGE, type_="double"):
+    return finding_of(folder, gpu, name=name, shapes=shapes, type_=type_)
+
+
+@pytest.mark.parametrize("name", [DGEMM, XMMA, "volta_dgemm_128x64_nt", "Cijk_Ailk_Bljk_DB_MT64"])
+def test_large_products_of_float64_cost_what_float32_would_not_take(tmp_path, name):
+    finding = in_float64(tmp_path, name=name)
+    as_tf32_us = 2 * 2048**3 / (0.5 * 156e6)
+    assert finding.recoverable_ms == pytest.approx(11 * (0.5 - as_tf32_us / 1000), rel=0.01)
+    assert finding.bound == "about"
+    assert finding.sentence.startswith(
+        "100 % of the time in matrix products is in float64, which takes longer than float32 would"
+    )
+    assert finding.evidence["kernels"]["type"].tolist() == ["float64"]
+    assert finding.advice[0].code.startswith(USE_TF32)
+    assert "model.float()" in finding.advice[0].code
+
+
+def test_without_tf32_float64_is_compared_with_float32(tmp_path):
+    gpu = {"name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0}
+    shapes = [[1024, 1024], [1024, 1024]]
+    finding = in_float64(tmp_path, gpu, shapes=shapes)
+    as_float32_us = 2 * 1024**3 / (0.5 * 15.7e6)
+    assert finding.recoverable_ms == pytest.approx(11 * (0.5 - as_float32_us / 1000), rel=0.01)
+    assert finding.advice[0].code == "model, inputs = model.float(), inputs.float()"
+    assert in_float64(tmp_path, gpu, shapes=[[2048, 1024], [1024, 2048]]) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shapes": [[64, 64], [64, 64]]},
+        {"shapes": ()},
+        {"type_": "float"},
+        {"name": SGEMM},
+        {"gpu": {"name": "NVIDIA unheard of", "computeMajor": 9, "computeMinor": 0}},
+        {"shapes": [[400_000, 1024], [1024, 8]]},
+    ],
+    ids=["small", "no shapes", "shapes of float32", "another kernel", "no peak", "bound by memory"],
+)
+def test_float64_is_not_blamed_where_float32_may_not_be_faster(tmp_path, options):
+    assert in_float64(tmp_path, **options) is None
+
+
+@pytest.mark.parametrize(("rows", "is_said"), [(1016, False), (1024, True)])
+def test_products_of_float64_are_large_from_so_many_operations_on(tmp_path, rows, is_said):
+    found = in_float64(tmp_path, shapes=[[rows, 1024], [1024, 1024]])
+    assert (found is not None) == is_said
+
+
+@pytest.mark.parametrize("part", [0.49, 0.51])
+def test_the_larger_part_tells_whether_float64_is_named(tmp_path, part):
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            for us, name, type_ in ((part, DGEMM, "double"), (1 - part, SGEMM, "float")):
+                one.launch(5000 * us, name=name, shapes=LARGE, type_=type_)
+            one.synchronise()
+    finding = scripts.found(scripts.diagnosed(tmp_path, one, gpu=A100), "no_tensor_cores")
+    assert ("is in float64" in finding.sentence) == (part > 0.5)
+
+
+def test_convolutions_of_float32_have_a_setting_of_their_own(tmp_path):
+    finding = finding_of(tmp_path, A100, operator="aten::convolution", shapes=[[8, 8, 8, 8]])
+    assert finding.advice[0].code == "torch.backends.cudnn.allow_tf32 = True"
+    assert not any(each.code == USE_TF32 for each in finding.advice)
 
 
 def mixed(folder, part, *, slow=SGEMM, other=TENSOR):

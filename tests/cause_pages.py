@@ -105,6 +105,7 @@ WHERE = {
     Condition.LOADER_ALONE: "where the DataLoader has no workers",
     Condition.LOADER_WORKERS: "where the DataLoader has workers",
     Condition.LOADS_CODE: "where code is loaded",
+    Condition.LOSES_ITS_CORE: "where it stops in operators of all kinds",
     Condition.MEMORY: "where memory is recorded",
     Condition.MOE: "with a mixture of experts",
     Condition.FLOAT32: "in float32 without tensor cores",

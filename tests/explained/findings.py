@@ -87,6 +87,8 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
     texts = {"longest": duration(longest["idle_ms"] * NS_PER_MS)}
     if "on_cpu_percent" in found.evidence:
         texts["on_cpu"] = percent(found.evidence["on_cpu_percent"])
+    if "operators_stopped_in" in found.evidence:
+        texts["stops"] = str(found.evidence["operators_stopped_in"])
     if any(each and f"inside {short_name(each, 40)}" in found.sentence for each in (before, after)):
         pass  # it pauses in the call, not beside it
     elif before and after:
@@ -308,6 +310,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"[[, between <from> and <to>]][[, before <before>]]"
             f"[[, inside <_in>]]{INSIDE}[[, most in <_owner>]]"
             f"[[; <on_cpu> of it in operators on the CPU]]"
+            f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
             f"[[; the trace does not show why]]{COST}",
             pausing,
         )

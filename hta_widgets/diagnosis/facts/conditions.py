@@ -65,6 +65,7 @@ class Condition(Enum):
     COMPILES = "in a compiler"
     LOADS_CODE = "in calls that load code"
     CPU_OPTIMIZER = "in an optimizer on the CPU"
+    LOSES_ITS_CORE = "stops in operators of all kinds"
     COMPUTES_ON_CPU = "in operators that run on the CPU"
     BROADCASTS_BUFFERS = "in DDP's broadcast of buffers"
     GATHERS = "all-gathers"

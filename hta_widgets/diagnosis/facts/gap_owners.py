@@ -15,7 +15,7 @@ import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import GAP, HOST_GAPS, HostGaps
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
-from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.idle_owners.gaps import STRETCH_NS, gaps_of
 from hta_widgets.analyses.idle_owners.segments import NOBODY
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
@@ -178,6 +178,8 @@ class Inside(NamedTuple):
     on_cpu_ns: int = 0
     """Of pauses: time in operators that compute on the CPU. The outermost one directly around
     launches nothing: a host that loses its core in ``aten::linear`` computes nothing."""
+    stops_in: frozenset[str] = frozenset()
+    """Of pauses: operators that launch work, and pass more than `STRETCH_NS` of one in a call."""
 
 
 def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
@@ -339,7 +341,8 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns[most])
     within = inside(rank, place, length_ns)
     if name == "gap_pause":
-        within = within._replace(on_cpu_ns=around.on_cpu_ns(place, length_ns))
+        on_cpu_ns, stops_in = around.in_operators(place, length_ns)
+        within = within._replace(on_cpu_ns=on_cpu_ns, stops_in=stops_in)
     return GapOwners(
         {**found.owners, name: owners},
         {**found.longest, name: around.longest(gap, length_ns)},
@@ -405,11 +408,15 @@ class Around:
             found[climbing] = self._parent[found[climbing]]
         return found[which]
 
-    def on_cpu_ns(self, places: IntArray, length_ns: Times) -> int:
-        """Time in operators that compute on the CPU: see `Inside`."""
+    def in_operators(self, places: IntArray, length_ns: Times) -> tuple[int, frozenset[str]]:
+        """Time in operators that compute on the CPU, and the others that stop: see `Inside`."""
         operator = self.operator_of(places)
         launches = np.append(_launching(self.rank), False)[operator]
-        return int(length_ns[self._is_operator[operator] & ~launches].sum())
+        launches &= self._is_operator[operator]
+        by_call = np.bincount(operator[launches], length_ns[launches])
+        stopped = np.flatnonzero(by_call > STRETCH_NS).tolist()
+        on_cpu_ns = int(length_ns[self._is_operator[operator] & ~launches].sum())
+        return on_cpu_ns, frozenset(map(self.name_of, stopped))
 
     def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""

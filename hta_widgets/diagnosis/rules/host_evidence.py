@@ -165,6 +165,11 @@ def on_cpu_share(context: Context, ranks: Sequence[int], name: str) -> float:
     return sum(part.on_cpu_ns for part in parts) / max(sum(part.whole_ns for part in parts), 1)
 
 
+def operators_stopped_in(context: Context, ranks: Sequence[int], name: str) -> int:
+    """How many operators that launch work idle time of a kind stops in, on the rank with most."""
+    return max((len(part.stops_in) for part in _parts(context, ranks, name)), default=0)
+
+
 def within_idle(context: Context, ranks: Sequence[int], *, busiest: bool = False) -> Within | None:
     """The innermost call inside which most of the idle time of the host passes, of any kind.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from hta_widgets.diagnosis.cause import cause
@@ -17,6 +19,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     largest_owner,
     longest_stretch,
     on_cpu_share,
+    operators_stopped_in,
     stretches_table,
     within_gap,
 )
@@ -24,13 +27,22 @@ from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS, warm_up
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
 from hta_widgets.quantities import duration, percent
 
+FEWEST_OPERATORS: Final = 5
+"""A process that stops in so many operators, each of which takes µs elsewhere, is kept from
+running. Beside 32 other processes on 16 cores it stopped in eleven, for 72 ms of 140."""
+
+LOOKUP_NS: Final = 100_000
+"""Compiling and loading code leave the GPU idle for longer. cuDNN and CUTLASS ask for the
+attributes of a kernel before each launch: 404 times in a warm step of an LSTM, for 3 to 58 µs."""
+
 
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
     when="The host launches nothing for more than 1 ms: nothing is recorded of it, or only "
     "operators that launch nothing; or it compiles or loads code again in later steps. The call "
-    "with 60 % of this time is named, and it is said if as much is in operators on the CPU.",
+    "with 60 % of this time is named. It is said if as much is in operators on the CPU, or if the "
+    "host stops in five different operators that launch work.",
     advice=(
         Advice(
             "Find what makes it compile again.",
@@ -63,6 +75,16 @@ from hta_widgets.quantities import duration, percent
             'tensor = tensor.to("cuda")',
             needs=(Condition.COMPUTES_ON_CPU,),
             unless=(Condition.CPU_OPTIMIZER, Condition.OF_OPTIMIZER),
+        ),
+        Advice(
+            "Leave the process a core: start fewer workers and threads beside it.",
+            "DataLoader(dataset, num_workers=8)  # fewer than cores; OMP_NUM_THREADS=1",
+            needs=(Condition.LOSES_ITS_CORE,),
+        ),
+        Advice(
+            "See whether other processes or the limit of its container keep it from running.",
+            "pidstat -w -t -p PID 1; cat /sys/fs/cgroup/cpu.stat",
+            needs=(Condition.LOSES_ITS_CORE,),
         ),
         Advice(
             "Take what lives long out of the garbage collector's sight, after the first step.",
@@ -137,7 +159,21 @@ def host_pause(context: Context) -> Finding | None:
     on_cpu = on_cpu if 100 * on_cpu >= context.limits.owner_percent else 0.0
     if on_cpu:
         known.add(Condition.COMPUTES_ON_CPU)
-    detail = within.words if within else _activity(largest, unknown=not on_cpu)
+    stops = (
+        0
+        if on_cpu or sets_up or warm_up in context.found
+        else operators_stopped_in(context, ranks, kind)
+    )
+    stops = stops if stops >= FEWEST_OPERATORS else 0
+    if stops:
+        known.add(Condition.LOSES_ITS_CORE)
+    detail = within.words if within else _activity(largest, unknown=not (on_cpu or stops))
+    if on_cpu:
+        detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
+    if stops:
+        detail += (
+            f"; it stops in {stops} different operators, as a process that loses its core does"
+        )
     do = "stall"
     if sets_up:
         do = "compile" if Condition.COMPILES in known else "initialise"
@@ -146,7 +182,7 @@ def host_pause(context: Context) -> Finding | None:
         words=f"{who} {who.verb(do)} for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",
-        detail=detail + (f"; {percent(100 * on_cpu)} of it in operators on the CPU" * bool(on_cpu)),
+        detail=detail,
         price=price,
         ranks=ranks,
         steps=steps,
@@ -154,6 +190,7 @@ def host_pause(context: Context) -> Finding | None:
         evidence={
             **(within.evidence if within else {}),
             **({"on_cpu_percent": 100 * on_cpu} if on_cpu else {}),
+            **({"operators_stopped_in": stops} if stops else {}),
             "pauses": stretches_table(context, ranks, kind),
             "steps": context.by_rank_and_step(idle_ms=pauses),
         },
@@ -168,7 +205,9 @@ def _sets_up_again(context: Context) -> bool:
     A model that is compiled anew for another batch, in the fourth step, had no finding but "cause
     not found"; of fewer steps, warm_up has it.
     """
-    sets_up = context.steps["gap_init"]
+    sets_up, longest = context.steps["gap_init"], longest_stretch(context, (), "gap_init")
+    if longest is None or longest[1].idle_ns <= LOOKUP_NS:
+        return False
     is_later = len(context.steps.numbers) >= FEWEST_STEPS
     return bool(is_later and sets_up.sum() > context.steps["gap_pause"].sum())
 

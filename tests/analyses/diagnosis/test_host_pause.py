@@ -160,6 +160,45 @@ def test_an_operator_that_launches_does_not_run_on_the_cpu(tmp_path):
     assert "on the CPU" not in finding.sentence
 
 
+def loses_its_core(folder, count, *, length=1500):
+    """The finding on a host that stops in so many operators before they launch (µs)."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            for each in range(count):
+                one.launch(20)
+                with one.inside(f"aten::op{each}", "cpu_op"):
+                    one.now += length
+                    one.queue(20)
+                    one.now += 6
+            one.synchronise()
+    return found(diagnosed(folder, one), "host_pause")
+
+
+def test_a_host_that_loses_its_core(tmp_path):
+    finding = loses_its_core(tmp_path, 7)
+    assert "; it stops in 7 different operators, as a process that " in finding.sentence
+    assert finding.action.startswith("Leave the process a core")
+
+
+def test_operators_that_are_somewhat_slow_do_not_stop(tmp_path):
+    finding = loses_its_core(tmp_path, 7, length=1010)  # 996 µs after the GPU ran dry
+    assert finding is None or "it stops in" not in finding.sentence
+
+
+def code_loads(folder, ns):
+    """Whether steps are said to load code that call one of its functions for so long each time."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for _ in range(20):
+                one.launch(5)
+                one.now += 20
+                one.calls("cudaFuncGetAttributes", ns / 1000)
+            one.synchronise()
+    return found(diagnosed(folder, one), "host_pause") is not None
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     kind_and_name=st.sampled_from(SHORT_CALLS),
@@ -322,6 +361,12 @@ test_thresholds = cases(
         ),
         {59: False, 61: True},
     ),
+    Case(
+        "host_pause.FEWEST_OPERATORS",
+        lambda folder, count: "it stops in" in loses_its_core(folder, count).sentence,
+        {4: False, 5: True},
+    ),
+    Case("host_pause.LOOKUP_NS", code_loads, {99_900: False, 100_100: True}),
     Case("Limits.pausing_percent", short_pauses, {1.97: (0,), 2.03: (0, 1)}),
 )
 

@@ -311,7 +311,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"[[, inside <_in>]]{INSIDE}[[, most in <_owner>]]"
             f"[[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
-            f"[[; the trace does not show why]]{COST}",
+            f"[[; the trace does not show why]][[; no recorded call takes most of it]]{COST}",
             pausing,
         )
         for does in ("stall[[s]]", "compile[[s]]", "initialise[[s]]")

@@ -83,6 +83,14 @@ def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Ow
     return same[0]._replace(idle_ns=idle_ns, times=times), len(same)
 
 
+def owner_share(context: Context, ranks: Sequence[int], kind: str, name: str) -> float:
+    """Part of the idle time of a kind that calls of a name own."""
+    hosts = host_of(context, ranks).values()
+    owned = (each for host in hosts for each in host.gaps.owners.get(kind, ()) if each.name == name)
+    whole_ns = sum(part.whole_ns for part in _parts(context, ranks, kind))
+    return sum(each.idle_ns for each in owned) / max(whole_ns, 1)
+
+
 class Within(NamedTuple):
     """A call inside which most of the time of a finding passes."""
 

@@ -166,6 +166,9 @@ FIRST = {
         ((C.BROADCASTS_BUFFERS,), "Do not broadcast the buffers"),
         ((C.CHECKS_SIZES,), "Leave out Inductor's checks"),
         ((C.WALKS_MODULES,), "Walk over the modules once"),
+        ((C.COMPUTES_ON_CPU, C.OF_OPTIMIZER), "Let the optimizer run on the GPU: give it"),
+        ((C.COMPUTES_ON_CPU,), "Let these operators run on the GPU"),
+        ((C.LOSES_ITS_CORE,), "Leave the process a core"),
     ],
     "blocking_sync": [
         ((), "Let PyTorch warn of each operation"),

@@ -160,6 +160,20 @@ def test_an_operator_that_launches_does_not_run_on_the_cpu(tmp_path):
     assert "on the CPU" not in finding.sentence
 
 
+def in_short_calls(folder, percent):
+    """Steps whose pause is for a part (%) in no call, for the rest in two of the program's."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            one.launch(10)
+            one.does("first", 20 * (100 - percent), cat="user_annotation")
+            one.now += 40 * percent
+            one.does("second", 20 * (100 - percent), cat="user_annotation")
+            one.launch(300)
+            one.synchronise()
+    return found(diagnosed(folder, one), "host_pause").sentence
+
+
 def loses_its_core(folder, count, *, length=1500):
     """The finding on a host that stops in so many operators before they launch (µs)."""
     one = Host()
@@ -365,6 +379,11 @@ test_thresholds = cases(
         "host_pause.FEWEST_OPERATORS",
         lambda folder, count: "it stops in" in loses_its_core(folder, count).sentence,
         {4: False, 5: True},
+    ),
+    Case(
+        "Limits.owner_percent",
+        lambda folder, percent: "the trace does not show why" in in_short_calls(folder, percent),
+        {59: False, 61: True},
     ),
     Case("host_pause.LOOKUP_NS", code_loads, {99_900: False, 100_100: True}),
     Case("Limits.pausing_percent", short_pauses, {1.97: (0,), 2.03: (0, 1)}),

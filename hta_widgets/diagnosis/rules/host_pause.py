@@ -84,8 +84,7 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
             needs=(Condition.LOSES_ITS_CORE,),
         ),
         Advice(
-            "See whether other processes or the limit of its container keep it from running.",
-            "cat /sys/fs/cgroup/cpu.stat  # how often it was throttled",
+            "See in /sys/fs/cgroup/cpu.stat whether the limit of its container throttles it.",
             needs=(Condition.LOSES_ITS_CORE,),
         ),
         Advice(

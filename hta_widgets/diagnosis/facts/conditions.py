@@ -123,6 +123,11 @@ caching allocator frees in rare bursts; a job without it made 1,360 such calls i
 FEWEST_FREES: Final = 100
 """Such calls that are needed: a burst among few launches tells nothing."""
 
+FEWEST_OUTSIDE: Final = 5
+"""Calls that free GPU memory outside of all operators, from which the program asks for it: where
+memory is short, the caching allocator frees inside the operator that allocates. A job that called
+``empty_cache`` in each step made five such calls in each, and no other."""
+
 OF_RECORDINGS: Final = {
     Condition.COMPILED: r"## Call CompiledFxGraph|torch/_inductor/|CompiledFunction"
     r"|Torch-Compiled Region|: compile_wrapper|(?m:^triton_(?:poi|red|per|tem)_)",
@@ -201,6 +206,8 @@ def conditions_of(
         found.add(Condition.NO_PYTORCH)
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)
+    elif _frees_outside_operators(events):
+        found.add(Condition.EMPTY_CACHE)
     if found >= _LOADERS:
         found -= _LOADERS  # which of them is slow, the names around a finding tell
     return frozenset(found)
@@ -218,6 +225,23 @@ def _frees_at_once(events: Events) -> bool:
     launches = events.named(calls, patterns.GIVES_WORK)
     count = np.count_nonzero(frees)
     return bool(count >= max(FEWEST_FREES, FREES_A_LAUNCH * np.count_nonzero(launches)))
+
+
+def _frees_outside_operators(events: Events) -> bool:
+    """Whether most calls that free GPU memory are in no operator of their thread."""
+    calls, operators = events.rows_of(*LAUNCH_CALLS), events.rows_of(Kind.CPU_OP)
+    is_free = events.named(calls, patterns.ALLOCATING) & events.named(calls, patterns.FREEING)
+    frees, outside = calls[is_free], 0
+    if not operators.size or frees.size < FEWEST_OUTSIDE:
+        return False
+    for tid in np.unique(events.tid[frees]).tolist():
+        asked = events.start_ns[frees[events.tid[frees] == tid]]
+        of_thread = operators[events.tid[operators] == tid]  # in order of start
+        starts = events.start_ns[of_thread]
+        until = np.maximum.accumulate(starts + events.duration_ns[of_thread])
+        before = np.searchsorted(starts, asked, side="right")
+        outside += int((np.append(until, asked.min() - 1)[before - 1] <= asked).sum())
+    return outside >= max(FEWEST_OUTSIDE, frees.size / 2)
 
 
 def conditions_of_owners(names: Iterable[str]) -> set[Condition]:

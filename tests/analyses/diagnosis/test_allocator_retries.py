@@ -44,6 +44,31 @@ def test_a_rank_that_frees_and_allocates(tmp_path, marks):
     assert set(finding.evidence["owners"]["owner"]) == {"cudaFree", "cudaMalloc"}
 
 
+def emptied(folder, frees, *, around=""):
+    """Whether a program is said to empty the cache that frees once in each of so many steps."""
+    one = Host()
+    for number in range(8):
+        with one.step(number):
+            one.launch(500)
+            one.synchronise()
+            with one.inside(around or "training", "cpu_op" if around else "user_annotation"):
+                for name, length in RETRY if number < frees else []:
+                    one.calls(name, length)
+            one.launch(500)
+            one.synchronise()
+    finding = found(diagnosed(folder, one), "allocator_retries")
+    return finding.action.startswith("Do not call torch.cuda.empty_cache()")
+
+
+def test_the_program_itself_empties_the_cache(tmp_path):
+    """What is freed in no operator was not freed for one that needs the memory."""
+    assert emptied(tmp_path, 8)
+
+
+def test_an_operator_that_needs_memory_empties_it(tmp_path):
+    assert not emptied(tmp_path, 8, around="aten::empty")
+
+
 def overlapping(loading_us):
     """Kernels of four streams, with a wait and calls of the allocator after each."""
     one = Host()
@@ -175,6 +200,7 @@ test_thresholds = cases(
         lambda folder, count: "caching allocator" in freeing(folder, count, 300),
         {99: False, 100: True},
     ),
+    Case("conditions.FEWEST_OUTSIDE", emptied, {4: False, 5: True}),
     Case(
         "conditions.FREES_A_LAUNCH",
         lambda folder, part: "caching allocator" in freeing(folder, round(600 * part), 600),

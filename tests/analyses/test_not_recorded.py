@@ -102,16 +102,20 @@ def test_of_traces(tmp_path):
 
 
 def test_a_loop_that_only_replays_a_graph_runs_no_operator(tmp_path):
-    """Its annotations show that the CPU was recorded; without them, only the GPU was."""
+    """Its annotations show that the CPU was recorded; without them, only the GPU was.
+
+    A kernel that is launched otherwise has an operator, which may be lost.
+    """
     events = []
     for number in range(4):
         begin = 100 * number
         events += [call(begin + 2, 5, number, name="cudaGraphLaunch")]
         events += [kernel(begin + 10, 80, correlation=number)]
     marks = [step(number, 100 * number, 99) for number in range(4)]
-    for name, more in (("cpu", marks), ("gpu", [])):
+    other = [*marks, call(192, 1, 9), kernel(194, 1, correlation=9)]
+    for name, more in (("cpu", marks), ("gpu", []), ("lost", other)):
         found = diagnosis(open_job(write(tmp_path / f"{name}.json", [*more, *events])))
-        assert ("Operators are" in str(found.not_recorded)) == (name == "gpu")
+        assert ("Operators are" in str(found.not_recorded)) == (name != "cpu")
 
 
 def test_it_is_of_the_whole_job_whatever_ranks_are_chosen(tmp_path):

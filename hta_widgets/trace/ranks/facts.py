@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -26,6 +27,9 @@ MOST_RANKS: Final = 2**20
 """A greater number of ranks in a trace is an error of the trace."""
 
 
+_GRAPH_LAUNCH: Final = re.compile("GraphLaunch")
+
+
 class RankRecords(NamedTuple):
     """What one rank's trace holds."""
 
@@ -39,7 +43,7 @@ class RankRecords(NamedTuple):
     """Each kernel, not only the time in which any runs."""
     host_code: bool
     """Operators or Python functions; or annotations of PyTorch's profiler, which it records with
-    them: a loop that only replays a graph runs none."""
+    them, where only graphs are launched: a loop that replays a graph runs no operator."""
     frames: bool
     memory: bool
     """Python functions, and what is allocated."""
@@ -92,7 +96,7 @@ def rank_records(rank: Rank) -> RankRecords:
         launches=rank.health.lost.launches > 0,
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
-        host_code=bool(events.rows_of(*_host_code(rank.lacks)).size),
+        host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size) or _only_replays(rank),
         frames=bool(events.rows_of(Kind.PYTHON).size),
         memory=may_have_memory(events),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
@@ -100,10 +104,15 @@ def rank_records(rank: Rank) -> RankRecords:
     )
 
 
-def _host_code(lacks: Lacks) -> tuple[Kind, ...]:
-    if Recorded.OPERATORS in lacks.format.lacks:  # annotations are there without operators
-        return Kind.CPU_OP, Kind.PYTHON
-    return Kind.CPU_OP, Kind.PYTHON, Kind.ANNOTATION
+def _only_replays(rank: Rank) -> bool:
+    """Whether the CPU was recorded, and launches graphs only: no operator is lacking."""
+    if Recorded.OPERATORS in rank.format.lacks:  # annotations are there without operators
+        return False
+    events, launches = rank.trace.events, rank.gpu_work.launch
+    launches = launches[launches >= 0]
+    if not (launches.size and events.rows_of(Kind.ANNOTATION).size):
+        return False
+    return bool(events.named(launches, _GRAPH_LAUNCH).all())
 
 
 def step_source_of(rank: Rank) -> str:

@@ -60,9 +60,9 @@ LEAST_SLOWED: Final = 0.05
 """Part of a step by which the recording must be longer: steps differ by less from one another."""
 
 MOST_SLOWED: Final = 4.0
-"""How many times as long a host may take because of the profiler: on the host of an H200, where
-each of some 5,000 operators and calls cost 5 µs, 1.9 to 2.4. What is more is no work of a recorder,
-as a loader that was slower than before."""
+"""How many times as long a host may take because of the profiler: on two hosts of an H200, where
+each operator and call cost 4 to 10 µs, 1.6 to 3.7. What is more is no work of a recorder, as a
+loader that was slower than before."""
 
 LEAST_EXPLAINED: Final = 0.5
 """Part of what the recording is longer by that a faster host has to explain."""

@@ -256,7 +256,7 @@ QUESTIONS = (
     Question(
         "What did the other GPUs bring, in ms per step?",
         *("slow GPU", "compare", {"after": "healthy"}),
-        lambda text: -float(re.search(r"(?m)^ +all .*?(-[\d.]+)$", text)[1]),  # type: ignore[index]
+        lambda text: float(re.search(r"(?m)^ +all .*?−([\d.]+)$", text)[1]),  # type: ignore[index]
         lambda planted: planted.job.label.loss_ms,
         PRICE,
     ),

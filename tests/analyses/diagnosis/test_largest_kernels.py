@@ -78,20 +78,23 @@ def test_what_gpus_do_is_said_where_they_also_copy_and_wait(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("width", "why"), [(1024, ""), (1025, ", 1025 is not a multiple of 8")])
+@pytest.mark.parametrize(
+    ("width", "why"),
+    [(1024, "52.4 % of its peak"), (1025, "52.5 % of its peak, 1025 is not a mult")],
+)
 def test_how_close_products_come_to_the_peak_is_said(tmp_path, width, why):
-    """68.7 GFLOP on a GPU that does 312 TFLOP/s take 220 µs, and here 1 ms."""
+    """68.7 GFLOP on a GPU that does 312 TFLOP/s take 220 µs, and here 420, less than is usual."""
     one = Host()
     for _ in range(8):
         one.launch(
-            1000,
+            420,
             name="ampere_bf16_s16816gemm",
             shapes=[[4096, 8192], [8192, width]],
             type_="c10::BFloat16",
         )
     gpu = {"name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8}
     finding = diagnosed(tmp_path, one, gpu=gpu).finding
-    assert finding.endswith(f"ampere_bf16_s16816gemm (100 %, 22 % of its peak{why}).")
+    assert f"ampere_bf16_s16816gemm (100 %, {why}" in finding
 
 
 def computing(folder, percent):

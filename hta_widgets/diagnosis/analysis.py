@@ -174,6 +174,7 @@ def _diagnosed(
         ranks=shown.ranks or chosen,
         period_ns=shown.period_ns,
         step_ns=context.step_ns,
+        profiler_ns=context.recorded_step_ns - context.step_ns,
         bound_by=bound_by(shares) if shares else "",
         shares=shares,
         joint_ms=joint_ms,

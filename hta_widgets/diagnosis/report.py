@@ -182,6 +182,8 @@ class Diagnosis(Result, Sequence[Finding]):
     unrecorded_ns : int
         How long the last analysed step goes on, by its mark, of which nothing is recorded, where
         that is long; no step counts it.
+    profiler_ns : float
+        By how much the profiler makes a step longer than ``step_ns``, where that is known.
     """
 
     findings: tuple[Finding, ...]
@@ -205,6 +207,7 @@ class Diagnosis(Result, Sequence[Finding]):
     gpu_bound: GpuBound | None = None
     phase: str = ""
     unrecorded_ns: int = 0
+    profiler_ns: float = 0.0
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -221,6 +224,12 @@ class Diagnosis(Result, Sequence[Finding]):
     def __iter__(self) -> Iterator[Finding]:
         """All findings."""
         return iter(self.findings)
+
+    @property
+    def profiled(self) -> str:
+        """How long a step is with the profiler, in words; empty if its part is not known."""
+        with_it = duration(self.step_ns + self.profiler_ns)
+        return f" ({with_it} with the profiler)" if self.profiler_ns else ""
 
     @property
     def unrecorded(self) -> str:
@@ -346,7 +355,8 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
         return name
     parts = [
         _numbered("rank", diagnosis.ranks),
-        f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.unrecorded}"
+        f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.profiled}"
+        f"{diagnosis.unrecorded}"
         if steps
         else f"a GPU span of {duration(diagnosis.step_ns)}",
     ]

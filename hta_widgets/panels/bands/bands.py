@@ -218,7 +218,7 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
         said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
     if found.step_ns > 0:
         time = duration(found.step_ns)
-        said.append(f"{time} per step" if has_steps else f"GPU span of {time}")
+        said.append(f"{time} per step{found.profiled}" if has_steps else f"GPU span of {time}")
     return said
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.diagnosis.replay.edits import HostSpeed
+from hta_widgets.panels.bands.bands import facts
+from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases
 
@@ -42,6 +44,9 @@ def test_a_price_is_that_without_the_profiler(tmp_path):
     assert result.joint_ms == pytest.approx(finding.recoverable_ms)
     twice = finding.evidence["twice_as_fast_ms"]
     assert twice == pytest.approx(truth.evidence["twice_as_fast_ms"], rel=0.05)
+    with_it = f"({duration(untimed.step_ns)} with the profiler)"
+    assert with_it in str(result)
+    assert facts(result.job, result)[-1].endswith(with_it)
     assert not any("own time on the host is in" in each for each in result.notices)
     (notice,) = slowed(result)
     assert "with a host 2.5 times as fast as in the recording" in notice

@@ -8,7 +8,7 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.names.shorten import cut_in_the_middle
+from hta_widgets.names.shorten import cut_in_the_middle, remembered
 
 MOST_CHARACTERS: Final = 12_000
 """About 3,000 to 4,000 tokens."""
@@ -48,6 +48,7 @@ def bounded(text: str, then: str = "", most: int = MOST_CHARACTERS) -> str:
     return f"{text.rstrip()}\n{then}".rstrip()
 
 
+@remembered  # ranks of a job have the same shapes
 def one_line(text: str) -> str:
     r"""JSON text on one line, however it is laid out in the trace.
 

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from hta_widgets.names.demangling import demangled
 
+Text = TypeVar("Text", str, bytes)
 Said = TypeVar("Said")
 
 ELLIPSIS = "…"
@@ -47,12 +48,12 @@ _Ranges: TypeAlias = Sequence[tuple[int, int]]
 _VARIANT = re.compile(r"(_ptsz|_ptds|_v\d{4,})+$")
 
 
-def remembered(of_name: Callable[[str], Said]) -> Callable[[str], Said]:
-    """Cache the results of a function for a few thousand names, except for very long ones."""
+def remembered(of_name: Callable[[Text], Said]) -> Callable[[Text], Said]:
+    """Cache the results of a function for a few thousand texts, except for very long ones."""
     known = lru_cache(maxsize=_NAMES_REMEMBERED)(of_name)
 
     @wraps(of_name)
-    def look_up(name: str) -> Said:
+    def look_up(name: Text) -> Said:
         return (known if len(name) <= _LONGEST_REMEMBERED else of_name)(name)
 
     return look_up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -202,6 +203,7 @@ def _how(operator: str) -> int:
     return HOW.index("inputs only" if COMPILED.search(operator) else "bytes")
 
 
+@lru_cache(maxsize=4096)  # ranks of a job share them
 def _cost(operator: str, dims: str, types: str, values: str) -> Cost | int:
     """What a call costs, or why it is not counted."""
     if GRAPH_CALL.fullmatch(operator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from hta_widgets.trace.ranks.identity import described_gpus
@@ -91,6 +92,7 @@ def devices_of(metadata: Mapping[str, Any]) -> Devices:
     return found
 
 
+@lru_cache(maxsize=64)  # asked for each row of a table
 def peak_of(name: str, memory_bytes: int = 0) -> Peak | None:
     """What a device can do, by its name and the size of its memory; None if that is not known."""
     for peak in PEAKS:

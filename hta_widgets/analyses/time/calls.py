@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.cut_forest import CutForest, Thread, cut_forest
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, KindSet
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Fits, Kind, KindSet, fitting
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
@@ -77,12 +77,10 @@ class Calls:
     def _names_in_use(self) -> list[int]:
         return np.flatnonzero(np.bincount(self.name)).tolist() if self.name.size else []
 
-    def named(self, fits: Callable[[str], object]) -> Mask:
+    def named(self, fits: Fits) -> Mask:
         """Mask of the calls whose name fits; each distinct name is looked at once."""
-        names = self.events.name.values
-        fitting = np.zeros(len(names), dtype=np.bool_)
-        fitting[[code for code in self._names_in_use if fits(names[code])]] = True
-        return fitting[self.name] if fitting.any() else np.zeros(self.name.size, dtype=np.bool_)
+        found = fitting(fits, self.events.name.values, self._names_in_use)
+        return found[self.name] if found.any() else np.zeros(self.name.size, dtype=np.bool_)
 
     def places_of(self, rows: Int64Array) -> Int64Array:
         """Places of calls by their rows, -1 for row -1."""

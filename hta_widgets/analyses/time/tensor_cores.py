@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int32Array
 from hta_widgets.grouping import distinct
+from hta_widgets.names.shorten import remembered
 
 ATTENTION: Final = re.compile(r"flash|fmha|attn_fwd|mem_eff|sdpa|attention", re.IGNORECASE)
 PRODUCT: Final = re.compile(
@@ -37,6 +37,7 @@ class TensorCores(IntEnum):
     NO = 2
 
 
+@remembered  # ranks of a job share most names
 def tensor_cores(name: str) -> TensorCores:
     """Whether a kernel of this name runs on tensor cores.
 
@@ -62,7 +63,7 @@ def tensor_cores_of(codes: Int32Array, names: Sequence[str]) -> Int8Array:
     return states[codes]
 
 
-@lru_cache(maxsize=4096)  # ranks of a job share most names
+@remembered
 def is_product(name: str) -> bool:
     """Whether a kernel multiplies matrices or convolves."""
     known = PRODUCT.search(name) or TENSOR_CORES.search(name)

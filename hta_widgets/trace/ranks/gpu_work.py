@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.intervals import Intervals, Times
+from hta_widgets.trace.model.events import Fits, fitting
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.read_only import read_only
 
@@ -62,12 +63,14 @@ class GpuWork:
         parts = self.by_device()
         return max(self.devices, key=lambda device: len(parts[device]), default=None)
 
-    def named(self, fits: Callable[[str], object]) -> Mask:
+    @cached_property
+    def _names_in_use(self) -> list[int]:
+        used: list[int] = distinct(self.name).tolist()
+        return used
+
+    def named(self, fits: Fits) -> Mask:
         """Which pieces of work have a name that fits; each name is asked once."""
-        found = np.zeros(len(self.names), dtype=np.bool_)
-        for code in distinct(self.name).tolist():
-            found[code] = bool(fits(self.names[code]))
-        return found[self.name]
+        return fitting(fits, self.names, self._names_in_use)[self.name]
 
     @cached_property
     def streams(self) -> Groups:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.names.shorten import remembered
 from hta_widgets.trace.loaders.columns import (
     ABSENT,
     ColumnBlock,
@@ -93,6 +94,7 @@ def _launch_text(launch: Launch) -> str:
     return json.dumps([*sizes, *integers(numbers).tolist(), *floats(shares).tolist()])
 
 
+@remembered  # ranks of a job launch alike
 def _three_sizes(text: bytes) -> tuple[int, int, int]:
     """Sizes from a JSON list, or from text with three numbers, as before 2022.
 

@@ -13,6 +13,7 @@ import pandas as pd
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.finding import (
     NEARLY,
     Bound,
@@ -31,7 +32,7 @@ from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.job.traffic import Traffic, traffic_of
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.proof.what import Removed, Seen, What, what_of_class
-from hta_widgets.diagnosis.rank_answers import RankFacts, replay_of_ranks
+from hta_widgets.diagnosis.rank_answers import RankFacts, hosts_in_steps, replay_of_ranks
 from hta_widgets.diagnosis.replay.edits import (
     Computing,
     ComputingLess,
@@ -118,13 +119,18 @@ class Context:
         known = {rank: each or self.facts[rank].steps for rank, each in columns.items()}
         return replace(self, steps=Steps.of(known))
 
-    @property
-    def counted_steps(self) -> int:
-        """Steps over which calls and copies of a rank are counted: all that are analysed.
+    def hosts(self, ranks: Sequence[int] = ()) -> Mapping[int, HostFacts]:
+        """Facts on the hosts of some ranks, of all where none is named, in the steps that count.
 
-        Those of a server that are diagnosed are of one phase only.
+        A first step that loaded code for 83 ms was said to be where the host stalls in the others.
         """
-        return max(self.facts[rank].steps["step"].size for rank in self.ranks)
+        chosen, numbers = tuple(ranks or self.ranks), self.steps.numbers
+        facts = {rank: self.facts[rank] for rank in chosen}
+        if self.steps.are_recorded and any(
+            each.steps["step"].size > len(numbers) for each in facts.values()
+        ):
+            return self.job.remember(hosts_in_steps, self.limits.trials, chosen, numbers)
+        return {rank: each.host for rank, each in facts.items() if each.host is not None}
 
     @cached_property
     def traffic(self) -> Traffic:

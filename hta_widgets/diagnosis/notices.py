@@ -7,6 +7,7 @@ jobs; unsaid, it hid 190 ms in which a job loaded its first batch, a quarter of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -259,13 +260,9 @@ def _what(context: Context, lost: Steps, kept: Steps) -> str:
 
 
 def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
-    """The call that owns the time of a kind, where most of it passes in the slow steps."""
+    """The call inside which most time of a kind passes in the slow steps."""
     name = max(kind.columns, key=lambda each: float(lost[each][rank].sum()))
-    every_ns = float(context.all_steps[name][rank].sum())
-    least_ns = context.limits.owner_percent / 100 * every_ns
-    if not name.startswith("gap_") or float(lost[name][rank].sum()) < max(least_ns, 1):
-        return ""
-    found = within_gap(context, (context.ranks[rank],), name)
+    found = within_gap(replace(context, steps=lost), (context.ranks[rank],), name)
     return found.words if found else ""
 
 

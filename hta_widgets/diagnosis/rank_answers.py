@@ -198,6 +198,24 @@ def answer_of(rank: Rank, split: RankSplit, limits: TrialLimits) -> tuple[RankFa
     return rank_facts(rank, steps, split, limits), part
 
 
+def hosts_in_steps(
+    job: Job, limits: TrialLimits, ranks: tuple[int, ...], numbers: tuple[int, ...]
+) -> dict[int, HostFacts]:
+    """Facts on the hosts of some ranks, of steps of some numbers only."""
+    splits = rank_splits(job)
+    found = job.reduce_each(
+        _host_in_steps, {rank: (splits[rank], limits, numbers) for rank in ranks}
+    )
+    return {rank: host for rank, host in found.items() if host is not None}
+
+
+def _host_in_steps(
+    rank: Rank, split: RankSplit, limits: TrialLimits, numbers: tuple[int, ...]
+) -> HostFacts | None:
+    steps = device_steps(rank, split)
+    return None if steps is None else host_facts(rank, steps, limits, numbers)
+
+
 def answers_of_all(job: Job, limits: TrialLimits) -> RankAnswers:
     """Ask all ranks of a job."""
     splits = rank_splits(job)

@@ -16,6 +16,7 @@ before a kernel of cuDNN, 6.5 ms of 9.2 ms of a small step on an MI250).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -223,6 +224,17 @@ class HostGaps(NamedTuple):
         """The segments of one kind."""
         return self.segments.take(np.flatnonzero(self.kind == GAP[name]))
 
+    def take(self, chosen: Mask) -> HostGaps:
+        """Some of the segments."""
+        return self._replace(
+            segments=self.segments.take(chosen),
+            kind=self.kind[chosen],
+            starts_short=self.starts_short[chosen],
+            within_graph=self.within_graph[chosen],
+            loads_ns=self.loads_ns[chosen],
+            unattributed=self.unattributed[chosen],
+        )
+
 
 def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
     """The idle time of a device between two times at which it is busy, or the window begins."""
@@ -243,6 +255,12 @@ class DeviceSteps(NamedTuple):
     busy: Partition
     gaps: HostGaps
     """Between the first edge and the last."""
+
+    def are_in(self, times_ns: Times, numbers: Collection[int] | None) -> Mask:
+        """Which times are in steps of some numbers; in any of the steps when None."""
+        step = np.searchsorted(self.edges, times_ns, side="right") - 1
+        among = self.window.steps if numbers is None else [*numbers]
+        return np.append(np.isin(self.window.steps, among), (False, False))[step]
 
 
 def device_steps(rank: Rank, split: RankSplit) -> DeviceSteps | None:

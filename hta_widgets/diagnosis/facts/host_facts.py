@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -111,13 +111,17 @@ def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
     return np.flatnonzero(holds_up), busy
 
 
-def host_copies(rank: Rank, work: GpuWork, edges: Times) -> HostCopies:
-    """Find the exposed copies between host and device among all work of a device."""
+def host_copies(
+    rank: Rank, steps: DeviceSteps, numbers: Collection[int] | None = None
+) -> HostCopies:
+    """Find the exposed copies between host and device; those of some steps, or of all when None."""
+    work, edges = steps.work, steps.edges
     chosen, busy = exposed_copies(work)
     if not chosen.size:
         return HostCopies(np.zeros(edges.size - 1, dtype=np.int64), (), Inside())
     alone = Intervals.union(work.start_ns[chosen], work.end_ns[chosen]) - busy
-    inside = (work.start_ns[chosen] >= edges[0]) & (work.end_ns[chosen] <= edges[-1])
+    inside = steps.are_in(work.start_ns[chosen], numbers)
+    inside |= steps.are_in(work.end_ns[chosen] - 1, numbers)
     chosen = chosen[inside]
     start, end = work.start_ns[chosen], work.end_ns[chosen]
     exposed_ns = end - start - (busy.covered_until(end) - busy.covered_until(start))
@@ -290,15 +294,20 @@ class HostFacts(NamedTuple):
     """Whether Python frames are recorded."""
 
 
-def host_facts(rank: Rank, steps: DeviceSteps, limits: TrialLimits) -> HostFacts:
-    """Facts on the host of a rank with GPU work."""
-    work = rank.gpu_work.by_device()[steps.device]
-    edges, gaps = steps.edges, steps.gaps
+def host_facts(
+    rank: Rank, steps: DeviceSteps, limits: TrialLimits, numbers: Collection[int] | None = None
+) -> HostFacts:
+    """Facts on the host of a rank with GPU work, in steps of some numbers; in all when None."""
+    work, gaps = rank.gpu_work.by_device()[steps.device], steps.gaps
+    counted = work
+    if numbers is not None:
+        gaps = gaps.take(steps.are_in(gaps.segments.start_ns, numbers))
+        counted = work.take(np.flatnonzero(steps.are_in(work.start_ns, numbers)))
     return HostFacts(
         gaps=gap_owners(rank, gaps),
-        launching=launching(rank, work, gaps),
+        launching=launching(rank, counted, gaps),
         trials=_trials(rank, steps, work, limits),
-        copies=host_copies(rank, steps.work, edges),
+        copies=host_copies(rank, steps, numbers),
         retries_ns=_retries(rank, steps),
         overhead_ns=_overhead(rank),
         has_stacks=bool((rank.trace.events.kind == Kind.PYTHON).any()),

@@ -15,7 +15,6 @@ from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
-    host_of,
     owners_table,
     within_gap,
 )
@@ -126,7 +125,7 @@ def recurs(context: Context) -> bool:
     least_ns = context.limits.allocating_percent / 100 * steps.median_period_ns
     if steps.are_recorded:
         return int((steps["gap_alloc"] > least_ns).any(axis=0).sum()) >= FEWEST
-    quarters = [host.retries_ns for host in host_of(context, ()).values() if _is_spread(host)]
+    quarters = [host.retries_ns for host in context.hosts().values() if _is_spread(host)]
     if not quarters:
         return False
     later = np.array(quarters)[:, 1:] > least_ns

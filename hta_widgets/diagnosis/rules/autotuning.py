@@ -9,7 +9,6 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
-from hta_widgets.diagnosis.rules.host_evidence import host_of
 from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
@@ -77,7 +76,7 @@ def autotuning(context: Context) -> Finding | None:
 
 def _unmarked(context: Context) -> Finding | None:
     """Report what trials take of a recording without steps: the others wait for who tries most."""
-    hosts = host_of(context, ()).values()
+    hosts = context.hosts().values()
     spans = [sum(end - start for start, end in host.trials.spans_ns) for host in hosts]
     cost_ns = float(max(spans, default=0))
     if not cost_ns or not context.is_worth_it(autotuning, cost_ns):
@@ -104,7 +103,7 @@ def _unmarked(context: Context) -> Finding | None:
 
 def _names(context: Context, ranks: tuple[int, ...]) -> list[str]:
     """Names of the kernels that are tried, each once."""
-    every = (name for host in host_of(context, ranks).values() for name in host.trials.names)
+    every = (name for host in context.hosts(ranks).values() for name in host.trials.names)
     return list(dict.fromkeys(every))
 
 

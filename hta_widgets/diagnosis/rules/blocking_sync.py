@@ -9,7 +9,6 @@ from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.replay.edits import WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
-    host_of,
     largest_owner,
     owners_table,
     within_gap,
@@ -114,7 +113,7 @@ def blocking_sync(context: Context) -> Finding | None:
     count, call = 0.0, ""
     if largest is not None:
         owner, having = largest
-        count = owner.times / having / context.counted_steps
+        count = owner.times / having / len(context.steps.numbers)
         place = f" ({named(owner.place)})" if owner.place else ""
         call = f", mostly in {named(owner.name)}{place}"
     times = max(round(count), 1)
@@ -142,7 +141,7 @@ def blocking_sync(context: Context) -> Finding | None:
 
 def _conditions(context: Context, ranks: tuple[int, ...], name: str) -> set[Condition]:
     """What holds of the calls of a name that let the GPU run dry."""
-    parts = [host.gaps for host in host_of(context, ranks).values()]
+    parts = [host.gaps for host in context.hosts(ranks).values()]
     largest = [part.owners.get("gap_sync", ())[:1] for part in parts]
     same = [
         part.drains

@@ -21,7 +21,6 @@ from hta_widgets.diagnosis.facts.gap_owners import (
     is_in_standard_library,
     is_line_of_users,
 )
-from hta_widgets.diagnosis.facts.host_facts import HostFacts
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import NS_PER_MS, percent
 
@@ -34,17 +33,11 @@ _LOADERS: Final = {
 }
 
 
-def host_of(context: Context, ranks: Sequence[int]) -> dict[int, HostFacts]:
-    """Facts on the hosts of these ranks; of all if none are named."""
-    found = {rank: context.facts[rank].host for rank in ranks or context.ranks}
-    return {rank: host for rank, host in found.items() if host is not None}
-
-
 def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
     """Owners of idle time: ``rank``, ``owner``, ``place``, ``idle_ms``, ``times``."""
     rows = [
         (rank, owner.name, owner.place, owner.idle_ns / NS_PER_MS, owner.times)
-        for rank, host in host_of(context, ranks).items()
+        for rank, host in context.hosts(ranks).items()
         for name in names
         for owner in host.gaps.owners.get(name, ())
     ]
@@ -62,7 +55,7 @@ def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.Dat
             each.before,
             each.after,
         )
-        for rank, host in host_of(context, ranks).items()
+        for rank, host in context.hosts(ranks).items()
         for each in host.gaps.longest.get(name, ())
     ]
     names = ["rank", "start_ns", "end_ns", "idle_ms", "operator_before", "operator_after"]
@@ -73,7 +66,7 @@ def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.Dat
 def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Owner, int] | None:
     """The owner of most idle time of a kind over all ranks, and how many of them have it."""
     by_name: Mapping[tuple[str, str], list[Owner]] = defaultdict(list)
-    for host in host_of(context, ranks).values():
+    for host in context.hosts(ranks).values():
         for owner in host.gaps.owners.get(name, ()):
             by_name[owner.name, owner.place].append(owner)
     if not by_name:
@@ -85,7 +78,7 @@ def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Ow
 
 def owner_share(context: Context, ranks: Sequence[int], kind: str, name: str) -> float:
     """Part of the idle time of a kind that calls of a name own."""
-    hosts = host_of(context, ranks).values()
+    hosts = context.hosts(ranks).values()
     owned = (each for host in hosts for each in host.gaps.owners.get(kind, ()) if each.name == name)
     whole_ns = sum(part.whole_ns for part in _parts(context, ranks, kind))
     return sum(each.idle_ns for each in owned) / max(whole_ns, 1)
@@ -196,7 +189,7 @@ def mpi_share(context: Context, ranks: Sequence[int]) -> float:
 
 
 def _parts(context: Context, ranks: Sequence[int], name: str) -> list[Inside]:
-    hosts = host_of(context, ranks).values()
+    hosts = context.hosts(ranks).values()
     parts = [host.gaps.inside[name] for host in hosts if name in host.gaps.inside]
     return [part for part in parts if part.whole_ns]
 
@@ -207,7 +200,7 @@ def longest_stretch(
     """The interval with most idle time of a kind, and its rank."""
     found = [
         (rank, each)
-        for rank, host in host_of(context, ranks).items()
+        for rank, host in context.hosts(ranks).items()
         for each in host.gaps.longest.get(name, ())[:1]
     ]
     return max(found, key=lambda pair: pair[1].idle_ns, default=None)

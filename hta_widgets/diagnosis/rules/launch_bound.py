@@ -17,7 +17,6 @@ from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork,
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
-    host_of,
     within_idle,
 )
 from hta_widgets.diagnosis.rules.host_pause import host_pause
@@ -243,7 +242,7 @@ def _conditions(
     context: Context, ranks: tuple[int, ...], busiest: Within | None, *, by_stacks: bool
 ) -> set[Condition]:
     """What holds of the part of the program that launches too slowly."""
-    regions = [host.launching.region for host in host_of(context, ranks).values()]
+    regions = [host.launching.region for host in context.hosts(ranks).values()]
     most = max((each for each in regions if each), key=lambda each: each.idle_ns, default=None)
     names = [*([most.call] if most else ()), *([busiest.name] if busiest else ())]
     found = conditions_of_owners(names)
@@ -285,7 +284,7 @@ def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
     busy = 100 * (1 - steps["idle"].sum(axis=1) / np.maximum(steps["period"].sum(axis=1), 1))
     idle_ms = steps.launch_bound.mean(axis=1) / NS_PER_MS
     rows = []
-    for rank, host in host_of(context, ranks).items():
+    for rank, host in context.hosts(ranks).items():
         place, region = context.ranks.index(rank), host.launching.region
         rows.append(
             {
@@ -297,7 +296,7 @@ def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
                 "idle_ms": float(idle_ms[place]),
                 "region": region.name if region else "",
                 "region_percent": 100 * region.share if region else np.nan,
-                "region_kernels_per_step": region.kernels / context.counted_steps
+                "region_kernels_per_step": region.kernels / len(steps.numbers)
                 if region
                 else np.nan,
                 "region_median_kernel_us": region.median_kernel_ns / 1000 if region else np.nan,

@@ -13,7 +13,6 @@ from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import HostSpeed, WithoutHostWork
-from hta_widgets.diagnosis.rules.host_evidence import host_of
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration
 
@@ -49,7 +48,7 @@ def profiler_overhead(context: Context) -> Finding | None:
     waiting, written = context.steps["gap_profiler"], context.steps["in_profiler"]
     in_profiler = np.maximum(written, waiting)  # frames of record_function are not written
     takes_ns = float(np.median(written.mean(axis=1))) if written.size else 0.0
-    stacks = any(host.has_stacks for host in host_of(context, ()).values())
+    stacks = any(host.has_stacks for host in context.hosts().values())
     slows = stacks and context.is_worth_it(profiler_overhead, takes_ns)
     price = context.price(waiting, WithoutHostWork(("profiler",)))
     seen_in: Idle | None = Idle(("gap_profiler",))
@@ -85,7 +84,7 @@ def profiler_overhead(context: Context) -> Finding | None:
 def _work(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
     """Time of the profiler by name, longest first."""
     sums: Counter[str] = Counter()
-    for host in host_of(context, ranks).values():
+    for host in context.hosts(ranks).values():
         sums.update(host.overhead_ns)
     rows = [(name, ns / NS_PER_MS) for name, ns in sums.most_common()]
     return pd.DataFrame(rows, columns=["name", "duration_ms"])

@@ -13,7 +13,6 @@ from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ExposedCopies
 from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import (
-    host_of,
     innermost_within,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
@@ -86,7 +85,7 @@ def slow_host_copies(context: Context) -> Finding | None:
     if not context.is_worth_it(slow_host_copies, price.ns):
         return None
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
-    asked_for = [host.copies.inside for host in host_of(context, ranks).values()]
+    asked_for = [host.copies.inside for host in context.hosts(ranks).values()]
     within = innermost_within(context, [part for part in asked_for if part.whole_ns])
     return context.finding(
         slow_host_copies,
@@ -108,7 +107,7 @@ def slow_host_copies(context: Context) -> Finding | None:
 
 def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
     """What holds of the copies."""
-    every = [host.copies for host in host_of(context, ranks).values()]
+    every = [host.copies for host in context.hosts(ranks).values()]
     held = {Condition.PAGEABLE: any, Condition.PINNED: all, Condition.TO_HOST: any}
     found = [each for each, of in held.items() if of(copies.are_most(each) for copies in every)]
     returns = any(copies.go_there_and_back for copies in every)
@@ -116,10 +115,10 @@ def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
 
 
 def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:
-    by_rank = [host.copies.by_name for host in host_of(context, ranks).values()]
+    by_rank = [host.copies.by_name for host in context.hosts(ranks).values()]
     every: list[CopiesOfName] = [each for by_name in by_rank for each in by_name]
     largest = max(every, key=lambda each: each.exposed_ns)
-    who, count = subject(context, ranks), context.counted_steps
+    who, count = subject(context, ranks), len(context.steps.numbers)
     size = data_size(largest.size_bytes / count)
     where = context.steps.per_noun
     if not largest.size_bytes:
@@ -145,7 +144,7 @@ def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
             "exposed_ms": each.exposed_ns / NS_PER_MS,
             "gb_per_s": each.size_bytes / each.duration_ns if each.duration_ns else 0.0,
         }
-        for rank, host in host_of(context, ranks).items()
+        for rank, host in context.hosts(ranks).items()
         for each in host.copies.by_name
     ]
     return pd.DataFrame(rows)

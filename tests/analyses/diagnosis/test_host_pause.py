@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hta_widgets import diagnose
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis import finding as findings
 from tests.analyses.diagnosis.scripts import START, Host, all_reduce, diagnosed, found
@@ -101,6 +102,39 @@ def test_a_rank_that_pauses_in_most_steps_is(tmp_path):
     turns = (0, 0, 0, 2, 0, 0, 0, 0, 0)
     hosts = job(lambda rank, number: 4000 if rank == turns[number] else 0)
     assert found(diagnosed(tmp_path, *hosts), "host_pause").ranks == (0,)
+
+
+def pausing_first(*, by_steps, first="aten::item"):
+    """One rank whose first step pauses for 60 ms inside one call, the others in another."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            one.launch(300, operator="aten::embedding")
+            one.does(first if number == 0 else by_steps, 60_000 if number == 0 else 3_000)
+            for _ in range(10):
+                one.launch(300, operator="aten::layer_norm")
+            one.synchronise()
+    return one
+
+
+def test_what_a_step_that_is_left_out_does_is_no_evidence(tmp_path):
+    """A first step that compiled had stalled for 83 ms; its calls were named for 5 ms of others."""
+    made = diagnosed(tmp_path, pausing_first(by_steps="validate"))
+    assert made.left_out_steps == (0,)
+    finding = found(made, "host_pause")
+    assert finding.sentence.startswith("The host stalls for up to 2.71 ms")
+    assert "all of this time inside validate" in finding.sentence
+    assert finding.evidence["pauses"]["idle_ms"].max() < 4
+
+
+def test_steps_that_are_asked_for_have_their_own_evidence(tmp_path):
+    made = diagnosed(tmp_path, pausing_first(by_steps="validate"), steps=[3])
+    finding = found(made, "host_pause")
+    assert "all of this time inside validate" in finding.sentence
+    (row,) = finding.evidence["pauses"].to_dict("records")
+    assert row["idle_ms"] == pytest.approx(3, rel=0.1)
+    first = found(diagnose(made.job, steps=[0]), "host_pause")
+    assert "all of this time inside aten::item" in first.sentence
 
 
 def test_all_ranks_pause(tmp_path):

@@ -17,6 +17,10 @@ function mount(folder, place) {
 mount(checkout, "/checkout");
 mount(out, "/out");
 python.runPython("import sys; sys.path.insert(0, '/checkout'); sys.dont_write_bytecode = True");
+process.on("uncaughtException", (error) => {
+  console.error(error.message); // without it, node prints the line of Pyodide's script, of a megabyte
+  process.exit(1);
+});
 jobs.forEach((job, number) => {
   const place = `/jobs/${number}`;
   mount(path.dirname(job), place);

@@ -211,7 +211,8 @@ def _peaks(products: list[Product], peak: Peak | None) -> Float64Array:
     """What the GPU can do at most (FLOP/s) in the type of each product; NaN if it is not known."""
     known = {} if peak is None else peak.tflops
     most = {"fp32": known.get("tf32", np.nan)}
-    return TERA * np.array([most.get(each.type, known.get(each.type, np.nan)) for each in products])
+    peaks = [most.get(each.type, known.get(each.type, np.nan)) for each in products]
+    return TERA * np.array(peaks, float)
 
 
 def _medians(values: NDArray[Any], group: Int64Array, wanted: list[int]) -> Float64Array:

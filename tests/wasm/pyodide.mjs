@@ -1,8 +1,8 @@
-// node pyodide.mjs RUNTIME CHECKOUT OUT JOB...: all numbers of jobs by the Pyodide in RUNTIME, a file for each in OUT.
+// node pyodide.mjs RUNTIME PACKAGE TESTS OUT JOB...: all numbers of jobs by the Pyodide in RUNTIME, a file for each in OUT.
 import fs from "node:fs";
 import path from "node:path";
 
-const [runtime, checkout, out, ...jobs] = process.argv.slice(2);
+const [runtime, engine, tests, out, ...jobs] = process.argv.slice(2);
 const { loadPyodide } = await import(`${runtime}/pyodide.mjs`);
 const python = await loadPyodide({ indexURL: `${runtime}/` });
 const names = JSON.parse(fs.readFileSync(`${runtime}/packages.json`, "utf8"));
@@ -14,9 +14,10 @@ function mount(folder, place) {
   python.FS.mount(python.FS.filesystems.NODEFS, { root: folder }, place);
 }
 
-mount(checkout, "/checkout");
+mount(engine, "/code/hta_widgets");
+mount(tests, "/code/tests");
 mount(out, "/out");
-python.runPython("import sys; sys.path.insert(0, '/checkout'); sys.dont_write_bytecode = True");
+python.runPython("import sys; sys.path.insert(0, '/code'); sys.dont_write_bytecode = True");
 process.on("uncaughtException", (error) => {
   console.error(error.message); // without it, node prints the line of Pyodide's script, of a megabyte
   process.exit(1);

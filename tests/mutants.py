@@ -43,7 +43,7 @@ class Part(NamedTuple):
     floor_percent: int
 
 
-FAULTS = [f"faults/test_{name}.py" for name in ("hostile_kineto", "repair", "silent_losses")]
+FAULTS = [f"faults/test_{name}.py" for name in ("malformed_kineto", "repair", "silent_losses")]
 """Of damaged files; the others take minutes."""
 
 ENGINE = {

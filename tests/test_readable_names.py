@@ -60,6 +60,10 @@ CUTLASS = (
             "conv wgrad 64×32×32 bf16 · miopen",
         ),
         (ADD, "elementwise add bf16 · at::native"),
+        (
+            "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::BFloat16, float>",
+            "softmax forward bf16 · at::native",
+        ),
         ("triton_red_fused_add_mean_0", "fused reduction add_mean · triton"),
         ("triton_poi_fused__unsafe_view_mul_2", "fused unsafe_view_mul · triton"),
         (

@@ -136,9 +136,9 @@ def _over_steps(times: Iterable[GpuTime]) -> str:
     if total is None:
         return ""
     return (
-        f" GPU busy for {percent(100 * total.steps_busy_ns / total.steps_ns)} of the analysed time "
-        f"({duration(total.steps_ns)}), and for {percent(100 * total.busy_ns / total.span_ns)} of "
-        f"the {duration(total.span_ns)} between the first and the last GPU operation."
+        f" GPU busy {percent(100 * total.steps_busy_ns / total.steps_ns)} of the analysed "
+        f"{duration(total.steps_ns)} ({percent(100 * total.busy_ns / total.span_ns)} of the "
+        f"{duration(total.span_ns)} between its first and last operation)."
     )
 
 

@@ -245,7 +245,7 @@ def _first(patterns: Iterable[re.Pattern[str]], text: str) -> str:
 
 def _words(name: str) -> str:
     """``direct_copy``, ``GeluBackward`` in words."""
-    return _CAPITALS.sub(" ", name).replace("_", " ").strip().lower()
+    return _CAPITALS.sub(" ", name.replace("SoftMax", "Softmax")).replace("_", " ").strip().lower()
 
 
 def _type_in(text: str, *, floats_only: bool = False) -> str:

@@ -247,6 +247,6 @@ def test_no_top_kernel_where_none_has_a_name():
 def test_busy_time_is_also_a_share_of_longer_steps(tmp_path):
     job = open_job(tmp_path, [[step(1, 0, 100), kernel(80, 10), kernel(95, 5)]])
     assert kernel_breakdown(job).finding.endswith(
-        " GPU busy for 15 % of the analysed time (100 µs), and for 75 % of the 20 µs between the "
-        "first and the last GPU operation."
+        " GPU busy 15 % of the analysed 100 µs (75 % of the 20 µs between its first and last "
+        "operation)."
     )

@@ -22,6 +22,7 @@ BOUNDS: Final = {
 }
 INSIDE: Final = (
     "[[, <inside> of this time inside <_call>]][[, <inside_loader> of this time in the <_loader>]]"
+    "[[, <blocked> of this time blocked in <_call>]]"
 )
 WHEN_IDLE: Final = "[[, <of_idle> of the idle time inside <_call>]]"
 MODULE: Final = "[[, <inside_module> of it in <_module>]]"
@@ -56,7 +57,8 @@ def inside(found: Finding) -> Texts:
     part = found.evidence.get("inside_call_percent")
     if part is None or " of this time " not in found.sentence:
         return {}
-    of = "inside" if " of this time inside " in found.sentence else "inside_loader"
+    words = {" of this time inside ": "inside", " of this time blocked in ": "blocked"}
+    of = next((of for said, of in words.items() if said in found.sentence), "inside_loader")
     return {of: share_of(part)}
 
 

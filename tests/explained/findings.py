@@ -325,8 +325,9 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "input_starvation": [
         Form(
-            f"The GPU[[ on <_ranks>]] sits idle for up to <longest>{STEPS}, waiting for data"
-            f"{INSIDE}[[, in <_loader>]][[, most in <_owner>]]{COST}",
+            f"[[The GPU]][[GPUs]][[ on <_ranks>]] sit[[s]] idle for up to <longest>{STEPS}, "
+            "waiting for [[data]][[DataLoader workers]][[the single-process DataLoader]]"
+            f"[[ (<inside_loader> of this time)]]{INSIDE}[[, most in <_owner>]]{COST}",
             loading,
         )
     ],

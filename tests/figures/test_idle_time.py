@@ -87,7 +87,7 @@ def test_devices(job):
     assert {bar.name: list(bar.y) for bar in figure.data} == {
         "CPU-bound": [70, 0],
         "CPU-bound: inside the launch call": [5, 0],
-        "Gap between kernels": [0, 0],
+        "Kernel-to-kernel gap": [0, 0],
         "Launched, blocked on a dependency": [0, 0],
         "Launch not recorded": [25, 100],
     }

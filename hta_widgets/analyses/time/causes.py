@@ -133,7 +133,7 @@ IDLE_CAUSES: Final = (
     ),
     IdleCause(
         "between_kernels",
-        "Between kernels",
+        "Kernel-to-kernel gap",
         "{} passed between one kernel and the next",
         Share.GPU,
         OTHER_IDLE,

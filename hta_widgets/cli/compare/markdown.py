@@ -37,7 +37,7 @@ def markdown(change: Change, judgement: Judgement | None = None) -> str:
         lines.append(_row(CLASS_LABELS[row["class"]], row["first_ns"], row["second_ns"]))
     lines += [_row("**all**", change.first.mean_ns, change.second.mean_ns), ""]
     lines += _listed("Work per time", [each.words for each in change.work])
-    lines += _listed("Causes, with their prices by replay", [e.words for e in change.causes])
+    lines += _listed(change.causes_title, [e.words for e in change.causes])
     lines += _listed("In what the jobs differ", [each.sentence for each in change.differences])
     return "\n".join(lines).rstrip() + "\n"
 

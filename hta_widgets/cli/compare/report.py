@@ -34,7 +34,7 @@ def report(change: Change, judgement: Judgement | None = None) -> str:
     lines += section("In what they differ:", [each.sentence for each in change.differences])
     lines += ["", *_waterfall(change)]
     lines += section("Work per time:", [each.words for each in change.work])
-    lines += section("Causes, with their prices by replay:", [e.words for e in change.causes])
+    lines += section(f"{change.causes_title}:", [e.words for e in change.causes])
     if judgement is not None:
         lines += section("Limits that are broken:", judgement.broken)
         lines += section("Limits that cannot be checked:", judgement.untold)

@@ -193,6 +193,20 @@ class Change(Result):
         change_ns = abs(most.second_ms - most.first_ms) * NS_PER_MS
         return most if change_ns >= _LEAST_OF_IT * abs(self.delta_ns) else None
 
+    @property
+    def causes_title(self) -> str:
+        """How many of the first job's findings remain, and how many are new."""
+        outcomes = [each.outcome for each in self.causes]
+        new, untold = outcomes.count("new"), outcomes.count("untold")
+        of_first = len(outcomes) - new
+        remain = of_first - untold - outcomes.count("gone")
+        told = [
+            *([f"{remain} of {of_first} remain{'s' * (remain == 1)}"] if of_first else []),
+            *([f"{untold} cannot be told"] if untold else []),
+            *([f"{new} new"] if new else []),
+        ]
+        return f"Findings, before and after: {', '.join(told)}"
+
     def _seen_ns(self, cause: CauseChange) -> float:
         """How much of the change of its price is seen where the cause is, or in waiting for it.
 

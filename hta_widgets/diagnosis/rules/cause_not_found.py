@@ -345,7 +345,8 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
     """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
     steps = context.steps
     said = {
-        "the GPU waits for work that the trace does not show": _unseen(context),
+        "the GPU is idle and no launch is late: it is blocked on a dependency, or waits for what "
+        "was not recorded": _unseen(context),
         "the host launches late; what it does meanwhile is not recorded": steps["unattributed"],
     }
     return tuple(

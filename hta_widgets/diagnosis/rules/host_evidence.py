@@ -25,7 +25,6 @@ from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import NS_PER_MS, percent
 
 _NAME_WIDTH: Final = 40
-_ALL: Final = 0.995
 _MPI: Final = re.compile(r"MPI_[A-Z]")
 _LOADERS: Final = {
     "single": "in the single-process DataLoader",
@@ -105,14 +104,29 @@ class Within(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The share and the call, after a comma."""
-        share = "all" if self.share >= _ALL else percent(100 * self.share)
+        """The share, the call and the loader, after a comma."""
         loader = _LOADERS.get(self.loader, "")
-        if loader and LOADERS[self.loader].search(self.name):
-            return f", {share} of {self.of} {loader}"
+        if self.is_the_loader:
+            return f", {self.part} {loader}"
+        return f"{self.call}{f', {loader}' if loader else ''}"
+
+    @property
+    def call(self) -> str:
+        """The share and the call, after a comma."""
+        is_wait = bool(self.loader) and is_in_standard_library(self.name)
         around = f" ({named(self.around, _NAME_WIDTH)})" if self.around else ""
-        after = f", {loader}" if loader else ""
-        return f", {share} of {self.of} inside {named(self.name, _NAME_WIDTH)}{around}{after}"
+        inside = "blocked in" if is_wait else "inside"
+        return f", {self.part} {inside} {named(self.name, _NAME_WIDTH)}{around}"
+
+    @property
+    def part(self) -> str:
+        """The share in words."""
+        return f"{'all' if self.share >= NEARLY_ALL else percent(100 * self.share)} of {self.of}"
+
+    @property
+    def is_the_loader(self) -> bool:
+        """Whether the call is all of the DataLoader, not something in it."""
+        return bool(self.loader) and LOADERS[self.loader].search(self.name) is not None
 
 
 def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None:

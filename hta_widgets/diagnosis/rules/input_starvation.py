@@ -18,13 +18,14 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     owners_table,
     within_gap,
 )
-from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
+from hta_widgets.diagnosis.rules.wording import NEARLY_ALL, in_steps, named, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration
 
 _OF_LOADER: Final = {
     "single": {Condition.LOADER, Condition.LOADER_ALONE},
     "workers": {Condition.LOADER, Condition.LOADER_WORKERS},
 }
+_WAITED_FOR: Final = {"single": "the single-process DataLoader", "workers": "DataLoader workers"}
 
 TENSOR_PROCESSOR: Final = Advice(
     "Prepare images with a processor that works on tensors, on the GPU.",
@@ -81,10 +82,13 @@ def input_starvation(context: Context) -> Finding | None:
     loading = LoadingTime.of(context, input_starvation)
     if loading is None or loading.is_of_a_request:
         return None
+    is_of_one = len(context.ranks) == 1 or len(loading.ranks) == 1
+    who, sit = ("The GPU", "sits") if is_of_one else ("GPUs", "sit")
     return loading.finding(
         input_starvation,
-        f"The GPU{on_ranks(context, loading.ranks)} sits idle for up to "
-        f"{loading.longest}{in_steps(context, loading.steps)}, waiting for data",
+        f"{who}{on_ranks(context, loading.ranks)} {sit} idle for up to "
+        f"{loading.longest}{in_steps(context, loading.steps)}, waiting for {loading.waited_for}",
+        loading.without_loader,
     )
 
 
@@ -133,14 +137,36 @@ class LoadingTime:
         """The longest idle time of a rank in a step."""
         return duration(float(self.context.steps["gap_loader"].max()))
 
-    def finding(self, cause: Cause, words: str) -> Finding:
+    @property
+    def waited_for(self) -> str:
+        """What the GPU waits for, in words."""
+        return _WAITED_FOR.get(self.within.loader if self.within else "", "data")
+
+    @property
+    def where(self) -> str:
+        """Where in the code it is idle, with a comma before it."""
+        if self.within is not None:
+            return self.within.words
+        largest = largest_owner(self.context, self.ranks, "gap_loader")
+        return f", most in {named(largest[0].name, 60)}" if largest and largest[0].name else ""
+
+    @property
+    def without_loader(self) -> str:
+        """The same after words that name the loader already."""
+        if self.within is None:
+            return self.where
+        if not self.within.is_the_loader:
+            return self.within.call
+        return "" if self.within.share >= NEARLY_ALL else f" ({self.within.part})"
+
+    def finding(self, cause: Cause, words: str, where: str) -> Finding:
         """The finding of a cause, with the call that takes most of the time."""
         context = self.context
         idle, in_loader = (context.steps[name] for name in ("gap_loader", "in_loader"))
         return context.finding(
             cause,
             words=words,
-            detail=self._where(),
+            detail=where,
             price=self.price,
             ranks=self.ranks,
             steps=self.steps,
@@ -154,10 +180,3 @@ class LoadingTime:
             links=(Link(panel="idle_owners", ranks=self.ranks, steps=self.steps),),
             seen_in=Idle(("gap_loader",)),
         )
-
-    def _where(self) -> str:
-        """Where in the code it is idle, with a comma before it."""
-        if self.within is not None:
-            return self.within.words
-        largest = largest_owner(self.context, self.ranks, "gap_loader")
-        return f", most in {named(largest[0].name, 60)}" if largest and largest[0].name else ""

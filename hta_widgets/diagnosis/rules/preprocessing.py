@@ -49,4 +49,5 @@ def preprocessing(context: Context) -> Finding | None:
         f"The CPU prepares the input for up to {loading.longest}"
         f"{in_steps(context, loading.steps)} while the GPU{on_ranks(context, loading.ranks)} "
         "sits idle",
+        loading.where,
     )

@@ -83,10 +83,16 @@ def named(name: str, width: int = NAME_WIDTH) -> str:
 
 
 def few_ranges(numbers: tuple[int, ...]) -> str:
-    """Ranges of numbers; how many more there are instead of many ranges."""
+    """Ranges of numbers; how many more there are instead of many ranges.
+
+    Examples
+    --------
+    >>> few_ranges((11,)), few_ranges((11, 13)), few_ranges((1, 3, 5, 6))
+    ('11', '11 and 13', '1, 3 and 5-6')
+    """
     ranges = number_ranges(numbers).split(", ")
     if len(ranges) <= _MOST_RANGES:
-        return ", ".join(ranges)
+        return " and ".join(part for part in (", ".join(ranges[:-1]), ranges[-1]) if part)
     return f"{', '.join(ranges[:_MOST_RANGES])}, … ({len(numbers)} in all)"
 
 

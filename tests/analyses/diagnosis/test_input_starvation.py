@@ -41,7 +41,7 @@ def test_all_ranks_wait_for_data(tmp_path):
     assert finding.ranks == (0, 1, 2, 3)
     assert finding.steps == (0, 1, 2, 3)
     assert finding.recoverable_ms == pytest.approx(1.5, rel=0.1)
-    assert "all of this time in the DataLoader with workers" in finding.sentence
+    assert "waiting for DataLoader workers: " in finding.sentence
     assert finding.action.startswith("Give the DataLoader more workers")
     start, end = diagnosis.proof(finding).shown_ns(0)
     assert 1_500_000 <= end - start <= 2_000_000
@@ -52,7 +52,8 @@ def test_the_function_that_takes_most_of_it_is_named(tmp_path):
     """Of the time inside the loader, and only if no other function may take as much."""
     hosts = job(lambda *_: 1500, loader=SINGLE, inner=0.8)
     finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
-    assert f"% of this time inside {ZOOM}, in the single-process DataLoader" in finding.sentence
+    assert "waiting for the single-process DataLoader, 80 %" in finding.sentence
+    assert f"% of this time inside {ZOOM}" in finding.sentence
     share = float(finding.sentence.partition(" % of this time")[0].rpartition(" ")[2])
     assert share == pytest.approx(80, abs=2)
     assert "num_workers" in finding.advice[0].code
@@ -78,7 +79,7 @@ def test_a_function_that_takes_half_of_it_is_not_named(tmp_path):
     hosts = job(lambda *_: 1500, loader=SINGLE, inner=0.55)
     finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
     assert ZOOM not in finding.sentence
-    assert "all of this time in the single-process DataLoader" in finding.sentence
+    assert "waiting for the single-process DataLoader: " in finding.sentence
 
 
 def test_one_rank_waits_for_data(tmp_path):
@@ -101,7 +102,7 @@ def test_steps_are_named_if_not_all_starve(tmp_path):
     hosts = job(lambda _, number: 3000 if number in (2, 4) else 10, steps=7)
     finding = found(diagnosed(tmp_path, *hosts), "input_starvation")
     assert finding.steps == (2, 4)
-    assert "in steps 2, 4" in finding.sentence
+    assert "in steps 2 and 4, " in finding.sentence
 
 
 def test_silent_without_loading(tmp_path):

@@ -172,17 +172,20 @@ def test_clocks_that_are_apart_hide_the_cause_but_not_how_long_a_step_takes():
 def test_causes_have_both_prices_and_what_became_of_them():
     first = [finding("launch_bound", 5.0), finding("host_pause", 2.0), finding("slow_gpu", 1.0)]
     second = [finding("launch_bound", 5.2), finding("host_pause", 3.0), finding("warm_up", 4.0)]
-    found = explain_change(
+    change = explain_change(
         job_of(ROWS, findings=tuple(first)), job_of(ROWS, findings=tuple(second))
-    ).causes
-    assert [each.words for each in found] == [
+    )
+    assert change.causes_title == "Findings, before and after: 2 of 3 remain, 1 new"
+    assert [each.words for each in change.causes] == [
         "warm_up: new, 4 ms",
         "host_pause: grew, 2 ms → 3 ms",
         "slow_gpu: gone (was 1 ms)",
         "launch_bound: same, 5 ms → 5.2 ms",
     ]
     lacking = job_of(ROWS, lacks=("Operators are not recorded",))
-    untold = explain_change(job_of(ROWS, findings=tuple(first[:1])), lacking).causes
+    change = explain_change(job_of(ROWS, findings=tuple(first[:1])), lacking)
+    assert change.causes_title == "Findings, before and after: 0 of 1 remain, 1 cannot be told"
+    untold = change.causes
     assert untold[0].words == "launch_bound: cannot tell whether it is gone (was 5 ms)"
 
 

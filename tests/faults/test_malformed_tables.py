@@ -1,4 +1,4 @@
-"""Hostile exports, recipe folders and CUPTI tables: the whole is loaded and the rest counted."""
+"""Malformed exports, recipe folders and CUPTI tables: the whole is loaded and the rest counted."""
 
 from __future__ import annotations
 

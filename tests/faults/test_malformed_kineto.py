@@ -1,4 +1,4 @@
-"""Hostile traces: one odd thing costs at most itself, and is counted, or an error says its name."""
+"""Malformed and malicious traces: one odd thing costs itself, or an error says its name."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.explained.costs import (
     share_of,
     when_idle,
 )
-from tests.explained.forms import NS_PER_MS, Form, Texts
+from tests.explained.forms import NS_PER_MS, Form, Texts, ranges_in_words
 
 OTHERS: Final = "[[; the other waits for <_it>]][[; the <others> others wait for <_them>]]"
 WHEN: Final = "[[ in every <_step>]][[ in <hot> of <steps>]]"
@@ -29,7 +29,7 @@ SLOWER: Final = 1.04
 
 
 def who(found: Finding) -> str:
-    return f"Rank{'s' * (len(found.ranks) > 1)} {number_ranges(found.ranks)}"
+    return f"Rank{'s' * (len(found.ranks) > 1)} {ranges_in_words(found.ranks)}"
 
 
 def others_of(found: Finding, whole: Diagnosis) -> Texts:

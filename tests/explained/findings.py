@@ -10,7 +10,6 @@ from hta_widgets.analyses import kernel_breakdown, overlap
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import KernelsFaster
-from hta_widgets.errors import number_ranges
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent
@@ -37,6 +36,7 @@ from tests.explained.forms import (
     Texts,
     checked,
     largest,
+    ranges_in_words,
     share,
     summed,
 )
@@ -254,7 +254,7 @@ def excess_ms(found: Finding) -> pd.Series:
 
 
 def named_steps(found: Finding) -> str:
-    return f"Step{'s' * (len(found.steps) > 1)} {number_ranges(found.steps)}"
+    return f"Step{'s' * (len(found.steps) > 1)} {ranges_in_words(found.steps)}"
 
 
 def trying(found: Finding, whole: Diagnosis) -> Texts:

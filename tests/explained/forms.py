@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from hta_widgets.errors import number_ranges
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import percent
 
@@ -87,6 +88,12 @@ def _block(parts: Iterator[str], texts: Texts | None) -> tuple[str, set[str]]:
 
 def share(part: float, whole: float) -> str:
     return percent(100 * part / whole)
+
+
+def ranges_in_words(numbers: Sequence[int]) -> str:
+    """Ranges of numbers as a sentence has them: ``0-2 and 5``."""
+    head, _, last = number_ranges(numbers).rpartition(", ")
+    return f"{head} and {last}" if head else last
 
 
 def summed(table: pd.DataFrame, *columns: str) -> tuple[int, ...]:

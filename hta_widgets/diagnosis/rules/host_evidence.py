@@ -25,6 +25,7 @@ from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import NS_PER_MS, percent
 
 _NAME_WIDTH: Final = 40
+_ALL: Final = 0.995
 _MPI: Final = re.compile(r"MPI_[A-Z]")
 _LOADERS: Final = {
     "single": "in the single-process DataLoader",
@@ -121,7 +122,12 @@ class Within(NamedTuple):
     @property
     def part(self) -> str:
         """The share in words."""
-        return f"{'all' if self.share >= NEARLY_ALL else percent(100 * self.share)} of {self.of}"
+        return f"{'all' if self.is_all else percent(100 * self.share)} of {self.of}"
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is as good as all of the time."""
+        return self.share >= _ALL
 
     @property
     def is_the_loader(self) -> bool:

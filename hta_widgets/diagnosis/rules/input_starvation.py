@@ -18,7 +18,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     owners_table,
     within_gap,
 )
-from hta_widgets.diagnosis.rules.wording import NEARLY_ALL, in_steps, named, on_ranks
+from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration
 
 _OF_LOADER: Final = {
@@ -157,7 +157,7 @@ class LoadingTime:
             return self.where
         if not self.within.is_the_loader:
             return self.within.call
-        return "" if self.within.share >= NEARLY_ALL else f" ({self.within.part})"
+        return "" if self.within.is_all else f" ({self.within.part})"
 
     def finding(self, cause: Cause, words: str, where: str) -> Finding:
         """The finding of a cause, with the call that takes most of the time."""

@@ -92,8 +92,12 @@ def few_ranges(numbers: tuple[int, ...]) -> str:
     """
     ranges = number_ranges(numbers).split(", ")
     if len(ranges) <= _MOST_RANGES:
-        return " and ".join(part for part in (", ".join(ranges[:-1]), ranges[-1]) if part)
+        return _and(ranges)
     return f"{', '.join(ranges[:_MOST_RANGES])}, … ({len(numbers)} in all)"
+
+
+def _and(ranges: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(ranges[:-1]), ranges[-1]) if part)
 
 
 def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
@@ -124,11 +128,11 @@ def listed(ranks: tuple[int, ...]) -> str:
     Examples
     --------
     >>> listed((0, 1, 2, 5)), listed(tuple(range(0, 200, 2)))
-    ('0-2, 5', '0, 2, 4 and 97 others')
+    ('0-2 and 5', '0, 2, 4 and 97 others')
     """
     text = number_ranges(ranks)
     if len(text) <= LONGEST_LIST:
-        return text
+        return _and(text.split(", "))
     return f"{', '.join(map(str, ranks[:3]))} and {len(ranks) - 3} others"
 
 

@@ -12,10 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hta_widgets import diagnose, open_trace
+from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice
+from hta_widgets.trace.job import Job
 from tests.kineto_text import write
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
@@ -51,12 +53,18 @@ WHY_APART = {
 INFERENCE_JOBS = {
     "step_gap": "A loop of an inference server that schedules after each step, and the same one "
     "step ahead of its GPU",
+    "prefill_stall": "A loop of an inference server that computes prompts of 4,096 tokens between "
+    "its tokens, and the same without\nthem, as with GPUs of their own for prompts",
     "preprocessing": "One request whose input takes the CPU 30 ms, and the same with half a "
     "millisecond",
 }
 
+PER_TOKEN = {"prefill_stall"}
+"""Causes that make no step longer, but the time from a token to the next: of all steps, by those
+that decode."""
+
 SHELL = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:python|unset|export|vllm serve|hta-widgets"
+    r"(?:[A-Z_]+=\S+ )*(?:python|echo|unset|export|vllm serve|trtllm-serve|hta-widgets"
     r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys) "
 )
 """How lines of a shell begin."""
@@ -205,6 +213,8 @@ A simulated job on four GPUs and its twin with the same seed
 (`python -m tests.simulator {cause.name}{layout}`, and with `--healthy`). Its mean step:"""
     if cause.name in OF_INFERENCE:
         jobs = f"{INFERENCE_JOBS[cause.name]}\n(`tests/server_loops.py`). The mean step:"
+    if cause.name in PER_TOKEN:
+        jobs = jobs.replace("The mean step:", "The mean time of a token:")
     text = f"""
 {jobs}
 
@@ -234,7 +244,14 @@ def measured(cause: Cause) -> Measured:
 def _diagnosed(sick: Path, healthy: Path, cause: Cause) -> Measured:
     before, after = (diagnose(open_trace(each, progress=False)) for each in (sick, healthy))
     price_ms = next(each.recoverable_ms for each in before if each.cause == cause.name)
+    if cause.name in PER_TOKEN:
+        return Measured(*(_per_token_ms(each.job) for each in (before, after)), price_ms)
     return Measured(before.step_ns / 1e6, after.step_ns / 1e6, price_ms)
+
+
+def _per_token_ms(job: Job) -> float:
+    steps = server_steps(job).steps
+    return float(steps["period_ns"].sum() / (steps["phase"] == "decode").sum() / 1e6)
 
 
 def measured_on(page: str) -> Measured:

@@ -175,8 +175,16 @@ def _prepared(*, healthy: bool) -> list[Event]:
     return request(500 if healthy else 30_000)
 
 
+def _beside_prompts(*, healthy: bool) -> list[Event]:
+    prompts = [] if healthy else [PREFILL]
+    return Loop(ahead=True).record(
+        [*[DECODE] * 8, *prompts, *[DECODE] * 8, *prompts, *[DECODE] * 8]
+    )
+
+
 OF_INFERENCE: dict[str, Callable[..., list[Event]]] = {
     "step_gap": _with_gaps,
+    "prefill_stall": _beside_prompts,
     "preprocessing": _prepared,
 }
 """Causes that no training job has: the events of a recording with it, and of its healthy twin."""

@@ -40,7 +40,7 @@ requests, within this part of it, and at least 1."""
 
 STALLED_STEPS: Final = 5
 """Decoding steps that there must be for prompts to hold them up, and that the longest prompt must
-take as long as."""
+take as long as: chunks beside decoding, as engines compute them, take one to three."""
 
 STALLED_PERCENT: Final = 20
 """Part of the time of all steps that prompts must take from running requests to be said."""
@@ -126,7 +126,7 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
         steps=table,
         phases=_phases(table),
         finding=headline(table, job) if len(table) else "",
-        notices=(*job.notices_for(ranks), *_said_of(table)),
+        notices=(*job.notices_for(ranks), *_gaps_in_words(table), *_stalls_in_words(table)),
     )
 
 
@@ -137,16 +137,12 @@ def _no_steps() -> pd.DataFrame:
 
 
 def server_notices(job: Job) -> tuple[str, ...]:
-    """Notices that a server had no requests, and that prompts hold up those that run already."""
-    return _said_of(server_steps(job).steps)
-
-
-def _said_of(steps: pd.DataFrame) -> tuple[str, ...]:
-    return (*_gaps_in_words(steps), *_stalls(steps))
+    """Notices before which steps a server had no requests, or may have had none."""
+    return (*_gaps_in_words(server_steps(job).steps),)
 
 
 def _gaps_in_words(steps: pd.DataFrame) -> Iterator[str]:
-    """Before which steps a server had no requests, or may have had none."""
+    """The same of a table."""
     for column, words in _WITHOUT_REQUESTS.items():
         having = steps[steps[column] > 0]
         if len(having):
@@ -173,45 +169,77 @@ def _are_served(steps: pd.DataFrame) -> pd.Series[bool]:
     return steps["recorded"] & (steps[[*_WITHOUT_REQUESTS]] == 0).all(axis="columns")
 
 
-def _stalls(steps: pd.DataFrame) -> tuple[str, ...]:
-    """The same of the rank with most of that time."""
-    found = [_stall_ns(of_rank) for _, of_rank in steps.groupby("rank")]
-    stalls, decode_ns, count, whole_ns = max(
-        found, key=lambda each: int(each[0].sum()), default=(_NONE, 0.0, 0, 0)
-    )
-    if count < STALLED_STEPS or not decode_ns or not stalls.size:
-        return ()
-    longest_ns, sum_ns = int(stalls.max()), int(stalls.sum())
-    if longest_ns < STALLED_STEPS * decode_ns or 100 * sum_ns < STALLED_PERCENT * whole_ns:
-        return ()
-    often = "once" if stalls.size == 1 else f"{stalls.size:,} times"
-    said = (
-        f"prompts hold up running requests {often}, up to {duration(longest_ns)}, "
-        f"{longest_ns / decode_ns:.0f} times a decode step: {duration(sum_ns / count)} per decode "
-        "step, in latency and not in tokens per second; compute prompts in smaller chunks (vLLM: "
-        "max_num_batched_tokens, SGLang: --chunked-prefill-size, --enable-mixed-chunk), or on "
-        "servers of their own"
-    )
-    return (said,)
+def _stalls_in_words(steps: pd.DataFrame) -> Iterator[str]:
+    """What prompts take from running requests, of the rank where it is most."""
+    found = stalls(steps).values()
+    if found:
+        most = max(found, key=lambda each: each.per_step_ns)
+        yield f"prompts {most.words}: {duration(most.per_step_ns)} per {most.per}"
 
 
-_NONE: Final = np.zeros(0, dtype=np.int64)
+class Stalls(NamedTuple):
+    """Prompts of one rank that running requests wait for."""
+
+    steps: tuple[int, ...]
+    """Steps of prompts, or with some, between steps of running requests."""
+    taken_ns: Int64Array
+    """All of a step of prompts, and of a mixed step what it takes more than a decoding one."""
+    decode_ns: float
+    """The median decoding step."""
+    decode_steps: int
+    tokens_known: bool
+    """Whether a decoding step computes one token of each of its requests."""
+
+    @property
+    def per_step_ns(self) -> float:
+        """What they take per decoding step."""
+        return int(self.taken_ns.sum()) / self.decode_steps
+
+    @property
+    def per(self) -> str:
+        """What that time passes in each of, in words."""
+        return "output token" if self.tokens_known else "decode step"
+
+    @property
+    def words(self) -> str:
+        """How often, and how long, to follow on ``Prompts``."""
+        longest_ns = int(self.taken_ns.max())
+        often = "once" if self.taken_ns.size == 1 else f"{self.taken_ns.size:,} times"
+        times = longest_ns / self.decode_ns
+        return (
+            f"hold up running requests {often}, up to {duration(longest_ns)}, {times:.0f} times as "
+            "long as a decode step"
+        )
 
 
-def _stall_ns(steps: pd.DataFrame) -> tuple[Int64Array, float, int, int]:
-    """Each time that prompts take from requests that run before and after; of one rank.
+def stalls(steps: pd.DataFrame) -> dict[int, Stalls]:
+    """What running requests wait for, of each rank where that is long and often enough."""
+    found = {rank: _stalls(of_rank) for rank, of_rank in steps.groupby("rank")}
+    return {int(rank): each for rank, each in found.items() if each}
 
-    All of a step of prompts, and of a mixed step what it takes more than a decoding one. Also the
-    median of these, their number, and the time of all steps.
-    """
+
+def _stalls(steps: pd.DataFrame) -> Stalls | None:
+    """Those of one rank; None where they are short or few."""
     recorded = steps[_are_served(steps)].sort_values("step")
     phase, period_ns = recorded["phase"].to_numpy(), recorded["period_ns"].to_numpy()
-    runs, is_decode = phase != "prefill", phase == "decode"
-    decode_ns = float(np.median(period_ns[is_decode])) if is_decode.any() else 0.0
+    decoding = recorded[phase == "decode"]
+    decode_ns = float(decoding["period_ns"].median())
+    if len(decoding) < STALLED_STEPS or not decode_ns:
+        return None
+    runs = phase != "prefill"
     is_between = np.logical_or.accumulate(runs) & np.logical_or.accumulate(runs[::-1])[::-1]
     taken_ns = np.where(phase == "mixed", period_ns - decode_ns, period_ns)
-    stalls = taken_ns[~is_decode & is_between & (taken_ns > 0)].astype(np.int64)
-    return stalls, decode_ns, int(np.count_nonzero(is_decode)), int(period_ns.sum())
+    chosen = (phase != "decode") & is_between & (taken_ns > 0)
+    taken_ns = taken_ns[chosen].astype(np.int64)
+    longest_ns, sum_ns = taken_ns.max(initial=0), int(taken_ns.sum())
+    is_long = longest_ns >= STALLED_STEPS * decode_ns
+    if not is_long or 100 * sum_ns < STALLED_PERCENT * int(period_ns.sum()):
+        return None
+    tokens = decoding["generation_tokens"] == decoding["generation_requests"]
+    numbers = tuple(recorded["step"].to_numpy()[chosen].tolist())
+    return Stalls(
+        numbers, taken_ns, decode_ns, len(decoding), bool(tokens.fillna(value=False).all())
+    )
 
 
 def like_steps(steps: pd.DataFrame, first: int) -> pd.DataFrame:
@@ -318,6 +346,9 @@ def step_source(job: Job) -> str:
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase of a server that can be diagnosed, most time first.
 
+    Decoding is first where it is held up by prompts, however much time these take: a step of
+    prompts does not show that anything waits for it.
+
     A step of which ranks are in different phases, that lacks its work on a rank, before which a
     server had no requests, or whose front is not recorded, is of none. Empty where none serves.
     """
@@ -328,7 +359,8 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     phase = _common_phases(steps)[by_step["served"].all()]
     phase = phase[~phase.index.isin(_cut_firsts(steps))]
     taken = by_step["period_ns"].mean()[phase.index].groupby(phase).sum().sort_values()[::-1]
-    return {str(each): tuple(phase.index[phase == each].tolist()) for each in taken.index}
+    order = sorted(taken.index, key="decode".__ne__) if stalls(steps) else taken.index
+    return {str(each): tuple(phase.index[phase == each].tolist()) for each in order}
 
 
 def _cut_firsts(steps: pd.DataFrame) -> set[int]:

@@ -26,6 +26,7 @@ from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.missing_rank import missing_rank
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
 from hta_widgets.diagnosis.rules.pipeline_bubble import pipeline_bubble
+from hta_widgets.diagnosis.rules.prefill_stall import prefill_stall
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.slow_gpu import slow_gpu
@@ -48,6 +49,7 @@ OTHER_CAUSES: Final = (
     preprocessing,
     allocator_retries,
     profiler_overhead,
+    prefill_stall,
     step_gap,
     host_pause,
     launch_bound,

@@ -390,6 +390,7 @@ class Context:
         seen_steps: tuple[int, ...] = (),
         confidence: Confidence = "measured",
         detail: str = "",
+        cost: str = "",
     ) -> Finding:
         """Make a finding; the cost is added to the words, unless it is less than 1 ns.
 
@@ -403,6 +404,8 @@ class Context:
             What holds of this finding, beside what holds of the recordings of its ranks.
         detail : str
             What is added to the words if the sentence does not get too long, with its comma.
+        cost : str
+            The price in words, where it is no part of a step.
         seen_in : What, optional
             What the cause is seen in; when not given, the time that would not pass without it, or
             where that is not replayed, all of the class of the budget that it is counted in.
@@ -423,7 +426,7 @@ class Context:
             cause=cause.name,
             ranks=ranks,
             steps=steps,
-            sentence=parts.sentence(self._cost(price) if recoverable_ns else ""),
+            sentence=parts.sentence((cost or self._cost(price)) if recoverable_ns else ""),
             words=parts,
             recoverable_ms=recoverable_ns / NS_PER_MS,
             lower_ms=min(price.lower_ns, recoverable_ns) / NS_PER_MS,

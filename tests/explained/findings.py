@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pandas as pd
+import pytest
 
 from hta_widgets.analyses import kernel_breakdown, overlap
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
@@ -108,6 +109,24 @@ def between_steps(found: Finding, whole: Diagnosis) -> Texts:
     return dict(zip(("gap", "before", "preparing"), texts, strict=True)) | (
         inside(found) | cost_of(found, whole)
     )
+
+
+def held_up(found: Finding, whole: Diagnosis) -> Texts:
+    table, ns = found.evidence["prompts"], found.recoverable_ms * NS_PER_MS
+    assert {*table["step"]} == {*found.steps}
+    longest_ms, decode_ms = (found.evidence[f"{each}_ms"] for each in ("longest", "decode_step"))
+    assert longest_ms == table["held_up_ms"].max()
+    assert ns == pytest.approx(
+        table["held_up_ms"].sum() * NS_PER_MS / found.evidence["decode_steps"]
+    )
+    return {
+        "often": f"{len(table):,} times" if len(table) > 1 else "once",
+        "longest": duration(longest_ms * NS_PER_MS),
+        "times": f"{longest_ms / decode_ms:.0f}",
+        "price": duration(ns),
+        "period": duration(whole.step_ns),
+        "percent": share(ns, whole.step_ns),
+    }
 
 
 def loading(found: Finding, whole: Diagnosis) -> Texts:
@@ -321,6 +340,14 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "Between[[ <_phase>]] steps, the GPU[[ on <_ranks>]] waits <gap> of <_period> for the "
             f"host: <before> before the step begins, <preparing> to prepare it{INSIDE}{COST}",
             between_steps,
+        )
+    ],
+    "prefill_stall": [
+        Form(
+            "Prompts hold up running requests <often>, up to <longest>, <times> times as long as a "
+            "decode step: up to <price> per <_token> beside each <period> decode step (<percent>), "
+            "in latency and not in tokens per second.",
+            held_up,
         )
     ],
     "input_starvation": [

@@ -286,6 +286,12 @@ FIRST = {
         ((C.SGLANG, C.SERVER), "Let SGLang overlap"),
         ((C.TENSORRT_LLM, C.SERVER), "Let TensorRT-LLM overlap"),
     ],
+    "prefill_stall": [
+        ((), "Compute prompts in chunks that take about"),
+        ((C.VLLM, C.SERVER), "Compute prompts in smaller chunks"),
+        ((C.SGLANG, C.SERVER), "Compute prompts in smaller chunks"),
+        ((C.TENSORRT_LLM, C.SERVER), "Compute prompts in smaller chunks"),
+    ],
     "missing_rank": [((), "Collect the traces")],
 }
 """What comes first under some conditions."""

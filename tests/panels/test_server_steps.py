@@ -63,7 +63,7 @@ def test_the_findings_are_of_the_selected_phase(board, phase):
     for row in board._bands["findings"]:  # *Show* keeps the phase, of which the place is
         assert row["show"]["phase"] == phase
     board.selection.undo()
-    assert board.findings.phase == diagnose(board.job).phase == "prefill"
+    assert board.findings.phase == diagnose(board.job).phase == "decode"  # which prompts hold up
 
 
 def test_without_a_phase_all_steps_are_shown_and_those_of_another_fade(board):

@@ -75,6 +75,8 @@ class Loop:
         Whether decoding replays a graph; else each kernel is launched.
     ahead : bool
         Whether the loop does not wait for the tokens of the step before.
+    launch_us : float
+        Of each call that launches.
     copy_us : float
         Of the copy of the tokens to the host, which is launched after the kernels.
     lost : frozenset of int
@@ -87,6 +89,7 @@ class Loop:
     kernels: int = 20
     graphs: bool = True
     ahead: bool = False
+    launch_us: float = LAUNCH_US
     copy_us: float = 0.0
     lost: frozenset[int] = frozenset()
     name: Callable[[Step], str] = vllm
@@ -99,10 +102,10 @@ class Loop:
             start = now
             launched, now, number = self._launch(step, start + PREPARE_US, number)
             for correlation, at in launched:
-                events.append(call(at, LAUNCH_US, correlation, name=self._api(step)))
+                events.append(call(at, self.launch_us, correlation, name=self._api(step)))
                 pieces = self.kernels // len(launched)
                 for piece in range(pieces):
-                    begin = max(free, at + LAUNCH_US + START_US)
+                    begin = max(free, at + self.launch_us + START_US)
                     if place not in self.lost:
                         events.append(
                             kernel(begin, step.kernel_us, correlation=correlation, name=f"k{piece}")
@@ -144,8 +147,8 @@ class Loop:
     ) -> tuple[list[tuple[int, float]], float, int]:
         """Number and time of each launch, when they are done, and the last number."""
         calls = 0 if step.phase == "idle" else 1 if self._replays(step) else self.kernels
-        launched = [(number + n, at + n * (LAUNCH_US + 2)) for n in range(calls)]
-        return launched, at + calls * (LAUNCH_US + 2) + 3, number + calls
+        launched = [(number + n, at + n * (self.launch_us + 2)) for n in range(calls)]
+        return launched, at + calls * (self.launch_us + 2) + 3, number + calls
 
 
 PREPARES = "transformers/models/videomae/image_processing_videomae.py(235): preprocess"

@@ -214,8 +214,9 @@ class Stalls(NamedTuple):
 
 def stalls(steps: pd.DataFrame) -> dict[int, Stalls]:
     """What running requests wait for, of each rank where that is long and often enough."""
-    found = {rank: _stalls(of_rank) for rank, of_rank in steps.groupby("rank")}
-    return {int(rank): each for rank, each in found.items() if each}
+    ranks = steps["rank"].unique().tolist()
+    found = {rank: _stalls(steps[steps["rank"] == rank]) for rank in ranks}
+    return {rank: each for rank, each in found.items() if each}
 
 
 def _stalls(steps: pd.DataFrame) -> Stalls | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from hta_widgets import diagnose
@@ -11,7 +12,7 @@ from hta_widgets.diagnosis.rules.launch_bound import may_be_stacks
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, step, write
-from tests.server_loops import Step, sglang, vllm
+from tests.server_loops import Loop, Step, sglang, vllm
 
 
 def job(takes, *, steps=5, ranks=1, **work):
@@ -91,6 +92,22 @@ def test_batches_that_are_not_captured(tmp_path, name, engine):
         f"Let {engine} capture graphs for the batches of these steps, too: others replay theirs."
     )
     assert none.startswith(f"Let {engine} capture CUDA graphs: start it without")
+
+
+@pytest.mark.parametrize("kernel_us", [1.0, 3.0, 8.0])
+def test_the_price_of_eager_decoding_is_what_a_graph_of_it_saves(tmp_path, kernel_us):
+    """More than the GPU waits for its host: the calls before the first kernel go, too."""
+    plan = [Step(generation=16, kernel_us=kernel_us)] * 12
+    took_ns = []
+    for graphs in (False, True):
+        loop = Loop(kernels=100, graphs=graphs, ahead=True, launch_us=8)
+        path = write(tmp_path / f"{graphs}.json", loop.record(plan))
+        took_ns.append(diagnose(path).step_ns)
+    made = diagnose(tmp_path / "False.json")
+    (finding,) = (each for each in made if each.cause == "launch_bound")
+    assert finding.bound == "at most"
+    assert finding.recoverable_ms > made.steps["gap_op_ns"].mean() / 1e6
+    assert finding.recoverable_ms == pytest.approx(-np.diff(took_ns)[0] / 1e6, rel=0.03)
 
 
 def test_a_region_that_only_copies_has_no_kernels(tmp_path):

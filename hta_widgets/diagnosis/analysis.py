@@ -160,7 +160,7 @@ def _diagnosed(
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
     is_known &= not health.lacks_waits
-    shares = context.shares if is_known else {}
+    shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
@@ -174,7 +174,7 @@ def _diagnosed(
         ranks=shown.ranks or chosen,
         period_ns=shown.period_ns,
         step_ns=context.step_ns,
-        profiler_ns=context.recorded_step_ns - context.step_ns,
+        profiler_ns=context.replay.profiler_ns if together.ranks else 0.0,
         bound_by=bound_by(shares) if shares else "",
         shares=shares,
         joint_ms=joint_ms,
@@ -332,7 +332,7 @@ def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
     found = {each.cause: prices[each.cause] for each in findings if each.cause in prices}
     if not found or not context.replay.is_sound:
         return None
-    return Replayed(context.job, context.asked_of_replay, found, context.recorder)
+    return Replayed(context.job, context.asked_of_replay, found)
 
 
 def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> str:

@@ -43,7 +43,6 @@ from hta_widgets.diagnosis.replay.edits import (
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.facts import unprofiled_step_ns
 
 HALF_OF_LARGEST: Final = 0.5
 """A rank is to blame if its share of the cause is at least this part of the largest share."""
@@ -56,27 +55,6 @@ UNSOUND: Final = ", though the recording is not sound"
 
 MOST_RANKS: Final = 0.75
 """All ranks are to blame if this part of them is."""
-
-LEAST_SLOWED: Final = 0.05
-"""Part of a step by which the recording must be longer: steps differ by less from one another."""
-
-MOST_SLOWED: Final = 4.0
-"""How many times as long a host may take because of the profiler: on two hosts of an H200, where
-each operator and call cost 4 to 10 µs, 1.6 to 3.7. What is more is no work of a recorder, as a
-loader that was slower than before."""
-
-LEAST_EXPLAINED: Final = 0.5
-"""Part of what the recording is longer by that a faster host has to explain."""
-
-NEARLY_ALL: Final = 0.995
-"""Part of what the fastest host brings: where the GPU sets the pace without the profiler, how much
-faster it is than that cannot be told."""
-
-USUALLY_SLOWED: Final = 2.0
-"""It is taken to be that much then."""
-
-HALVINGS: Final = 8
-"""Of the range of that factor, on a logarithmic scale: it is known to half a percent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +143,8 @@ class Context:
         """Whether a cause costs more than its limit."""
         least_percent: float = getattr(self.limits, cause.limit)
         least_ns = least_percent / 100 * self.steps.median_period_ns
-        if self.recorder:
-            least_ns *= self.step_ns / self.recorded_step_ns
+        if profiler_ns := self.replay.profiler_ns:
+            least_ns *= self.step_ns / (self.step_ns + profiler_ns)
         return recoverable_ns >= max(least_ns, self.limits.least_ms * NS_PER_MS)
 
     def blamed(self, share: Float64Array) -> tuple[int, ...]:
@@ -191,37 +169,6 @@ class Context:
         """What `replay_of_ranks` is asked."""
         every = self.all_steps
         return self.limits.trials, every.ranks, every.numbers
-
-    @cached_property
-    def unprofiled_step_ns(self) -> float:
-        """Mean length of a step before the profiler ran; 0 where no rank states it."""
-        stated = [each for each in self.job.reduce(unprofiled_step_ns, self.ranks).values() if each]
-        return float(np.median(stated)) if stated and self.steps.are_recorded else 0.0
-
-    @cached_property
-    def recorder(self) -> tuple[HostSpeed, ...]:
-        """What is different without the profiler, where the length of a step without it is known.
-
-        It may take as long as the operators that it records: the host of a GPT-2 beside an H200
-        needed 26 ms for a step, and 61 ms in the recording, of which launching seemed to cost 56.
-        So prices are what is left to gain with a host that is as much faster as explains it.
-        """
-        whole_ns, replay = self.unprofiled_step_ns, self.replay
-        more_ns = self.recorded_step_ns - whole_ns
-        if not whole_ns or not replay.is_sound or more_ns < LEAST_SLOWED * whole_ns:
-            return ()
-        most_ns = replay.gain_ns((HostSpeed(MOST_SLOWED),))
-        if most_ns < LEAST_EXPLAINED * more_ns:
-            return ()  # the steps before were others: they were not the first, or had no pause
-        wanted_ns = min(more_ns, NEARLY_ALL * most_ns)
-        low, high = 1.0, MOST_SLOWED
-        for _ in range(HALVINGS):
-            factor = (low * high) ** 0.5
-            if replay.gain_ns((HostSpeed(factor),)) < wanted_ns:
-                low = factor
-            else:
-                high = factor
-        return (HostSpeed(high if wanted_ns == more_ns else max(high, USUALLY_SLOWED)),)
 
     def price(
         self,
@@ -251,7 +198,6 @@ class Context:
         if not removed.any():
             return Price.counted(0.0, bound)
         replay, numbers = self.replay, self.steps.numbers
-        after = (*self.recorder, *after)
         if not replay.is_sound:
             return Price.counted(self._known_part * self.steps.gain_ns(removed), bound)
 
@@ -271,7 +217,7 @@ class Context:
             lower_ns = min(ns, gain_ns(peers_fixed=True))
         known = bound if replay.is_explained and self._known_part == 1 else "at least"
         known_ns, known_lower_ns = self._known_part * ns, self._known_part * lower_ns
-        return Price(known_ns, known_lower_ns, known, edits, after)
+        return Price(known_ns, known_lower_ns, known, edits, tuple(after))
 
     @property
     def _known_part(self) -> float:
@@ -465,21 +411,13 @@ class Context:
         step_ns = self.step_ns
         return 100 * ns / step_ns if step_ns else 0.0
 
-    @cached_property
-    def shares(self) -> dict[str, float]:
-        """What sets the time of a step, without the profiler as far as its part is known."""
-        return self.replay.shares_with(self.recorder)
-
-    @property
-    def recorded_step_ns(self) -> float:
-        """Length of the mean analysed step of the job: from its first start to its last end."""
-        return self.replay.step_ms * NS_PER_MS if self.ranks else 0.0
-
     @property
     def step_ns(self) -> float:
-        """The same without the profiler, as far as its part is known."""
-        recorded_ns = self.recorded_step_ns
-        return recorded_ns - self.replay.gain_ns(self.recorder) if self.ranks else recorded_ns
+        """Length of the mean analysed step of the job, from its first start to its last end.
+
+        Without the profiler, as far as that is known.
+        """
+        return self.replay.step_ms * NS_PER_MS if self.ranks else 0.0
 
     def _cost(self, price: Price) -> str:
         """The price in words.

@@ -183,12 +183,12 @@ def critical_path_lanes(job: Job) -> LanesOfRanks:
 
 def _segments(job: Job, path: CriticalPath) -> Segments:
     """The pieces by position of their rank, on its own clock."""
-    parts, pieces = path.parts, path.pieces
+    of, pieces = path.parts.of, path.pieces
     place = np.searchsorted(job.ranks, pieces["rank"].to_numpy())
-    row = np.where(_OF_CALLS[parts.of], pieces["call"].to_numpy(), pieces["row"].to_numpy())
-    code = (FIRST_CODE + parts.of).astype(np.int8)
-    start_ns, end_ns = (_own(job, each, place) for each in (parts.start_ns, parts.end_ns))
-    return Segments(place, code, start_ns, end_ns, row)
+    row = np.where(_OF_CALLS[of], pieces["call"].to_numpy(), pieces["row"].to_numpy())
+    code = (FIRST_CODE + of).astype(np.int8)
+    start_ns, end_ns = pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()
+    return Segments(place, code, _own(job, start_ns, place), _own(job, end_ns, place), row)
 
 
 def _own(job: Job, times_ns: Int64Array, places: Int64Array) -> Int64Array:

@@ -115,7 +115,7 @@ class GpuBound:
         """None where something else sets the pace, or findings bring more than a little."""
         gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
         is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
-        sets_pace = next(iter(context.shares), "")
+        sets_pace = next(iter(context.replay.shares), "")
         return cls(context) if is_little and sets_pace == OF_GPU else None
 
     @cached_property

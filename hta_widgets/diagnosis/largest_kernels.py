@@ -86,7 +86,7 @@ def _computes(context: Context, takes: str) -> str:
     """
     if context.health.lacks_waits:
         return f" {takes[0].upper()}{takes[1:]}."
-    pace = next(iter(context.shares), OF_GPU)
+    pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:
         return f" GPU-bound: {takes}, and only faster kernels would help."
     weights, computes = context.replay.job.weights, context.replay.job.is_computing

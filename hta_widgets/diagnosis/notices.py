@@ -116,14 +116,6 @@ def replay_notices(context: Context) -> Iterator[str]:
     """What limits the prices, and what would bring nothing though it saves GPU work."""
     replay = context.replay
     yield from replay.notices
-    if context.recorder:
-        without = duration(context.unprofiled_step_ns)
-        yield (
-            f"a step took {without} before the profiler ran, and "
-            f"{duration(context.recorded_step_ns)} with it: prices are of steps of "
-            f"{duration(context.step_ns)}, with a host {context.recorder[0].factor:.2g} times as "
-            "fast as in the recording"
-        )
     yield from _slowed_launches(context)
     yield from job_clocks(context.job).laid_over_notices
     if not replay.is_sound:
@@ -148,7 +140,7 @@ def replay_notices(context: Context) -> Iterator[str]:
 def _slowed_launches(context: Context) -> Iterator[str]:
     """How much of late launches may be the profiler's own time on the host, if nothing tells it."""
     finding = context.found.get(launch_bound)
-    if finding is None or context.unprofiled_step_ns:
+    if finding is None or context.replay.unprofiled_step_ns:
         return
     twice_ms, price_ms = finding.evidence["twice_as_fast_ms"], finding.recoverable_ms
     recorded = any(context.facts[rank].records.host_code for rank in finding.ranks)

@@ -84,8 +84,6 @@ class Replayed:
     """What `replay_of_ranks` is asked."""
     prices: Mapping[str, Price]
     """By the cause of each finding that is replayed."""
-    recorder: tuple[Edit, ...] = ()
-    """What is different without the profiler."""
 
     @property
     def replay(self) -> Replay:
@@ -101,19 +99,15 @@ class Replayed:
         prices = [self.prices[each] for each in causes if each in self.prices]
         if not prices:
             return 0.0
-        ns = self._gain_ns(self._of(causes))
-        alone = (each for each in prices if each.after == self.recorder)
-        ns -= sum(max(self._gain_ns(each.edits) - each.ns, 0) for each in alone)
+        ns = self.replay.gain_ns(self._of(causes))
+        alone = (each for each in prices if not each.after)
+        ns -= sum(max(self.replay.gain_ns(each.edits) - each.ns, 0) for each in alone)
         return max(ns, *(each.ns for each in prices)) / NS_PER_MS
 
     def without(self, causes: Collection[str]) -> Together:
         """The mean step without some causes together."""
-        shares = self.replay.shares_with((*self.recorder, *self._of(causes)))
+        shares = self.replay.shares_with(self._of(causes))
         return Together(self.gain_ms(causes), bound_by(shares))
-
-    def _gain_ns(self, edits: Sequence[Edit]) -> float:
-        replay = self.replay
-        return replay.gain_ns((*self.recorder, *edits)) - replay.gain_ns(self.recorder)
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:
         """In the order in which they were found: what was replayed then is not replayed again."""

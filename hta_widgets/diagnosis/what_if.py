@@ -45,6 +45,8 @@ KernelClass = Literal["products", "elementwise", "attention", "copies", "selecte
 class WhatIfSteps(Result):
     """A step as recorded, and as it would be.
 
+    What is known to be the profiler's own time is in neither of them.
+
     Attributes
     ----------
     answer : WhatIf
@@ -170,7 +172,8 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
     return WhatIfSteps(
         finding=_finding(found, answer, shares)
         if edits
-        else f"As recorded: {duration(found.step_ms * NS_PER_MS)}, {bound_by(found.shares)}.",
+        else f"{'Without the profiler' if found.recorder else 'As recorded'}: "
+        f"{duration(found.step_ms * NS_PER_MS)}, {bound_by(found.shares)}.",
         notices=(*job.notices_for(ranks), *found.notices, *_limits(found)),
         answer=answer,
         recorded_ms=found.step_ms,

@@ -33,13 +33,13 @@ CLASS_OF: Final = {
 """Class of the budget whose look each has."""
 
 _BARS_HEIGHT: Final = 130
-_ROWS: Final = ("Recorded", "Changed")
+_ROWS: Final = ("Now", "Changed")
 _MOST_RANKS: Final = 64
 """More ranks are not drawn one by one: the first and last of them would be unreadable."""
 
 
 def changed_step(result: WhatIfSteps) -> Drawing:
-    """Draw the critical path of the mean step by what sets its time: as recorded, and changed."""
+    """Draw the critical path of the mean step by what sets its time: now, and changed."""
     table = result.classes
     longest_ns = max(table["recorded_ms"].sum(), table["ms"].sum()) * NS_PER_MS
     unit = time_unit(longest_ns)
@@ -76,7 +76,7 @@ def changed_step(result: WhatIfSteps) -> Drawing:
 
 
 def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw when each rank is done, as recorded and changed; a click selects the rank."""
+    """Draw when each rank is done, now and changed; a click selects the rank."""
     table = result.ranks.head(_MOST_RANKS)
     unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * NS_PER_MS)
     ranks = table["rank"].tolist()

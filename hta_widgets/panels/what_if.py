@@ -140,10 +140,10 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         return self._memo.get("result", replayed, asked, steps, *changes.items())
 
     def draw(self, result: WhatIfSteps) -> dict[str, Drawing]:
-        """Draw the step as recorded and changed, and when each rank is done, if that differs."""
+        """Draw the step now and changed, and when each rank is done, if that differs."""
         if all(getattr(self, name) == value for name, value in _AS_RECORDED.items()):
             return {}
-        name = "The mean step, as recorded and changed"
+        name = "The mean step, now and changed"
         figures = {f"{name} (a bound)" if result.is_bound else name: changed_step(result)}
         if len(result.ranks) > 1:
             figures["When each rank is done"] = rank_ends(

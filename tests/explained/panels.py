@@ -346,7 +346,11 @@ FORMS: Final[dict[str, list[Form]]] = {
             "No GPU work was recorded on these ranks: nothing can be replayed.",
             plain(lambda found, _: found.classes.empty),
         ),
-        Form("As recorded: <step>, bound by <what> (<percent> of the critical path).", as_recorded),
+        Form(
+            "[[As recorded]][[Without the profiler]]: <step>, bound by <what> (<percent> of the "
+            "critical path).",
+            as_recorded,
+        ),
         Form(
             "<before> → <after> (<change>), then bound by <what> (<percent> of the critical path)"
             "[[; as ranks are missing, the gain lies between <_least> and <_most>]].",

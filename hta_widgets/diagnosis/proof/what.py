@@ -18,7 +18,7 @@ from hta_widgets.diagnosis.facts.host_facts import exposed_copies
 from hta_widgets.diagnosis.facts.kernel_facts import computing_kernels
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.diagnosis.rank_answers import RankFacts, replay_of_ranks
-from hta_widgets.diagnosis.replay.edits import Edit, applied
+from hta_widgets.diagnosis.replay.edits import Edit
 from hta_widgets.diagnosis.replay.recorded_job import Weights
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.intervals import Intervals, Times
@@ -82,8 +82,8 @@ class Removed:
     def of(self, job: Job, limits: TrialLimits, ranks: Sequence[int]) -> dict[int, Stretches]:
         """When it is on some ranks, on the common clock."""
         replay = job.remember(replay_of_ranks, limits, self.ranks, self.steps)
-        with_cause = applied(replay.job, self.after)
-        without = applied(replay.job, (*self.after, *self.edits))
+        with_cause = replay.weights(self.after)
+        without = replay.weights((*self.after, *self.edits))
         times = [_starts_and_ends(replay, each) for each in (with_cause, without)]
         return {rank: _on_rank(replay, replay.job.ranks.index(rank), *times) for rank in ranks}
 

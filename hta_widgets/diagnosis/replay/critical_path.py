@@ -29,6 +29,7 @@ SOLVED_TOGETHER: Final = 10
 """Kernels (by name) on the path for which the replay is solved again without all of their calls."""
 
 _BEFORE: Final = CLASSES.index("before the recording")
+_RETURN: Final = CLASSES.index("return of a wait")
 _OF_OPERATIONS: Final = [CLASSES.index(name) for name in (*OPERATION_CLASSES.values(), "transfer")]
 
 OF_GPU: Final = "the GPU"
@@ -72,7 +73,7 @@ class CriticalPath:
     edges_ns : ndarray of int64
         When those begin and end, on the common clock: one more than there are of them.
     parts : Pieces
-        As arrays.
+        As arrays, at their times in the replay.
     slack : Slack
         Slack and drag of everything.
     """
@@ -123,21 +124,23 @@ class CriticalPath:
     def pieces(self) -> pd.DataFrame:
         """The pieces of the path in order of time, each from the end of the one before.
 
-        ``start_ns``, ``end_ns`` (on the common clock), ``class`` (one of `CLASSES`), ``rank``,
-        ``step``, ``kernel`` (name of the operation, empty on the host), ``row`` (of the operation
-        in the events of the rank, -1 on the host), ``stream`` (number of its stream among those of
-        the rank, -1 on the host), ``call`` (row of the call that launches, that waits, or that ends
-        a distance of the host; -1 for none), ``call_before`` (row of the call that begins a
-        distance of the host, -1 for none), ``operation`` (position in the `RecordedJob`, -1 on the
-        host), ``ns`` and ``percent`` (of the path).
+        Between them is left out what is known to be the profiler's own time.
+
+        ``start_ns``, ``end_ns`` (as recorded, on the common clock), ``class`` (one of `CLASSES`),
+        ``rank``, ``step``, ``kernel`` (name of the operation, empty on the host), ``row`` (of the
+        operation in the events of the rank, -1 on the host), ``stream`` (number of its stream among
+        those of the rank, -1 on the host), ``call`` (row of the call that launches, that waits, or
+        that ends a distance of the host; -1 for none), ``call_before`` (row of the call that begins
+        a distance of the host, -1 for none), ``operation`` (position in the `RecordedJob`, -1 on
+        the host), ``ns`` and ``percent`` (of the path).
         """
         parts, job, rows = self.parts, self.job, self._rows
         names, code = job.names
         on_host = parts.operation == NONE
         return pd.DataFrame(
             {
-                "start_ns": parts.start_ns,
-                "end_ns": parts.end_ns,
+                "start_ns": parts.start_ns + self.earlier_ns,
+                "end_ns": parts.end_ns + self.earlier_ns,
                 "class": np.array(CLASSES, dtype=object)[parts.of],
                 "rank": np.array(job.ranks, dtype=np.int64)[parts.rank],
                 "step": np.array(self.between, dtype=np.int64)[self._step_place],
@@ -152,6 +155,15 @@ class CriticalPath:
                 **self._share(parts.length_ns),
             }
         )
+
+    @property
+    def earlier_ns(self) -> Times:
+        """By how much each piece is earlier than it was recorded, as what it ends with is."""
+        parts, job, times = self.parts, self.job, self.slack.solution.times
+        of_operation = np.append(job.end_ns - times.end, 0)[parts.operation]
+        of_point = np.append(job.point_ns - times.point, 0)[parts.point]
+        at_point = (parts.operation == NONE) | (parts.of == _RETURN)
+        return np.rint(np.where(at_point, of_point, of_operation)).astype(np.int64)
 
     @cached_property
     def _rows(self) -> _Rows:
@@ -307,7 +319,8 @@ class CriticalPath:
         hosts, others = own[on_host], own[~on_host]
         point = parts.point[hosts]
         clock_ns = np.concatenate(job.of_parts("line.time_ns"))
-        shift_ns = np.rint(job.point_ns[point]).astype(np.int64) - clock_ns[point]
+        point_ns = self.slack.solution.times.point[point]
+        shift_ns = np.rint(point_ns).astype(np.int64) - clock_ns[point]
         return RankPieces(
             start_ns=parts.start_ns[hosts] - shift_ns,
             end_ns=parts.end_ns[hosts] - shift_ns,

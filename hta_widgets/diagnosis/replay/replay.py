@@ -11,17 +11,19 @@ import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import Alignment
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, CriticalPath, bound_by
-from hta_widgets.diagnosis.replay.edits import Edit, PeersFixed, applied
+from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, PeersFixed, applied
 from hta_widgets.diagnosis.replay.meetings import meetings
 from hta_widgets.diagnosis.replay.network import Network
 from hta_widgets.diagnosis.replay.rank_part import PackedPart
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights, recorded_job
 from hta_widgets.errors import ParameterError
-from hta_widgets.quantities import NS_PER_MS, counted
+from hta_widgets.quantities import NS_PER_MS, counted, duration
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import unprofiled_step_ns
 
 MOST_UNMATCHED: Final = 2.0
 """Percent of a step in communication without a recorded partner from which a price has two ends."""
@@ -31,6 +33,27 @@ MOST_UNEXPLAINED: Final = 10.0
 of it than was priced might remain, or more."""
 
 MOST_OFF_NS: Final = 1_000
+
+LEAST_SLOWED: Final = 0.05
+"""Part of a step by which the recording must be longer: steps differ by less from one another."""
+
+MOST_SLOWED: Final = 4.0
+"""How many times as long a host may take because of the profiler: on two hosts of an H200, where
+each operator and call cost 4 to 10 µs, 1.6 to 3.7. What is more is no work of a recorder, as a
+loader that was slower than before."""
+
+LEAST_EXPLAINED: Final = 0.5
+"""Part of what the recording is longer by that a faster host has to explain."""
+
+NEARLY_ALL: Final = 0.995
+"""Part of what the fastest host brings: where the GPU sets the pace without the profiler, how much
+faster it is than that cannot be told."""
+
+USUALLY_SLOWED: Final = 2.0
+"""It is taken to be that much then."""
+
+HALVINGS: Final = 8
+"""Of the range of that factor, on a logarithmic scale: it is known to half a percent."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +65,7 @@ class WhatIf:
     step_ms : float
         Length of the mean step (ms).
     gain_ms : float
-        By how much it is shorter than the recorded one (ms); less than 0 if it is longer.
+        By how much it is shorter than `Replay.step_ms`; less than 0 if it is longer.
     lower_ms, upper_ms : float
         Between which the gain lies (ms): they differ where ranks are not recorded that this job
         communicates with. The lower one is that with these as slow as before.
@@ -63,18 +86,27 @@ class WhatIf:
 class Replay:
     """A recorded job that can be asked what a step would take if something were different.
 
+    Where a recording states how long its steps took without the profiler, all that is asked is
+    asked of a host that is as much faster: that of a GPT-2 beside an H200 needed 26 ms for a step,
+    and 61 ms in the recording, of which launching seemed to cost 56.
+
     Attributes
     ----------
     job : RecordedJob
     network : Network
     steps : tuple of int
         Numbers of the steps that count; the others are replayed, too, as these wait for them.
+    unprofiled_step_ns : float
+        Mean length of a step before the profiler ran; 0 where that is not known.
     """
 
-    def __init__(self, job: RecordedJob, steps: Sequence[int] = ()) -> None:
+    def __init__(
+        self, job: RecordedJob, steps: Sequence[int] = (), unprofiled_step_ns: float = 0.0
+    ) -> None:
         self.job = job
         self.network = Network(job)
         self.steps = tuple(steps) or job.steps
+        self.unprofiled_step_ns = unprofiled_step_ns
         self._counts = np.isin(job.steps, self.steps)
         self._lengths: dict[tuple[Edit, ...], Float64Array] = {}
 
@@ -83,9 +115,48 @@ class Replay:
         return f"Replay(step_ms={self.step_ms:.3f}, {bound_by(self.shares)})"
 
     @cached_property
-    def solution(self) -> Solution:
-        """When everything happened, and what each waited for."""
+    def recorder(self) -> tuple[HostSpeed, ...]:
+        """What is different without the profiler, where the length of a step without it is known.
+
+        It is found in all steps that are replayed, whichever of them count.
+        """
+        whole_ns = self.unprofiled_step_ns
+        if not whole_ns or not self.is_sound:
+            return ()
+        recorded_ns = float(self._between_ends_ns(self._as_recorded.nodes).mean())
+
+        def gain_ns(factor: float) -> float:
+            nodes, _ = self.network.forward(HostSpeed(factor).apply(self.job, self.job.weights))
+            return recorded_ns - float(self._between_ends_ns(nodes).mean())
+
+        more_ns = recorded_ns - whole_ns
+        if more_ns < LEAST_SLOWED * whole_ns:
+            return ()
+        most_ns = gain_ns(MOST_SLOWED)
+        if most_ns < LEAST_EXPLAINED * more_ns:
+            return ()  # the steps before were others: they were not the first, or had no pause
+        wanted_ns = min(more_ns, NEARLY_ALL * most_ns)
+        low, high = 1.0, MOST_SLOWED
+        for _ in range(HALVINGS):
+            factor = (low * high) ** 0.5
+            if gain_ns(factor) < wanted_ns:
+                low = factor
+            else:
+                high = factor
+        return (HostSpeed(high if wanted_ns == more_ns else max(high, USUALLY_SLOWED)),)
+
+    def weights(self, edits: Sequence[Edit] = ()) -> Weights:
+        """What everything takes with some edits, without the profiler as far as that is known."""
+        return applied(self.job, (*self.recorder, *edits))
+
+    @cached_property
+    def _as_recorded(self) -> Solution:
         return Solution(self.network, self.job.weights)
+
+    @cached_property
+    def solution(self) -> Solution:
+        """When everything happens, and what each waits for: as recorded but for the profiler."""
+        return Solution(self.network, self.weights()) if self.recorder else self._as_recorded
 
     @cached_property
     def _of_path(self) -> tuple[dict[str, float], int]:
@@ -102,8 +173,7 @@ class Replay:
         """The same with some edits."""
         if not edits:
             return self.shares
-        solution = Solution(self.network, applied(self.job, edits))
-        return CriticalPath.of(solution, self.steps).shares
+        return CriticalPath.of(Solution(self.network, self.weights(edits)), self.steps).shares
 
     @property
     def path_ns(self) -> int:
@@ -112,12 +182,21 @@ class Replay:
 
     @cached_property
     def _recorded(self) -> Float64Array:
-        return self._lengths_ns(self.solution.nodes)
+        return self._between_ends_ns(self._as_recorded.nodes)[self._counts]
 
     @cached_property
+    def _unprofiled(self) -> Float64Array:
+        return self._between_ends_ns(self.solution.nodes)[self._counts]
+
+    @property
     def step_ms(self) -> float:
-        """Length of the mean step as recorded (ms)."""
-        return float(self._recorded.mean()) / NS_PER_MS
+        """Length of the mean step (ms), without the profiler as far as that is known."""
+        return float(self._unprofiled.mean()) / NS_PER_MS
+
+    @property
+    def profiler_ns(self) -> float:
+        """By how much the profiler makes it longer (ns), as far as that is known."""
+        return float(self._recorded.mean() - self._unprofiled.mean())
 
     @cached_property
     def unexplained_percent(self) -> float:
@@ -158,7 +237,7 @@ class Replay:
     @cached_property
     def off_ns(self) -> float:
         """By how much the replay without a change is off: 0 unless clocks contradict each other."""
-        times = self.solution.times
+        times = self._as_recorded.times
         off = np.abs(times.end - self.job.end_ns).max(initial=0.0)
         return float(max(off, np.abs(times.point - self.job.point_ns).max(initial=0.0)))
 
@@ -181,22 +260,30 @@ class Replay:
             found.append(f"{what} that contradict the recorded times are left out of the replay")
         if self.off_ns > MOST_OFF_NS:
             found.append("the replay does not give the recorded times back, as clocks contradict")
+        if self.recorder:
+            (host,) = self.recorder
+            found.append(
+                f"a step took {duration(self.unprofiled_step_ns)} before the profiler ran, and "
+                f"{duration(self.step_ms * NS_PER_MS + self.profiler_ns)} with it: prices are of "
+                f"steps of {duration(self.step_ms * NS_PER_MS)}, with a host {host.factor:.2g} "
+                "times as fast as in the recording"
+            )
         return tuple(found)
 
     def _changed_ns(self, edits: tuple[Edit, ...]) -> Float64Array:
         """Length of each step (ns) with some edits; rules ask again what all before them leave."""
         if edits not in self._lengths:
-            self._lengths[edits] = self.lengths_ns(applied(self.job, edits))
+            self._lengths[edits] = self.lengths_ns(self.weights(edits))
         return self._lengths[edits]
 
     def lengths_ns(self, weights: Weights) -> Float64Array:
-        """Length of each step (ns) with these weights."""
+        """Length of each step that counts (ns) with these weights."""
         nodes, _ = self.network.forward(weights)
-        return self._lengths_ns(nodes)
+        return self._between_ends_ns(nodes)[self._counts]
 
-    def _lengths_ns(self, nodes: Float64Array) -> Float64Array:
+    def _between_ends_ns(self, nodes: Float64Array) -> Float64Array:
         ends, first_ns = self.network.step_ends(nodes), self.job.first_ns.min(initial=np.inf)
-        return np.diff(ends, prepend=first_ns)[self._counts]
+        return np.diff(ends, prepend=first_ns)
 
     def gain_ns(
         self,
@@ -210,7 +297,7 @@ class Replay:
         With its peers fixed, communication without a recorded partner ends no earlier than it did.
         """
         every = (*edits, PeersFixed()) if peers_fixed else tuple(edits)
-        less = self._recorded - self._changed_ns(every)
+        less = self._unprofiled - self._changed_ns(every)
         if steps is not None:
             wanted = {*steps}
             less = less[[number in wanted for number in self.steps]]
@@ -244,15 +331,15 @@ class Replay:
         if others := [each for each in edits if not hasattr(each, "apply")]:
             msg = f"what_if takes changes of hta_widgets.diagnosis.replay.edits, got {others[0]!r}"
             raise ParameterError(msg)
-        weights = applied(self.job, edits)
+        weights = self.weights(edits)
         nodes, _ = self.network.forward(weights)
         start = float(self.job.first_ns.min(initial=np.inf))
-        lengths = self._lengths_ns(nodes)
-        gain = (float(self._recorded.mean()) - float(lengths.mean())) / NS_PER_MS
+        lengths = self._between_ends_ns(nodes)[self._counts]
+        gain = float(self._unprofiled.mean() - lengths.mean()) / NS_PER_MS
         lower = gain
         if self.has_unknown_peers:
             fixed = self.lengths_ns(PeersFixed().apply(self.job, weights))
-            lower = (float(self._recorded.mean()) - float(fixed.mean())) / NS_PER_MS
+            lower = float(self._unprofiled.mean() - fixed.mean()) / NS_PER_MS
         ends = self.network.rank_ends(nodes)
         return WhatIf(
             step_ms=float(lengths.mean()) / NS_PER_MS,
@@ -283,7 +370,10 @@ def replay_of(
     All analysed steps are replayed (ascending), those that are counted count, all if none are; and
     of these those of some ranks.
     """
-    return Replay(recorded_job(parts, _clocks(job), meetings(job), steps, ranks), counted)
+    stated = [each for each in job.reduce(unprofiled_step_ns, tuple(ranks)).values() if each]
+    known_ns = float(np.median(stated)) if stated and tuple(steps) != (NO_STEP,) else 0.0
+    recorded = recorded_job(parts, _clocks(job), meetings(job), steps, ranks)
+    return Replay(recorded, counted, known_ns)
 
 
 def _clocks(job: Job) -> dict[int, Alignment]:

@@ -224,8 +224,7 @@ def launch_bound(context: Context) -> Finding | None:
 
 def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:
     both, first = (
-        context.replay.gain_ns((*context.recorder, *each), context.steps.numbers)
-        for each in ((*after, *edits), after)
+        context.replay.gain_ns(each, context.steps.numbers) for each in ((*after, *edits), after)
     )
     return max(both - first, 0.0) / NS_PER_MS
 

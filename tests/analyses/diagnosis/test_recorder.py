@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets import replay
+from hta_widgets.diagnosis.critical_path import critical_path, critical_path_lanes
 from hta_widgets.diagnosis.replay.edits import HostSpeed
+from hta_widgets.diagnosis.replay.pieces import CLASSES
+from hta_widgets.diagnosis.what_if import what_if
 from hta_widgets.panels.bands.bands import facts
 from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
@@ -65,6 +69,58 @@ def test_a_gpu_that_sets_the_pace_without_the_profiler_is_not_launch_bound(tmp_p
     assert "with a host 2 times as fast" in notice
 
 
+@pytest.fixture
+def both(tmp_path):
+    """A job of six steps as it is without a profiler, and recorded by one that makes it longer."""
+    before = diagnosed(tmp_path, job(12, kernel_us=10))
+    (tmp_path / "slowed").mkdir()
+    slow = diagnosed(
+        tmp_path / "slowed", job(30, kernel_us=10), unprofiled_us=before.step_ns / 1000
+    )
+    return before.job, slow.job
+
+
+def test_a_what_if_begins_without_the_profiler(both):
+    for changes in ({}, {"host_speed": 2}, {"kernel_percent": 20, "kernels": "elementwise"}):
+        truth, found = (what_if(each, **changes) for each in both)
+        assert found.recorded_ms == pytest.approx(truth.recorded_ms, rel=0.01)
+        assert found.answer.step_ms == pytest.approx(truth.answer.step_ms, rel=0.01)
+        assert found.classes["recorded_ms"].sum() == pytest.approx(found.recorded_ms, rel=1e-6)
+        assert found.ranks["recorded_ms"].tolist() == [
+            pytest.approx(found.recorded_ms * len(found.answer.steps))
+        ]
+    assert slowed(found)
+    assert what_if(both[1]).finding.startswith("Without the profiler: 2.4")
+
+
+def test_a_critical_path_is_that_without_the_profiler(both):
+    """Its pieces are where they were recorded, with the profiler's time left out."""
+    truth, found = (critical_path(each) for each in both)
+    assert slowed(found)
+    expected, ns = (
+        each.classes.set_index("class")["ns"].reindex(CLASSES).fillna(0) for each in (truth, found)
+    )
+    assert ns.sum() == pytest.approx(expected.sum(), rel=0.01)
+    assert ns["host"] == pytest.approx(expected["host"], rel=0.02)
+    pieces = found.pieces
+    assert pieces["ns"].sum() == found.classes["ns"].sum() == found.operators["ns"].sum()
+    assert (pieces["end_ns"] - pieces["start_ns"]).tolist() == pieces["ns"].tolist()
+    assert (pieces["start_ns"].to_numpy()[1:] >= pieces["end_ns"].to_numpy()[:-1]).all()
+    assert set(found.operators["operator"]) == set(truth.operators["operator"])
+    events = both[1].rank(0).trace.events
+    kernels = pieces[pieces["class"] == "compute"]
+    assert len(kernels) > 0
+    assert events.start_ns[kernels["row"]].tolist() == kernels["start_ns"].tolist()
+    (lane,) = critical_path_lanes(both[1]).by_rank[0]
+    drawn = sorted(ns for track in lane.content for ns in track.start_ns.tolist())
+    assert drawn == pieces["start_ns"].tolist()
+
+
+def test_one_step_is_slowed_as_much_as_all(both):
+    speeds = [replay(both[1], steps=steps).recorder for steps in (None, (2,), (3, 4))]
+    assert speeds[0] == speeds[1] == speeds[2] != ()
+
+
 def recorded(folder, **of_job):
     """The diagnosis where no step was timed without the profiler."""
     (folder / "as recorded").mkdir()
@@ -89,6 +145,6 @@ def explained(folder, part):
 
 
 test_thresholds = cases(
-    Case("context.LEAST_SLOWED", longer, {0.048: False, 0.052: True}),
-    Case("context.LEAST_EXPLAINED", explained, {0.48: False, 0.52: True}),
+    Case("replay.LEAST_SLOWED", longer, {0.048: False, 0.052: True}),
+    Case("replay.LEAST_EXPLAINED", explained, {0.48: False, 0.52: True}),
 )

@@ -250,6 +250,7 @@ def verdict(found: Diagnosis) -> str:
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
     what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
+    what += " with the profiler" if found.profiler_ns else ""
     return f"GPU not computing for {duration(idle_ns)} of {duration(whole_ns)} {what}"
 
 

@@ -9,7 +9,7 @@ from hta_widgets.diagnosis.critical_path import critical_path, critical_path_lan
 from hta_widgets.diagnosis.replay.edits import HostSpeed
 from hta_widgets.diagnosis.replay.pieces import CLASSES
 from hta_widgets.diagnosis.what_if import what_if
-from hta_widgets.panels.bands.bands import facts
+from hta_widgets.panels.bands.bands import facts, verdict
 from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -51,6 +51,7 @@ def test_a_price_is_that_without_the_profiler(tmp_path):
     with_it = f"({duration(untimed.step_ns)} with the profiler)"
     assert with_it in str(result)
     assert facts(result.job, result)[-1].endswith(with_it)
+    assert verdict(result).endswith("of 6 ms per step with the profiler")
     assert not any("own time on the host is in" in each for each in result.notices)
     (notice,) = slowed(result)
     assert "with a host 2.5 times as fast as in the recording" in notice

@@ -97,6 +97,7 @@ def write_baseline(summary: Summary, path: str | PathLike[str]) -> int:
         "memory_bytes": summary.memory_bytes,
         "work": summary.work,
         "cpu_step_ns": summary.cpu_step_ns,
+        "unprofiled_step_ns": summary.unprofiled_step_ns,
         "recordings": [*summary.recordings],
     }
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
@@ -210,6 +211,7 @@ def _parsed(data: bytes) -> Summary:
         memory_bytes=_whole([document["memory_bytes"]])[0],
         work=_work(document["work"]),
         cpu_step_ns=_whole([document.get("cpu_step_ns", 0)])[0],
+        unprofiled_step_ns=_whole([document.get("unprofiled_step_ns", 0)])[0],
         recordings=tuple(_whole(document["recordings"])),
     )
     counts = found.recordings or (len(found.steps),)

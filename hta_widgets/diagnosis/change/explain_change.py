@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import nan
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -312,6 +313,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
         is_told = abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
         if not one.environment["steps_marked"] and _are_equally_long(one, other):
             why += _shifted(one, table)
+    why += _unprofiled(one, other)
     lines = largest_lines(table) if is_told else ()
     change = Change(
         verdict=verdict,
@@ -328,6 +330,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
         notices=(
             *(each.sentence for each in found),
             *(f"{each.name}: {doubt}" for each in (one, other) for doubt in each.doubts),
+            *_priced_apart(one, other),
         ),
     )
     if not lines:
@@ -382,6 +385,25 @@ def _on_cpus(one: Summary, other: Summary) -> str:
         "Cannot tell: neither has GPU work, of which all else is told. On the CPU, the mean step "
         f"takes {duration(after)} instead of {duration(before)} ({change})."
     )
+
+
+def _unprofiled(one: Summary, other: Summary) -> str:
+    """How long steps take without the profiler; empty unless both recordings state it."""
+    before, after = one.unprofiled_step_ns, other.unprofiled_step_ns
+    if not (before and after):
+        return ""
+    change = signed(100 * (after / before - 1), percent)
+    return f" Without the profiler: {duration(after)} instead of {duration(before)} ({change})."
+
+
+def _priced_apart(one: Summary, other: Summary) -> Iterator[str]:
+    """That the prices of causes are not of one kind."""
+    known = [each for each in (one, other) if each.unprofiled_step_ns]
+    if len(known) == 1:
+        yield (
+            f"only {known[0].name} says how long a step is without the profiler, and only its "
+            "prices are without it: compare prices of causes on the host with care"
+        )
 
 
 def _no_times(job: Summary) -> str:

@@ -17,7 +17,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.change.baseline import SUFFIX, read_baseline
 from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, added, folded, summary
+from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, added, folded, rounded, summary
 from hta_widgets.diagnosis.change.waterfall import shares
 from hta_widgets.errors import ParameterError, number_ranges
 from hta_widgets.quantities import counted, duration, percent
@@ -124,6 +124,8 @@ def pooled(every: Sequence[Summary]) -> Summary:
     alike = {name: all(each[name] for each in recorded) for name in recorded[0]}
     findings = tuple(_usual_findings(every))
     unsure = (each.status for each in every if each.status not in ("findings", "healthy"))
+    stated = [each.unprofiled_step_ns for each in every]
+    unprofiled_ns = rounded(sum(stated), len(stated)) if all(stated) else 0
     return replace(
         first,
         name=f"{first.name} ({len(every)} recordings)",
@@ -139,6 +141,7 @@ def pooled(every: Sequence[Summary]) -> Summary:
         lacks=tuple(dict.fromkeys(lack for each in every for lack in each.lacks)),
         memory_bytes=max(each.memory_bytes for each in every),
         work=added([each.work for each in every]),
+        unprofiled_step_ns=unprofiled_ns,
         recordings=tuple(counts),
     )
 

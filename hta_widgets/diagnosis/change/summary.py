@@ -23,7 +23,14 @@ from hta_widgets.diagnosis.change.work_done import WORK, Amounts
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.questions import asked_once
-from hta_widgets.trace.ranks.facts import RankRecords, rank_records, world_size_among, world_size_of
+from hta_widgets.trace.ranks.facts import (
+    RankRecords,
+    rank_records,
+    unprofiled_among,
+    unprofiled_step_ns,
+    world_size_among,
+    world_size_of,
+)
 from hta_widgets.trace.ranks.identity import identity_of
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.version import __version__
@@ -93,6 +100,8 @@ class Summary:
     cpu_step_ns: int = 0
     """Length of the mean step of all ranks on the CPU, where there is no GPU work and steps are
     marked; else 0."""
+    unprofiled_step_ns: int = 0
+    """Mean length of a step before the profiler ran; 0 if that is not stated."""
     recordings: tuple[int, ...] = ()
     """Steps of each recording, in their order, where it was recorded several times; see
     `pooled`."""
@@ -162,6 +171,7 @@ def summary(job: Job) -> Summary:
         memory_bytes=_memory(own),
         work=added([each.work for each in answers.values()]),
         cpu_step_ns=found.cpu_work.step_ns if found.cpu_work is not None else 0,
+        unprofiled_step_ns=unprofiled_among(own.reduce(unprofiled_step_ns, own.ranks)),
     )
 
 

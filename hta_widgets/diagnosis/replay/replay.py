@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights, reco
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import NS_PER_MS, counted, duration
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.facts import unprofiled_step_ns
+from hta_widgets.trace.ranks.facts import unprofiled_among, unprofiled_step_ns
 
 MOST_UNMATCHED: Final = 2.0
 """Percent of a step in communication without a recorded partner from which a price has two ends."""
@@ -96,12 +96,12 @@ class Replay:
     network : Network
     steps : tuple of int
         Numbers of the steps that count; the others are replayed, too, as these wait for them.
-    unprofiled_step_ns : float
+    unprofiled_step_ns : int
         Mean length of a step before the profiler ran; 0 where that is not known.
     """
 
     def __init__(
-        self, job: RecordedJob, steps: Sequence[int] = (), unprofiled_step_ns: float = 0.0
+        self, job: RecordedJob, steps: Sequence[int] = (), unprofiled_step_ns: int = 0
     ) -> None:
         self.job = job
         self.network = Network(job)
@@ -370,10 +370,11 @@ def replay_of(
     All analysed steps are replayed (ascending), those that are counted count, all if none are; and
     of these those of some ranks.
     """
-    stated = [each for each in job.reduce(unprofiled_step_ns, tuple(ranks)).values() if each]
-    known_ns = float(np.median(stated)) if stated and tuple(steps) != (NO_STEP,) else 0.0
+    unprofiled_ns = 0
+    if tuple(steps) != (NO_STEP,):
+        unprofiled_ns = unprofiled_among(job.reduce(unprofiled_step_ns, tuple(ranks)))
     recorded = recorded_job(parts, _clocks(job), meetings(job), steps, ranks)
-    return Replay(recorded, counted, known_ns)
+    return Replay(recorded, counted, unprofiled_ns)
 
 
 def _clocks(job: Job) -> dict[int, Alignment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -130,6 +131,11 @@ def world_size_of(rank: Rank) -> int:
 def unprofiled_step_ns(rank: Rank) -> int:
     """Mean length (ns) of a step before the profiler ran; 0 if the trace does not say it."""
     return whole_number(rank.trace.metadata.get(UNPROFILED_STEP)) or 0
+
+
+def unprofiled_among(stated: Mapping[int, int]) -> int:
+    """The same of a job, as its traces state it (see `unprofiled_step_ns`); else 0."""
+    return round(median([each for each in stated.values() if each] or [0]))
 
 
 def world_size_among(world_sizes: Mapping[int, int]) -> int:

@@ -470,3 +470,22 @@ def test_a_line_says_which_part_of_a_class_it_is_of():
     jobs = [job_of([*rows, ("gap_op", "", "", "", ns)]) for ns in (16_000_000, 27_000_000)]
     said = explain_change(*jobs).finding
     assert "+11 ms CPU-bound: launch, the host launches: grew, 16 ms" in said
+
+
+def test_times_without_the_profiler_are_compared_where_both_are_known(tmp_path):
+    fewer = [(*row[:4], row[4] // 2) for row in ROWS]
+    one = job_of(ROWS, name="one", unprofiled_step_ns=42_500_000)
+    other = job_of(fewer, name="other", unprofiled_step_ns=30_500_000)
+    change = explain_change(one, other)
+    said = " Without the profiler: 30.5 ms instead of 42.5 ms (−28.2 %)."
+    assert said in change.finding
+    assert change.verdict_sentence.endswith(said)
+    assert not change.notices
+    assert "ithout the profiler" not in explain_change(one, job_of(fewer)).finding
+    (notice,) = explain_change(job_of(ROWS, name="else"), other).notices
+    assert notice.startswith("only other says how long a step is without the profiler")
+    write_baseline(one, tmp_path / "one.arrow")
+    assert read_baseline(str(tmp_path / "one.arrow")).unprofiled_step_ns == 42_500_000
+    recordings = [job_of(ROWS, unprofiled_step_ns=ns) for ns in (40_000_000, 45_000_001)]
+    assert pooled(recordings).unprofiled_step_ns == 42_500_001
+    assert pooled([*recordings, job_of(ROWS)]).unprofiled_step_ns == 0

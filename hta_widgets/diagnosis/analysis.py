@@ -58,6 +58,9 @@ from hta_widgets.trace.remote.urls import TraceSource
 
 _CAUSE = {each.name: each for each in ALL_CAUSES}
 
+_AS_RECORDED = ", as far as the step is recorded"
+"""Of a step of 13.3 s, 1.36 ms were recorded: the host set the time of these."""
+
 
 def diagnose(
     job_or_path: Job | HasJob | TraceSource,
@@ -166,6 +169,7 @@ def _diagnosed(
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
     said = _verdict(context, findings, elsewhere) if priced else by_rank(_of(chosen, not_priced))
+    beyond_ns = unrecorded_ns(context)
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(shown),
@@ -175,7 +179,7 @@ def _diagnosed(
         period_ns=shown.period_ns,
         step_ns=context.step_ns,
         profiler_ns=context.replay.profiler_ns if together.ranks else 0.0,
-        bound_by=bound_by(shares) if shares else "",
+        bound_by=f"{bound_by(shares)}{_AS_RECORDED if beyond_ns else ''}" if shares else "",
         shares=shares,
         joint_ms=joint_ms,
         replayed=replayed,
@@ -188,7 +192,7 @@ def _diagnosed(
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
         status=_status(context, findings, unseen) if priced else "not_applicable",
         health=health,
-        unrecorded_ns=unrecorded_ns(context),
+        unrecorded_ns=beyond_ns,
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,

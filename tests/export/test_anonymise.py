@@ -42,9 +42,11 @@ NUMBERS_OF_NAMES = ("path", "parent", "owner_path")
 """Columns of positions in a list that is sorted by name."""
 
 REAL = (
+    "kineto/b200_eager",
     "kineto/dlrm_2rank",
     "kineto/mi250_toy",
     "kineto/sglang_decode_graph",
+    "kineto/torch_compile",
     "kineto/vllm_piecewise",
 )
 
@@ -265,7 +267,7 @@ PARTS = (
 )
 NOT_OF_NAMES = {"_NUMBER", "_DIGITS", "_DIMENSION", "_LIMIT", "_ELEMENT_BYTES", "_NOT_A_LETTER"} | {
     *("_TOP_PACKAGE", "_CALLED", "_NAMESPACE", "_INSTANCE", "_NAME", "_TENSOR", "_NODE", "_FLOAT8"),
-    "_OF_PYTORCH",
+    *("_OF_PYTORCH", "INSTANCE"),
 }
 """Patterns that read texts other than names of events, or those of formats without copies, or that
 shorten what is shown."""

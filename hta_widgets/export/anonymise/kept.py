@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Final
 
-from hta_widgets.analyses.roofline.formulas import COMPUTING
+from hta_widgets.analyses.roofline.formulas import COMPUTING, MOVING
 from hta_widgets.analyses.time.patterns import PREPROCESSING
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
 from hta_widgets.trace.model.steps import REQUEST_SPAN
@@ -85,7 +85,7 @@ KERNELS: Final = re.compile(
 
 FUSED: Final = re.compile(r"triton_(?:[a-z]{3}_)?fused_(.*?)(_\d{1,6})?")
 FUSED_WORDS: Final = words("""
-    _ 0 1 2 2d 3d abs add addmm all amax amin any arange arg argmax argmin avg backward
+    _ 0 1 2 2d 3d abs add addmm all amax amin and any arange arg argmax argmin avg backward
     baddbmm batch bernoulli bitwise bmm bool cat clamp clone constant conv convolution copy
     cos cumsum detach div dropout embedding empty eq erf exp expand expm1 fill flip floor
     forward full functional gather ge gelu glu group gt hardtanh index index_put isnan layer
@@ -194,7 +194,8 @@ READ_IN_CALLS: Final = tuple(
                 r"^capture_\d{1,18}_|^triton_|^__(?:init|call|next|iter|getitem|len|new|main)__$",
                 r"^<(?:lambda|module|genexpr|listcomp)>$|^forward$",
                 r"ProfilerStep(?:\s*#\s*\d{1,18})?|\.py\(\d{1,9}\)(?:: )?",
-                f"^(?:{'|'.join(map(re.escape, COMPUTING))})$",
+                f"^(?:{'|'.join(map(re.escape, (*COMPUTING, *MOVING)))})$",
+                r"^## Call CompiledFxGraph ",
                 REQUEST_SPAN.pattern,
             ),
         ),

@@ -24,6 +24,7 @@ from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.loaders.kineto.load import BASE_TIME, base_ns
 from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet, Trace
+from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.remote.urls import PathLike
 
@@ -123,7 +124,7 @@ _WRITTEN: Final = KindSet(set(Kind) - {Kind.COUNTER, Kind.INSTANT, Kind.PROFILER
 _CATEGORIES: Final = {**CATEGORIES, Kind.BUSY: "kernel", Kind.GRAPH: "kernel"}
 """Category that each kind is written with."""
 
-_KEPT: Final = ("schemaVersion", "distributedInfo", "deviceProperties")
+_KEPT: Final = ("schemaVersion", "distributedInfo", "deviceProperties", UNPROFILED_STEP)
 """Metadata of a Kineto trace that an excerpt keeps."""
 
 _SUFFIX: Final = ".json.gz"

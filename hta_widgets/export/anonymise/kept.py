@@ -12,6 +12,7 @@ from typing import Final
 
 from hta_widgets.analyses.roofline.formulas import COMPUTING, MOVING
 from hta_widgets.analyses.time.patterns import PREPROCESSING
+from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
 from hta_widgets.trace.model.steps import REQUEST_SPAN
 
@@ -283,6 +284,7 @@ METADATA_NUMBERS: Final = frozenset(
         *("schemaVersion", "baseTimeNanoseconds", "record_shapes", "profile_memory", "with_stack"),
         *("with_flops", "with_modules", "cupti_version", "cuda_runtime_version"),
         *("cuda_driver_version", "roctracer_version", "hip_runtime_version", "hip_driver_version"),
+        UNPROFILED_STEP,
     }
 )
 VERSIONS: Final = frozenset({"pytorch_version", "torch_version", "nccl_version"})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets import replay
+from hta_widgets import open_trace, replay
 from hta_widgets.diagnosis.critical_path import critical_path, critical_path_lanes
 from hta_widgets.diagnosis.replay.edits import HostSpeed
 from hta_widgets.diagnosis.replay.pieces import CLASSES
 from hta_widgets.diagnosis.what_if import what_if
+from hta_widgets.export.anonymise.copies import anonymise
+from hta_widgets.export.excerpt import write_excerpt
 from hta_widgets.panels.bands.bands import facts, verdict
 from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
@@ -120,6 +122,15 @@ def test_a_critical_path_is_that_without_the_profiler(both):
 def test_one_step_is_slowed_as_much_as_all(both):
     speeds = [replay(both[1], steps=steps).recorder for steps in (None, (2,), (3, 4))]
     assert speeds[0] == speeds[1] == speeds[2] != ()
+
+
+def test_copies_of_a_trace_have_the_time_without_the_profiler(both, tmp_path):
+    whole = both[1]
+    anonymise(tmp_path / "slowed", tmp_path / "copy")
+    excerpt = write_excerpt(whole, (0, 10**9), output_dir=tmp_path)
+    for each in (tmp_path / "copy", excerpt):
+        copy = open_trace(each, progress=False)
+        assert replay(copy).recorder == replay(whole).recorder != ()
 
 
 def recorded(folder, **of_job):

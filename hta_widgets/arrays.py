@@ -28,6 +28,11 @@ def narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
     return np.dtype(next(holding))
 
 
+def narrowed(values: NDArray[Any]) -> NDArray[Any]:
+    """The same integers in the narrowest type that fits all: to keep, not to calculate with."""
+    return values.astype(narrowest_type(values), copy=False)
+
+
 def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[..., Any]:
     """Have a function of numpy take positions or counts of 64 bits where an index has 32.
 

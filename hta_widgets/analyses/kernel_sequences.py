@@ -13,7 +13,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
-from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import reduce_runs
 from hta_widgets.intervals import Times
@@ -384,13 +384,14 @@ class LaunchingCalls:
         )
 
     @cached_property
-    def _analysed_by_name(self) -> tuple[Int64Array, Int64Array]:
-        return self.sorted_by_name(np.flatnonzero(self.analysed))
+    def _analysed_by_name(self) -> tuple[IntArray, Int64Array]:
+        order, edges = self.sorted_by_name(np.flatnonzero(self.analysed))
+        return narrowed(order), edges
 
     def outermost(self, codes: Sequence[int]) -> Int64Array:
         """Places of the analysed calls of some names that are not inside another, ascending."""
         order, edges = self._analysed_by_name
-        of_names = [order[edges[code] : edges[code + 1]] for code in codes]
+        of_names = [order[edges[code] : edges[code + 1]].astype(np.int64) for code in codes]
         if len(of_names) == 1:
             return of_names[0]
         places = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *of_names]))

@@ -14,7 +14,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import check_choice, check_least
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
@@ -56,8 +56,6 @@ _OPERATIONS = (
     "operation",
     "call",
     "kernel_type",
-    "cpu_duration_ns",
-    "gpu_duration_ns",
     "signed_delay_ns",
 )
 
@@ -420,9 +418,9 @@ def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
 class Calls(NamedTuple):
     """Launch calls of one rank, in the order of the file."""
 
-    first: Int64Array
+    first: IntArray
     """Position (in `LaunchedWork`) of the operation that starts first."""
-    operations: Int64Array
+    operations: IntArray
     """Operations that the call launches; several for a graph."""
     first_delay_ns: Times
     """From the end of the call to the start of its first operation, whatever that is; negative if
@@ -456,15 +454,11 @@ class LaunchedWork:
     events: Events
     parents: Int32Array
     """`Rank.parents`."""
-    operation: Int64Array
+    operation: IntArray
     """Row of the events table."""
-    call: Int64Array
+    call: IntArray
     """Row of the events table."""
     kernel_type: Int8Array
-    cpu_duration_ns: Times
-    """Of the call."""
-    gpu_duration_ns: Times
-    """Of the operation."""
     signed_delay_ns: Times
     """From the end of the call to the start of the operation. Within a graph, it includes the
     operations before it."""
@@ -490,6 +484,16 @@ class LaunchedWork:
         return self.events.correlation[self.operation].astype(np.int64)
 
     @property
+    def cpu_duration_ns(self) -> Times:
+        """Duration of the call of each operation."""
+        return self.events.duration_ns[self.call]
+
+    @property
+    def gpu_duration_ns(self) -> Times:
+        """Duration of each operation."""
+        return self.events.duration_ns[self.operation]
+
+    @property
     def started_before_return(self) -> int:
         """Number of calls whose first operation starts before they return."""
         return int((self.calls.first_delay_ns < 0).sum())
@@ -497,7 +501,7 @@ class LaunchedWork:
     @property
     def each_call_ns(self) -> Times:
         """Duration of each call."""
-        return self.cpu_duration_ns[self.calls.first]
+        return self.events.duration_ns[self.call[self.calls.first]]
 
     @cached_property
     def call_durations_ns(self) -> Times:
@@ -517,9 +521,10 @@ class LaunchedWork:
     @cached_property
     def calls_longer_than_work_ns(self) -> Times:
         """Durations of the calls that take longer than all that they launch, shortest first."""
-        return np.sort(self.each_call_ns[self.each_work_ns < self.each_call_ns])
+        call_ns = self.each_call_ns
+        return np.sort(call_ns[self.each_work_ns < call_ns])
 
-    @cached_property
+    @property
     def each_work_ns(self) -> Times:
         """Total duration of the operations of each call."""
         return reduce_runs(np.add, self.gpu_duration_ns, self.calls.first)
@@ -532,7 +537,7 @@ class LaunchedWork:
             worst = np.flatnonzero(times >= np.partition(times, -number)[-number])
         return worst[np.argsort(-times[worst], kind="stable")][:number]
 
-    @cached_property
+    @property
     def call_names(self) -> Int32Array:
         """Name code of the call of each operation."""
         return self.events.name.codes[self.call]
@@ -559,28 +564,26 @@ class LaunchedWork:
         table["gpu_duration_ns"] = self.each_work_ns[calls]
         table["launch_delay_ns"] = self.calls.delay_ns[calls]
         table["started_before_return"] = self.calls.first_delay_ns[calls] < 0
-        table["operations"] = self.calls.operations[calls]
+        table["operations"] = self.calls.operations[calls].astype(np.int64)
         return table
 
-    def _described(self, chosen: Int64Array) -> pd.DataFrame:
-        events = self.events
+    def _described(self, chosen: IntArray) -> pd.DataFrame:
+        events, call, operation = self.events, self.call[chosen], self.operation[chosen]
         types = pd.Index([each.name for each in KernelType], dtype=object)
         texts = pd.Index(events.name.values, dtype=object)
         return pd.DataFrame(
             {
-                "correlation": self.correlation[chosen],
-                "cpu_duration_ns": self.cpu_duration_ns[chosen],
-                "gpu_duration_ns": self.gpu_duration_ns[chosen],
-                "launch_api": pd.Categorical.from_codes(self.call_names[chosen], texts),
-                "kernel": pd.Categorical.from_codes(
-                    events.name.codes[self.operation[chosen]], texts
-                ),
+                "correlation": events.correlation[operation].astype(np.int64),
+                "cpu_duration_ns": events.duration_ns[call],
+                "gpu_duration_ns": events.duration_ns[operation],
+                "launch_api": pd.Categorical.from_codes(events.name.codes[call], texts),
+                "kernel": pd.Categorical.from_codes(events.name.codes[operation], texts),
                 "kernel_type": pd.Categorical.from_codes(self.kernel_type[chosen], types),
-                "operator": self._operators(self.call[chosen]),
+                "operator": self._operators(call),
             }
         )
 
-    def _operators(self, calls: Int64Array) -> pd.Categorical:
+    def _operators(self, calls: IntArray) -> pd.Categorical:
         """Name the innermost operator around each call; empty where there is none."""
         names = self.events.name
         around = self.parents[calls]
@@ -620,20 +623,17 @@ def _paired(rank: Rank) -> Columns:
     if work.launch.min(initial=0) < 0:
         order = order[work.launch[order] >= 0]
     events, call = rank.trace.events, work.launch[order]
-    cpu_duration_ns = events.duration_ns[call]
-    call_end_ns = events.start_ns[call] + cpu_duration_ns
+    call_end_ns = events.start_ns[call] + events.duration_ns[call]
     delay_ns = launch_delays_ns(work.start_ns[order], call_end_ns, rank.trace.resolution_ns)
     first = np.flatnonzero(np.diff(call, prepend=-1))
     free_ns = work.start_ns[order[first]] - _stream_free_ns(work)[order[first]]
     return {
-        "operation": work.rows[order],
-        "call": call,
+        "operation": narrowed(work.rows[order]),
+        "call": narrowed(call),
         "kernel_type": work.type[order],
-        "cpu_duration_ns": cpu_duration_ns,
-        "gpu_duration_ns": work.duration_ns[order],
         "signed_delay_ns": delay_ns,
-        "first": first,
-        "operations": np.diff(first, append=call.size),
+        "first": narrowed(first),
+        "operations": narrowed(np.diff(first, append=call.size)),
         "first_delay_ns": delay_ns[first],
         "on_free_stream_ns": np.maximum(np.minimum(free_ns, delay_ns[first]), 0),
     }

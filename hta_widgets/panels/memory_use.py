@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -111,10 +112,10 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
 
 
 def _part(result: MemoryUse, *, is_cpu: bool) -> MemoryUse:
-    names = ("curve", "peak", "alive_at_peak", "steps", "survivors")
+    names = ("peak", "alive_at_peak", "steps", "survivors")  # with a line for each of the peaks
     tables = {name: getattr(result, name) for name in names}
     chosen = {
         name: table[(table["device"] == CPU) == is_cpu].reset_index(drop=True)
         for name, table in tables.items()
     }
-    return MemoryUse(**chosen, finding=result.finding, notices=result.notices)
+    return replace(result, **chosen)

@@ -48,7 +48,7 @@ from hta_widgets.arrays import (
     Int64Array,
     IntArray,
     Mask,
-    narrowest_type,
+    narrowed,
 )
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
@@ -329,7 +329,7 @@ class _Division:
         until_ns = code_loading(self.rank).covered_until
         loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
         loads_ns *= self.cause == CODE["profiler"]
-        loads_ns = loads_ns.astype(narrowest_type(loads_ns))
+        loads_ns = narrowed(loads_ns)
         is_short = self.gaps.end_ns - self.gaps.start_ns <= BETWEEN_KERNELS_NS
         return HostGaps(
             segments=self.segments,

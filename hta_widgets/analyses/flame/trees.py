@@ -14,7 +14,7 @@ from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.call_sums import own_cpu_time, with_inside
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
-from hta_widgets.arrays import Int32Array, Int64Array, IntArray
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, narrowed
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -42,7 +42,7 @@ class _NodesOfCalls(NamedTuple):
     """The nodes of all calls that may have some of a weight, the same in all of the time."""
 
     nodes: Nodes
-    node: Int32Array
+    node: IntArray
     """Node of each call by place, -1 for others; the last value is -1 as well, for place -1."""
 
 
@@ -82,7 +82,7 @@ def _paths(rank: Rank, weight: Weight) -> _NodesOfCalls:
     """All calls with one path of names are one node."""
     calls = calls_of(rank)
     nodes, places, node_at = merged_nodes(calls, calls_with_any(rank, weight))
-    return _NodesOfCalls(nodes, _by_place(calls, places, node_at))
+    return _NodesOfCalls(nodes, narrowed(_by_place(calls, places, node_at)))
 
 
 def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
@@ -104,7 +104,7 @@ def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
         count += first[-1].size
     at = np.concatenate(first)
     nodes = Nodes(node[parent[at]], name[at], calls.kind[places[at]], depth[at], places[at])
-    return _NodesOfCalls(nodes, _by_place(calls, places, node[:-1]))
+    return _NodesOfCalls(nodes, narrowed(_by_place(calls, places, node[:-1])))
 
 
 def _by_place(calls: Calls, places: Int64Array, node: Column) -> Int32Array:

@@ -28,7 +28,7 @@ from hta_widgets.analyses.time.patterns import (
     HOST_TO_DEVICE,
 )
 from hta_widgets.analyses.time.window import NO_STEP, Window, begin_on, window_of
-from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowest_type
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -460,15 +460,15 @@ def _owned_time(rank: Rank) -> Columns:
     cause = np.concatenate((host_cause, gpu_cause))[source]
     of_owner = split.calls.thread_of(segments.owner)
     thread = np.where(segments.owner == NOBODY, split.thread[segments.gap], of_owner)
-    others = {"step": step.astype(narrowest_type(step)), "cause": cause}
-    others["thread"] = thread.astype(narrowest_type(thread))
+    others = {"step": narrowed(step), "cause": cause}
+    others["thread"] = narrowed(thread)
     order = np.lexsort((segments.start_ns, segments.gap))
     del step, source, of_owner, thread  # 28 MB
     length_ns = segments.length_ns
     segments = IdleSegments(
         segments.gap[order].astype(np.int32),
         segments.start_ns[order],
-        length_ns[order].astype(narrowest_type(length_ns)),
+        narrowed(length_ns)[order],
         segments.owner[order].astype(np.int32),
     )
     segments, part = segments.cut_at(split.moments_ns())
@@ -477,7 +477,7 @@ def _owned_time(rank: Rank) -> Columns:
         **segments._asdict(),
         **{name: column[order] for name, column in others.items()},
         "is_continued": (np.diff(part, prepend=NOBODY) == 0).view(np.uint8),
-        "drain": split.drain.astype(narrowest_type(split.drain)),
+        "drain": narrowed(split.drain),
     }
 
 

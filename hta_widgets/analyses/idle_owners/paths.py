@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.idle_owners.gaps import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
@@ -62,7 +62,7 @@ def all_paths(rank: Rank) -> Paths:
     return Paths(**{name: column for name, column in _path_columns(rank).items() if name != "node"})
 
 
-def node_of_place(rank: Rank) -> Int32Array:
+def node_of_place(rank: Rank) -> IntArray:
     """Which path each call has, -1 for calls that no idle time belongs to."""
     return _path_columns(rank)["node"]
 
@@ -78,7 +78,7 @@ def _paths(rank: Rank) -> Columns:
     owners[owned.segments.owner] = True
     owners[owned.drain] = True
     paths, node = paths_of(calls, owners[:-1])
-    return {**paths._asdict(), "node": node.astype(np.int32)}
+    return {**paths._asdict(), "node": narrowed(node)}
 
 
 def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.details import DetailGroup
@@ -33,8 +33,8 @@ class DeviceMemory(NamedTuple):
     """As the profiler numbers it, and its type."""
     time_ns: Times
     """Since the trace's origin."""
-    pid: Int64Array
-    tid: Int64Array
+    pid: IntArray
+    tid: IntArray
     bytes: Int64Array
     """Less than 0 for a free."""
     address: Int64Array
@@ -43,7 +43,7 @@ class DeviceMemory(NamedTuple):
     """Allocated from then on. Without totals: since the lowest point of the recording."""
     reserved: Int64Array
     """Reserved by the allocator from then on, `NOT_RECORDED` without totals."""
-    segment: Int64Array
+    segment: IntArray
     """Grows where an event does not continue the total before it."""
     has_totals: bool
     """Whether totals are recorded."""
@@ -110,12 +110,12 @@ def _device(columns: dict[str, Int64Array]) -> DeviceMemory:
         device_type=int(columns["device_type"][0]),
         device=int(columns["device"][0]),
         time_ns=columns["time_ns"],
-        pid=columns["pid"],
-        tid=columns["tid"],
+        pid=narrowed(columns["pid"]),
+        tid=narrowed(columns["tid"]),
         bytes=size,
         address=columns["address"],
         allocated=allocated,
         reserved=reserved,
-        segment=np.cumsum(breaks),
+        segment=narrowed(np.cumsum(breaks)),
         has_totals=has_totals,
     )

@@ -20,7 +20,7 @@ from hta_widgets.analyses.time.modules import (
     region_marks,
     region_places,
 )
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -87,7 +87,7 @@ def _nodes(
         depth=depth[first],
         names=[names[each] for each in code[first].tolist()],
         frames=frames,
-        node=node_of_frame[position[places_of(rank)]],
+        node=narrowed(node_of_frame)[position[places_of(rank)]],
     )
 
 

@@ -31,7 +31,7 @@ from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import COMPILED_MODULE, PHASES, forward_places, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
-from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.details import DetailGroup
@@ -216,7 +216,7 @@ def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[IntArray, 
     own = np.append(at_operators, NO_PARENT).astype(np.int32)[around]
     linked = nearest_at_or_above(forest, forward != NO_PARENT)
     of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]
-    return own, np.where(own != NO_PARENT, own, of_forward)
+    return own, narrowed(np.where(own != NO_PARENT, own, of_forward))
 
 
 def _phases(rank: Rank, own: IntArray, node: IntArray) -> Int8Array:
@@ -233,17 +233,18 @@ class NodeSums:
     def __init__(self, rank: Rank, nodes: ModuleNodes) -> None:
         self._shape = (len(nodes.names) + 1, len(ROW_PHASES))
         phase = phases(rank) if nodes.phase is None else nodes.phase
-        row = np.where(nodes.node < 0, len(nodes.names), nodes.node) * len(ROW_PHASES) + phase
+        node = nodes.node.astype(np.int64)
+        row = np.where(node < 0, len(nodes.names), node) * len(ROW_PHASES) + phase
         nobody = self._shape[0] * self._shape[1] - len(ROW_PHASES) + _UNKNOWN
-        self._row = np.append(row, nobody).astype(np.int32)
+        self._row = narrowed(np.append(row, nobody))
         self._frames = nodes.frames
         self._frame_start_ns = calls_of(rank).start_ns[nodes.frames]
 
-    def of(self, places: Int64Array, values: Int64Array) -> Int64Array:
+    def of(self, places: IntArray, values: Int64Array) -> Int64Array:
         """Sum values of calls, given by place, -1 for none."""
         return self.over([(places, values)])
 
-    def over(self, parts: Iterable[tuple[Int64Array, Int64Array]]) -> Int64Array:
+    def over(self, parts: Iterable[tuple[IntArray, Int64Array]]) -> Int64Array:
         """Sum such values of several devices."""
         found = np.zeros(self._shape, dtype=np.int64)
         for places, values in parts:
@@ -327,7 +328,7 @@ def _in_graphs(rank: Rank, work: GpuWork) -> int:
 class ByCall(NamedTuple):
     """Amounts by the place of the call that they belong to, -1 for none."""
 
-    place: Int64Array
+    place: IntArray
     amount: Int64Array
 
 
@@ -383,7 +384,7 @@ def has_gpu_memory(rank: Rank) -> bool:
     return bool(_gpu_memory(rank))
 
 
-def _flop(rank: Rank) -> tuple[Int64Array, Int64Array, Times]:
+def _flop(rank: Rank) -> tuple[IntArray, Int64Array, Times]:
     """Place, FLOP and start of each operator, once for each device."""
     kernels = counted_kernels(rank)
     counted = np.flatnonzero(kernels.cost >= 0)

@@ -25,9 +25,8 @@ from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, near
 from hta_widgets.analyses.time.modules import SEPARATOR, forward_places, in_modules, phases
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
-from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
-from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.questions import asked_once
@@ -68,25 +67,25 @@ class Listed(NamedTuple):
 
 
 class CallTimes(NamedTuple):
-    """What each listed call takes; int64 ns, or counts."""
+    """What each listed call takes: ns, or counts."""
 
-    calls: Int64Array
+    calls: IntArray
     """1 for a call that starts in the counted time."""
-    cpu_self_ns: Times
-    cpu_total_ns: Times
-    gpu_self_ns: Times
-    gpu_total_ns: Times
+    cpu_self_ns: IntArray
+    cpu_total_ns: IntArray
+    gpu_self_ns: IntArray
+    gpu_total_ns: IntArray
     """Totals are without what lies in another call of the same name inside it."""
-    gpu_work: Int64Array
+    gpu_work: IntArray
     """Pieces of GPU work that count for ``gpu_self_ns``."""
-    kernels: Int64Array
+    kernels: IntArray
     """How many of them are kernels."""
-    tensor_core_ns: Times
+    tensor_core_ns: IntArray
     """Part of ``gpu_self_ns`` in kernels with tensor cores."""
-    no_tensor_core_ns: Times
+    no_tensor_core_ns: IntArray
     """Part in kernels without; of others it is unknown."""
-    backward_gpu_ns: Times
-    idle_ns: Times
+    backward_gpu_ns: IntArray
+    idle_ns: IntArray
 
 
 class RankTotals(NamedTuple):
@@ -159,7 +158,7 @@ def _call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
     forward = listed_calls(rank).forward
     if tree.whole is not None:
         forward = tree.of_whole(forward[tree.whole])
-    return CallTimes(
+    found = CallTimes(
         calls=cpu.calls,
         cpu_self_ns=cpu.inside_ns - tree.own(tree.parent, cpu.inside_ns),
         cpu_total_ns=cpu.inside_ns - tree.own(tree.same_name, cpu.inside_ns),
@@ -172,6 +171,7 @@ def _call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
         backward_gpu_ns=tree.own(forward, gpu_self),
         idle_ns=tree.own(tree.at(idle.place), idle.ns),
     )
+    return CallTimes(*map(narrowed, found))  # of each operator 36 B instead of 88
 
 
 def _counts(positions: Int64Array, size: int) -> Int64Array:
@@ -221,7 +221,7 @@ class _EveryGroup(NamedTuple):
 
     keys: dict[str, NDArray[Any]]
     """As of `CallGroups`."""
-    group: Int32Array
+    group: IntArray
     """Group of each call by place, -1 for calls that are not listed."""
 
 
@@ -259,7 +259,7 @@ def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
     group = np.full(calls.kind.size, NO_PARENT, dtype=np.int32)
     group[place] = groups.of_rows
     first = place[groups.first]
-    return _EveryGroup({name: code[first] for name, code in codes.items()}, group)
+    return _EveryGroup({name: code[first] for name, code in codes.items()}, narrowed(group))
 
 
 def _grouped(
@@ -374,7 +374,7 @@ def _one_of_the_shapes(rank: Rank, table: SideTable | None, name: str) -> Shapes
     number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
     code = np.zeros(len(events), dtype=np.int32)
     code[table.rows] = np.array([number[text] for text in (*texts[1:], "")])[column.codes]
-    return Shapes(code[rows], tuple(number))
+    return Shapes(narrowed(code)[rows], tuple(number))
 
 
 class Stacks(NamedTuple):

@@ -22,7 +22,7 @@ from hta_widgets.analyses.roofline.formulas import (
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
@@ -64,21 +64,21 @@ _TF32: Final = re.compile(r"tf32|s1688", re.IGNORECASE)
 class CountedKernels(NamedTuple):
     """Kernels of one rank."""
 
-    device: Int64Array
+    device: IntArray
     duration_ns: Times
-    kernel: Int64Array
+    kernel: Int32Array
     """Codes of their names."""
-    place: Int64Array
+    place: Int32Array
     """Of the operator that each belongs to, -1 for none."""
-    name: Int64Array
-    dims: Int64Array
-    types: Int64Array
+    name: Int32Array
+    dims: Int32Array
+    types: Int32Array
     """This and the two above: codes of the operator's name and inputs, -1 for none."""
-    path: Int64Array
+    path: Int32Array
     """Code of the operator's module, -1 for none."""
-    cost: Int64Array
+    cost: Int32Array
     """Position in `costs` of what one call costs, or one of `REASONS`."""
-    counted: Int64Array
+    counted: Int32Array
     """Positions in `HOW`."""
     costs: list[Cost]
     texts: tuple[Sequence[str], ...]
@@ -145,17 +145,20 @@ def counted_kernels(rank: Rank) -> CountedKernels:
     paths = module_paths(rank)
     no_owner = used < 0
     dims, types = (np.where(no_owner, -1, column) for column in (inputs.dims, inputs.types))
+    codes = {
+        "kernel": work.name,
+        "place": place,
+        "name": name[which],
+        "dims": dims[which],
+        "types": types[which],
+        "path": paths.at(place),
+        "cost": of_kernel,
+        "counted": counted[which],
+    }
     return CountedKernels(
         device=work.device,
         duration_ns=work.duration_ns,
-        kernel=work.name.astype(np.int64),
-        place=place,
-        name=name[which],
-        dims=dims[which],
-        types=types[which],
-        path=paths.at(place),
-        cost=of_kernel,
-        counted=counted[which],
+        **{name: column.astype(np.int32) for name, column in codes.items()},
         costs=costs,
         texts=(events.name.values, inputs.dim_texts, inputs.type_texts, paths.paths),
         has_shapes=any(text.strip("[] \n") for text in inputs.dim_texts),

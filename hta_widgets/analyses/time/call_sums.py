@@ -17,7 +17,7 @@ from hta_widgets.analyses.time.selection import (
     selected_work,
 )
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
@@ -75,13 +75,13 @@ def host_step_edges(rank: Rank) -> Times:
     return np.append(starts, starts[-1:] + whole.step_length_ns[-1:])
 
 
-def sums_at(positions: NDArray[np.integer[Any]], values: Times, size: int) -> Times:
+def sums_at(positions: NDArray[np.integer[Any]], values: IntArray, size: int) -> Times:
     """Sum of the values at each position; those at -1 are left out."""
     sums = np.zeros(size + 1, dtype=np.int64)
     if 2 * np.count_nonzero(values) < values.size:  # few in a short window
         counted = np.flatnonzero(values)
         positions, values = positions[counted], values[counted]
-    np.add.at(sums, positions, values)
+    np.add.at(sums, positions, values.astype(np.int64, copy=False))
     return sums[:-1]
 
 
@@ -191,7 +191,7 @@ def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> 
 class SubForest(NamedTuple):
     """Some calls, and how they lie in each other; a position counts them in order of place."""
 
-    place: Int64Array
+    place: IntArray
     """Ascending."""
     name: Int32Array
     innermost: IntArray
@@ -199,7 +199,7 @@ class SubForest(NamedTuple):
     value is -1 as well, for place -1."""
     parent: IntArray
     """Position of the next of them around each, -1 for none."""
-    same_name: Int64Array
+    same_name: IntArray
     """The same for those with the same name."""
     last: IntArray
     """Position after the last of them inside each."""
@@ -218,13 +218,14 @@ class SubForest(NamedTuple):
         forest, place = calls.forest, np.flatnonzero(chosen)
         position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
         position[place] = np.arange(place.size)
-        innermost = position[np.append(nearest_at_or_above(forest, chosen), np.int32(NO_PARENT))]
+        nearest = np.append(nearest_at_or_above(forest, chosen), np.int32(NO_PARENT))
+        innermost = narrowed(position[nearest])
         return cls(
-            place=place,
+            place=narrowed(place),
             name=calls.name[place],
             innermost=innermost,
             parent=innermost[forest.parent[place]],
-            same_name=same_name_around(place, forest.ends[place], calls.name[place]),
+            same_name=narrowed(same_name_around(place, forest.ends[place], calls.name[place])),
             last=np.append(0, np.cumsum(chosen)).astype(np.int32)[forest.ends[place]],
             start_ns=calls.start_ns[place],
             end_ns=forest.cut_end_ns[place],

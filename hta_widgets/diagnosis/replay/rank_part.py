@@ -16,7 +16,7 @@ from hta_widgets.analyses.time.window import (
     may_end_step,
     window_of,
 )
-from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowest_type
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowed
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
 from hta_widgets.diagnosis.replay.host_work import host_work
 from hta_widgets.diagnosis.replay.operations import NONE, Operations
@@ -212,4 +212,4 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    return values.astype(narrowest_type(values)) if values.dtype.kind == "i" else values
+    return narrowed(values) if values.dtype.kind == "i" else values

@@ -105,16 +105,26 @@ def test_a_critical_path_is_that_without_the_profiler(both):
     )
     assert ns.sum() == pytest.approx(expected.sum(), rel=0.01)
     assert ns["host"] == pytest.approx(expected["host"], rel=0.02)
-    pieces = found.pieces
+    assert set(found.operators["operator"]) == set(truth.operators["operator"])
+
+
+@pytest.mark.parametrize(("kernel_us", "step_us"), [(10, 3000), (25, 5200)])
+def test_a_critical_path_is_drawn_where_it_was_recorded(tmp_path, kernel_us, step_us):
+    """With the time left out that the profiler takes."""
+    whole = diagnosed(tmp_path, job(30, kernel_us=kernel_us), unprofiled_us=step_us).job
+    found = critical_path(whole)
+    pieces, events = found.pieces, whole.rank(0).trace.events
+    assert replay(whole).recorder
     assert pieces["ns"].sum() == found.classes["ns"].sum() == found.operators["ns"].sum()
     assert (pieces["end_ns"] - pieces["start_ns"]).tolist() == pieces["ns"].tolist()
     assert (pieces["start_ns"].to_numpy()[1:] >= pieces["end_ns"].to_numpy()[:-1]).all()
-    assert set(found.operators["operator"]) == set(truth.operators["operator"])
-    events = both[1].rank(0).trace.events
     kernels = pieces[pieces["class"] == "compute"]
     assert len(kernels) > 0
     assert events.start_ns[kernels["row"]].tolist() == kernels["start_ns"].tolist()
-    (lane,) = critical_path_lanes(both[1]).by_rank[0]
+    waits = pieces[pieces["class"] == "return of a wait"]
+    assert len(waits) > 0
+    assert events.end_ns[waits["call"]].tolist() == waits["end_ns"].tolist()
+    (lane,) = critical_path_lanes(whole).by_rank[0]
     drawn = sorted(ns for track in lane.content for ns in track.start_ns.tolist())
     assert drawn == pieces["start_ns"].tolist()
 

@@ -52,7 +52,7 @@ class WhatIfSteps(Result):
     answer : WhatIf
         Its length (ms), what is gained, and between which values.
     recorded_ms : float
-        Length of the mean step as recorded (ms).
+        Length of the mean step as recorded (ms), as `Replay.step_ms`.
     classes : DataFrame
         What sets the time: ``what``, ``recorded_ms`` and ``ms`` (of the critical path, of the mean
         step).

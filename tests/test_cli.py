@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
@@ -32,11 +33,11 @@ from tests.kineto_text import kernel, write
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, bool, int | None]]:
     """Record what would be served instead of starting a server."""
     calls: list[tuple[Path, bool, int | None]] = []
-    monkeypatch.setattr(
-        cli,
-        "_serve",
-        lambda path, options: calls.append((path, not options.no_browser, options.port)),
-    )
+
+    def serve(path: Path, port: int | None, *, in_browser: bool) -> None:
+        calls.append((path, in_browser, port))
+
+    monkeypatch.setattr(cli, "lab", SimpleNamespace(serve=serve))
     return calls
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,8 +126,9 @@ def test_a_job_is_opened_and_reported_with_a_baseline(folder, capsys, monkeypatc
     """A baseline was read as a trace by ``open``: none was ever opened with one."""
     monkeypatch.chdir(tmp_path)
     served = []
-    monkeypatch.setattr("hta_widgets.cli._require_lab", lambda: None)
-    monkeypatch.setattr("hta_widgets.cli._serve", lambda notebook, _: served.append(notebook))
+    monkeypatch.setattr("hta_widgets.cli.find_spec", lambda _: True)
+    serving = SimpleNamespace(serve=lambda notebook, *_, **__: served.append(notebook))
+    monkeypatch.setattr("hta_widgets.cli.lab", serving)
     after, kept = str(folder / "after"), "hta_widgets_baselines/nightly.arrow"
     assert main(["baseline", "save", "nightly", str(folder / "before")]) == 0
     assert main(["open", after, "--compare", kept]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,8 @@ def two_runs(tmp_path: Path) -> Path:
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Notebooks that would be served."""
     paths: list[Path] = []
-    monkeypatch.setattr(cli, "_serve", lambda path, _: paths.append(path))
+    serving = SimpleNamespace(serve=lambda path, *_, **__: paths.append(path))
+    monkeypatch.setattr(cli, "lab", serving)
     return paths
 
 

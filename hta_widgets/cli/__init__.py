@@ -22,20 +22,22 @@ from hta_widgets.cli.notebook import (
 from hta_widgets.cli.traces import GivenTrace, rank_list, require_cycle, require_second
 from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.lazy_modules import LazyModule
+from hta_widgets.recording import add_options
 from hta_widgets.sample import write_sample
 from hta_widgets.terminal import printable
 from hta_widgets.trace.cache.files import cache_folder
 
 if TYPE_CHECKING:
-    from hta_widgets.cli import ask, html_report
+    from hta_widgets.cli import ask, html_report, lab
     from hta_widgets.cli import compare as comparing
     from hta_widgets.cli import diagnose as diagnosing
     from hta_widgets.cli.doctor import recordings
-else:  # they need pandas
+else:  # they need pandas, or JupyterLab
     ask = LazyModule("hta_widgets.cli.ask")
     comparing = LazyModule("hta_widgets.cli.compare")
     diagnosing = LazyModule("hta_widgets.cli.diagnose")
     html_report = LazyModule("hta_widgets.cli.html_report")
+    lab = LazyModule("hta_widgets.cli.lab")
     recordings = LazyModule("hta_widgets.cli.doctor.recordings")
 
 USER_ERROR = 2
@@ -322,24 +324,7 @@ def _add_run(commands: _Commands) -> None:
         "every rank. With torchrun: torchrun ... -m hta_widgets run train.py ...",
         epilog="example: hta-widgets run --wait 20 train.py --lr 1e-3",
     )
-    run.add_argument(
-        "--folder", default="traces", help="where rank-N.json.gz is written (default: %(default)s)"
-    )
-    for name, default, what in (
-        ("wait", 10, "steps before the profiler starts"),
-        ("warmup", 3, "steps that it runs before it records"),
-        ("active", 6, "steps to record; the last one is not analysed"),
-    ):
-        run.add_argument(
-            f"--{name}", type=int, default=default, help=f"{what} (default: %(default)s)"
-        )
-    run.add_argument("--memory", action="store_true", help="record allocations")
-    run.add_argument(
-        "--stacks", action="store_true", help="record Python functions, which slows the host"
-    )
-    run.add_argument(
-        "--no-shapes", dest="shapes", action="store_false", help="do not record input shapes"
-    )
+    add_options(run, wait=10, warmup=3, active=6)
     run.add_argument(
         "--module", action="store_true", help="SCRIPT is a module name, as with python -m"
     )
@@ -475,8 +460,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
 def _open_notebook(
     prepare: Callable[[argparse.Namespace], Path], options: argparse.Namespace
 ) -> None:
-    _require_lab()
-    _serve(prepare(options), options)
+    if find_spec("jupyterlab") is None:
+        msg = "JupyterLab is not installed: pip install 'hta_widgets[lab]'"
+        raise HtaWidgetsError(msg)
+    notebook = prepare(options)
+    lab.serve(notebook, options.port, in_browser=not options.no_browser)
 
 
 def _record_script(options: argparse.Namespace) -> None:
@@ -491,9 +479,9 @@ def _record_script(options: argparse.Namespace) -> None:
         wait=options.wait,
         warmup=options.warmup,
         active=options.active,
-        record_shapes=options.shapes,
-        profile_memory=options.memory,
-        with_stack=options.stacks,
+        shapes=options.shapes,
+        memory=options.memory,
+        stacks=options.stacks,
     )
 
 
@@ -542,15 +530,3 @@ def _prepare_open(options: argparse.Namespace) -> Path:
         compare_cycle=options.compare_cycle,
     )
     return write_notebook(options.folder, notebook_stem(traces), notebook)
-
-
-def _require_lab() -> None:
-    if find_spec("jupyterlab") is None:
-        msg = "JupyterLab is not installed: pip install 'hta_widgets[lab]'"
-        raise HtaWidgetsError(msg)
-
-
-def _serve(notebook: Path, options: argparse.Namespace) -> None:
-    from hta_widgets.cli.lab import LabOptions, serve  # noqa: PLC0415
-
-    serve(notebook, LabOptions(options.port, browser=not options.no_browser))

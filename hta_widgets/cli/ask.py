@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Final, ParamSpec
+from typing import Any, Final, ParamSpec, TypeAlias
 
 import pandas as pd
 
@@ -55,7 +55,7 @@ class Answers:
     """Answers to questions on traces, of jobs that stay open."""
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[object, ...], Job] = {}
+        self._opened = lru_cache(maxsize=JOBS_KEPT)(_opened)
 
     def diagnose(
         self,
@@ -163,16 +163,17 @@ class Answers:
         return bounded(f"{total}\n{_first_rows(found[shown], rows)}", "")
 
     def _job(self, path: str, captures: str | None) -> Job:
-        key = path, captures or "", _state(path)  # a trace may be recorded anew
-        if key not in self._jobs:
-            self._jobs[key] = open_trace(path, captures=captures or None, progress=False)
-        self._jobs[key] = self._jobs.pop(key)
-        for oldest in [*self._jobs][:-JOBS_KEPT]:
-            del self._jobs[oldest]
-        return self._jobs[key]
+        return self._opened(path, captures or None, _state(path))  # a trace may be recorded anew
 
 
-def _state(path: str) -> tuple[tuple[str, int, int], ...]:
+_State: TypeAlias = tuple[tuple[str, int, int], ...]
+
+
+def _opened(path: str, captures: str | None, _: _State) -> Job:
+    return open_trace(path, captures=captures, progress=False)
+
+
+def _state(path: str) -> _State:
     """Name, size and time of the files of a path; nothing of a URL."""
     place = Path(path)
     files = [place, *place.iterdir()] if place.is_dir() else [place] if place.exists() else []

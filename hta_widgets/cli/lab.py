@@ -15,7 +15,6 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TextIO
@@ -40,28 +39,19 @@ WORKSPACE = "hta-widgets"
 """A separate layout: the tabs of the user's last JupyterLab belong to other folders."""
 
 
-@dataclass(frozen=True)
-class LabOptions:
-    """How to serve a notebook."""
-
-    port: int | None
-    """Requested port; JupyterLab takes the next free one if it is in use."""
-    browser: bool
-    """Open the page in a browser."""
-
-
-def serve(notebook: Path, options: LabOptions) -> None:
+def serve(notebook: Path, port: int | None, *, in_browser: bool) -> None:
     """Run a notebook, show it in JupyterLab, and return when the user stops the server.
 
-    Its folder is the root of the file browser.
+    Its folder is the root of the file browser. Where the port is in use, JupyterLab takes the next
+    free one.
     """
     address = _stdout_of_our_own()
     token = secrets.token_hex(24)
-    server = LabApp.initialize_server(argv=_arguments(notebook.parent, options.port, token))
+    server = LabApp.initialize_server(argv=_arguments(notebook.parent, port, token))
     server.web_app.settings["page_config_hook"] = _without_announcements
     # Jupyter would ask for confirmation in a terminal, but nothing can be lost here.
     signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
-    startup = _Startup(server, notebook, token, options, address)
+    startup = _Startup(server, notebook, token, address, in_browser=in_browser)
     server.io_loop.add_callback(startup.run)
     server.start()
     if startup.error is not None:
@@ -73,13 +63,19 @@ class _Startup:
     """Runs the notebook and opens its page once the server listens."""
 
     def __init__(
-        self, server: ServerApp, notebook: Path, token: str, options: LabOptions, address: TextIO
+        self,
+        server: ServerApp,
+        notebook: Path,
+        token: str,
+        address: TextIO,
+        *,
+        in_browser: bool,
     ) -> None:
         self.error: Exception | None = None
         self._address = address
         self._server = server
         self._notebook = notebook
-        self._options = options
+        self._in_browser = in_browser
         page = f"lab/workspaces/{WORKSPACE}/tree/{quote(notebook.name)}"
         self._url = f"{server.connection_url}{page}?reset&token={token}"
 
@@ -93,7 +89,7 @@ class _Startup:
             return
         _print(self._url, self._address)
         _print("Press Ctrl-C to stop.")
-        if self._options.browser:
+        if self._in_browser:
             webbrowser.open(self._url)
 
     async def _execute(self) -> None:

@@ -289,11 +289,11 @@ class Diagnosis(Result, Sequence[Finding]):
 
     def __repr__(self) -> str:
         """The report of ``hta-widgets diagnose``, and what is asked next."""
-        return f"{report(self)}\n{_NEXT}"
+        return f"{report(self)}\n{_NEXT}" if self.findings else report(self)
 
     def _repr_llm_(self) -> str:
         """The same, as long as an assistant reads."""
-        return bounded(report(self), _NEXT)
+        return bounded(report(self), _NEXT if self.findings else "")
 
     def to_frame(self) -> pd.DataFrame:
         """The findings as a table: ``cause``, ``ranks``, ``steps``, ``recoverable_ms``, …."""

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 from IPython.core.error import UsageError
 
 from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.recording import add_options
 from hta_widgets.recording.profiler import profile
 
 VARIABLE: Final = "profiler"
@@ -50,21 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="%%gpu_profile", add_help=False)
-    parser.add_argument("--folder", default="traces", help="where it is written (traces)")
-    for name, what in (
-        ("wait", "steps before the profiler starts"),
-        ("warmup", "steps that it runs before it records"),
-        ("active", "steps to record (all)"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=argparse.SUPPRESS, help=what)
-    for name, what in (
-        ("memory", "record allocations"),
-        ("stacks", "record Python functions, which slows the host"),
-    ):
-        parser.add_argument(f"--{name}", action="store_true", help=what)
-    parser.add_argument(
-        "--no-shapes", dest="shapes", action="store_false", help="do not record input shapes"
-    )
+    add_options(parser)
     return parser
 
 

@@ -94,7 +94,7 @@ def profile(
                 profiler.step()
     """
     written: list[Path] = []
-    options |= {"record_shapes": shapes, "profile_memory": memory, "with_stack": stacks}
+    options |= {"shapes": shapes, "memory": memory, "stacks": stacks}
     with recorded(written, folder, wait, warmup, active, **options) as profiler:
         yield profiler
     if not written:
@@ -115,6 +115,10 @@ def recorded(
     wait: int,
     warmup: int,
     active: int | None,
+    *,
+    shapes: bool,
+    memory: bool,
+    stacks: bool,
     **options: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """A profiler for a ``with`` block, which adds the file that it writes to `written`."""
@@ -131,6 +135,7 @@ def recorded(
         begins_ns.append(perf_counter_ns())  # the profiler asks where a step begins
         return action(step)
 
+    options |= {"record_shapes": shapes, "profile_memory": memory, "with_stack": stacks}
     try:
         return torch_profiler.profile(schedule=schedule, on_trace_ready=save, **options)
     except TypeError as error:

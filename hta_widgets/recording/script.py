@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import counted
@@ -26,7 +25,7 @@ def run_script(
     wait: int,
     warmup: int,
     active: int,
-    **options: Any,  # noqa: ANN401
+    **options: bool,
 ) -> None:
     """Run a script as ``python script arguments`` does, and record some of its steps.
 
@@ -42,10 +41,8 @@ def run_script(
     say : callable
         Is told once where the trace is, or why there is none.
     is_module : bool
-    folder, wait, warmup, active
+    folder, wait, warmup, active, **options
         Those of `profile`.
-    **options
-        Those of ``torch.profiler.profile``.
 
     Raises
     ------

@@ -365,7 +365,7 @@ def test_the_steps_are_those_of_the_first_optimizer(tmp_path):
             return super().__enter__()
 
     sys.modules["torch.profiler"].profile = Profiler
-    recorded = {"record_shapes": True, "profile_memory": False, "with_stack": False}
+    recorded = {"shapes": True, "memory": False, "stacks": False}
     run_script(str(script), [], said.append, wait=1, warmup=1, active=2, **recorded)
     assert [action.name[0] for action in made[0].actions] == list("NWRRNNN")
     written = Path("traces/rank-0.json.gz")

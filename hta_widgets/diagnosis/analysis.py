@@ -193,6 +193,7 @@ def _diagnosed(
         status=_status(context, findings, unseen) if priced else "not_applicable",
         health=health,
         unrecorded_ns=beyond_ns,
+        unseen=unseen if findings else (),
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,

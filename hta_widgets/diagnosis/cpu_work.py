@@ -110,6 +110,8 @@ class CpuWork:
         Whether no rank of the job has GPU work, or only none of these.
     launches : int
         Calls that launched GPU work, which is not in the traces.
+    measured : int
+        Kernels that CUPTI's range profiler measured, instead of recording when they ran.
     api_calls : int
         Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
     collectives_ns : int
@@ -134,6 +136,7 @@ class CpuWork:
     memory: str
     of_job: bool
     launches: int = 0
+    measured: int = 0
     api_calls: int = 0
     collectives_ns: int = 0
     analysed_ns: int = 0
@@ -213,6 +216,12 @@ class CpuWork:
     @property
     def no_gpu_work(self) -> str:
         """Why there is no cause of lost time, in a sentence."""
+        if self.measured:
+            return (
+                f"CUPTI's range profiler measured {counted(self.measured, 'kernel')} and did not "
+                "record when they ran: see the tab CUPTI counters of the dashboard. For the times "
+                "of kernels, record again without profiler_metrics."
+            )
         if self.launches:
             return (
                 f"The GPU work of {counted(self.launches, 'launch', 'launches')} was not recorded: "
@@ -282,6 +291,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
         api_calls=sum(each.api_calls for each in found),
+        measured=sum(each.measured for each in found),
         launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
         memory=memory_use(job, chosen).finding if may_record_memory(job) else "",
     )
@@ -295,6 +305,7 @@ class _OfRank(NamedTuple):
     recorded_ns: int
     loading_ns: int
     api_calls: int
+    measured: int
     collectives_ns: int
     analysed_ns: int
     collectives: Mapping[str, int]
@@ -307,9 +318,11 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
 
 def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     calls, own = calls_of(rank), own_cpu_time(rank, selection)
-    api_calls = rank.trace.events.rows_of(*LAUNCH_CALLS).size
+    api_calls, measured = (
+        rank.trace.events.rows_of(*kinds).size for kinds in (LAUNCH_CALLS, (Kind.PROFILER_RANGE,))
+    )
     if not calls.threads:
-        return _OfRank(0, (), 0, 0, api_calls, 0, 0, {})
+        return _OfRank(0, (), 0, 0, api_calls, measured, 0, 0, {})
     thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
@@ -328,6 +341,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         recorded_ns=recorded.length,
         loading_ns=loading.length,
         api_calls=api_calls,
+        measured=measured,
         collectives_ns=(_covered(calls, among) & time).length,
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,

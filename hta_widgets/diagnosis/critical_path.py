@@ -155,7 +155,7 @@ FIRST_CODE: Final = len(CLASSES)
 """Code of the first of `PATH_CLASSES` in a lane, where all others are classes of the timeline."""
 
 _LANE: Final = "path 0"
-_OF_CALLS: Final = np.isin(PATH_CLASSES, ("host", *HOST_WORK, "return of a wait"))
+_OF_CALLS: Final = np.isin(PATH_CLASSES, ("host", *HOST_WORK, "return from a sync"))
 _NO_WORK: Final = "no GPU work was recorded"
 _UNSOUND: Final = "the recorded times contradict each other, so it is not known what waits for what"
 

@@ -28,7 +28,7 @@ from hta_widgets.figures.what_if import CLASS_OF
 from hta_widgets.quantities import duration, percent, time_unit
 
 LOOK: Final = {each: CLASS_OF[what] for what, classes in BOUND_BY.items() for each in classes} | {
-    "return of a wait": "late_synchronising",
+    "return from a sync": "late_synchronising",
     "profiler": "other_idle",
 }
 """Class of the budget whose look each class of the path has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
+from hta_widgets.diagnosis.replay.critical_path import PRECEDING, UNEXPLAINED
 from hta_widgets.diagnosis.what_if import WhatIfSteps
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
@@ -27,7 +27,7 @@ CLASS_OF: Final = {
     "copying": "copies",
     "communication": "transfer",
     "data loading": "data_loading",
-    "work launched before the recording": "waiting",
+    PRECEDING: "waiting",
     UNEXPLAINED: "other_idle",
 }
 """Class of the budget whose look each has."""

@@ -88,7 +88,7 @@ _TYPES: Final = {
     "launch latency": CPEdgeType.KERNEL_LAUNCH_DELAY,
     "before the recording": CPEdgeType.KERNEL_LAUNCH_DELAY,
     "dependency": CPEdgeType.SYNC_DEPENDENCY,
-    "return of a wait": CPEdgeType.SYNC_DEPENDENCY,
+    "return from a sync": CPEdgeType.SYNC_DEPENDENCY,
 }
 _EDGE_TYPES: Final = (*CPEdgeType,)
 _TYPE_OF_CLASS: Final = np.array(

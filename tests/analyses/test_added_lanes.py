@@ -191,7 +191,7 @@ def check_path(job: Job) -> None:
         assert found.duration_ns.tolist() == expected["ns"].tolist()
         classes = [PATH_CLASSES[code - FIRST_CODE] for code in found.code.tolist()]
         assert classes == expected["class"].tolist()
-        calls = expected["kernel"].eq("") | expected["class"].eq("return of a wait")
+        calls = expected["kernel"].eq("") | expected["class"].eq("return from a sync")
         rows = expected["row"].where(~calls, expected["call"])
         assert found.row.tolist() == rows.tolist()
         by_class = dict(zip(found.codes, found.covered_ns.sum(axis=1).tolist(), strict=True))

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses import kernel_breakdown, overlap
+from hta_widgets.analyses import cupti_counters, kernel_breakdown, overlap
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import KernelsFaster
@@ -565,6 +565,12 @@ def lost_at_all(_: object, whole: Diagnosis) -> Texts | None:
     return {**found, "launches": counted(launches, "launch", "launches")} if launches else None
 
 
+def measured_only(_: object, whole: Diagnosis) -> Texts | None:
+    measured = len(cupti_counters(whole.job, whole.ranks).ranges)
+    texts = on_the_cpu(_, whole)
+    return {**texts, "measured": counted(measured, "kernel")} if measured and texts else None
+
+
 VERDICTS: Final[list[Form]] = [
     Form(
         "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: nothing runs "
@@ -606,6 +612,13 @@ VERDICTS: Final[list[Form]] = [
         "operators[[ in <_steps>]], <name> takes the most: <time> (<part>) in <calls>."
         "[[ <_others>]]]][[No operators were, either.]]",
         lost_at_all,
+    ),
+    Form(
+        "CUPTI's range profiler measured <measured> and did not record when they ran: see the tab "
+        "CUPTI counters of the dashboard. For the times of kernels, record again without "
+        "profiler_metrics. Of <whole> of CPU time in operators[[ in <_steps>]], <name> takes the "
+        "most: <time> (<part>) in <calls>.[[ <_others>]]",
+        measured_only,
     ),
     Form(
         "No GPU work was recorded: <_how> Of <whole> of CPU time in operators[[ in <_steps>]], "

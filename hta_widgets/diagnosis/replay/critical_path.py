@@ -29,10 +29,12 @@ SOLVED_TOGETHER: Final = 10
 """Kernels (by name) on the path for which the replay is solved again without all of their calls."""
 
 _BEFORE: Final = CLASSES.index("before the recording")
-_RETURN: Final = CLASSES.index("return of a wait")
+_RETURN: Final = CLASSES.index("return from a sync")
 _OF_OPERATIONS: Final = [CLASSES.index(name) for name in (*OPERATION_CLASSES.values(), "transfer")]
 
 OF_GPU: Final = "the GPU"
+
+PRECEDING: Final = "what precedes the recording"
 
 UNEXPLAINED: Final = "waiting that nothing recorded explains"
 
@@ -41,7 +43,7 @@ BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
         "host",
         *(name for name in HOST_WORK if name != "loading"),
         "launch latency",
-        "return of a wait",
+        "return from a sync",
     ),
     OF_GPU: (
         *("compute", "graph", "other GPU work"),
@@ -50,7 +52,7 @@ BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "copying": ("copies",),
     "communication": ("communication", "transfer"),
     "data loading": ("loading",),
-    "work launched before the recording": ("before the recording",),
+    PRECEDING: ("before the recording",),
     UNEXPLAINED: ("unexplained",),
 }
 """What may set the time of a step, and the classes of the path that say so."""

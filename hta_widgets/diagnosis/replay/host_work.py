@@ -24,7 +24,7 @@ from hta_widgets.trace.model.kernels import KernelType
 
 HOST_WORK: Final = (
     *("profiler", "loading", "allocating", "initialising", "compiling"),
-    *("scheduling", "pausing"),
+    *("scheduling", "stalling"),
 )
 """What a host does beside launching."""
 
@@ -66,11 +66,11 @@ def host_work(
         before = covered.covered_until(until_ns) - covered.covered_until(from_ns)
         found[place] = both - before
         covered = grown
-    found[HOST_WORK.index("pausing")] += _unusual(window, line, found)
+    found[HOST_WORK.index("stalling")] += _unusual(window, line, found)
     behind = _communicating(operations) - covered
     hidden = behind.covered_until(until_ns) - behind.covered_until(from_ns)
     hidden = np.minimum(hidden, own_ns - found.sum(axis=0)) * (hidden > STRETCH_NS)
-    found[HOST_WORK.index("pausing")] += np.maximum(hidden, 0)
+    found[HOST_WORK.index("stalling")] += np.maximum(hidden, 0)
     paused = pausing.covered_until(until_ns) > pausing.covered_until(from_ns)
     paused |= hidden > 0
     found[NEITHER] += paused * np.maximum(own_ns - found.sum(axis=0), 0)
@@ -156,7 +156,7 @@ def _unusual(marks: Window, line: HostLine, found: Float64Array) -> Float64Array
     bounds = np.flatnonzero(np.diff(step, prepend=-1) | np.diff(line.line, prepend=-1))
     sizes = np.diff(np.append(bounds, step.size))
     ordinal = np.arange(step.size) - np.repeat(bounds, sizes)
-    pauses = found[HOST_WORK.index("pausing")]
+    pauses = found[HOST_WORK.index("stalling")]
     for point in np.flatnonzero((pauses > 0) & (line.own_ns > STRETCH_NS)).tolist():
         alike = (line.line[bounds] == line.line[point]) & (sizes > ordinal[point])
         alike &= (step[bounds] >= 0) & (step[bounds] != step[point])

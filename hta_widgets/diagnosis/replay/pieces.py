@@ -42,7 +42,7 @@ CLASSES: Final = (
     "kernel start",
     "dependency",
     "launch latency",
-    "return of a wait",
+    "return from a sync",
     "room on the GPU",
     "unexplained",
     "before the recording",
@@ -228,7 +228,7 @@ class _Rows(NamedTuple):
     ) -> tuple[Int64Array, _Rows]:
         """What comes before an operation, as much of it as is usual, the rest, and the operation.
 
-        The return of a wait, and a transfer, are one piece.
+        The return from a sync, and a transfer, are one piece.
         """
         job, base = solution.network.job, solution.first_operation
         kind, before, node = kind[edges], path[edges - 1], path[edges]
@@ -237,7 +237,7 @@ class _Rows(NamedTuple):
         end_ns = solution.time_ns[node]
         duration = np.where(waits, 0, solution.weights.duration[operation])
         start_ns, before_ns = end_ns - duration, solution.time_ns[before]
-        first = np.full(edges.size, _CODE["return of a wait"], dtype=np.int8)
+        first = np.full(edges.size, _CODE["return from a sync"], dtype=np.int8)
         usual_ns = start_ns.copy()
         first[kind == Edge.DEPENDENCY] = _CODE["dependency"]
         first[kind == Edge.TRANSFER] = _CODE["transfer"]

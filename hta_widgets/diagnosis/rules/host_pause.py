@@ -138,7 +138,7 @@ def host_pause(context: Context) -> Finding | None:
         return None  # libraries are set up in calls that are not recorded, too
     sets_up = _sets_up_again(context)
     kind = "gap_init" if sets_up else "gap_pause"
-    classes = ("initialising", "compiling") if sets_up else ("pausing",)
+    classes = ("initialising", "compiling") if sets_up else ("stalling",)
     pauses = context.steps[kind]
     price = context.price(pauses, WithoutHostWork(classes), between_ranks=True)
     if not context.is_worth_it(host_pause, price.ns):

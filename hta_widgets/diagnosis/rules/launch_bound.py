@@ -55,7 +55,7 @@ def not_held_up(context: Context) -> list[Edit]:
     edits = context.edits_of(HELD_UP)
     if context.steps["unattributed"].any():
         # without operators, a pause is no finding; a host that runs ahead would hide it, too
-        edits.append(WithoutHostWork(("pausing",)))
+        edits.append(WithoutHostWork(("stalling",)))
     return edits
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.replay.critical_path import PRECEDING
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent, signed
 
 
@@ -34,5 +35,10 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
     whose = "Without it" if len(places) == 1 else f"Without {counted(len(ticked), 'finding')}"
     at_best = " at best" if any(each.bound == "at most" for each in ticked) else ""
     change = signed(-100 * result.gain_ms * NS_PER_MS / found.step_ns, percent)
-    then = result.bound_by.partition(" (")[0]
-    return f"{whose}{at_best}: {before} → {after} ({change}), then {then}"
+    # of ranks that begin a first step apart, it is not recorded what the earlier ones wait for
+    then = (
+        "; most of the rest precedes the recording: record more steps to see it"
+        if PRECEDING in result.bound_by
+        else f", then {result.bound_by.partition(' (')[0]}"
+    )
+    return f"{whose}{at_best}: {before} → {after} ({change}){then}"

@@ -70,7 +70,11 @@ export function bar(
   const search = keepKeys(make("input", { type: "search", placeholder: "highlight names …" }));
   search.setAttribute("aria-label", "Highlight events whose name contains");
   search.addEventListener("input", () => stage.search(search.value.trim()), { signal });
-  const keys = make("span", { className: "hta-keys" }, "drag = window · W/S = zoom · A/D = pan");
+  const keys = make(
+    "span",
+    { className: "hta-keys" },
+    "drag\u00a0=\u00a0window ·\u00a0W/S\u00a0=\u00a0zoom ·\u00a0A/D\u00a0=\u00a0pan",
+  );
   return make(
     "div",
     { className: "hta-timeline-bar" },

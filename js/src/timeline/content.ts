@@ -9,6 +9,7 @@ import type { Event, LaneTile } from "./tiles";
 import type { Step } from "./types";
 
 const DIMMED = 0.35;
+const DIMMED_LABEL = 0.75;
 const LABEL_ROOM = 34;
 const EDGE_ROOM = 5;
 const OUTLINE = 1.5;
@@ -162,13 +163,11 @@ function paintEvent(
   const left = Math.max(from, GUTTER);
   const room = Math.min(to, painter.width) - left - 6;
   if (label === "" || room < LABEL_ROOM || lane.height < 12) return;
-  painter.text(
-    label,
-    left + 3,
-    y + lane.height / 2 + 0.5,
-    lane.kind === "rank" ? look.ink : inkOn(event.look.color),
-    room,
-  );
+  const dimmed = context.globalAlpha < 1; // then the colour of the page shows through that of the event
+  const ink = lane.kind === "rank" || dimmed ? look.ink : inkOn(event.look.color);
+  if (dimmed) context.globalAlpha = DIMMED_LABEL;
+  painter.text(label, left + 3, y + lane.height / 2 + 0.5, ink, room);
+  if (dimmed) context.globalAlpha = DIMMED;
 }
 
 function labelOf({ kind }: Lane, { label, look }: Event): string {

@@ -220,6 +220,13 @@ def test_lines_of_users(name: str) -> None:
     assert is_line_of_users(name) == (name in LINES)
 
 
+def test_counters_are_named_where_they_were_measured_instead_of_times(tmp_path: Path) -> None:
+    measured = kernel(20, 1, cat="cuda_profiler_range", **{"inst.sum": 10})
+    made = answered(tmp_path, [host(0, 50, "aten::mm"), call(10, 5, 1), measured])
+    assert made.finding.startswith("CUPTI's range profiler measured 1 kernel and did not record ")
+    assert made.cpu_work.measured == 1
+
+
 def test_calls_of_cuda_that_launch_nothing_show_that_the_gpu_was_recorded(tmp_path):
     events = [host(0, 50, "aten::mm"), call(60, 5, 1, name="cudaDeviceSynchronize")]
     made = diagnosis(open_trace(write(tmp_path / "rank-0.json", events), progress=False))

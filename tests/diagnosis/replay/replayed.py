@@ -25,7 +25,7 @@ from hta_widgets.trace.opening.open import open_trace
 
 SHORTENING: Final[Mapping[str, Sequence[Edit]]] = {
     "input_starvation": [WithoutHostWork(("loading",))],
-    "host_pause": [WithoutHostWork(("pausing",))],
+    "host_pause": [WithoutHostWork(("stalling",))],
     "allocator_retries": [
         WithoutHostWork(("allocating",)),
         WithoutWaits((Wait.FREE, *SYNCHRONISING), of_allocator=True),

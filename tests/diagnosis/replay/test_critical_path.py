@@ -258,7 +258,7 @@ def test_nothing_to_replay_without_gpu_work(tmp_path: Path) -> None:
 
 def test_bound_by_what_was_planted(simulated: Job) -> None:
     path = replay(simulated).critical_path()
-    planted = {"input_starvation": "loading", "host_pause": "pausing"}
+    planted = {"input_starvation": "loading", "host_pause": "stalling"}
     for cause, name in planted.items():
         if cause in simulated.name:
             by_class = path.by_class.set_index("class")["percent"]

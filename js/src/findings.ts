@@ -47,12 +47,13 @@ function advised({ do: what, code }: AdviceRow): HTMLElement {
   return element;
 }
 
-/** The same in one line; code of several lines is cut to its first. */
+/** The same in running text; of code of several lines, the first that is no import. */
 function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
-  const [first = "", ...others] = code.split("\n");
-  const shown = make("code", { title: code }, others.length > 0 ? `${first} …` : first);
-  if (code) element.append(make("span", { className: "hta-line-code" }, shown, copier(code)));
+  const lines = code.split("\n");
+  const first = lines.find((line) => !/^(import|from) /.test(line)) ?? code;
+  const shown = make("code", { title: code }, lines.length > 1 ? `${first} …` : first);
+  if (code) element.append(" ", make("span", { className: "hta-line-code" }, shown, " ", copier(code)));
   return element;
 }
 

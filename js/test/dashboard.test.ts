@@ -312,7 +312,7 @@ test("what to try stands below, as text, without a box to tick", async () => {
   const rows = [{ ...ROW, price: "", cause: EVIL, advice: [{ do: "Compile.", code: "torch.compile(model)" }] }];
   const { el, all, texts, model } = await show({ to_try: rows });
   expect(texts(".hta-band-verdict section .hta-words > p")).toEqual([EVIL]);
-  expect(texts(".hta-in-line")).toEqual(["Compile.torch.compile(model)Copy"]);
+  expect(texts(".hta-in-line")).toEqual(["Compile. torch.compile(model) Copy"]);
   expect(el.querySelector("img, .hta-tick")).toBeNull();
   model.receive("_bands", JSON.stringify(EMPTY_BANDS));
   expect(all(".hta-band-verdict section")[0]?.hidden).toBe(true);
@@ -381,7 +381,7 @@ test("a row has what to try first in one line, with its code, and the rest behin
     { do: EVIL, code: "" },
   ];
   const { all, texts } = await show({ findings: [{ ...ROW, advice }] });
-  expect(texts(".hta-in-line")).toEqual(["Load ahead.DataLoader( …Copy"]);
+  expect(texts(".hta-in-line")).toEqual(["Load ahead. DataLoader( … Copy"]);
   expect(all(".hta-in-line code")[0]?.title).toBe(advice[0]?.code);
   expect(texts(".hta-behind details:not([hidden])")).toEqual([`why${EVIL}`]);
 });

@@ -22,7 +22,7 @@ BOUNDS: Final = {
 }
 INSIDE: Final = (
     "[[, <inside> of this time inside <_call>]][[, <inside_loader> of this time in the <_loader>]]"
-    "[[, <blocked> of this time blocked in <_call>]]"
+    "[[ ([[<blocked> of this time ]]blocked in <_call>)]]"
 )
 WHEN_IDLE: Final = "[[, <of_idle> of the idle time inside <_call>]]"
 MODULE: Final = "[[, <inside_module> of it in <_module>]]"

@@ -113,11 +113,12 @@ class Within(NamedTuple):
 
     @property
     def call(self) -> str:
-        """The share and the call, after a comma."""
-        is_wait = bool(self.loader) and is_in_standard_library(self.name)
+        """The share and the call, after a comma or in brackets."""
+        if self.loader and is_in_standard_library(self.name):
+            part = "" if self.is_all else f"{self.part} "
+            return f" ({part}blocked in {self.name.rpartition('/')[2]})"
         around = f" ({named(self.around, _NAME_WIDTH)})" if self.around else ""
-        inside = "blocked in" if is_wait else "inside"
-        return f", {self.part} {inside} {named(self.name, _NAME_WIDTH)}{around}"
+        return f", {self.part} inside {named(self.name, _NAME_WIDTH)}{around}"
 
     @property
     def part(self) -> str:

@@ -73,7 +73,7 @@ export function bar(
   const keys = make(
     "span",
     { className: "hta-keys" },
-    "drag\u00a0=\u00a0window ·\u00a0W/S\u00a0=\u00a0zoom ·\u00a0A/D\u00a0=\u00a0pan",
+    "\u200b drag\u00a0=\u00a0window ·\u00a0W/S\u00a0=\u00a0zoom ·\u00a0A/D\u00a0=\u00a0pan",
   );
   return make(
     "div",

@@ -128,6 +128,7 @@ WHERE = {
     Condition.NOT_RECORDED: "where the recording does not tell",
     Condition.OF_OPTIMIZER: "where the time is in the optimizer",
     Condition.ONE_BY_ONE: "with an optimizer of one tensor at a time",
+    Condition.ONLY_COPIES: "where the host is late with copies only",
     Condition.OPTIMIZER_WAITS: "where the optimizer waits for the transfer",
     Condition.OTHER_RANKS: "where ranks are not recorded",
     Condition.PAGEABLE: "with pageable memory",

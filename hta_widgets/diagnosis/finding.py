@@ -103,6 +103,28 @@ NEEDLESS_WORK: Final = (
 """What hosts do in each step that they need not, whatever kind of idle time it leaves."""
 
 
+KEEPS_NUMBERS: Final = (
+    Advice(
+        "Keep numbers on the GPU, and read them every n steps only.",
+        "losses.append(loss.detach())  # instead of loss.item() in each step",
+        needs=(Condition.READS_A_NUMBER, Condition.TRAINING),
+    ),
+    Advice(
+        "Keep numbers on the GPU, and read all of them at once, at the end.",
+        "values = torch.stack(results).tolist()  # instead of .item() for each",
+        needs=(Condition.READS_A_NUMBER,),
+        unless=(Condition.TRAINING,),
+    ),
+)
+"""Where the host waits for numbers, whether that drains the GPU or keeps a late host from it."""
+
+CHOOSES_BY_MASK: Final = Advice(
+    "Choose by a mask whose size does not depend on values.",
+    "torch.where(mask, x, 0)  # instead of x[mask], nonzero() or unique()",
+    needs=(Condition.SELECTS,),
+)
+
+
 def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
     """The optimizers of PyTorch that have one kernel for many parameters."""
     return tuple(

@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.host_evidence import within_gap
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
-from hta_widgets.diagnosis.rules.wording import named
+from hta_widgets.diagnosis.rules.wording import named, per_step
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
@@ -112,11 +112,27 @@ def unrecorded_notices(context: Context) -> Iterator[str]:
         )
 
 
+def recomputation_notices(context: Context) -> Iterator[str]:
+    """What is computed again in the backward pass: memory may need it, so that it is no cause."""
+    every = [context.facts[rank] for rank in context.ranks]
+    most = max(every, key=lambda each: each.recomputed.gpu_ns)
+    kernels, gpu_ns, host_ns = (each / most.steps["step"].size for each in most.recomputed)
+    least_percent = context.limits.least_percent_with_evidence
+    if gpu_ns > least_percent / 100 * context.all_steps.median_period_ns:
+        yield (
+            "forward operators run again in the backward pass, as with activation checkpointing: "
+            f"{per_step(context, kernels, 'kernel')}, {duration(gpu_ns)} on the GPU and "
+            f"{duration(host_ns)} on the host; keeping activations saves that work where memory "
+            "is left for them"
+        )
+
+
 def replay_notices(context: Context) -> Iterator[str]:
     """What limits the prices, and what would bring nothing though it saves GPU work."""
     replay = context.replay
     yield from replay.notices
     yield from _slowed_launches(context)
+    yield from _reads(context)
     yield from job_clocks(context.job).laid_over_notices
     if not replay.is_sound:
         yield "prices are what ranks need of their own, as their times cannot be replayed"
@@ -150,6 +166,21 @@ def _slowed_launches(context: Context) -> Iterator[str]:
             f"the profiler's own time on the host is in launch_bound: if it is half of all, {left} "
             "is left without it. hta_widgets.profile(wait=10) records how long steps take without "
             "the profiler"
+        )
+
+
+def _reads(context: Context) -> Iterator[str]:
+    """Where a late host waits for the GPU, too: what it costs is in the price of launching."""
+    finding = context.found.get(launch_bound)
+    name = finding.evidence.get("reads_in") if finding else None
+    if finding is None or not isinstance(name, str):
+        return
+    calls, idle_ms = (finding.evidence[each] for each in ("reads_per_step", "idle_in_reads_ms"))
+    if isinstance(calls, float) and isinstance(idle_ms, float):
+        yield (
+            f"the host waits for the GPU {per_step(context, calls, 'time')} in {named(name)}, and "
+            f"the GPU is idle for {duration(idle_ms * NS_PER_MS)} of it: that is in launch_bound, "
+            "and no CUDA graph can capture such a wait"
         )
 
 

@@ -125,7 +125,7 @@ def loading_calls(rank: Rank) -> Mask:
     calls = calls_of(rank)
     prepares = calls.named(patterns.PREPROCESSING.search)
     if prepares.any():
-        prepares &= ~_around(calls, _computing(rank, calls))
+        prepares &= ~calls_around(calls, _computing(rank, calls))
     return (prepares | calls.named(patterns.DATA_LOADING.search)) & ~calls.is_launch_call
 
 
@@ -155,7 +155,7 @@ def _computing(rank: Rank, calls: Calls) -> Mask:
     return launching
 
 
-def _around(calls: Calls, chosen: Mask) -> Mask:
+def calls_around(calls: Calls, chosen: Mask) -> Mask:
     """Some calls and all around them: in name only, a whole program may process images."""
     before = np.concatenate(([0], np.cumsum(chosen)))
     return np.asarray(before[calls.forest.ends] > before[:-1])

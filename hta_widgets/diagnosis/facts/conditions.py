@@ -79,6 +79,7 @@ class Condition(Enum):
     WALKS_MODULES = "in a walk over all modules"
     READS_A_NUMBER = "a number is read"
     IN_OPERATOR = "in an operator of PyTorch"
+    ONLY_COPIES = "in calls that only copy"
     NOT_CAPTURED = "steps without a graph, beside others"
     LAUNCHES_GRAPH = "in the launch of a graph"
     DRAWS_NUMBERS = "random numbers are drawn"

@@ -13,7 +13,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import GAP, HOST_GAPS, HostGaps
+from hta_widgets.analyses.budget.device_steps import (
+    GAP,
+    HOST_GAPS,
+    HostGaps,
+    blocking_calls,
+    calls_around,
+)
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
 from hta_widgets.analyses.idle_owners.gaps import STRETCH_NS, gaps_of
 from hta_widgets.analyses.idle_owners.segments import NOBODY
@@ -23,7 +29,7 @@ from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Int64Array, IntArray, Mask
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import OF_OWNERS, Condition
 from hta_widgets.grouping import distinct, grouped, numbered
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Kind
@@ -152,6 +158,18 @@ EVERY: Final = "gap_host"
 every kind, as those of DDP that copies its buffers in many small kernels, waits, and pauses."""
 
 
+READS: Final = "reads"
+"""Idle time of a late host in operators that read a number of the GPU, or sizes that depend on its
+values, and wait for it: 149 times in a step that looked for NaN in each gradient."""
+
+
+LATE: Final = ("gap_op", "gap_sync")
+
+_READING: Final = re.compile(
+    f"{OF_OWNERS[Condition.READS_A_NUMBER]}|{OF_OWNERS[Condition.SELECTS]}"
+)
+
+
 class Telling(NamedTuple):
     """A call whose name tells users where the code is."""
 
@@ -232,10 +250,9 @@ def _launching_names(rank: Rank) -> frozenset[str]:
 def _launching(rank: Rank) -> Mask:
     """Which calls launch work, or are around those that do."""
     calls, launch = calls_of(rank), rank.gpu_work.launch
-    launching = np.zeros(calls.kind.size + 1, dtype=np.int64)
-    launching[calls.places_of(distinct(launch[launch >= 0]))] = 1
-    before = np.concatenate(([0], np.cumsum(launching[:-1])))
-    return np.asarray(before[calls.forest.ends] > before[:-1])
+    launching = np.zeros(calls.kind.size + 1, dtype=np.bool_)
+    launching[calls.places_of(distinct(launch[launch >= 0]))] = True
+    return calls_around(calls, launching[:-1])
 
 
 def _time_by_name(tree: CallTree) -> dict[str, int]:
@@ -297,7 +314,7 @@ class GapOwners(NamedTuple):
     """Owners and longest intervals of the idle time of a rank, by its kind."""
 
     owners: Mapping[str, tuple[Owner, ...]]
-    """Longest first, for those of `HOST_GAPS` that occur."""
+    """Longest first, for those of `HOST_GAPS` that occur, and for `READS`."""
     longest: Mapping[str, tuple[Stretch, ...]]
     """Longest first."""
     inside: Mapping[str, Inside]
@@ -311,6 +328,8 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
     around, found = Around(rank), GapOwners({}, {}, {})
     for name in HOST_GAPS:
         found = _with_kind(around, gaps, name, found)
+    reads = around.reads(gaps)
+    found = found._replace(owners={**found.owners, READS: reads} if reads else found.owners)
     chosen, segments = (gaps.kind != GAP["gap_depend"]) | gaps.unattributed, gaps.segments
     if chosen.any():
         every = inside(rank, segments.owner[chosen], segments.length_ns[chosen])
@@ -417,6 +436,17 @@ class Around:
         stopped = np.flatnonzero(by_call > STRETCH_NS).tolist()
         on_cpu_ns = int(length_ns[self._is_operator[operator] & ~launches].sum())
         return on_cpu_ns, frozenset(map(self.name_of, stopped))
+
+    def reads(self, gaps: HostGaps) -> tuple[Owner, ...]:
+        """Operators whose values the host waits for while it is late: see `READS`."""
+        late = np.isin(gaps.kind, [GAP[name] for name in LATE])
+        operator = self.operator_of(gaps.segments.owner[late])
+        reads = self.calls.named(_READING.search) & calls_around(
+            self.calls, blocking_calls(self.rank)
+        )
+        chosen = np.append(reads, False)[operator]
+        own = operator[chosen]
+        return self.owners(own, own, gaps.segments.length_ns[late][chosen])
 
     def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""

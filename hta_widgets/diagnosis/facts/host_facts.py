@@ -18,7 +18,7 @@ from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.gap_owners import OF_COPIES, GapOwners, Inside, gap_owners
+from hta_widgets.diagnosis.facts.gap_owners import LATE, OF_COPIES, GapOwners, Inside, gap_owners
 from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
@@ -198,7 +198,7 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
 
 
 def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> Region | None:
-    chosen = np.isin(gaps.kind, (GAP["gap_op"], GAP["gap_sync"]))
+    chosen = np.isin(gaps.kind, [GAP[name] for name in LATE])
     segments = gaps.segments.take(np.flatnonzero(chosen))
     idle_ns, calls = segments.length_ns, calls_of(rank)
     if idle_ns.sum() < WORTH_NAMING * max(work.span_ns, 1):

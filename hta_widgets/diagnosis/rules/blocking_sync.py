@@ -5,7 +5,7 @@ from __future__ import annotations
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import CHOOSES_BY_MASK, KEEPS_NUMBERS, Advice, Finding, Link
 from hta_widgets.diagnosis.replay.edits import WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
@@ -25,17 +25,7 @@ from hta_widgets.quantities import NS_PER_MS
     when="The host waits in a blocking call until the GPU is empty, and has to refill it. A long "
     "call that leaves no gap costs nothing; a copy that finds the GPU idle drains nothing.",
     advice=(
-        Advice(
-            "Keep numbers on the GPU, and read them every n steps only.",
-            "losses.append(loss.detach())  # instead of loss.item() in each step",
-            needs=(Condition.READS_A_NUMBER, Condition.TRAINING),
-        ),
-        Advice(
-            "Keep numbers on the GPU, and read all of them at once, at the end.",
-            "values = torch.stack(results).tolist()  # instead of .item() for each",
-            needs=(Condition.READS_A_NUMBER,),
-            unless=(Condition.TRAINING,),
-        ),
+        *KEEPS_NUMBERS,
         Advice(
             "Copy from pinned memory with non_blocking=True.",
             'DataLoader(..., pin_memory=True)\nbatch = batch.to("cuda", non_blocking=True)',
@@ -65,11 +55,7 @@ from hta_widgets.quantities import NS_PER_MS
             needs=(Condition.COPIES,),
             unless=(Condition.PAGEABLE, Condition.TO_HOST),
         ),
-        Advice(
-            "Choose by a mask whose size does not depend on values.",
-            "torch.where(mask, x, 0)  # instead of x[mask], nonzero() or unique()",
-            needs=(Condition.SELECTS,),
-        ),
+        CHOOSES_BY_MASK,
         Advice(
             "Leave it out of the job, if it only ends a step to time it; events time it without.",
             "start.record()\n...  # the step\nend.record()  # start.elapsed_time(end) later",

@@ -335,9 +335,12 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
     without = " without the causes that are found" if context.found else ""
     within = loss.owner(context, context.ranks)
     what = _works(within) if within else f"; {loss.unknown}"
+    gain = f"at most {duration(left.ns)} of it can be gained{without}"
+    if left.ns < 1:
+        gain = f"nothing of it can be gained{without}, as something else sets the pace"
     context.not_explained.append(
-        f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}"
-        f": at most {duration(left.ns)} of it can be gained{without}"
+        f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}: "
+        f"{gain}"
     )
 
 
@@ -346,9 +349,11 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
     steps = context.steps
     said = {
         "the GPU is idle and no launch is late: it is blocked on a dependency, or waits for what "
-        "was not recorded": _unseen(context),
-        "the host launches late; what it does meanwhile is not recorded": steps["unattributed"],
+        "was not recorded": _unseen(context)
     }
+    if host_pause not in context.found:  # which says it, with a price
+        late = "the host launches late; what it does meanwhile is not recorded"
+        said[late] = steps["unattributed"]
     return tuple(
         f"in {100 * time.mean() / steps.period_ns:.0f} % of {_whole(context)}, {words}"
         for words, time in said.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -32,6 +32,7 @@ from hta_widgets.quantities import duration, percent
 FEWEST_OPERATORS: Final = 5
 """A process that stops in so many operators, each of which takes µs elsewhere, is kept from
 running. Beside 32 other processes on 16 cores it stopped in eleven, for 72 ms of 140."""
+
 
 LOOKUP_NS: Final = 100_000
 """Compiling and loading code leave the GPU idle for longer. cuDNN and CUTLASS ask for the
@@ -128,7 +129,15 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
             "Look at the process from outside while it pauses: the trace does not hold what runs "
             "there.",
             "py-spy record --native --pid PID",
-            unless=(Condition.COMPUTES_ON_CPU,),
+            needs=(Condition.NOT_RECORDED,),
+            unless=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
+            "Look at the process from outside while it pauses: the trace does not hold what the "
+            "operator does there.",
+            "py-spy record --native --pid PID",
+            needs=(Condition.IN_OPERATOR,),
+            unless=(Condition.COMPUTES_ON_CPU, Condition.LOSES_ITS_CORE, Condition.NOT_RECORDED),
         ),
     ),
 )
@@ -168,7 +177,10 @@ def host_pause(context: Context) -> Finding | None:
     stops = stops if stops >= FEWEST_OPERATORS else 0
     if stops:
         known.add(Condition.LOSES_ITS_CORE)
-    unknown = "" if on_cpu or stops else _unknown(context, ranks, kind)
+    nameless = owner_share(context, ranks, kind, "")
+    if within is None and not (on_cpu or stops) and 100 * nameless >= context.limits.owner_percent:
+        known.add(Condition.NOT_RECORDED)
+    unknown = "" if on_cpu or stops else _unknown(known)
     detail = within.words if within else _activity(largest, unknown)
     if on_cpu:
         detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
@@ -244,14 +256,13 @@ def _where(stretch: Stretch) -> str:
     return f", before {named(stretch.after, 30)}" if stretch.after else ""
 
 
-def _unknown(context: Context, ranks: Sequence[int], kind: str) -> str:
+def _unknown(known: Collection[Condition]) -> str:
     """That it is unknown what it does, in words, or that no call does most of it.
 
     After a graph of a compiled backward pass, 54 % of 5 ms was in no call, the rest in the
     optimizer and around the graph.
     """
-    nameless = owner_share(context, ranks, kind, "")
-    is_most = 100 * nameless >= context.limits.owner_percent
+    is_most = Condition.NOT_RECORDED in known
     return "; the trace does not show why" if is_most else "; no recorded call takes most of it"
 
 

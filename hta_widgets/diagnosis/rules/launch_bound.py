@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,19 @@ from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link, fused_optimizers
+from hta_widgets.diagnosis.facts.gap_owners import READS
+from hta_widgets.diagnosis.finding import (
+    CHOOSES_BY_MASK,
+    KEEPS_NUMBERS,
+    NEEDLESS_WORK,
+    Advice,
+    Finding,
+    Link,
+    fused_optimizers,
+)
 from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork, WithoutStarts
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
-from hta_widgets.diagnosis.rules.host_evidence import (
-    Within,
-    within_idle,
-)
+from hta_widgets.diagnosis.rules.host_evidence import Within, largest_owner, within_idle
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
@@ -48,6 +54,10 @@ HELD_UP: Final = (
 """What holds up a host that could run ahead if it launched faster or did not wait. It has its own
 price: an infinitely fast host would hide most of what a loader takes, which priced launches at 64
 ms where workers of the loader left 30, and at twice of what GPUs waited for them."""
+
+
+_WAITS: Final = frozenset({Condition.READS_A_NUMBER, Condition.SELECTS})
+"""What an operator may do only by its name: `_reads` knows whether it waits."""
 
 
 def not_held_up(context: Context) -> list[Edit]:
@@ -93,6 +103,11 @@ def not_held_up(context: Context) -> list[Edit]:
             "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
             needs=(Condition.NO_PYTORCH,),
             unless=(Condition.GRAPHS,),
+        ),
+        Advice(
+            "Compute on the GPU what these copies are for, or gather small tensors for one copy.",
+            "torch.stack([each.norm() for each in tensors]).cpu()",
+            needs=(Condition.ONLY_COPIES,),
         ),
         Advice(
             "Let vLLM capture CUDA graphs: start it without enforce_eager.",
@@ -149,6 +164,8 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.COMPILED,),
             unless=(Condition.SERVER, Condition.IN_OPERATOR),
         ),
+        *KEEPS_NUMBERS,
+        CHOOSES_BY_MASK,
         Advice(
             "Launch larger kernels: use a larger batch.",
             needs=(Condition.TRAINING,),
@@ -194,6 +211,7 @@ def launch_bound(context: Context) -> Finding | None:
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
     is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US
+    reads = _reads(context, ranks)
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
@@ -209,17 +227,52 @@ def launch_bound(context: Context) -> Finding | None:
             *_conditions(
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
+            *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
             *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),
         ),
         evidence={
             **(busiest.evidence if busiest else {}),
             "twice_as_fast_ms": half_ms,
             "without_launching_ms": alone.ns / NS_PER_MS,
+            **(reads.evidence if reads else {}),
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
     )
+
+
+class Reads(NamedTuple):
+    """Calls of an operator in which a host that is late waits for the GPU as well."""
+
+    name: str
+    per_step: float
+    """Calls."""
+    idle_ns: float
+    """Time of a step in which the GPU is idle meanwhile."""
+
+    @property
+    def evidence(self) -> dict[str, str | float]:
+        """The numbers behind the notice."""
+        return {
+            "reads_in": self.name,
+            "reads_per_step": self.per_step,
+            "idle_in_reads_ms": self.idle_ns / NS_PER_MS,
+        }
+
+
+def _reads(context: Context, ranks: tuple[int, ...]) -> Reads | None:
+    """The operator that reads numbers of the GPU for most of the time; None if that is little."""
+    found = largest_owner(context, ranks, READS)
+    if found is None:
+        return None
+    owner, having = found
+    counted_steps = having * len(context.steps.numbers)
+    idle_ns = owner.idle_ns / counted_steps
+    least_percent = context.limits.least_percent_with_evidence
+    if idle_ns < least_percent / 100 * context.steps.median_period_ns:
+        return None
+    return Reads(owner.name, owner.times / counted_steps, idle_ns)
 
 
 def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:
@@ -244,7 +297,9 @@ def _conditions(
     regions = [host.launching.region for host in context.hosts(ranks).values()]
     most = max((each for each in regions if each), key=lambda each: each.idle_ns, default=None)
     names = [*([most.call] if most else ()), *([busiest.name] if busiest else ())]
-    found = conditions_of_owners(names)
+    found = conditions_of_owners(names) - _WAITS
+    if most is not None and not most.kernels:
+        found.add(Condition.ONLY_COPIES)
     if by_stacks and Condition.STACKS in context.conditions(ranks):
         found.add(Condition.SLOWED_BY_STACKS)
     return found

@@ -31,6 +31,13 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
             needs=(Condition.NO_PYTORCH, Condition.THERE_AND_BACK),
         ),
         Advice(
+            "Keep on the GPU what is copied to the host and back: compute there what the host does "
+            "with it.",
+            'model = model.to("cuda")  # before the optimizer is made',
+            needs=(Condition.THERE_AND_BACK,),
+            unless=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
             "Allocate the memory of the host pinned, and copy without waiting.",
             "cudaMallocHost(&host, bytes);  // instead of malloc\n"
             "cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream);",

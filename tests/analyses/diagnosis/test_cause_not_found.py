@@ -60,7 +60,7 @@ def test_it_is_silent_beside_a_finding(tmp_path):
     ]
 
 
-def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False):
+def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False, late_us=0):
     """A host that launches 20 kernels of 20 µs every 100 µs, and communication without partners."""
     one = Host()
     for number in range(5):
@@ -74,6 +74,7 @@ def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False):
                     if is_hidden:
                         one.free = before
                         one.launch(transfer_us + 20)
+                    one.now += late_us
     return one
 
 
@@ -97,6 +98,15 @@ def test_communication_that_the_host_hides_is_a_notice(tmp_path):
         "and transfer cannot be told apart with rank 0 alone: at most 250 µs of it can be gained "
         "without the causes that are found"
     ) in made.notices
+
+
+def test_communication_that_costs_nothing_is_said_to(tmp_path):
+    made = scripted(tmp_path, one_rank_of_a_slow_host(600, late_us=900))
+    (said,) = (each for each in made.notices if "communicates" in each)
+    assert said.endswith(
+        "nothing of it can be gained without the causes that are found, as "
+        "something else sets the pace"
+    )
 
 
 def test_communication_beside_computation_is_not_named(tmp_path):

@@ -13,6 +13,8 @@ from tests.analyses.diagnosis.scripts import START, Host, all_reduce, diagnosed,
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import host, kernel, step
 
+FRAME = "python_function"
+
 SHORT_CALLS = (
     *(("cuda_runtime", name) for name in ("cudaStreamGetCaptureInfo_v2", "cudaStreamIsCapturing")),
     *(("cuda_runtime", name) for name in ("cudaEventQuery", "cudaMalloc", "cudaStreamSynchronize")),
@@ -104,13 +106,13 @@ def test_a_rank_that_pauses_in_most_steps_is(tmp_path):
     assert found(diagnosed(tmp_path, *hosts), "host_pause").ranks == (0,)
 
 
-def pausing_first(*, by_steps, first="aten::item"):
+def pausing_first(*, by_steps, first="aten::item", cat="cpu_op"):
     """One rank whose first step pauses for 60 ms inside one call, the others in another."""
     one = Host()
     for number in range(6):
         with one.step(number):
             one.launch(300, operator="aten::embedding")
-            one.does(first if number == 0 else by_steps, 60_000 if number == 0 else 3_000)
+            one.does(first if number == 0 else by_steps, 60_000 if number == 0 else 3_000, cat)
             for _ in range(10):
                 one.launch(300, operator="aten::layer_norm")
             one.synchronise()
@@ -135,6 +137,22 @@ def test_steps_that_are_asked_for_have_their_own_evidence(tmp_path):
     assert row["idle_ms"] == pytest.approx(3, rel=0.1)
     first = found(diagnose(made.job, steps=[0]), "host_pause")
     assert "all of this time inside aten::item" in first.sentence
+
+
+def new(folder, name):
+    (folder / name).mkdir()
+    return folder / name
+
+
+def test_what_is_not_recorded_is_to_be_seen_from_outside(tmp_path):
+    """Only then: a call whose lines the trace shows does not hide what it does."""
+    code = "py-spy record --native --pid PID"
+    nameless = found(diagnosed(new(tmp_path, "a"), *job(lambda *_: 4000, ranks=1)), "host_pause")
+    assert code in {each.code for each in nameless.advice}
+    frames = pausing_first(by_steps="train.py(7): log", first="train.py(7): log", cat=FRAME)
+    known = found(diagnosed(new(tmp_path, "b"), frames), "host_pause")
+    assert code not in {each.code for each in known.advice}
+    assert "all of this time inside train.py(7): log" in known.sentence
 
 
 def test_all_ranks_pause(tmp_path):
@@ -382,6 +400,7 @@ test_what_a_pause_must_cost = least_price(
 )
 
 test_thresholds = cases(
+    Case("host_pause.LOOKUP_NS", code_loads, {99_900: False, 100_100: True}),
     Case(
         "Limits.pausing_steps_percent",
         lambda folder, percent: who(
@@ -419,7 +438,6 @@ test_thresholds = cases(
         lambda folder, percent: "the trace does not show why" in in_short_calls(folder, percent),
         {59: False, 61: True},
     ),
-    Case("host_pause.LOOKUP_NS", code_loads, {99_900: False, 100_100: True}),
     Case("Limits.pausing_percent", short_pauses, {1.97: (0,), 2.03: (0, 1)}),
 )
 

@@ -308,6 +308,59 @@ test_what_slow_launches_must_cost = least_price(
 )
 
 
+def reading(count, *, operator="aten::is_nonzero", late=90):
+    """A host that is late with 20 kernels, and reads so many numbers in each step."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for launch in range(20):
+                for _ in range(count if launch == 9 else 0):
+                    one.reads(operator, 2)
+                one.launch(20)
+                one.now += late
+        one.events.append(host(one.now, 1, "Optimizer.step#AdamW.step"))
+    return one
+
+
+def says_that_it_reads(folder, percent):
+    """Whether a late host is said to wait for numbers, for so much of its steps."""
+    idle_us, others_us = 5 * 14, 261.5
+    late_us = (100 * idle_us / percent - others_us) / 20
+    made = diagnosed(folder, reading(5, late=late_us))
+    finding = found(made, "launch_bound")
+    said = [each for each in made.notices if "the host waits for the GPU" in each]
+    has_advice = any(each.do.startswith("Keep numbers on the GPU") for each in finding.advice)
+    assert has_advice == bool(said) == ("reads_per_step" in finding.evidence)
+    return bool(said)
+
+
+def test_a_late_host_that_waits_as_well(tmp_path):
+    """Of 69 ms of a step, 149 checks of gradients for NaN took 11: only launches were named."""
+    made = diagnosed(tmp_path, reading(10))
+    finding = found(made, "launch_bound")
+    assert finding.evidence["reads_in"] == "aten::is_nonzero"
+    assert finding.evidence["reads_per_step"] == 10
+    (said,) = (each for each in made.notices if "waits for the GPU" in each)
+    assert said.startswith("the host waits for the GPU 10 times per step in aten::is_nonzero, and ")
+
+
+def test_an_operator_that_does_not_wait_reads_nothing(tmp_path):
+    one = reading(10, operator="aten::index")
+    for each in one.events:
+        each["name"] = each["name"].replace("cudaMemcpy", "cudaMemcpyAsync")
+    finding = found(diagnosed(tmp_path, one), "launch_bound")
+    assert "reads_in" not in finding.evidence
+
+
+def test_copies_that_a_host_is_late_with_are_no_kernels_to_compile(tmp_path):
+    copies = {"name": "Memcpy DtoH (Device -> Pinned)", "cat": "gpu_memcpy"}
+    finding = found(diagnosed(tmp_path, *job(lambda _: 15, **copies)), "launch_bound")
+    does = [each.do for each in finding.advice]
+    assert any(each.startswith("Compute on the GPU what these copies are for") for each in does)
+    other = found(diagnosed(tmp_path, *job(lambda _: 15)), "launch_bound")
+    assert not any("copies" in each.do for each in other.advice)
+
+
 def is_late_with(folder, kernels):
     one = Host()
     for _ in range(kernels):
@@ -345,6 +398,7 @@ def keeps_up(folder, length):
 
 
 test_thresholds = cases(
+    Case("Limits.least_percent_with_evidence", says_that_it_reads, {2.95: False, 3.05: True}),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),
     Case(

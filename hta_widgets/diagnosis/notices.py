@@ -18,6 +18,7 @@ from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.host_facts import Recomputed
 from hta_widgets.diagnosis.finding import Finding
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
@@ -114,9 +115,10 @@ def unrecorded_notices(context: Context) -> Iterator[str]:
 
 def recomputation_notices(context: Context) -> Iterator[str]:
     """What is computed again in the backward pass: memory may need it, so that it is no cause."""
-    every = [context.facts[rank] for rank in context.ranks]
-    most = max(every, key=lambda each: each.recomputed.gpu_ns)
-    kernels, gpu_ns, host_ns = (each / most.steps["step"].size for each in most.recomputed)
+    facts = [context.facts[rank] for rank in context.ranks]
+    every = [(each.host.recomputed, each.steps["step"].size) for each in facts if each.host]
+    most, steps = max(every, key=lambda each: each[0].gpu_ns, default=(Recomputed(), 1))
+    kernels, gpu_ns, host_ns = (each / steps for each in most)
     least_percent = context.limits.least_percent_with_evidence
     if gpu_ns > least_percent / 100 * context.all_steps.median_period_ns:
         yield (

@@ -21,7 +21,6 @@ from hta_widgets.diagnosis.facts.communication_facts import (
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts, compute_facts
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of
 from hta_widgets.diagnosis.facts.host_facts import HostFacts, host_facts
-from hta_widgets.diagnosis.facts.recomputation import Recomputed, recomputed
 from hta_widgets.diagnosis.facts.step_facts import Columns
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
@@ -132,7 +131,6 @@ class RankFacts(NamedTuple):
     """Time from the begin of its window in which its GPU is busy with work from before the
     recording."""
     set_up: SetUp | None = None
-    recomputed: Recomputed = Recomputed()
     unrecorded_ns: int = 0
     """Time at the end of the last analysed step, by its mark, of which nothing is recorded."""
 
@@ -158,7 +156,6 @@ def rank_facts(
         behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=lead_in_ns(rank),
         set_up=None if steps is None else set_up(rank, steps),
-        recomputed=Recomputed() if steps is None else recomputed(rank, steps),
         unrecorded_ns=0 if steps is None else unrecorded_ns(rank, steps),
     )
 

@@ -45,6 +45,13 @@ BACKWARD: Final = "the backward pass"
 
 _OPTIMIZER: Final = re.compile(r"^Optimizer\.step#(\w+)\.step$")
 
+_FORWARD: Final = (
+    re.compile(r"aten::(?:linear|conv\dd|scaled_dot_product_attention)"),
+    re.compile(r"aten::(?:(?:layer|batch|group|rms)_norm|gelu|silu|relu_?|softmax|dropout)"),
+)
+"""Products, and what stands between them in models. No formula of PyTorch's gradients calls one of
+them. A backward pass written by hand may, but not both kinds, unless it computes the same again."""
+
 QUARTERS: Final = 4
 
 MOST_OVERHEADS: Final = 5
@@ -277,6 +284,38 @@ def _median(values: Int64Array) -> float:
     return float(np.median(values)) if values.size else 0.0
 
 
+class Recomputed(NamedTuple):
+    """What such operators take in the analysed steps."""
+
+    kernels: int = 0
+    gpu_ns: int = 0
+    """Of these kernels."""
+    host_ns: int = 0
+    """In the operators, of those that launch them."""
+
+
+def recomputed(
+    rank: Rank, steps: DeviceSteps, numbers: Collection[int] | None = None
+) -> Recomputed:
+    """Find what is computed again, in some steps or in all; nothing without proof that it is."""
+    calls = calls_of(rank)
+    in_backward = calls.named(AUTOGRAD_THREAD.search)
+    if not in_backward.any():
+        return Recomputed()
+    in_backward = calls.forest.at_or_below(in_backward)
+    again = [in_backward & calls.named(each.fullmatch) for each in _FORWARD]
+    if not all(each.any() for each in again):
+        return Recomputed()
+    either, work = again[0] | again[1], steps.work
+    inside = np.append(calls.forest.at_or_below(either), False)[calls.places_of(work.launch)]
+    chosen = inside & steps.are_in(work.start_ns, numbers) & (work.type == KernelType.COMPUTATION)
+    places = np.flatnonzero(either & steps.are_in(calls.start_ns, numbers))
+    spent = Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
+    return Recomputed(
+        int(np.count_nonzero(chosen)), int(work.duration_ns[chosen].sum()), spent.length
+    )
+
+
 class HostFacts(NamedTuple):
     """Facts on the host of one rank."""
 
@@ -292,6 +331,8 @@ class HostFacts(NamedTuple):
     """Time of the profiler by the name of its work, longest first."""
     has_stacks: bool
     """Whether Python frames are recorded."""
+    recomputed: Recomputed
+    """Forward operators that run again in the backward pass, as checkpointing makes them."""
 
 
 def host_facts(
@@ -311,6 +352,7 @@ def host_facts(
         retries_ns=_retries(rank, steps),
         overhead_ns=_overhead(rank),
         has_stacks=bool((rank.trace.events.kind == Kind.PYTHON).any()),
+        recomputed=recomputed(rank, steps, numbers),
     )
 
 

@@ -32,7 +32,7 @@ def report(change: Change, judgement: Judgement | None = None) -> str:
     lines = [f"{change.verdict[0].upper()}{change.verdict[1:]}", "", *wrapped(names)]
     lines += wrapped(change.finding)
     lines += section("In what they differ:", [each.sentence for each in change.differences])
-    lines += ["", *_waterfall(change)]
+    lines += _waterfall(change)
     lines += section("Work per time:", [each.words for each in change.work])
     lines += section(f"{change.causes_title}:", [e.words for e in change.causes])
     if judgement is not None:
@@ -52,6 +52,7 @@ def _waterfall(change: Change) -> Iterator[str]:
     """The classes of a step in both jobs, and their differences, which add up."""
     if change.waterfall.empty:
         return
+    yield ""
     yield f"{MARGIN}{'':{_WIDTH}}{'first':>12}{'second':>12}{'change':>12}   ms"
     rows = level(change.waterfall, "class")
     for row in rows.to_dict("records"):

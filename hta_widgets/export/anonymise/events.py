@@ -133,16 +133,15 @@ class Events:
     def _arguments(self, raw: msgspec.Raw, *, are_counters: bool) -> msgspec.Raw | None:
         try:
             arguments = _OBJECT.decode(raw)
-        except (*_BAD, msgspec.ValidationError):
+        except _BAD:
             return None
         if are_counters:
-            counters = (
-                (key if _METRIC.fullmatch(key) else self._names.word(key), _number(value))
+            counters = {
+                key if _METRIC.fullmatch(key) else self._names.word(key): number
                 for key, value in arguments.items()
-            )
-            return msgspec.Raw(
-                _encode({key: value for key, value in counters if value is not None})
-            )
+                if (number := _number(value)) is not None
+            }
+            return msgspec.Raw(_encode(counters))
         made = {}
         for key, value in arguments.items():
             if key in kept.NUMBERS:
@@ -199,7 +198,7 @@ class Events:
     def _plain(self, raw: bytes) -> str:
         try:
             return _RAW_TEXT.decode(raw)
-        except (*_BAD, msgspec.ValidationError):
+        except _BAD:
             return ""
 
     def _distributed(self, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,10 +229,11 @@ class Events:
                     key: group[key] for key in ("pg_size", "ranks") if is_number(group.get(key, {}))
                 }
                 for key in ("pg_name", "pg_desc"):
-                    if isinstance(group.get(key), str):
-                        each[key] = self._names.group(group[key])
-                    elif is_number(group.get(key, {})):
-                        each[key] = group[key]
+                    value = group.get(key, {})
+                    if isinstance(value, str):
+                        each[key] = self._names.group(value)
+                    elif is_number(value):
+                        each[key] = value
                 made.append(each)
         return made
 

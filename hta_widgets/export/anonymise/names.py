@@ -41,6 +41,7 @@ _CHAIN: Final = re.compile(r"(?:\w+|\(anonymous namespace\))(?:::(?:\w+|\(anonym
 _CALLED: Final = re.compile(r"[^.():]+")
 _SEPARATORS: Final = re.compile(r"([\\/])")
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
+_FILE_WORD: Final = re.compile(r"[^\W_]+")
 _OPERATOR: Final = re.compile(r"\w+(?:\.\w+)?")
 _VERSION: Final = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,3}")
 _STEP: Final = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
@@ -162,29 +163,18 @@ class Names:
     def hierarchy(self, text: str) -> str:
         """Modules that an operator is in: ``TOP(Net)::forward.conv1(Conv2d)::forward.``."""
         public = {"TOP", "SELF", "forward"} | kept.MODULES
-        return _CALLED.sub(lambda each: each[0] if each[0] in public else self.word(each[0]), text)
+        return self._but(public.__contains__, _CALLED, text)
 
     def group(self, text: str) -> str:
         """The name or description of a process group."""
-        public = kept.GROUP_WORDS
-        return _WORD.sub(
-            lambda each: (
-                each[0]
-                if each[0].lower() in public or (each[0].isdigit() and each[0].isascii())
-                else self.word(each[0])
-            ),
-            text,
+        return self._but(
+            lambda word: word.isdigit() or word.lower() in kept.GROUP_WORDS, _WORD, text
         )
 
     def type(self, text: str) -> str:
         """The type of an input of an operator."""
         return _CHAIN.sub(
-            lambda found: (
-                found[0]
-                if found[0] in _INPUT_TYPES or kept.CPP_WORDS.fullmatch(found[0])
-                else self._chain(found, text)
-            ),
-            text,
+            lambda found: found[0] if found[0] in _INPUT_TYPES else self._chain(found, text), text
         )
 
     def version(self, text: str) -> str:
@@ -195,10 +185,12 @@ class Names:
 
     def file(self, name: str) -> str:
         """The name of a file, in which the rank, node, process and time stay."""
-        return re.sub(
-            r"[^\W_]+",
-            lambda each: each[0] if kept.FILE_WORDS.fullmatch(each[0]) else self.word(each[0]),
-            name,
+        return self._but(kept.FILE_WORDS.fullmatch, _FILE_WORD, name)
+
+    def _but(self, is_public: Callable[[str], object], word: re.Pattern[str], text: str) -> str:
+        """A text with words in place of all but those that are public."""
+        return word.sub(
+            lambda found: found[0] if is_public(found[0]) else self.word(found[0]), text
         )
 
     def _rule_of(self, category: str) -> Callable[[str], str]:

@@ -30,6 +30,7 @@ from hta_widgets.diagnosis.notices import (
     decode_weights,
     graph_notices,
     lead_in_notices,
+    other_phases,
     phase_notices,
     recomputation_notices,
     replay_notices,
@@ -142,6 +143,7 @@ def _diagnosed(
         job = job.remember(job_of, own if chosen[0] in own else chosen)
     facts = job.remember(answers_of_all, limits.trials).facts
     wanted = whole_numbers("steps", steps)
+    is_usual = ranks is None and phase is None and not wanted and limits == Limits()
     asked, phase = _of_phase(job, wanted or None, phase)
     not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}
     priced = [rank for rank in chosen if rank not in not_priced]
@@ -157,6 +159,7 @@ def _diagnosed(
     health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
     context = Context(job, sound, together, facts, limits, health)
+    of_phases = _in_other_phases(job, together) if is_usual else {}  # each replays steps of its own
     every, kept = _findings(context)
     findings = tuple(each for each in every if _concerns(each, chosen, job))
     elsewhere = _elsewhere([each for each in every if each not in findings])
@@ -169,7 +172,9 @@ def _diagnosed(
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
-    said = _verdict(context, findings, elsewhere) if priced else by_rank(_of(chosen, not_priced))
+    said = by_rank(_of(chosen, not_priced))
+    if priced:
+        said = _verdict(context, findings, elsewhere, of_phases)
     beyond_ns = unrecorded_ns(context)
     return Diagnosis(
         findings=findings,
@@ -207,7 +212,7 @@ def _diagnosed(
                 f"rank {rank} is left out of the diagnosis. {why}"
                 for rank, why in _of(chosen, not_priced if priced else {}).items()
             ),
-            *phase_notices(job, together),
+            *phase_notices(job, together, of_phases),
             *server_notices(job),
             *decode_weights(job),
             *lead_in_notices(context),
@@ -241,6 +246,23 @@ def _of_phase(
     if not own:
         raise UnknownStepError.from_steps(steps or (), known[chosen])
     return own, chosen
+
+
+def _in_other_phases(job: Job, steps: Steps) -> dict[str, str]:
+    """What is found in the phases that are not diagnosed, in words.
+
+    A server whose decoding was healthy prepared images for 30 of the 43 ms of every eighth step.
+    """
+    diagnosed = {name: job.remember(diagnosis, phase=name) for name in other_phases(job, steps)}
+    return {
+        name: ", ".join(
+            f"{each.cause}: {duration(each.recoverable_ms * NS_PER_MS)} of each "
+            f"{duration(found.step_ns)}"
+            for each in found
+        )
+        for name, found in diagnosed.items()
+        if len(found)
+    }
 
 
 def _compared(
@@ -342,13 +364,22 @@ def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
     return Replayed(context.job, context.asked_of_replay, found)
 
 
-def _verdict(context: Context, findings: Sequence[Finding], elsewhere: str) -> str:
+def _verdict(
+    context: Context,
+    findings: Sequence[Finding],
+    elsewhere: str,
+    of_phases: Mapping[str, str],
+) -> str:
     if findings or elsewhere:
         others = f"Nothing stands out on the chosen ranks; on others: {elsewhere}."
         return findings[0].sentence if findings else others
     if untold := _no_cause_told(context):
         return untold
     unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
+    if of_phases:
+        others = "; ".join(f"in {name} steps, {said}" for name, said in of_phases.items())
+        own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
+        return f"{own}, but {others}.{what_gpus_do(context)}"
     return (
         f"Nothing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
         f"a step){unseen}.{what_gpus_do(context)}"

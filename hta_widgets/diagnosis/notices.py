@@ -6,7 +6,7 @@ jobs; unsaid, it hid 190 ms in which a job loaded its first batch, a quarter of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -41,17 +41,28 @@ def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
         )
 
 
-def phase_notices(job: Job, steps: Steps) -> Iterator[str]:
-    """Phases of a server beside the one that is diagnosed: means of both would mean nothing."""
+def other_phases(job: Job, steps: Steps) -> dict[str, int]:
+    """Phases of a server beside the one that is diagnosed, and how many steps each has."""
     shares = server_steps(job).phases.groupby("phase")["share_percent"].max()
-    others = {
+    return {
         name: len(each)
         for name, each in phases_of(job).items()
-        if name != steps.phase and shares[name] >= PHASE_PERCENT
+        if steps.phase and name != steps.phase and shares[name] >= PHASE_PERCENT
     }
-    if not (steps.phase and others):
+
+
+def phase_notices(job: Job, steps: Steps, found: Mapping[str, str]) -> Iterator[str]:
+    """What else could be diagnosed, as means of several phases would mean nothing.
+
+    `found` is what is found in them, in words.
+    """
+    others = other_phases(job, steps)
+    if not others:
         return
-    what = " and ".join(counted(count, f"{name} step") for name, count in others.items())
+    what = " and ".join(
+        counted(count, f"{name} step") + (f" ({found[name]})" if name in found else "")
+        for name, count in others.items()
+    )
     yield (
         f"the findings are of {counted(len(steps.numbers), f'{steps.phase} step')}; "
         f"phase={next(iter(others))!r} diagnoses the {what}"

@@ -111,7 +111,6 @@ function render(
     signal,
   );
   const { open } = model.get("_spec");
-  root.classList.toggle("hta-table-beside", open);
   table.element.open = open;
   root.append(
     make("header", {}, words.title, words.timeButton, words.status, words.again),
@@ -132,6 +131,7 @@ function render(
     words.show(view);
     findings.show(view.findings);
     const figures = view.figures.filter((figure) => !isOneBar(figure));
+    root.classList.toggle("hta-table-beside", open && figures.length > 0);
     if (figures.length < view.figures.length && figures.length === 0) table.element.open = true; // it says as much
     table.show(view.table);
     void charts.show(figures);

@@ -207,7 +207,7 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
     "pipeline_bubble": [
         Form(
             "The <stages> stages of the pipeline wait <time> of <_each> for each other"
-            f"[[; <batches> leave <least> of it empty]]{COST}",
+            f"[[; <batches> leave[[s]] <least> of it empty]]{COST}",
             bubble,
         )
     ],

@@ -345,8 +345,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "prefill_stall": [
         Form(
             "Prompts hold up running requests <often>, up to <longest>, <times> times as long as a "
-            "decode step: up to <price> per <_token> beside each <period> decode step (<percent>), "
-            "in latency and not in tokens per second.",
+            "decode step; that delays tokens, of which there are as many per second: up to <price> "
+            "per <_token> beside each <period> decode step (<percent>).",
             held_up,
         )
     ],
@@ -516,6 +516,15 @@ def not_priced(_: object, whole: Diagnosis) -> Texts | None:
     return {"graphs": counted(int(ends.sum()), "CUDA graph")}
 
 
+def of_another_phase(_: object, whole: Diagnosis) -> Texts | None:
+    """What only a phase of a server has that is not diagnosed."""
+    names = [each for each in ("decode", "mixed", "prefill") if each != whole.phase]
+    others = [each for each in names if f"in {each} steps, " in whole.finding]
+    if len(whole) or not all(len(diagnosis(whole.job, phase=each)) for each in others):
+        return None
+    return {"phase": whole.phase, "other": others[0]}
+
+
 def only_elsewhere(_: object, whole: Diagnosis) -> Texts | None:
     """All is on ranks that were not chosen; a diagnosis of all ranks says it in full."""
     every = diagnosis(whole.job)
@@ -592,6 +601,11 @@ VERDICTS: Final[list[Form]] = [
         "that take no time would save <gain>. Largest kernels by compute time: <kernel> "
         "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]",
         paced,
+    ),
+    Form(
+        "Nothing stands out in <phase> steps[[; <_unseen>]], but in <other> steps, <_causes>.[[ "
+        "GPU-bound: <_bound>]][[ Computing takes <_computing>]]",
+        of_another_phase,
     ),
     Form(
         "Nothing stands out on the chosen ranks; on others: <causes>.",

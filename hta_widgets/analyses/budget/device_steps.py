@@ -502,7 +502,19 @@ class _Division:
         """Whether the next work copies a batch to the device."""
         events, row = self.rank.trace.events, self.host.next_row
         is_copy = events.named(row, patterns.HOST_TO_DEVICE) & (events.kind[row] == Kind.MEMCPY)
-        return np.asarray((row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS))
+        is_batch = (row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS)
+        return np.asarray(is_batch & ~self._decodes)
+
+    @property
+    def _decodes(self) -> Mask:
+        """Which intervals end in a step of a server that computes no prompt: no input is new there.
+
+        What is copied to the GPU are masks of a grammar, or adapters.
+        """
+        served = self.rank.server_steps
+        is_decoding = np.array([False, *(each.phase == "decode" for each in served.spans)])
+        step = np.searchsorted(served.start_ns, self.launch_ns, side="right")
+        return np.asarray(is_decoding[step])
 
 
 def _trains(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -110,10 +110,22 @@ _CONDITIONS: Final = {
         ),
         *(
             Advice(
+                "Exchange tokens with kernels made for few of them.",
+                command,
+                needs=(Condition.EXPERTS, Condition.LATENCY, engine),
+            )
+            for engine, command in (
+                (Condition.VLLM, "vllm serve MODEL --all2all-backend deepep_low_latency"),
+                (Condition.SGLANG, "python -m sglang.launch_server --moe-a2a-backend deepep"),
+            )
+        ),
+        *(
+            Advice(
                 "Split the model over fewer GPUs, or reduce in one hop over NVLink: each layer "
                 "waits for its sums, which nothing can hide.",
                 f"{command}  # without --disable-custom-all-reduce",
                 needs=(Condition.SERVER, engine),
+                unless=(Condition.EXPERTS,),
             )
             for engine, command in (
                 (Condition.VLLM, "vllm serve MODEL"),
@@ -243,22 +255,28 @@ def exposed_communication(context: Context) -> Finding | None:
         links=(Link(panel="collectives"), Link(panel="overlap")),
         seen_in=Busy(("transfer", "transfer_p2p")),
         confidence="inconclusive" if is_doubtful else "measured",
-        conditions=_conditions(table, reason),
+        conditions=_conditions(table, reason, context.conditions()),
     )
 
 
 _OF_EXPERTS: Final = re.compile(r"\b(?:dispatch|combine)\b")
 """In the names of kernels that send tokens to their experts and back, as those of DeepEP."""
 
+_EXCHANGE: Final = re.compile(r"all_?to_?all")
+"""What a model with experts exchanges are tokens for these."""
 
-def _conditions(table: pd.DataFrame, reason: Reason | None) -> Iterator[Condition]:
+
+def _conditions(
+    table: pd.DataFrame, reason: Reason | None, known: Collection[Condition] = ()
+) -> Iterator[Condition]:
     """What holds of the operation with most of the exposed transfer, and why it is exposed."""
     operation = "" if table.empty else table["operation"].iloc[0]
     if "broadcast" in operation:
         yield Condition.BROADCASTS_BUFFERS
     if "gather" in operation:
         yield Condition.GATHERS
-    if _OF_EXPERTS.search(operation):
+    is_exchange = bool(_EXCHANGE.search(operation)) and Condition.MOE in known
+    if is_exchange or _OF_EXPERTS.search(operation):
         yield Condition.EXPERTS
     if reason in _CONDITIONS:
         yield _CONDITIONS[reason]

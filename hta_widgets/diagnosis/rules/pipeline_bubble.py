@@ -7,6 +7,7 @@ import numpy as np
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import Edit, WithoutMeetings
@@ -24,10 +25,28 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
         Advice(
             "Split the batch into more micro-batches.",
             "Schedule1F1B(stage, n_microbatches=4 * stages, loss_fn=loss)",
+            unless=(Condition.SERVER,),
         ),
         Advice(
             "Give each rank several stages, by turns: an interleaved or zero-bubble schedule.",
             "ScheduleInterleaved1F1B([early, late], n_microbatches, loss_fn=loss)",
+            unless=(Condition.SERVER,),
+        ),
+        Advice(
+            "Keep as many batches in flight as there are stages: with more requests at once, or "
+            "smaller batches.",
+            needs=(Condition.SERVER,),
+        ),
+        *(
+            Advice(
+                "Split layers over the GPUs of a node instead, and use stages between nodes only.",
+                command,
+                needs=(Condition.SERVER, engine),
+            )
+            for engine, command in (
+                (Condition.VLLM, "vllm serve MODEL --tensor-parallel-size 8"),
+                (Condition.SGLANG, "python -m sglang.launch_server --tp-size 8"),
+            )
         ),
     ),
 )
@@ -52,7 +71,8 @@ def pipeline_bubble(context: Context) -> Finding | None:
     if batches:
         least = 100 * (stages - 1) / (batches + stages - 1)
         words += (
-            f"; {counted(batches, 'micro-batch', 'micro-batches')} leave "
+            f"; {counted(batches, 'micro-batch', 'micro-batches')} "
+            f"{'leaves' if batches == 1 else 'leave'} "
             f"{percent(least)} of it empty"
         )
         evidence |= {"micro_batches": batches, "least_bubble_percent": least}

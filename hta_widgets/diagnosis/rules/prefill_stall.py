@@ -78,10 +78,10 @@ def prefill_stall(context: Context) -> Finding | None:
     added = percent(100 * price.ns / context.step_ns)
     return context.finding(
         prefill_stall,
-        words=f"Prompts {most.words}",
+        words=f"Prompts {most.words}; that delays tokens, of which there are as many per second",
         price=price,
         cost=f"up to {duration(price.ns)} per {most.per} beside each {duration(context.step_ns)} "
-        f"decode step ({added}), in latency and not in tokens per second",
+        f"decode step ({added})",
         ranks=ranks,
         steps=most.steps,
         evidence={

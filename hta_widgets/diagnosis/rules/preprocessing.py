@@ -23,10 +23,27 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
             'inputs = torch.randn(size, device="cuda")',
             needs=(Condition.DRAWS_NUMBERS,),
         ),
+        Advice(
+            "Tokenise and process images in the API server, before requests reach the engine's "
+            "loop.",
+            "vllm serve MODEL --api-server-count 4",
+            needs=(Condition.SERVER, Condition.VLLM),
+        ),
+        Advice(
+            "Tokenise and process images in processes of their own, before requests reach the "
+            "engine's loop.",
+            "python -m sglang.launch_server --model-path MODEL \\\n    --tokenizer-worker-num 4",
+            needs=(Condition.SERVER, Condition.SGLANG),
+        ),
+        Advice(
+            "Tokenise and process images in other processes, before requests reach the loop.",
+            needs=(Condition.SERVER,),
+            unless=(Condition.VLLM, Condition.SGLANG),
+        ),
         TENSOR_PROCESSOR,
         Advice(
             "Prepare the input on the GPU, as tensors.",
-            unless=(Condition.DRAWS_NUMBERS, Condition.IMAGE_PROCESSOR),
+            unless=(Condition.DRAWS_NUMBERS, Condition.IMAGE_PROCESSOR, Condition.SERVER),
         ),
         Advice(
             "Prepare the next request in another thread or process while the GPU works on this "

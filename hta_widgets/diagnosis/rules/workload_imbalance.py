@@ -53,6 +53,17 @@ class _Uneven(NamedTuple):
     "`inconclusive` if its kernels take longer for equal sizes, and nothing shows that the "
     "GPU is slow; and without shapes.",
     advice=(
+        *(
+            Advice(
+                "Put copies of popular experts on several ranks.",
+                command,
+                needs=(Condition.MOE, Condition.SERVER, engine),
+            )
+            for engine, command in (
+                (Condition.VLLM, "vllm serve MODEL --enable-expert-parallel --enable-eplb"),
+                (Condition.SGLANG, "python -m sglang.launch_server --enable-eplb"),
+            )
+        ),
         Advice(
             "Compare what these kernels read (packed sequences, sparsity) with another rank.",
             needs=(Condition.SAME_SIZES,),

@@ -279,7 +279,7 @@ FIRST = {
     ],
     "expert_imbalance": [((C.TRAINING,), "Balance what the experts"), ((), "Limit what one")],
     "stage_imbalance": [((), "Move layers")],
-    "pipeline_bubble": [((), "Split the batch")],
+    "pipeline_bubble": [((), "Split the batch"), ((C.SERVER,), "Keep as many batches")],
     "step_gap": [
         ((), "Prepare and launch the next step"),
         ((C.VLLM, C.SERVER), "Let vLLM schedule"),

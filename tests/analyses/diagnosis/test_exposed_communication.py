@@ -211,3 +211,5 @@ test_thresholds = cases(
 def test_tokens_that_are_sent_to_experts(kernel, is_of_experts):
     table = pd.DataFrame({"operation": [kernel.lower()]})
     assert (Condition.EXPERTS in {*_conditions(table, None)}) == is_of_experts
+    of_moe = {*_conditions(table, None, {Condition.MOE})}
+    assert (Condition.EXPERTS in of_moe) == (is_of_experts or "AllToAll" in kernel)

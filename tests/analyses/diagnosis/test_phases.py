@@ -14,9 +14,11 @@ from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.base.finding_rows import finding_rows
 from hta_widgets.panels.base.selection import Selection
+from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.thresholds import Case, cases
-from tests.kineto_text import write
-from tests.server_loops import DECODE, Loop, Step
+from tests.explained.findings import explain_verdict
+from tests.kineto_text import host, write
+from tests.server_loops import DECODE, PREPARES, Loop, Step, vllm
 
 PROMPTS = Step(context=2, tokens=4096, kernel_us=200.0)
 SLOW = [Step(generation=16, kernel_us=3.0)] * 12
@@ -43,10 +45,41 @@ def test_the_phase_with_most_time_is_diagnosed_and_the_other_one_named(job):
     assert of_phase["prefill"] > of_phase["decode"]
     found = diagnose(job)
     assert found.phase == "prefill"
-    assert "the findings are of 2 prefill steps; phase='decode' diagnoses the 13 decode steps" in (
-        found.notices
+    decoding = diagnose(job, phase="decode")
+    (said,) = (each for each in found.notices if each.startswith("the findings are of"))
+    assert said == (
+        "the findings are of 2 prefill steps; phase='decode' diagnoses the 13 decode steps "
+        f"(step_gap: {duration(decoding[0].recoverable_ms * 1e6)} of each "
+        f"{duration(decoding.step_ns)})"
     )
     assert {*found.steps["step"]} == {0, 14}
+
+
+def test_where_the_diagnosed_phase_is_healthy_the_verdict_names_what_is_not(tmp_path):
+    """A server whose decoding was healthy prepared images for most of each step with a prompt."""
+    image = Step(context=1, tokens=1024, generation=15, kernel_us=120.0)
+    events = Loop(host_us=20).record([*[DECODE] * 5, image] * 3)
+    for each in reversed([*events]):
+        if each["name"] == vllm(image):
+            later = [one for one in events if one["ts"] >= each["ts"]]
+            for one in later:
+                one["ts"] += 4_000
+            events.append(host(each["ts"] - 4_000, 3_990, PREPARES, cat="python_function"))
+    found = diagnose(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    assert (found.phase, found.status) == ("decode", "healthy")
+    (finding,) = diagnose(found.job, phase="mixed")
+    assert finding.cause == "preprocessing"
+    words = (
+        f"preprocessing: {duration(finding.recoverable_ms * 1e6)} of each "
+        f"{duration(diagnose(found.job, phase='mixed').step_ns)}"
+    )
+    assert found.finding.startswith(
+        f"Nothing stands out in decode steps, but in mixed steps, {words}. "
+    )
+    assert not explain_verdict(found)
+    assert f"diagnoses the 2 mixed steps ({words})" in " ".join(found.notices)
+    only = diagnose(found.job, phase="decode")  # who asks for it is not told of others
+    assert only.finding.startswith("Nothing stands out: none of ")
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])

@@ -33,9 +33,9 @@ def test_the_price_is_what_prompts_take_for_each_token(tmp_path):
     assert made.phase == "decode"
     assert found.percent == pytest.approx(100 * found.recoverable_ms * 1e6 / made.step_ns)
     assert found.sentence == (
-        "Prompts hold up running requests 3 times, up to 12 ms, 6 times as long as a decode step: "
-        "up to 1.8 ms per output token beside each 2 ms decode step (89.9 %), in latency and not "
-        "in tokens per second."
+        "Prompts hold up running requests 3 times, up to 12 ms, 6 times as long as a decode step; "
+        "that delays tokens, of which there are as many per second: up to 1.8 ms per output token "
+        "beside each 2 ms decode step (89.9 %)."
     )
     assert not explain_finding(found, made)
     assert found.steps == (8, 9, 18)

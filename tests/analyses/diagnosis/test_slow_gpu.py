@@ -59,6 +59,21 @@ def test_the_sentence_says_how_much_slower_and_who_waits(tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["grouped_gemm", "fused_moe_kernel", "attention"])
+def test_experts_with_more_tokens_are_no_slower_gpu(tmp_path, name):
+    """Their kernels have as many blocks, whatever they compute; others of the rank are as fast."""
+
+    def program(rank, step):
+        del step
+        more = Compute(round(900 * US * (2 if rank == 2 else 1)), name)
+        return [*layers(10, 50 * US), more, more, Meet(EVERYBODY)]
+
+    made = diagnosed(write_training(tmp_path, 4, program))
+    assert (found(made, "slow_gpu") is None) == (name != "attention")
+    if name != "attention":
+        assert found(made, "workload_imbalance").ranks == (2,)
+
+
 def test_equal_gpus_are_not_accused(tmp_path):
     assert not diagnosed(write_training(tmp_path, 4, one_slower(())))
 

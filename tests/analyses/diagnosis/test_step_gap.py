@@ -144,6 +144,38 @@ def test_what_a_graph_waits_for_while_its_launch_hands_it_over(
     assert price_ms - before_ms == pytest.approx(pausing_us / 1_000 * is_late, abs=2e-3)
 
 
+@pytest.mark.parametrize("is_decoding", [True, False])
+def test_what_is_copied_in_a_decoding_step_is_no_input(tmp_path, is_decoding):
+    """Masks of a grammar are filled on the host and copied between the graph and sampling."""
+    step, events, free = DECODE if is_decoding else PREFILL, [], 0.0
+    fills = "vllm/v1/structured_output/backend_xgrammar.py(170): fill_bitmask"
+    for number in range(0, 40, 4):
+        at = max(free, 1_000.0)
+        events += [
+            call(at + 10, 20, number + 1, name="cudaGraphLaunch"),
+            kernel(at + 35, 3_000, correlation=number + 1),
+            call(at + 40, 3_000, number + 2, name="cudaEventSynchronize"),
+            host(at + 3_041, 2_000, fills, cat="python_function"),
+            call(at + 5_042, 10, number + 3, name="cudaMemcpyAsync"),
+            kernel(
+                at + 5_055,
+                45,
+                correlation=number + 3,
+                name="Memcpy HtoD (Pageable -> Device)",
+                cat="gpu_memcpy",
+            ),
+            call(at + 5_060, 10, number + 4),
+            kernel(at + 5_105, 20, correlation=number + 4, name="sample"),
+            host(at, 5_100, vllm(step), cat="user_annotation"),
+        ]
+        free = at + 5_130
+    made = diagnose(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    (finding,) = made
+    assert finding.cause == ("host_pause" if is_decoding else "preprocessing")
+    assert "fill_bitmask" in finding.sentence
+    assert finding.recoverable_ms == pytest.approx(2, rel=0.05)
+
+
 def idle_server(folder, *, gap_us=20_000, waiting=1.0, host_us=100, brings=None):
     """A loop that waits for a request before its fifth step, or that nothing is recorded of."""
     plan = EIGHT if brings is None else [*EIGHT[:4], brings, *EIGHT[4:]]

@@ -120,6 +120,7 @@ WHERE = {
     Condition.IMAGES_NHWC: "with images in NHWC",
     Condition.NHWC: "with convolutions in NHWC",
     Condition.NO_PYTORCH: "without PyTorch",
+    Condition.OTHER_RECORDER: "in a recording of another profiler than PyTorch's",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",
     Condition.NO_KERNELS: "with a table of a recipe of Nsight Systems",

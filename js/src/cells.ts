@@ -21,11 +21,15 @@ const FORMULA_START = /^[=+\-@\t\r\n＝＋－＠]/;
 /** The same number with a minus, which unlike a hyphen is as wide as a plus. */
 export const withMinus = (text: string) => text.replace("-", MINUS);
 
+/** By how many decimals: making one takes longer than using it for all cells of a table. */
+const FORMATS: Intl.NumberFormat[] = [];
+
 /** Three significant digits and separated thousands. */
 export function number(value: number): string {
   const size = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
   const decimals = Math.min(Math.max(0, DIGITS - 1 - size), 20);
-  return withMinus(value.toLocaleString("en", { maximumFractionDigits: decimals }));
+  FORMATS[decimals] ??= new Intl.NumberFormat("en", { maximumFractionDigits: decimals });
+  return withMinus(FORMATS[decimals].format(value));
 }
 
 export function cellText(value: Cell, { kind, scale }: Column): string {

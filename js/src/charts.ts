@@ -35,10 +35,11 @@ export class Charts {
       this.#keepOnly(figures);
       // Place all before drawing the first: its width depends on how many share the row.
       const placed = figures.map((figure) => ({ figure, chart: this.#chart(figure, plotly) }));
+      for (const { figure, chart } of placed) chart.place(figure, placed.length > 1);
       for (const [place, { figure, chart }] of placed.entries()) {
         if (place > 0) await nextTask();
         if (figures !== this.#latest || this.#signal.aborted) return;
-        await chart.show(figure, placed.length > 1);
+        await chart.show(figure);
       }
     } catch (error) {
       this.#keepOnly([]);

@@ -70,12 +70,16 @@ export class Chart {
     signal.addEventListener("abort", () => this.dispose(observer), { once: true });
   }
 
-  show(figure: Figure, captioned: boolean): Promise<void> {
-    this.#figure = figure;
+  /** Take the room that a figure needs. */
+  place(figure: Figure, captioned: boolean): void {
     this.#caption.textContent = captioned ? figure.name : "";
     const { wide = false, least_width } = figure.layout.meta ?? {};
     this.element.classList.toggle("hta-whole-row", wide);
     this.element.style.flexBasis = least_width ? `${least_width}px` : "";
+  }
+
+  show(figure: Figure): Promise<void> {
+    this.#figure = figure;
     this.#legend.show(legendOf(figure));
     const zooms = this.#zoom.show(figure);
     const keys = [

@@ -125,7 +125,7 @@ export class TableView {
     const drawn = Array.from({ length: end - first }, (_, place) => this.#row(table, first + place));
     this.#body.replaceChildren(gap(first), ...drawn, gap(rows - end));
     this.#grid.setAttribute("aria-rowcount", String(rows + 1));
-    this.#keepWidths();
+    setTimeout(() => this.#keepWidths()); // a task of its own, as it waits until the page is laid out
     this.#point();
     this.#filter.setAttribute("aria-invalid", String(refused));
     const few = total < table.total ? `${total.toLocaleString("en")} of ${table.total.toLocaleString("en")} rows` : "";

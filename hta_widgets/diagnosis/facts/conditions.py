@@ -38,6 +38,7 @@ class Condition(Enum):
     TENSORRT_LLM = "TensorRT-LLM"
     AMD = "AMD GPU"
     NO_PYTORCH = "no PyTorch"
+    OTHER_RECORDER = "not recorded by PyTorch's profiler"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
     LOADER_WORKERS = "DataLoader with workers"
@@ -203,8 +204,10 @@ def conditions_of(
         found.add(Condition.SERVER)
     if kind.name == "request":
         found.add(Condition.REQUEST)
-    if trace_format is not KINETO and not any(map(_OF_PYTORCH.search, events.name.values)):
-        found.add(Condition.NO_PYTORCH)
+    if trace_format is not KINETO:
+        found.add(Condition.OTHER_RECORDER)
+        if not any(map(_OF_PYTORCH.search, events.name.values)):
+            found.add(Condition.NO_PYTORCH)
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)
     elif _frees_outside_operators(events):

@@ -111,10 +111,17 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
+            "Sample the Python stacks as well: Nsight Systems then shows the lines that the host "
+            "runs there.",
+            "nsys profile --python-sampling=true --trace=cuda,nvtx python script.py",
+            needs=(Condition.OTHER_RECORDER,),
+            unless=(Condition.NO_PYTORCH, Condition.STACKS, Condition.IN_OPERATOR),
+        ),
+        Advice(
             "Record the Python frames, which show the lines that the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
             unless=(
-                *(Condition.STACKS, Condition.IN_OPERATOR),
+                *(Condition.STACKS, Condition.IN_OPERATOR, Condition.OTHER_RECORDER),
                 *(Condition.LAUNCHES_GRAPH, Condition.CPU_OPTIMIZER),
                 *(Condition.COMPILES, Condition.LOADS_CODE),
             ),

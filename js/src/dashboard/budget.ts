@@ -83,7 +83,9 @@ export class Budget {
 
   /** Write on each part what it has room for; what has none is listed below the bar. */
   #label(): void {
-    const left = this.#buttons.filter((button) => !button.hidden && !label(button) && button.dataset.text);
+    const shown = this.#buttons.filter((button) => !button.hidden);
+    const written = label(shown);
+    const left = shown.filter((button, place) => !written[place] && button.dataset.text);
     const entries = left.map((button) => {
       const swatch = make("span", { className: `hta-area hta-key ${button.classList[1] ?? ""}` });
       swatch.style.setProperty("--hta-class", button.style.getPropertyValue("--hta-class"));
@@ -114,16 +116,22 @@ function filler({ parts }: BudgetBand, key: "share" | "all_share"): HTMLElement 
   return rest;
 }
 
-/** Write the longest text that fits; whether that is both name and time. */
-function label(button: HTMLButtonElement): boolean {
-  const { label = "", text = "" } = button.dataset;
-  const words = make("span", { className: "hta-area-label" });
-  button.replaceChildren(words);
-  const room = button.clientWidth - 2 * (Number.parseFloat(getComputedStyle(words).marginLeft) || 0);
-  for (const said of [`${label} ${text}`, label, text]) {
-    words.textContent = said;
-    if (words.offsetWidth <= room) return said.startsWith(label) && said.endsWith(text);
-  }
-  words.remove();
-  return false;
+/** Write the longest text that fits on each; whether that is both name and time. */
+function label(buttons: readonly HTMLButtonElement[]): boolean[] {
+  const tried = buttons.map((button) => {
+    const { label = "", text = "" } = button.dataset;
+    const texts = [`${label} ${text}`, label, text];
+    const all = texts.map((said) => make("span", { className: "hta-area-label" }, said));
+    button.replaceChildren(...all);
+    return all;
+  });
+  // All are measured before any changes: each look at a page that has changed lays it out anew.
+  const fitting = tried.map((all, place) => {
+    const [first] = all;
+    const margins = first ? 2 * (Number.parseFloat(getComputedStyle(first).marginLeft) || 0) : 0;
+    return all.findIndex(({ offsetWidth }) => offsetWidth <= (buttons[place]?.clientWidth ?? 0) - margins);
+  });
+  for (const [place, all] of tried.entries())
+    buttons[place]?.replaceChildren(...all.filter((_, at) => at === fitting[place]));
+  return fitting.map((fits, place) => fits === 0 || buttons[place]?.textContent === buttons[place]?.dataset.text);
 }

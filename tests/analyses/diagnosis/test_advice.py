@@ -159,6 +159,7 @@ FIRST = {
     "host_pause": [
         ((), "Record the Python frames"),
         ((C.NO_PYTORCH,), "Sample the stacks of the host"),
+        ((C.OTHER_RECORDER,), "Sample the Python stacks as well"),
         ((C.STACKS,), "Look at the lines that run there"),
         ((C.LAUNCHES_GRAPH,), "Record a later launch of this graph"),
         ((C.STACKS, C.NOT_RECORDED), "Look at the process from outside"),
@@ -315,10 +316,11 @@ def test_an_export_of_a_program_without_pytorch(tmp_path):
         }
         job = open_trace(nsys_export.write_sqlite(folder / "a.sqlite", tables), progress=False)
         assert (C.NO_PYTORCH in known_of(job)) == is_other
+        assert C.OTHER_RECORDER in known_of(job)
     one = Host()
     one.launch(5, operator="solve")  # PyTorch's own profiler recorded it
     job = open_trace(write(tmp_path / "rank-0.json", one.events), progress=False)
-    assert C.NO_PYTORCH not in known_of(job)
+    assert not {C.NO_PYTORCH, C.OTHER_RECORDER} & known_of(job)
 
 
 def known_of(job):

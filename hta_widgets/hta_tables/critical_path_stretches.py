@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import loading_calls
-from hta_widgets.analyses.idle_owners.segments import NOBODY
+from hta_widgets.analyses.idle_owners.segments import NOBODY, joined
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.replay.operations import NONE
@@ -267,7 +267,7 @@ class _Stretches:
         host = pieces.take(np.flatnonzero(pieces.is_host))
         after, before = self.point_row[host.point], self._before(host)
         nothing = np.zeros(0, dtype=np.int64)
-        cut = on_threads(
+        parts = on_threads(
             self.calls,
             RankPieces(
                 host.start_ns,
@@ -278,6 +278,7 @@ class _Stretches:
                 nothing,
             ),
         )
+        cut = joined([*parts])
         cut = cut.take(np.argsort(cut.start_ns, kind="stable"))
         owner, loads = self.working[cut.owner], self.loads[cut.owner]
         same = (np.diff(cut.gap) == 0) & (np.diff(owner) == 0) & (np.diff(loads) == 0)

@@ -464,13 +464,7 @@ def _owned_time(rank: Rank) -> Columns:
     others["thread"] = narrowed(thread)
     order = np.lexsort((segments.start_ns, segments.gap))
     del step, source, of_owner, thread  # 28 MB
-    length_ns = segments.length_ns
-    segments = IdleSegments(
-        segments.gap[order].astype(np.int32),
-        segments.start_ns[order],
-        narrowed(length_ns)[order],
-        segments.owner[order].astype(np.int32),
-    )
+    segments = segments._replace(length_ns=narrowed(segments.length_ns)).take(order)
     segments, part = segments.cut_at(split.moments_ns())
     order = order[part]
     return {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.time.calls import Calls
-from hta_widgets.arrays import Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
 
@@ -22,21 +22,21 @@ class IdleSegments(NamedTuple):
     """Stretches of idle time."""
 
     gap: IntArray
-    """Position of the idle interval that each is part of. int64, or int32 where it is kept."""
+    """Position of the idle interval that each is part of, int32."""
     start_ns: Times
     length_ns: IntArray
     """int64, or the narrowest type where it is kept."""
     owner: IntArray
-    """Place of the call that each belongs to, `NOBODY` for none. int64, or int32 where it is
-    kept."""
+    """Place of the call that each belongs to, `NOBODY` for none, int32."""
 
     @classmethod
-    def of(cls, start_ns: Times, end_ns: Times, owner: Int64Array | None = None) -> IdleSegments:
+    def of(cls, start_ns: Times, end_ns: Times, owner: IntArray | None = None) -> IdleSegments:
         """One segment for each interval that has a length."""
         gap = np.flatnonzero(end_ns > start_ns)
-        nobody = np.full(gap.size, NOBODY)
+        owners = np.full(gap.size, NOBODY) if owner is None else owner[gap]
         start_ns = start_ns[gap]
-        return cls(gap, start_ns, end_ns[gap] - start_ns, nobody if owner is None else owner[gap])
+        length_ns = end_ns[gap] - start_ns
+        return cls(gap.astype(np.int32), start_ns, length_ns, owners.astype(np.int32))
 
     def take(self, chosen: Mask | Int64Array) -> IdleSegments:
         """Some of the segments."""
@@ -93,7 +93,7 @@ class Timeline(NamedTuple):
 
     edges: Times
     """Times in ns, ascending; the first is before everything, the last after everything."""
-    holds: Int64Array
+    holds: Int32Array
     """A place, or `NOBODY`; of steps, a position."""
 
     @classmethod
@@ -107,17 +107,18 @@ class Timeline(NamedTuple):
         places = np.flatnonzero(end > start)
         inner_first = places[::-1]
         by_end = inner_first[np.argsort(end[inner_first], kind="stable")]
-        times, holds = np.empty((2, 2, places.size), dtype=np.int64)  # of ends, then of starts
+        times = np.empty((2, places.size), dtype=np.int64)  # of ends, then of starts
+        holds = np.empty(times.shape, dtype=np.int32)
         np.take(end, by_end, out=times[0], mode="clip")
         np.take(start, places, out=times[1], mode="clip")
         holds[0] = calls.forest.parent[first:last][by_end]
-        np.add(places, first, out=holds[1])
+        np.add(places, first, out=holds[1], casting="same_kind")
         return cls._of_changes(times.ravel(), holds.ravel())
 
     @classmethod
     def covering(cls, covered: Intervals) -> Timeline:
         """0 where time is covered, else `NOBODY`."""
-        ends = np.full(len(covered), NOBODY)
+        ends = np.full(len(covered), NOBODY, dtype=np.int32)
         return cls._of_changes(
             np.concatenate((covered.ends, covered.starts)),
             np.concatenate((ends, np.zeros_like(ends))),
@@ -127,17 +128,18 @@ class Timeline(NamedTuple):
     def of_steps(cls, edges: Times) -> Timeline:
         """How many of some edges, ascending, each time is behind."""
         edges = np.concatenate(([_BEFORE_ALL], edges, [_AFTER_ALL]))
-        return cls(edges, np.arange(edges.size - 1))
+        return cls(edges, np.arange(edges.size - 1, dtype=np.int32))
 
     @classmethod
-    def _of_changes(cls, times: Times, holds: Int64Array) -> Timeline:
+    def _of_changes(cls, times: Times, holds: Int32Array) -> Timeline:
         """Sort changes by time; of those at one time, the last given counts."""
         order = np.argsort(times, kind="stable")
-        edges, held = np.empty((2, times.size + 2), dtype=np.int64)
+        edges = np.empty(times.size + 2, dtype=np.int64)
+        held = np.empty(times.size + 1, dtype=np.int32)
         edges[0], edges[-1], held[0] = _BEFORE_ALL, _AFTER_ALL, NOBODY
         np.take(times, order, out=edges[1:-1], mode="clip")
-        np.take(holds, order, out=held[1:-1], mode="clip")
-        return cls(edges, held[:-1])
+        np.take(holds, order, out=held[1:], mode="clip")
+        return cls(edges, held)
 
     def cut(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array]:
         """Cut segments where something else begins to hold, and let that own each part.
@@ -154,6 +156,8 @@ class Timeline(NamedTuple):
         at = np.arange(source.size) + (first - (ends - parts))[source]
         start = np.maximum(segments.start_ns[source], self.edges[at])
         length = np.minimum(segments.end_ns[source], self.edges[at + 1]) - start
-        cut = IdleSegments(segments.gap[source], start, length, self.holds[at])
-        lasting = length > 0
-        return cut.take(lasting), source[lasting]
+        if not (is_lasting := length > 0).all():  # one by one: of 1 M parts each has 8 MB
+            lasting = np.flatnonzero(is_lasting)
+            start, length = start[lasting], length[lasting]
+            source, at = source[lasting], at[lasting]
+        return IdleSegments(segments.gap[source], start, length, self.holds[at]), source

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.classes import COLUMN_LABELS
 from hta_widgets.analyses.server_steps import recording_in_words
-from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.diagnosis import Diagnosis, diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.errors import number_ranges
@@ -41,11 +41,10 @@ class DiagnosisPanel(Panel[Diagnosis]):
     def analyse(self, ranks: list[int]) -> Diagnosis:
         """Diagnose the job, or some ranks."""
         self.job.select_ranks(ranks)
-        asked = () if self.linked else tuple(ranks)
-        phase = self.selection.served_phase
-        diagnose = partial(diagnosis, self.job, asked or None)
-        if phase:
-            diagnose = partial(diagnose, phase=phase)
+        asked, phase = tuple(ranks), self.selection.served_phase
+        if self.linked or not asked:
+            return diagnosis_of_phase(self.job, phase)
+        diagnose = partial(diagnosis, self.job, asked, phase=phase or None)
         return self._memo.get("result", diagnose, asked, phase)
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:

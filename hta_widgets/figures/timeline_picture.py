@@ -11,7 +11,7 @@ import numpy as np
 from hta_widgets.analyses.timeline import Timeline
 from hta_widgets.analyses.timeline.classes import CODE, HIDDEN
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.diagnosis.change.one_step import OneStep
 from hta_widgets.figures.svg.elements import decimal, element, label, text_width
 from hta_widgets.figures.svg.frame import WIDTH
@@ -147,7 +147,7 @@ def _steps(result: Timeline, rank: int) -> Iterator[str]:
 
 
 def _boxes(
-    covered_ns: Int64Array,
+    covered_ns: IntArray,
     looks: Sequence[ClassLook],
     columns: int,
     top: int,
@@ -177,7 +177,7 @@ def _boxes(
             first += count
 
 
-def _heights(covered_ns: Int64Array, columns: int) -> Int64Array:
+def _heights(covered_ns: IntArray, columns: int) -> Int64Array:
     """Height (px) of each class in each column; what is drawn adds up to the covered time."""
     bins = covered_ns.shape[1]
     edges = np.arange(columns) * bins // columns

@@ -51,10 +51,11 @@ def several(monkeypatch):
         found(4, recoverable_ms=0.0, confidence="inconclusive"),
     )
 
-    def made(job, ranks=None):
-        return dataclasses.replace(diagnosis(job, ranks), findings=findings)
+    def made(job, ranks=None, phase=None):
+        return dataclasses.replace(diagnosis(job, ranks, phase=phase), findings=findings)
 
     monkeypatch.setattr(panel_module, "diagnosis", made)
+    monkeypatch.setattr(panel_module, "diagnosis_of_phase", lambda job, _: made(job))
     return findings
 
 
@@ -202,10 +203,10 @@ def test_its_summary_lists_all_findings_as_text(loaded: Job, several):
 
 
 def test_a_healthy_job_has_one_line(loaded: Job, monkeypatch):
-    def healthy(job, ranks=None):
-        return dataclasses.replace(diagnosis(job, ranks), findings=(), finding="All is well.")
+    def healthy(job, _):
+        return dataclasses.replace(diagnosis(job), findings=(), finding="All is well.")
 
-    monkeypatch.setattr(panel_module, "diagnosis", healthy)
+    monkeypatch.setattr(panel_module, "diagnosis_of_phase", healthy)
     panel = DiagnosisPanel(loaded)
     assert panel._view["findings"] == []
     assert panel._view["finding"] == "Training: All is well."

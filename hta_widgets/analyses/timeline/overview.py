@@ -11,7 +11,7 @@ from hta_widgets.analyses.time.window import window_of
 from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN, LEAD_IN
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges
 from hta_widgets.analyses.timeline.tracks import coverage
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
@@ -43,7 +43,7 @@ class RankSpans(NamedTuple):
 class RankOverview(NamedTuple):
     """A rank's own lane in the time that is analysed."""
 
-    covered_ns: Int64Array
+    covered_ns: IntArray
     """In equal bins. Shape (classes of `OVERVIEW_CLASSES`, bins)."""
     by_step_ns: Int64Array
     """Shape (classes of `OVERVIEW_CLASSES`, steps)."""
@@ -59,7 +59,7 @@ def rank_overview(rank: Rank, split: RankSplit, span: Span, bins: int) -> RankOv
 def overview_of(lanes: RankLanes, span: Span, bins: int) -> RankOverview:
     """The own lane of a rank in equal bins of a span of its own clock."""
     return RankOverview(
-        _by_class(lanes, overview_edges(span, bins)),
+        narrowed(_by_class(lanes, overview_edges(span, bins))),
         _by_class(lanes, lanes.steps.edges),
         lanes.steps,
     )

@@ -12,7 +12,7 @@ from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview, overview_edges
 from hta_widgets.analyses.timeline.window import LaneWindow
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.intervals import Times
 from hta_widgets.panels.timeline.messages import RankRow, Step, WindowLane
 
@@ -101,7 +101,7 @@ def overview_bytes(
     return rows, count, b"".join(parts)
 
 
-def _together(covered: Int64Array, by: int, count: int) -> Int64Array:
+def _together(covered: IntArray, by: int, count: int) -> Int64Array:
     shape = covered.shape[0], count, by
     return np.asarray(covered[:, : count * by].reshape(shape).sum(axis=2))
 

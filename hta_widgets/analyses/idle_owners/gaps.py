@@ -52,6 +52,10 @@ SHORTEST_GAP_NS: Final = 1_000
 STRETCH_NS: Final = 1_000_000
 """From then on, a host that launches nothing does something else than launching slowly."""
 
+OF_NO_DATA: Final = (Kind.KERNEL, Kind.MEMSET)
+"""Work whose call hands nothing over but the order to do it. That of a copy may take long about
+memory of the host."""
+
 LAST_PART: Final = 0.1
 """Part of a long launch call at its end in which its kernel may begin: one of 5.5 s returned 0.7 ms
 after that."""
@@ -323,21 +327,22 @@ class LateLaunches:
 
     @cached_property
     def launches_long(self) -> Mask:
-        """Intervals before a kernel that last to the end of its launch call, which is long.
+        """Intervals before a kernel or a fill that last to the end of its call, which is long.
 
         The call may have begun before them: the GPU computes for 1.3 to 2.5 ms, and then the host
         is in the call for 10 to 19 ms more (SwitchTransformers). A graph begins while its launch
         still hands over nodes: that of 4,568 took 5.7 to 9.2 ms on eight H200, and their kernels
-        began after 3.6 to 9.1 ms.
+        began after 3.6 to 9.1 ms. Three fills of a ResNet-50 had calls of 151 to 165 ms.
         """
-        is_kernel = np.append(self.rank.trace.events.kind, -1)[self.next_row] == Kind.KERNEL
+        kind = np.append(self.rank.trace.events.kind, -1)[self.next_row]
+        of_no_data = np.isin(kind, OF_NO_DATA)
         begin_ns, end_ns = self.launch_ns, self.launch_end_ns
         is_long = end_ns - np.maximum(begin_ns, self.gaps.start_ns) > STRETCH_NS
         of_graph = self.is_late & self.starts_graph
         of_graph &= self.gaps.end_ns - begin_ns > STRETCH_NS
         lasts = self.gaps.end_ns > end_ns - last_part_ns(end_ns - begin_ns)
         lasts &= self.is_late | self.decided & ~self.starts_graph
-        return np.asarray(is_kernel & is_long & (of_graph | lasts))
+        return np.asarray(of_no_data & is_long & (of_graph | lasts))
 
     @cached_property
     def reach_ns(self) -> Times:

@@ -9,16 +9,12 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import HANDED_OVER_NS
-from hta_widgets.analyses.idle_owners.gaps import (
-    STRETCH_NS,
-    last_part_ns,
-)
+from hta_widgets.analyses.idle_owners.gaps import OF_NO_DATA, STRETCH_NS, last_part_ns
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.grouping import are_among, grouped
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 Skipped = Callable[[Int64Array, Int64Array], Mask]
@@ -74,7 +70,7 @@ class Operations:
         end_ns = self.launched_ns + events.duration_ns[self.call]
         alone = np.bincount(self.call + 1, minlength=events.start_ns.size + 1) == 1
         loads = (self.call >= 0) & (end_ns - self.launched_ns > STRETCH_NS)
-        loads &= (events.kind[self.row] == Kind.KERNEL) & alone[self.call + 1]
+        loads &= np.isin(events.kind[self.row], OF_NO_DATA) & alone[self.call + 1]
         loads &= self.start_ns >= end_ns - last_part_ns(end_ns - self.launched_ns)
         later = np.flatnonzero(loads & (self.start_ns > end_ns + LAUNCH_NS))
         if later.size:

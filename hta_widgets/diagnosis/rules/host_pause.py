@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
+    Within,
     largest_owner,
     longest_stretch,
     on_cpu_share,
@@ -166,12 +167,7 @@ def host_pause(context: Context) -> Finding | None:
     there = within.name if within else largest.name if largest else ""
     is_there = there and found and there in (found[1].before, found[1].after)
     where = _where(found[1]) if found and not is_there else ""
-    known = conditions_of_owners(
-        [
-            *([within.name, within.around] if within else ()),
-            *([largest.name] if largest else ()),
-        ]
-    )
+    known = _known_of(context, ranks, kind, within, largest)
     on_cpu = on_cpu_share(context, ranks, kind)
     on_cpu = on_cpu if 100 * on_cpu >= context.limits.owner_percent else 0.0
     if on_cpu:
@@ -184,8 +180,7 @@ def host_pause(context: Context) -> Finding | None:
     stops = stops if stops >= FEWEST_OPERATORS else 0
     if stops:
         known.add(Condition.LOSES_ITS_CORE)
-    nameless = owner_share(context, ranks, kind, "")
-    if within is None and not (on_cpu or stops) and 100 * nameless >= context.limits.owner_percent:
+    if within is None and not (on_cpu or stops) and _holds_most(context, ranks, kind, ""):
         known.add(Condition.NOT_RECORDED)
     unknown = "" if on_cpu or stops else _unknown(known)
     detail = within.words if within else _activity(largest, unknown)
@@ -261,6 +256,24 @@ def _where(stretch: Stretch) -> str:
     if stretch.before and stretch.after:
         return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
     return f", before {named(stretch.after, 30)}" if stretch.after else ""
+
+
+def _known_of(
+    context: Context, ranks: Sequence[int], kind: str, within: Within | None, largest: Owner | None
+) -> set[Condition]:
+    """What the calls say that are named; also one with little of the time, if not what it is in."""
+    known = conditions_of_owners([within.name, within.around] if within else ())
+    if largest is not None:
+        of_largest = conditions_of_owners([largest.name])
+        if within is not None and not _holds_most(context, ranks, kind, largest.name):
+            of_largest.discard(Condition.IN_OPERATOR)
+        known |= of_largest
+    return known
+
+
+def _holds_most(context: Context, ranks: Sequence[int], kind: str, name: str) -> bool:
+    """Whether calls of a name own most idle time of a kind."""
+    return 100 * owner_share(context, ranks, kind, name) >= context.limits.owner_percent
 
 
 def _unknown(known: Collection[Condition]) -> str:

@@ -212,6 +212,59 @@ def test_an_operator_that_launches_does_not_run_on_the_cpu(tmp_path):
     assert "on the CPU" not in finding.sentence
 
 
+def asks_for_long(length_us, call, **work):
+    """A host whose call takes so long, until the work begins that it asks for."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            one.launch(10)
+            one.synchronise()
+            with one.inside("ConvolutionBackward0", "cpu_op"):
+                one.free = one.now + length_us
+                one.queue(5, **work)
+                one.events[-2] |= {"name": call, "dur": length_us}
+                one.now += length_us + 5
+            for _ in range(10):
+                one.launch(300)
+    return one
+
+
+FILL = {"call": "cudaMemsetAsync", "cat": "gpu_memset", "name": "Memset (Device)"}
+COPY = {"call": "cudaMemcpyAsync", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)"}
+
+
+@pytest.mark.parametrize(
+    ("length_us", "work", "is_found"),
+    [(999, FILL, False), (1_010, FILL, True), (1_010, COPY, False)],
+)
+def test_a_call_that_fills_memory_may_hold_the_host_up(tmp_path, length_us, work, is_found):
+    """Three of 151 to 165 ms were 49 % of the steps of a ResNet-50, and said to be no host's.
+
+    What the call of a copy does may be about the memory that it copies.
+    """
+    made = diagnosed(tmp_path, asks_for_long(length_us, **work))
+    finding = found(made, "host_pause")
+    assert (finding is not None) == is_found
+    assert not is_found or "inside ConvolutionBackward0" in finding.sentence
+
+
+def test_the_largest_of_several_calls_is_not_where_it_pauses(tmp_path):
+    """A range that holds all of a pause is no operator, whatever takes a third of it inside."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            one.launch(300)
+            with one.inside("model_inference"):
+                for operator in ("aten::sort", "aten::unique", "aten::mul"):
+                    one.does(operator, 1_000)
+                    one.does("python", 500, "user_annotation")
+                one.launch(300)
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "host_pause")
+    assert "inside model_inference" in finding.sentence
+    assert "in an operator" not in finding.evidence.get("conditions", "")
+
+
 def in_short_calls(folder, percent):
     """Steps whose pause is for a part (%) in no call, for the rest in two of the program's."""
     one = Host()

@@ -87,6 +87,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         },
         "left_out_steps": list(diagnosis.left_out_steps),
         "step_ms": round(diagnosis.step_ns / NS_PER_MS, DIGITS),
+        "profiler_ms": round(diagnosis.profiler_ns / NS_PER_MS, DIGITS),
         "period_ms": round(diagnosis.period_ns / NS_PER_MS, DIGITS),
         "bound_by": diagnosis.bound_by,
         "critical_path_percent": {

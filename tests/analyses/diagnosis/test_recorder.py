@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import open_trace, replay
+from hta_widgets.cli.diagnose.document import document
 from hta_widgets.diagnosis.critical_path import critical_path, critical_path_lanes
 from hta_widgets.diagnosis.replay.edits import HostSpeed
 from hta_widgets.diagnosis.replay.pieces import CLASSES
@@ -48,6 +49,8 @@ def test_a_price_is_that_without_the_profiler(tmp_path):
     assert finding.percent == pytest.approx(truth.percent, rel=0.05)
     assert result.step_ns == pytest.approx(before.step_ns, rel=0.01)
     assert result.joint_ms == pytest.approx(finding.recoverable_ms)
+    said = document(result)
+    assert said["step_ms"] + said["profiler_ms"] == pytest.approx(said["period_ms"])
     twice = finding.evidence["twice_as_fast_ms"]
     assert twice == pytest.approx(truth.evidence["twice_as_fast_ms"], rel=0.05)
     with_it = f"({duration(untimed.step_ns)} with the profiler)"

@@ -124,7 +124,7 @@ def test_a_critical_path_is_drawn_where_it_was_recorded(tmp_path, kernel_us, ste
     kernels = pieces[pieces["class"] == "compute"]
     assert len(kernels) > 0
     assert events.start_ns[kernels["row"]].tolist() == kernels["start_ns"].tolist()
-    waits = pieces[pieces["class"] == "return of a wait"]
+    waits = pieces[pieces["class"] == "return from a sync"]
     assert len(waits) > 0
     assert events.end_ns[waits["call"]].tolist() == waits["end_ns"].tolist()
     (lane,) = critical_path_lanes(whole).by_rank[0]

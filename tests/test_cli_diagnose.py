@@ -30,6 +30,7 @@ from hta_widgets.sample import write_sample
 from hta_widgets.terminal import say
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, host, kernel, step, write
+from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
 
 SCHEMA = json.loads(
@@ -260,6 +261,18 @@ def test_json_of_a_server_says_its_lead_in_and_what_captures_have(
     jsonschema.validate(document, SCHEMA)
     assert document["lead_in_ms"] == pytest.approx(463.38, abs=0.01)
     assert document["captures"] == {"replays": 1, "joined": 1}
+
+
+def test_json_of_a_phase_says_it_in_each_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "rank-0.json", OF_INFERENCE["prefill_stall"](healthy=False))
+    document = json.loads(said(capsys, tmp_path, "--json"))
+    jsonschema.validate(document, SCHEMA)
+    assert document["phase"] == "decode"
+    assert [(each["cause"], each["phase"]) for each in document["findings"]] == [
+        ("prefill_stall", "decode")
+    ]
 
 
 def test_json_of_eight_ranks_is_short_and_ascii() -> None:

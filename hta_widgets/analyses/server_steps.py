@@ -15,7 +15,6 @@ from hta_widgets.analyses.budget.served_steps import SAID, served_steps
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError, number_ranges
-from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
@@ -454,20 +453,12 @@ def compiled_graph_runs(rank: Rank) -> GraphRuns | None:
     _, of_work = np.unique(of_run, return_inverse=True)
     spent_ns = np.bincount(of_work, weights=work.duration_ns[inside])
     longest = inside[of_work == int(spent_ns.argmax())]
-    length_ns = _lengths_ns(run[longest], work.start_ns[longest], work.end_ns[longest])
-    if length_ns.size < LEAST_REPEATS or length_ns.max() > REPEATS_WITHIN * length_ns.min():
+    times = pd.DataFrame({"start": work.start_ns[longest], "end": work.end_ns[longest]})
+    runs = times.groupby(run[longest]).agg({"start": "min", "end": "max"})
+    length_ns = runs["end"] - runs["start"]
+    if len(runs) < LEAST_REPEATS or length_ns.max() > REPEATS_WITHIN * length_ns.min():
         return None
-    return GraphRuns(int(length_ns.size), float(np.median(length_ns)))
-
-
-def _lengths_ns(run: Int64Array, start_ns: Times, end_ns: Times) -> Times:
-    """Time from the first start to the last end of the work of each run."""
-    runs, of_work = np.unique(run, return_inverse=True)
-    first_ns, last_ns = np.full(runs.size, start_ns.max()), np.full(runs.size, end_ns.min())
-    np.minimum.at(first_ns, of_work, start_ns)
-    np.maximum.at(last_ns, of_work, end_ns)
-    length_ns: Times = last_ns - first_ns
-    return length_ns
+    return GraphRuns(len(runs), float(length_ns.median()))
 
 
 def headline(steps: pd.DataFrame, job: Job) -> str:

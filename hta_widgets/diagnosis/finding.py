@@ -264,7 +264,8 @@ class Finding:
         What it is made of.
     recoverable_ms : float
         By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
-        without it, by replay; 0 where that cannot be told. Those of several findings must not be
+        without it, by replay; of ``prefill_stall``, how much sooner each token would come, which is
+        beside its step; 0 where that cannot be told. Those of several findings must not be
         added: `Diagnosis.joint_ms` is what they bring together.
     lower_ms : float
         The least that it may be (ms), less than this where ranks are not recorded that the job

@@ -99,6 +99,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "host_ns": _host_ns(diagnosis),
         "findings": [
             _finding(finding, diagnosis.proof(finding), with_tables=place < MOST_SHOWN)
+            | ({"phase": diagnosis.phase} if diagnosis.phase else {})
             for place, finding in enumerate(diagnosis)
         ],
         "to_try": [

@@ -157,22 +157,15 @@ class Tracks:
             return np.concatenate([getattr(each, name) for each in lasting])
 
         groups, start_ns = grouped(column("lane"), column("code")), column("start_ns")
-        for own in groups.parts:
-            if np.any(np.diff(start_ns[own]) < 0):  # seldom: each part ascends
-                own[:] = own[np.argsort(start_ns[own], kind="stable")]
-        order, heads = groups.order, groups.first
+        _sort_by_start(groups.parts, start_ns)
+        order, heads, edges = groups.order, groups.first, groups.edges
+        lane, code = (column(name)[heads].astype(np.int64) for name in ("lane", "code"))
         row = column("row")[order].astype(np.int32, copy=False)
         start_ns = start_ns[order]
         length_ns = column("end_ns")[order]
         length_ns -= start_ns
-        return cls(
-            lane=column("lane")[heads].astype(np.int64),
-            code=column("code")[heads].astype(np.int64),
-            first=groups.edges,
-            start_ns=start_ns,
-            sums_ns=_sums(length_ns, groups.edges),
-            row=row,
-        )
+        del groups, order  # of 1.1 M segments 9 MB
+        return cls(lane, code, edges, start_ns, _sums(length_ns, edges), row)
 
     @cached_property
     def by_lane(self) -> Mapping[int, tuple[Track, ...]]:
@@ -189,6 +182,12 @@ class Tracks:
         sums = self.sums_ns[first + place : last + place + 1]
         longest = np.maximum.reduceat(np.diff(sums), np.arange(0, last - first, BLOCK))
         return Track(code, self.start_ns[first:last], sums, self.row[first:last], longest)
+
+
+def _sort_by_start(parts: Sequence[Int64Array], start_ns: Times) -> None:
+    for own in parts:
+        if np.any(np.diff(start_ns[own]) < 0):  # seldom: each ascends
+            own[:] = own[np.argsort(start_ns[own], kind="stable")]
 
 
 def coverage(tracks: Sequence[Track], edges: Times) -> Int64Array:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.arrays import Float64Array, Int8Array, Int64Array
+from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, IntArray
 from hta_widgets.diagnosis.replay.network import Network, Times
 from hta_widgets.diagnosis.replay.operations import NONE
 from hta_widgets.diagnosis.replay.recorded_job import Weights
@@ -55,8 +55,8 @@ class Edges(NamedTuple):
     """All edges of one kind."""
 
     kind: Edge
-    source: Int64Array
-    target: Int64Array
+    source: IntArray
+    target: IntArray
     """Numbers of what is at both ends."""
     at_ns: Float64Array
     """When the target can happen because of the source."""

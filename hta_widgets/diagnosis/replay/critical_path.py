@@ -372,6 +372,6 @@ class _Rows(NamedTuple):
         return cls(operation, point, before, stream)
 
 
-def _at(values: Int64Array, places: IntArray) -> Int64Array:
+def _at(values: IntArray, places: IntArray) -> Int64Array:
     """Values at some places, -1 at place -1."""
     return np.append(values, NONE)[places]

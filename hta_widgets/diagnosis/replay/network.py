@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.arrays import Float64Array, Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.operations import NONE
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights
 from hta_widgets.grouping import reduce_runs
@@ -75,7 +75,7 @@ class Network:
         return np.flatnonzero(begins)
 
     @cached_property
-    def segment(self) -> Int64Array:
+    def segment(self) -> Int32Array:
         """Segment of each point."""
         return _numbers(self.segment_first, self.job.line.size)
 
@@ -119,7 +119,7 @@ class Network:
         return np.append(self.block_first[1:], self.job.stream.size)[: self.block_first.size] - 1
 
     @cached_property
-    def block(self) -> Int64Array:
+    def block(self) -> Int32Array:
         """Block of each operation."""
         return _numbers(self.block_first, self.job.stream.size)
 
@@ -407,9 +407,9 @@ class _Edges(NamedTuple):
         )
 
 
-def _numbers(first: Int64Array, count: int) -> Int64Array:
+def _numbers(first: Int64Array, count: int) -> Int32Array:
     """Which run each of so many is in, of runs that begin with the first ones."""
-    return np.repeat(np.arange(first.size), np.diff(np.append(first, count)))
+    return np.repeat(np.arange(first.size, dtype=np.int32), np.diff(np.append(first, count)))
 
 
 def _recorded(network: Network, meetings: Int64Array) -> Float64Array:

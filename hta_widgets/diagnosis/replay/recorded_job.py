@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.clocks.alignment import Alignment
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, Mask
+from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.replay.meetings import Meetings
 from hta_widgets.diagnosis.replay.operations import NONE
 from hta_widgets.diagnosis.replay.rank_part import PackedPart
@@ -75,9 +75,9 @@ class RecordedJob:
     ranks: tuple[int, ...]
     parts: tuple[PackedPart, ...]
     weights: Weights
-    line: Int64Array
+    line: Int32Array
     """Of each point: number of its line; lines of one rank follow each other."""
-    point_rank: Int64Array
+    point_rank: Int32Array
     """Of each point: position of its rank."""
     point_ns: Float64Array
     """Recorded time."""
@@ -85,21 +85,21 @@ class RecordedJob:
     """Points before which the host does anything else than launching, ascending: few."""
     ends_wait: Mask
     """Whether each point is the end of a call that may wait."""
-    stream: Int64Array
+    stream: Int32Array
     """Of each operation; operations of a stream follow each other."""
-    operation_rank: Int64Array
-    operation: Int64Array
+    operation_rank: Int32Array
+    operation: Int32Array
     """Position in the part of its rank."""
     end_ns: Float64Array
     """Recorded end; of an arrival, the start of its kernel."""
     type: Int8Array
     """Values of `KernelType`."""
-    step: Int64Array
+    step: Int32Array
     """Position in `steps` of the step that launched each, -1 for none of them."""
     waits_for_room: Mask
     in_graph: Mask
     """See `Starts`."""
-    launch: Int64Array
+    launch: Int32Array
     """Point that each starts after, -1 for none."""
     is_finish: Mask
     after: Int64Array
@@ -198,16 +198,16 @@ class RecordedJob:
         return np.asarray(chosen & (self.weights.duration > SHORT_COPY_NS) & (self.step >= 0))
 
     @cached_property
-    def names(self) -> tuple[tuple[str, ...], Int64Array]:
+    def names(self) -> tuple[tuple[str, ...], Int32Array]:
         """Names of all operations, and which of them each has."""
         known: dict[str, int] = {}
         codes = [
             np.array(
-                [known.setdefault(name, len(known)) for name in part.part.names], dtype=np.int64
+                [known.setdefault(name, len(known)) for name in part.part.names], dtype=np.int32
             )
             for part in self.parts
         ]
-        found = np.empty(self.stream.size, dtype=np.int64)
+        found = np.empty(self.stream.size, dtype=np.int32)
         for place, (name, code) in enumerate(zip(self.of_parts("name"), codes, strict=True)):
             own = np.flatnonzero(self.operation_rank == place)
             found[own] = code[name[self.operation[own]]]
@@ -295,6 +295,9 @@ class _Joining:
         def operations(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
             return np.repeat(np.concatenate(pieces), self.copies)
 
+        def numbers(pieces: Sequence[NDArray[Any]]) -> Int32Array:
+            return operations([each.astype(np.int32) for each in pieces])
+
         start, end = (self._common(columns(each)) for each in ("start_ns", "end_ns"))
         arrival, finish = self.at[self.doubled], self.end_at[self.doubled]
         size = int(self.copies.sum())
@@ -306,7 +309,7 @@ class _Joining:
         duration[arrival] = duration[finish] = 0
         gap = np.repeat(scaled("starts.gap_ns"), self.copies)
         gap[finish] = 0
-        launch = np.repeat(shifted("starts.point", self.point_base), self.copies)
+        launch = numbers(_shifted(columns("starts.point"), self.point_base))
         launch[finish] = NONE
         last_arrival = np.full(int(self.number.max(initial=-1)) + 1, -np.inf)
         np.maximum.at(last_arrival, self.number, start[self.doubled])
@@ -332,17 +335,17 @@ class _Joining:
             ranks=self.ranks,
             parts=parts,
             weights=weights,
-            line=shifted("line.line", lines),
-            point_rank=np.repeat(np.arange(len(parts)), np.diff(self.point_base)),
+            line=shifted("line.line", lines).astype(np.int32),
+            point_rank=np.repeat(np.arange(len(parts), dtype=np.int32), np.diff(self.point_base)),
             point_ns=self._common(columns("line.time_ns")),
             host_points=host_points,
             ends_wait=np.concatenate(columns("line.wait")) >= 0,
-            stream=operations(_shifted(columns("stream"), streams)),
-            operation_rank=operations([np.full(each, at) for at, each in enumerate(sizes)]),
-            operation=operations([np.arange(each) for each in sizes]),
+            stream=numbers(_shifted(columns("stream"), streams)),
+            operation_rank=numbers([np.full(each, at) for at, each in enumerate(sizes)]),
+            operation=numbers([np.arange(each) for each in sizes]),
             end_ns=end_ns,
             type=operations(columns("type")),
-            step=operations([self._positions(part)[part.column("step")] for part in parts]),
+            step=numbers([self._positions(part)[part.column("step")] for part in parts]),
             waits_for_room=operations(columns("starts.waits_for_room")),
             in_graph=operations(columns("starts.in_graph")),
             launch=launch,

@@ -39,6 +39,8 @@ html_theme = "furo"
 html_title = f"hta_widgets {version}"
 html_additional_pages = {"index": "home.html"}
 templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 html_copy_source = html_show_sourcelink = False
 
 PYODIDE = os.environ.get("HTA_WIDGETS_PYODIDE")

@@ -235,6 +235,7 @@ class Dashboard(DrawnWidget):
     @tab.setter
     def tab(self, name: str) -> None:
         self.panel = _main(self._spec, name)
+        self._is_chosen = True  # also where it is the one that would be open at first
 
     @property
     def compare(self) -> Job | Summary | None:

@@ -66,6 +66,21 @@ def test_the_findings_are_of_the_selected_phase(board, phase):
     assert board.findings.phase == diagnose(board.job).phase == "decode"  # which prompts hold up
 
 
+def test_a_window_in_steps_of_another_phase_is_said_to_be_so(board):
+    table = board.panels["server_steps"].result.steps
+    (prompts,) = table[table["step"] == 6].to_dict("records")
+    board.selection.window_ns = (prompts["gpu_start_ns"] - 100_000, prompts["gpu_end_ns"])
+    board.compute_all()
+    assert board._bands["budget"]["whose"].endswith(" are of no decode step")
+
+
+def test_a_tab_that_is_chosen_stays_open_though_it_was_the_first(board):
+    assert board.tab == "steps"
+    board.tab = "steps"
+    board.compute_all()
+    assert board.tab == "steps"
+
+
 def test_without_a_phase_all_steps_are_shown_and_those_of_another_fade(board):
     panel = board.panels["server_steps"]
     (drawn,) = panel.draw(panel.result).values()

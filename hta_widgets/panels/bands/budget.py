@@ -170,7 +170,8 @@ def _whose(table: pd.DataFrame, found: Diagnosis, selection: Selection, where: s
     said = f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"
     said += " with the profiler" if found.profiler_ns else ""
     if window_ns and window_ns[1] - window_ns[0] > _APART * whole_ns:
-        said += f", the other {duration(window_ns[1] - window_ns[0] - whole_ns)} are not analysed"
+        other = f"of no {found.phase} step" if found.phase else "not analysed"
+        said += f", the other {duration(window_ns[1] - window_ns[0] - whole_ns)} are {other}"
     is_all = not where and len(table) == len(found.steps)
     if is_all and found.step_ns > _APART * whole_ns:
         said += (

@@ -7,7 +7,7 @@ import pytest
 from hta_widgets import Dashboard, diagnose, open_trace
 from hta_widgets.panels import ServerStepsPanel
 from tests.kineto_text import write
-from tests.server_loops import Loop, Step
+from tests.server_loops import DECODE, Loop, Step
 
 SLOW = [Step(generation=16, kernel_us=3.0)] * 12
 PROMPTS = Step(context=2, tokens=4096, kernel_us=200.0)
@@ -74,11 +74,16 @@ def test_a_window_in_steps_of_another_phase_is_said_to_be_so(board):
     assert board._bands["budget"]["whose"].endswith(" are of no decode step")
 
 
-def test_a_tab_that_is_chosen_stays_open_though_it_was_the_first(board):
+@pytest.mark.parametrize(("opened", "shown"), [("steps", "steps"), ("", "idle")])
+def test_a_tab_that_is_chosen_stays_open_though_it_was_the_first(tmp_path, opened, shown):
+    path = write(tmp_path / "rank-0.json", Loop(host_us=800).record([DECODE] * 8))
+    board = Dashboard(open_trace(path, progress=False))
     assert board.tab == "steps"
-    board.tab = "steps"
+    if opened:
+        board.tab = opened
     board.compute_all()
-    assert board.tab == "steps"
+    assert board.tab == shown  # else that of the first finding
+    board.close()
 
 
 def test_without_a_phase_all_steps_are_shown_and_those_of_another_fade(board):

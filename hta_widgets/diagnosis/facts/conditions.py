@@ -171,7 +171,7 @@ OF_OWNERS: Final = {
     Condition.CHECKS_SIZES: r"assert_size_stride",
     Condition.WALKS_MODULES: r"named_(?:modules|members|parameters|buffers)\b",
     Condition.READS_A_NUMBER: r"aten::item|_local_scalar_dense|aten::is_nonzero|aten::equal",
-    Condition.IN_OPERATOR: r"(?m:^aten::)",
+    Condition.IN_OPERATOR: r"(?m:^aten::|^\w+Backward\d+$)",
     Condition.LAUNCHES_GRAPH: r"(?:cuda|cu|hip)GraphLaunch",
     Condition.DRAWS_NUMBERS: r"aten::(?:(?:normal|uniform|random|bernoulli)_|randn?\b|randint\b)",
     Condition.COPIES: r"aten::(?:to|_to_copy|copy_|cpu)\b|Memcpy",

@@ -439,14 +439,17 @@ class Around:
 
     def reads(self, gaps: HostGaps) -> tuple[Owner, ...]:
         """Operators whose values the host waits for while it is late: see `READS`."""
-        late = np.isin(gaps.kind, [GAP[name] for name in LATE])
-        operator = self.operator_of(gaps.segments.owner[late])
-        reads = self.calls.named(_READING.search) & calls_around(
-            self.calls, blocking_calls(self.rank)
-        )
-        chosen = np.append(reads, False)[operator]
-        own = operator[chosen]
-        return self.owners(own, own, gaps.segments.length_ns[late][chosen])
+        reads = self.calls.named(_READING.search)
+        if reads.any():
+            reads &= calls_around(self.calls, blocking_calls(self.rank))
+        if not reads.any():
+            return ()
+        chosen = np.append(self.calls.forest.at_or_below(reads), False)[gaps.segments.owner]
+        chosen &= np.isin(gaps.kind, [GAP[name] for name in LATE])
+        operator = self.operator_of(gaps.segments.owner[chosen])
+        is_outermost = reads[operator]
+        own = operator[is_outermost]
+        return self.owners(own, own, gaps.segments.length_ns[chosen][is_outermost])
 
     def owners(self, owner: IntArray, event: IntArray, length_ns: Times) -> tuple[Owner, ...]:
         """Time by owner and its place in the code, longest first."""

@@ -145,8 +145,8 @@ def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> pd.Data
 def _row(rank: Rank, kernels: CountedKernels, device: Device) -> Row:
     """One operator with one shape."""
     gpu_ns = int(kernels.duration_ns.sum())
-    _, first = np.unique(kernels.place, return_index=True)
-    costs = [kernels.costs[code] for code in kernels.cost[first].tolist()]
+    of_calls = dict(zip(kernels.place.tolist(), kernels.cost.tolist(), strict=True))
+    costs = [kernels.costs[code] for code in of_calls.values()]
     flop, moved = sum(each.flop for each in costs), sum(each.bytes for each in costs)
     dtype = kernels.dtype(costs[0].dtype)
     peak = device.peak

@@ -122,7 +122,7 @@ class CountedKernels(NamedTuple):
         if of_inputs != "fp32":
             return of_inputs
         name = self.texts[0][self.kernel[self.duration_ns.argmax()]]
-        is_tf32 = _TF32.search(name) and tensor_cores(name) is TensorCores.YES
+        is_tf32 = tensor_cores(name) is TensorCores.YES and _TF32.search(name)
         return "tf32" if is_tf32 else of_inputs
 
 

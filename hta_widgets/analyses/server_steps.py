@@ -125,7 +125,7 @@ def _server_steps(job: Job, ranks: tuple[int, ...]) -> ServerStepTable:
         steps=table,
         phases=_phases(table),
         finding=headline(table, job) if len(table) else "",
-        notices=(*job.notices_for(ranks), *_gaps_in_words(table), *_stalls_in_words(table)),
+        notices=(*job.notices_for(ranks), *server_notices(table), *_stalls_in_words(table)),
     )
 
 
@@ -135,13 +135,8 @@ def _no_steps() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=of) for name, of in types.items()})
 
 
-def server_notices(job: Job) -> tuple[str, ...]:
-    """Notices before which steps a server had no requests, or may have had none."""
-    return (*_gaps_in_words(server_steps(job).steps),)
-
-
-def _gaps_in_words(steps: pd.DataFrame) -> Iterator[str]:
-    """The same of a table."""
+def server_notices(steps: pd.DataFrame) -> Iterator[str]:
+    """Before which steps a server had no requests, or may have had none."""
     for column, words in _WITHOUT_REQUESTS.items():
         having = steps[steps[column] > 0]
         if len(having):

@@ -10,6 +10,7 @@ from hta_widgets.analyses.server_steps import (
     main_phase,
     phases_of,
     server_notices,
+    server_steps,
     step_source,
     steps_in_phase,
 )
@@ -213,7 +214,7 @@ def _diagnosed(
                 for rank, why in _of(chosen, not_priced if priced else {}).items()
             ),
             *phase_notices(job, together, of_phases),
-            *server_notices(job),
+            *server_notices(server_steps(job).steps),
             *decode_weights(job),
             *lead_in_notices(context),
             *set_up_notices(context),

@@ -107,7 +107,8 @@ def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, NDArray[Any]
     starts, ends = edges[:-1], edges[1:]
     first_ns = ends.copy()
     np.minimum.at(first_ns, step, work.start_ns)
-    launch_ns = _first_launch_ns(rank, work.launch, step, ends)
+    launch_ns, known = ends.copy(), work.launch >= 0
+    np.minimum.at(launch_ns, step[known], rank.trace.events.start_ns[work.launch[known]])
     first_ns = np.clip(first_ns, starts, ends)
     late_ns = np.clip(launch_ns, starts, first_ns)
     scheduled_ns = np.clip(span_ns, starts, late_ns)
@@ -133,14 +134,6 @@ def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, NDArray[Any]
         "recorded": (np.bincount(step, minlength=count) > 0) | (launches == 0),
         "launch_ns": late_ns,
     }
-
-
-def _first_launch_ns(rank: Rank, launch: Int64Array, step: Int64Array, ends: Times) -> Times:
-    """Start of the first call of each step that launches work; of none, its end."""
-    first_ns = ends.copy()
-    known = launch >= 0
-    np.minimum.at(first_ns, step[known], rank.trace.events.start_ns[launch[known]])
-    return first_ns
 
 
 def _without_requests(

@@ -370,6 +370,7 @@ test("the search asks for what it finds once it is used, and selects it", async 
   };
   model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, detail: DETAIL }));
   model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, detail: { ...DETAIL, place: 4 } }));
+  await new Promise(requestAnimationFrame);
   expect(seen[0]).toBe(el.querySelector(".hta-drawer"));
   expect(seen).toHaveLength(2); // once, whatever comes after
   expect(seen[0]?.nextElementSibling).toBe(el.querySelector(".hta-what-if"));

@@ -55,7 +55,7 @@ export class Budget {
     this.#ghost.replaceChildren(...ghosts, filler(budget, "all_share"));
     this.#ghost.title = budget.behind;
     this.#activate(Math.min(this.#active, budget.parts.length - 1), focused);
-    this.#label();
+    requestAnimationFrame(() => this.#label()); // it looks at widths, which the next frame finds anyway
   }
 
   get #buttons(): HTMLButtonElement[] {

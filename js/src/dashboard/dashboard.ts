@@ -77,8 +77,11 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   root.setAttribute("aria-labelledby", header.title.id);
   const chips = new Chips(board);
   const tabs = new Tabs(board, props);
+  // With the next frame, which lays the page out anyway: at once, it would be laid out twice.
   const intoSight = (...all: Element[]) => {
-    for (const each of all) each.scrollIntoView({ block: "nearest" });
+    requestAnimationFrame(() => {
+      for (const each of all) each.scrollIntoView({ block: "nearest" });
+    });
   };
   // the timeline, where it is seen, and the button that steps on: the last one counts where both do not fit
   const verdict = new Verdict(board, (button) => intoSight(band.element, button));

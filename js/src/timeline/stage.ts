@@ -293,6 +293,7 @@ export class Stage {
     const inFull = scene.lanes.filter((lane) => lane.kind === "rank" && !isThin(lane));
     this.added.want(inFull.map(({ rank }) => rank));
     const last = scene.lanes.at(-1);
+    const before = this.#total;
     this.#total = HEAD + FOOT + 4 + (last ? last.y + last.height : 0);
     this.canvas.setAttribute(
       "aria-label",
@@ -300,7 +301,12 @@ export class Stage {
         "left and right go to the next event of the same name or the next module, Enter selects, O opens a rank, " +
         "F shows the selection, question mark lists all keys.",
     );
-    this.resize();
+    // The observer tells of another width: to ask for it here would lay the page out once more with each selection.
+    if (this.#total !== before || this.#width === 0) this.resize();
+    else {
+      this.redraw();
+      this.refine();
+    }
   }
 
   resize(): void {

@@ -15,8 +15,8 @@ const SHARPNESS = 1.3;
 /** What is asked for: of the stage. */
 interface Stage {
   readonly scene: Scene;
-  readonly canvas: HTMLCanvasElement;
   readonly width: number;
+  readonly height: number;
   redraw(): void;
   refine(): void;
 }
@@ -27,8 +27,7 @@ interface Wanted extends Span {
 }
 
 /** Lanes in the visible part of the page, and the paths of their ranks, which say what to outline. */
-function inSight({ scene, canvas }: Stage): Lane[] {
-  const height = canvas.clientHeight;
+function inSight({ scene, height }: Stage): Lane[] {
   const top = scene.scroll - HEAD;
   const isVisible = (lane: Lane) => lane.y + lane.height > top && lane.y < top + height + HEAD;
   const ranks = new Set(scene.lanes.filter(isVisible).map(({ rank }) => rank));

@@ -58,6 +58,7 @@ export class Stage {
   #kernel: Kernel;
   #look: Look | null = null;
   #width = 0;
+  #height = 0;
   #frame = 0;
   #opened = new Map<number, LaneName[]>();
   #known = new Map<number, LaneName[]>();
@@ -90,6 +91,11 @@ export class Stage {
 
   get width(): number {
     return this.#width;
+  }
+
+  /** That of the canvas, without a look at the page, which would lay it out. */
+  get height(): number {
+    return this.#height;
   }
 
   #emptyScene(): Scene {
@@ -315,6 +321,7 @@ export class Stage {
     this.#width = width;
     const most = Number.parseFloat(getComputedStyle(this.#scroller).maxHeight) || 640;
     const height = Math.min(this.#total, most);
+    this.#height = height;
     const scale = pixelScale();
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);

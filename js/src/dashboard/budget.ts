@@ -133,5 +133,5 @@ function label(buttons: readonly HTMLButtonElement[]): boolean[] {
   });
   for (const [place, all] of tried.entries())
     buttons[place]?.replaceChildren(...all.filter((_, at) => at === fitting[place]));
-  return fitting.map((fits, place) => fits === 0 || buttons[place]?.textContent === buttons[place]?.dataset.text);
+  return fitting.map((fits) => fits === 0);
 }

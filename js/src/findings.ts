@@ -51,8 +51,10 @@ function advised({ do: what, code }: AdviceRow): HTMLElement {
 function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
   const lines = code.split("\n");
-  const first = lines.find((line) => !/^(import|from) /.test(line)) ?? code;
-  const shown = make("code", { title: code }, lines.length > 1 ? `${first} …` : first);
+  const first = lines.find((line) => !/^(import |from |$)/.test(line)) ?? code;
+  // Words of code stay whole: "--option" would be broken after its dashes.
+  const words = [...first.split(" "), ...(lines.length > 1 ? ["…"] : [])];
+  const shown = make("code", { title: code }, ...words.flatMap((word) => [" ", make("span", {}, word)]).slice(1));
   if (code) element.append(" ", make("span", { className: "hta-line-code" }, shown, " ", copier(code)));
   return element;
 }

@@ -127,9 +127,17 @@ function paintEvents(painter: Painter, tile: LaneTile, lane: Lane, y: number): v
     const outlined = isOnPath(path, lane, event);
     if (event.duration < least && !lit && !outlined) continue;
     const [from, to] = [painter.x(event.start), painter.x(event.start + event.duration)];
-    paintEvent(painter, lane, y, from, to, event, lit);
+    paintEvent(painter, lane, y, from, to, event, lit, isDimmed(painter, tile, event));
     if (outlined) paintOutline(painter, lane, y, from, to);
   }
+}
+
+/** Whether the colour of the page shows through that of an event, which is not what is looked for. */
+function isDimmed({ context, scene }: Painter, tile: LaneTile, { start, duration }: Event): boolean {
+  if (context.globalAlpha < 1) return true;
+  if (tile.found === null || tile.sought !== sought(scene).find) return false;
+  const bin = Math.floor(((start + duration / 2 - tile.start) / (tile.end - tile.start)) * tile.bins);
+  return !tile.found[bin];
 }
 
 /** Around an event on the critical path. */
@@ -148,6 +156,7 @@ function paintEvent(
   to: number,
   event: Event,
   lit: boolean,
+  dimmed: boolean,
 ): void {
   const { context, look } = painter;
   const label = labelOf(lane, event);
@@ -163,11 +172,11 @@ function paintEvent(
   const left = Math.max(from, GUTTER);
   const room = Math.min(to, painter.width) - left - 6;
   if (label === "" || room < LABEL_ROOM || lane.height < 12) return;
-  const dimmed = context.globalAlpha < 1; // then the colour of the page shows through that of the event
+  const alpha = context.globalAlpha;
   const ink = lane.kind === "rank" || dimmed ? look.ink : inkOn(event.look.color);
   if (dimmed) context.globalAlpha = DIMMED_LABEL;
   painter.text(label, left + 3, y + lane.height / 2 + 0.5, ink, room);
-  if (dimmed) context.globalAlpha = DIMMED;
+  context.globalAlpha = alpha;
 }
 
 function labelOf({ kind }: Lane, { label, look }: Event): string {

@@ -307,7 +307,11 @@ class Finding:
 
     @property
     def may_be_less(self) -> bool:
-        """Whether it may cost less, as ranks that the job communicates with are not recorded."""
+        """Whether it may cost less.
+
+        Ranks that the job communicates with are not recorded, or steps took less before the
+        profiler ran.
+        """
         is_open = self.confidence == "inconclusive"
         return is_open and self.lower_ms < NEARLY * self.recoverable_ms
 

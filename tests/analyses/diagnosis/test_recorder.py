@@ -75,6 +75,25 @@ def test_a_gpu_that_sets_the_pace_without_the_profiler_is_not_launch_bound(tmp_p
     assert "with a host 2 times as fast" in notice
 
 
+def test_a_price_may_be_less_where_no_faster_host_explains_the_time_before(tmp_path):
+    """The host pauses for 5 ms of each step, which none of the steps before had."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            for _ in range(200):
+                one.launch(10, operator="aten::mul", takes=11)
+            one.now += 5000
+            one.synchronise()
+    step_us = recorded(tmp_path, one).step_ns / 1000
+    result = diagnosed(tmp_path, one, unprofiled_us=step_us - 3000)
+    finding = found(result, "host_pause")
+    assert finding.recoverable_ms - finding.lower_ms == pytest.approx(3, abs=0.01)
+    assert (finding.sign, finding.confidence) == ("≤", "inconclusive")
+    (notice,) = slowed(result)
+    assert "; 3 ms of that no faster host explains" in notice
+    assert not replay(result.job).recorder
+
+
 @pytest.fixture
 def both(tmp_path):
     """A job of six steps as it is without a profiler, and recorded by one that makes it longer."""
@@ -146,27 +165,28 @@ def test_copies_of_a_trace_have_the_time_without_the_profiler(both, tmp_path):
         assert replay(copy).recorder == replay(whole).recorder != ()
 
 
-def recorded(folder, **of_job):
+def recorded(folder, *hosts, **of_job):
     """The diagnosis where no step was timed without the profiler."""
     (folder / "as recorded").mkdir()
-    return diagnosed(folder / "as recorded", job(30, **of_job))
+    return diagnosed(folder / "as recorded", *(hosts or [job(30, **of_job)]))
 
 
-def is_slowed(folder, unprofiled_us, **of_job):
+def notices_of(folder, unprofiled_us, **of_job):
     (folder / "known").mkdir()
-    return bool(slowed(diagnosed(folder / "known", job(30, **of_job), unprofiled_us=unprofiled_us)))
+    return slowed(diagnosed(folder / "known", job(30, **of_job), unprofiled_us=unprofiled_us))
 
 
 def longer(folder, part):
     """Whether it is said that a step is longer by this part of its length before."""
-    return is_slowed(folder, recorded(folder).step_ns / 1000 / (1 + part))
+    return bool(notices_of(folder, recorded(folder).step_ns / 1000 / (1 + part)))
 
 
 def explained(folder, part):
     """The same where a host 4 times as fast explains this part of what it is longer by."""
     found = recorded(folder, kernel_us=20)
     most_ns = found.replayed.replay.gain_ns((HostSpeed(4),))
-    return is_slowed(folder, (found.step_ns - most_ns / part) / 1000, kernel_us=20)
+    unprofiled_us = (found.step_ns - most_ns / part) / 1000
+    return any("times as fast" in each for each in notices_of(folder, unprofiled_us, kernel_us=20))
 
 
 test_thresholds = cases(

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -314,7 +315,8 @@ def test_every_command_on_a_scarce_recording(
     assert cli.main(["report", path, "-o", str(tmp_path / "a.html"), "--compare", path]) == 0
     assert (tmp_path / "a.html").stat().st_size > 100_000
     notebooks: list[Path] = []
-    monkeypatch.setattr(cli, "_serve", lambda notebook, _: notebooks.append(notebook))
+    served = SimpleNamespace(serve=lambda notebook, *_, **__: notebooks.append(notebook))
+    monkeypatch.setattr(cli, "lab", served)
     assert cli.main(["open", path, "--folder", str(tmp_path)]) == 0
     cells, names = json.loads(notebooks[0].read_text())["cells"], dict[str, Any]()
     for cell in cells:

@@ -33,10 +33,12 @@ LOOK: Final = {each: CLASS_OF[what] for what, classes in BOUND_BY.items() for ea
 }
 """Class of the budget whose look each class of the path has."""
 
-_LEGEND: Final = {look: what for what, look in CLASS_OF.items()}
+_LEGEND: Final = {each: what for what, classes in BOUND_BY.items() for each in classes} | {
+    each: each for each in ("return from a sync", "profiler")
+}
 
 _MOST_PIECES: Final = 500
-"""More pieces over time are joined where they touch and are of one look."""
+"""More pieces over time are joined where they follow each other and have one name."""
 
 _SELECT_KERNEL: Final = {"select": "kernel"}
 
@@ -101,30 +103,31 @@ def kernel_drags(
 
 
 def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw on which rank the path runs, and what it is there, over time."""
+    """Draw on which rank the path runs, and what it is there, along its own time.
+
+    That has no gaps, as the recorded one has where a step does not count, or the profiler worked.
+    """
     pieces = _joined(result.pieces)
-    first_ns = float(pieces["start_ns"].min()) if len(pieces) else 0.0
-    unit = time_unit(float(pieces["end_ns"].max()) - first_ns if len(pieces) else 0)
+    unit = time_unit(float(result.pieces["ns"].sum()))
     ranks = sorted(pieces["rank"].unique().tolist())
     row_of = {rank: row for row, rank in enumerate(ranks)}
     traces = []
-    for look in dict.fromkeys(pieces["look"].tolist()):
-        mine = pieces[pieces["look"] == look]
+    for name in dict.fromkeys(pieces["name"].tolist()):
+        mine = pieces[pieces["name"] == name]
         traces.append(
             trace(
                 "bar",
                 orientation="h",
                 y=[row_of[rank] for rank in mine["rank"].tolist()],
-                base=((mine["start_ns"] - first_ns) / unit.ns).tolist(),
-                x=((mine["end_ns"] - mine["start_ns"]) / unit.ns).tolist(),
+                base=((mine["end_ns"] - mine["ns"]) / unit.ns).tolist(),
+                x=(mine["ns"] / unit.ns).tolist(),
                 width=0.8,
-                name=_LEGEND.get(look, mine["class"].iloc[0]),
-                marker=class_marker(look),
+                name=name,
+                marker=class_marker(LOOK[mine["class"].iloc[0]]),
                 customdata=objects([[rank] for rank in mine["rank"].tolist()]),
                 meta=SELECT_RANKS,
                 hovertext=[
-                    f"{row['class']}: {duration(row['end_ns'] - row['start_ns'])}"
-                    for row in mine.to_dict("records")
+                    f"{row['class']}: {duration(row['ns'])}" for row in mine.to_dict("records")
                 ],
                 hovertemplate="rank %{customdata[0]}<br>%{hovertext}<extra></extra>",
             )
@@ -152,19 +155,17 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
 
 
 def _joined(pieces: pd.DataFrame) -> pd.DataFrame:
-    """Pieces with their look; of many, those that touch and look alike are one."""
-    looks = pieces["class"].map(LOOK)
-    table = pieces[["start_ns", "end_ns", "rank", "class"]].assign(look=looks)
+    """Pieces with their names; of many, those that follow each other and have one name are one."""
+    names = pieces["class"].map(_LEGEND)
+    table = pieces[["ns", "rank", "class"]].assign(end_ns=pieces["ns"].cumsum(), name=names)
     if len(table) <= _MOST_PIECES:
         return table
-    changes = (table["rank"].diff() != 0) | (table["look"] != table["look"].shift())
-    joined = table.groupby(np.cumsum(changes.to_numpy()), sort=False)
-    found = joined.agg(
-        start_ns=("start_ns", "first"),
-        end_ns=("end_ns", "last"),
+    changes = (table["rank"].diff() != 0) | (table["name"] != table["name"].shift())
+    found = table.groupby(np.cumsum(changes.to_numpy()), sort=False).agg(
+        ns=("ns", "sum"),
         rank=("rank", "first"),
         **{"class": ("class", "first")},
-        look=("look", "first"),
+        end_ns=("end_ns", "last"),
+        name=("name", "first"),
     )
-    length = found["end_ns"] - found["start_ns"]
-    return found[length.rank(method="first", ascending=False) <= _MOST_PIECES]
+    return found[found["ns"].rank(method="first", ascending=False) <= _MOST_PIECES]

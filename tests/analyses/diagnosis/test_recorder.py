@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from hta_widgets import open_trace, replay
 from hta_widgets.cli.diagnose.document import document
@@ -12,6 +14,7 @@ from hta_widgets.diagnosis.replay.pieces import CLASSES
 from hta_widgets.diagnosis.what_if import what_if
 from hta_widgets.export.anonymise.copies import anonymise
 from hta_widgets.export.excerpt import write_excerpt
+from hta_widgets.figures.critical_path import path_over_time
 from hta_widgets.panels.bands.bands import facts, verdict
 from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
@@ -149,6 +152,12 @@ def test_a_critical_path_is_drawn_where_it_was_recorded(tmp_path, kernel_us, ste
     (lane,) = critical_path_lanes(whole).by_rank[0]
     drawn = sorted(ns for track in lane.content for ns in track.start_ns.tolist())
     assert drawn == pieces["start_ns"].tolist()
+    bars = path_over_time(found).data
+    assert {bar["name"] for bar in bars} <= {"the host", "the GPU", "return from a sync"}
+    spans = sorted(pair for bar in bars for pair in zip(bar["base"], bar["x"], strict=True))
+    begins, lengths = (np.array(each) for each in zip(*spans, strict=True))
+    assert_allclose(np.cumsum(lengths), begins + lengths)
+    assert begins[-1] + lengths[-1] == pytest.approx(pieces["ns"].sum() / 1e6)
 
 
 def test_one_step_is_slowed_as_much_as_all(both):

@@ -215,7 +215,7 @@ class Context:
         lower_ns = ns
         if ns and has_lower and replay.has_unknown_peers:
             lower_ns = min(ns, gain_ns(peers_fixed=True))
-        lower_ns = max(min(lower_ns, ns - replay.slower_ns), 0.0)
+        lower_ns = max(min(lower_ns, ns - replay.unexplained_slowdown_ns), 0.0)
         known = bound if replay.is_explained and self._known_part == 1 else "at least"
         known_ns, known_lower_ns = self._known_part * ns, self._known_part * lower_ns
         return Price(known_ns, known_lower_ns, known, edits, tuple(after))
@@ -406,7 +406,7 @@ class Context:
         ):
             return "inconclusive"
         is_open = price.lower_ns < price.ns and not self.is_worth_it(cause, price.lower_ns)
-        is_open |= bool(self.replay.slower_ns) and price.lower_ns < NEARLY * price.ns
+        is_open |= bool(self.replay.unexplained_slowdown_ns) and price.lower_ns < NEARLY * price.ns
         return "inconclusive" if is_open else known
 
     def _percent(self, ns: float) -> float:

@@ -172,7 +172,7 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
     return WhatIfSteps(
         finding=_finding(found, answer, shares)
         if edits
-        else f"{'Without the profiler' if found.recorder else 'As recorded'}: "
+        else f"{'Without the profiler' if found.without_profiler else 'As recorded'}: "
         f"{duration(found.step_ms * NS_PER_MS)}, {bound_by(found.shares)}.",
         notices=(*job.notices_for(ranks), *found.notices, *_limits(found)),
         answer=answer,

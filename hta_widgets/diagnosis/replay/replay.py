@@ -115,7 +115,7 @@ class Replay:
         return f"Replay(step_ms={self.step_ms:.3f}, {bound_by(self.shares)})"
 
     @cached_property
-    def recorder(self) -> tuple[HostSpeed, ...]:
+    def without_profiler(self) -> tuple[HostSpeed, ...]:
         """What is different without the profiler, where the length of a step without it is known.
 
         It is found in all steps that are replayed, whichever of them count.
@@ -147,7 +147,7 @@ class Replay:
 
     def weights(self, edits: Sequence[Edit] = ()) -> Weights:
         """What everything takes with some edits, without the profiler as far as that is known."""
-        return applied(self.job, (*self.recorder, *edits))
+        return applied(self.job, (*self.without_profiler, *edits))
 
     @cached_property
     def _as_recorded(self) -> Solution:
@@ -156,7 +156,9 @@ class Replay:
     @cached_property
     def solution(self) -> Solution:
         """When everything happens, and what each waits for: as recorded but for the profiler."""
-        return Solution(self.network, self.weights()) if self.recorder else self._as_recorded
+        return (
+            Solution(self.network, self.weights()) if self.without_profiler else self._as_recorded
+        )
 
     @cached_property
     def _of_path(self) -> tuple[dict[str, float], int]:
@@ -165,7 +167,7 @@ class Replay:
         return path.shares, path.length_ns
 
     @cached_property
-    def slower_ns(self) -> float:
+    def unexplained_slowdown_ns(self) -> float:
         """By how much a step is longer than before the profiler ran for reasons that are not known.
 
         It may be no part of other steps: a ResNet-50 needed 95 ms for a step, and 201 ms in the
@@ -176,22 +178,22 @@ class Replay:
         return more_ns if whole_ns and more_ns > LEAST_SLOWED * whole_ns else 0.0
 
     @property
-    def _without_profiler(self) -> str:
+    def _profiler_notice(self) -> str:
         step_ns = self.step_ms * NS_PER_MS
         said = (
             f"a step took {duration(self.unprofiled_step_ns)} before the profiler ran, and "
             f"{duration(step_ns + self.profiler_ns)} with it"
         )
-        if self.recorder:
-            (host,) = self.recorder
+        if self.without_profiler:
+            (host,) = self.without_profiler
             said += (
                 f": prices are of steps of {duration(step_ns)}, with a host {host.factor:.2g} "
                 "times as fast as in the recording"
             )
-        if self.slower_ns:
+        if other_ns := self.unexplained_slowdown_ns:
             said += (
-                f"; {duration(self.slower_ns)} of that no faster host explains: other steps may "
-                "not have it, so prices may be as much lower"
+                f"; {duration(other_ns)} of that no faster host explains: other steps may not have "
+                "it, so prices may be as much lower"
             )
         return said
 
@@ -291,8 +293,8 @@ class Replay:
             found.append(f"{what} that contradict the recorded times are left out of the replay")
         if self.off_ns > MOST_OFF_NS:
             found.append("the replay does not give the recorded times back, as clocks contradict")
-        if self.profiler_ns or self.slower_ns:
-            found.append(self._without_profiler)
+        if self.profiler_ns or self.unexplained_slowdown_ns:
+            found.append(self._profiler_notice)
         return tuple(found)
 
     def _changed_ns(self, edits: tuple[Edit, ...]) -> Float64Array:

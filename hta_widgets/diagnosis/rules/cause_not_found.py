@@ -328,7 +328,9 @@ def _works(within: Within) -> str:
 def _notice(context: Context, loss: _Loss, left: Price) -> None:
     """Say how much of the mean step a loss is, and what there is to gain of it."""
     lost_ns, step_ns = float(loss.ns.mean()), context.steps.period_ns
-    if context.replay.recorder or (context.found and (loss.is_explained(context) or loss.is_known)):
+    if context.replay.without_profiler or (
+        context.found and (loss.is_explained(context) or loss.is_known)
+    ):
         lost_ns = min(lost_ns, left.ns)
     if lost_ns <= WORTH_A_NOTICE * step_ns:  # both are 0 where nothing is counted
         return

@@ -94,7 +94,7 @@ def test_a_price_may_be_less_where_no_faster_host_explains_the_time_before(tmp_p
     assert (finding.sign, finding.confidence) == ("≤", "inconclusive")
     (notice,) = slowed(result)
     assert "; 3 ms of that no faster host explains" in notice
-    assert not replay(result.job).recorder
+    assert not replay(result.job).without_profiler
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_a_critical_path_is_drawn_where_it_was_recorded(tmp_path, kernel_us, ste
     whole = diagnosed(tmp_path, job(30, kernel_us=kernel_us), unprofiled_us=step_us).job
     found = critical_path(whole)
     pieces, events = found.pieces, whole.rank(0).trace.events
-    assert replay(whole).recorder
+    assert replay(whole).without_profiler
     assert pieces["ns"].sum() == found.classes["ns"].sum() == found.operators["ns"].sum()
     assert (pieces["end_ns"] - pieces["start_ns"]).tolist() == pieces["ns"].tolist()
     assert (pieces["start_ns"].to_numpy()[1:] >= pieces["end_ns"].to_numpy()[:-1]).all()
@@ -161,7 +161,7 @@ def test_a_critical_path_is_drawn_where_it_was_recorded(tmp_path, kernel_us, ste
 
 
 def test_one_step_is_slowed_as_much_as_all(both):
-    speeds = [replay(both[1], steps=steps).recorder for steps in (None, (2,), (3, 4))]
+    speeds = [replay(both[1], steps=steps).without_profiler for steps in (None, (2,), (3, 4))]
     assert speeds[0] == speeds[1] == speeds[2] != ()
 
 
@@ -171,7 +171,7 @@ def test_copies_of_a_trace_have_the_time_without_the_profiler(both, tmp_path):
     excerpt = write_excerpt(whole, (0, 10**9), output_dir=tmp_path)
     for each in (tmp_path / "copy", excerpt):
         copy = open_trace(each, progress=False)
-        assert replay(copy).recorder == replay(whole).recorder != ()
+        assert replay(copy).without_profiler == replay(whole).without_profiler != ()
 
 
 def recorded(folder, *hosts, **of_job):

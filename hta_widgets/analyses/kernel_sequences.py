@@ -15,14 +15,14 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import ParameterError, check_least
-from hta_widgets.grouping import reduce_runs
+from hta_widgets.grouping import distinct, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import sequence_words
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.call_tree import CallTree
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -106,7 +106,7 @@ class Occurrences(NamedTuple):
 def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patterns, Occurrences]:
     """Count equal sequences of the calls at some places."""
     begin, end = calls.pieces(places)
-    names, operator = calls.work.names, calls.names[places]
+    names, operator = calls.work.names, calls.names(places)
     kernels = calls.work.name[_in_gpu_order(calls, begin, end - begin)].astype(np.int64)
     ids = pattern_ids(operator, kernels, end - begin)
     every = Occurrences(
@@ -114,7 +114,7 @@ def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patter
         places=places,
         pattern=ids,
         gpu_time_ns=calls.time_before_ns[end] - calls.time_before_ns[begin],
-        cpu_time_ns=calls.duration_ns[calls.tree.rows[places]],
+        cpu_time_ns=calls.events.duration_ns[calls.tree.rows[places]],
     )
     first = _first_of_each(ids)
     after = np.cumsum(end - begin)[first].tolist()
@@ -158,14 +158,13 @@ def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patter
 
 
 def _in_gpu_order(calls: LaunchingCalls, begin: Int64Array, counts: Int64Array) -> Int64Array:
-    """Operations of each call in order of start on the GPU, concatenated."""
+    """Positions in `work` of what each call launches, as the GPU starts it; concatenated."""
     if counts.max(initial=0) <= 1:
-        return begin[counts > 0]
-    operations = runs(begin, counts)
-    occurrence = np.repeat(np.arange(begin.size), counts)
-    stride = calls.gpu_order.size + 1
-    key = occurrence * stride + calls.gpu_order[operations]
-    return np.asarray(operations[np.argsort(key, kind="stable")])
+        return calls.launched[begin[counts > 0]]
+    occurrence, stride = np.repeat(np.arange(begin.size), counts), len(calls.work)
+    key = occurrence * stride + calls.launched[runs(begin, counts)]
+    key.sort()
+    return np.asarray(key % stride)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -266,13 +265,13 @@ def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Int64Arr
     """
     calls = launching_calls(job, result.rank)
     table = result.occurrences[result.occurrences["pattern"] < top_k]
-    places = calls.tree.place[table["event"].to_numpy()]
+    places = calls.tree.place_of_row()[table["event"].to_numpy()]
     patterns = table["pattern"].to_numpy()
     belongs = np.full(len(job.rank(result.rank).trace.events), NO_PATTERN, dtype=np.int64)
     sizes = calls.tree.ends[places] - places
     belongs[calls.tree.rows[runs(places, sizes)]] = np.repeat(patterns, sizes)
     first, counts = calls.first_operation[places], calls.operations(places)
-    belongs[calls.work.rows[runs(first, counts)]] = np.repeat(patterns, counts)
+    belongs[calls.work.rows[calls.launched[runs(first, counts)]]] = np.repeat(patterns, counts)
     return belongs
 
 
@@ -334,7 +333,7 @@ def _sequence_finding(
 
 def _similar(calls: LaunchingCalls, name: str) -> str:
     """Names of calls that may be meant."""
-    codes = np.unique(calls.names).tolist()
+    codes = distinct(calls.events.name.codes[calls.tree.rows]).tolist()
     names = [calls.work.names[code] for code in codes]
     alike = [each for each in names if name.lower() in each.lower()]
     alike = alike or get_close_matches(name, names[:_SIMILAR_AMONG], cutoff=_ALIKE)
@@ -345,47 +344,45 @@ def _similar(calls: LaunchingCalls, name: str) -> str:
 class LaunchingCalls:
     """Calls of one rank, by their place in a `CallTree`."""
 
-    tree: CallTree
-    names: Int32Array
-    """Name code of the call at each place."""
+    events: Events
     analysed: Mask
-    """Whether each call takes part in the analyses (the step filter)."""
+    """Whether each event takes part in the analyses (the step filter)."""
     work: GpuWork
-    """GPU work whose launch is in the trace, in order of the place of its launch."""
-    gpu_order: Int64Array
-    """Position of each piece of `work` in the order in which the GPU starts."""
-    first_operation: Int64Array
-    """Position in `work` of the first piece launched at each place or after; one item more than
+    tree: CallTree
+    launched: Int32Array
+    """Positions in `work` of what has its launch in the trace, in order of the launch's place."""
+    first_operation: Int32Array
+    """Position in `launched` of the first piece launched at each place or after; one item more than
     there are places."""
     time_before_ns: Times
-    """Total duration of the pieces of `work` before each; one item more than there are pieces."""
-    duration_ns: Times
-    """Of all events."""
+    """Total duration of the pieces before each of `launched`; one item more than these."""
 
     @classmethod
     def of(cls, rank: Rank) -> LaunchingCalls:
         """Sort the GPU work of a rank by the calls that launch it."""
-        events = rank.trace.events
+        events, work = rank.trace.events, rank.gpu_work
         tree = CallTree(**rank.derive(_call_tree), events=len(events))
-        work = rank.gpu_work
         launched = np.flatnonzero(work.launch >= 0)
-        order = launched[np.argsort(tree.place[work.launch[launched]], kind="stable")]
-        places = tree.place[work.launch[order]]
+        places = tree.place_of_row()[work.launch[launched]]
+        launched = launched[np.argsort(places, kind="stable")].astype(np.int32)
         per_place = np.bincount(places, minlength=tree.rows.size)
         return cls(
+            events=events,
+            analysed=rank.analysed,
+            work=work,
             tree=tree,
-            names=events.name.codes[tree.rows],
-            analysed=rank.analysed[tree.rows],
-            work=work.take(order),
-            gpu_order=order,
-            first_operation=np.concatenate([[0], np.cumsum(per_place)]).astype(np.int32),
-            time_before_ns=np.concatenate([[0], np.cumsum(work.duration_ns[order])]),
-            duration_ns=events.duration_ns,
+            launched=launched,
+            first_operation=np.append(np.int32(0), np.cumsum(per_place, dtype=np.int32)),
+            time_before_ns=np.append(0, np.cumsum(work.duration_ns[launched])),
         )
+
+    def names(self, places: Int64Array) -> Int32Array:
+        """Name codes of the calls at some places."""
+        return self.events.name.codes[self.tree.rows[places]]
 
     @cached_property
     def _analysed_by_name(self) -> tuple[IntArray, Int64Array]:
-        order, edges = self.sorted_by_name(np.flatnonzero(self.analysed))
+        order, edges = self.sorted_by_name(np.flatnonzero(self.analysed[self.tree.rows]))
         return narrowed(order), edges
 
     def outermost(self, codes: Sequence[int]) -> Int64Array:
@@ -407,11 +404,11 @@ class LaunchingCalls:
         #       |----|            begins before `reached`: inside
         #                    |--| outermost
         # Adding a multiple of the name code makes one running maximum serve all names.
-        names, many = self.names[places], len(self.work.names)
+        names, many = self.names(places), len(self.work.names)
         few_bits = names.astype(np.min_scalar_type(many))  # 1 M take 10 ms to sort, not 62
         by_name = np.argsort(few_bits, kind="stable")
         order, names = places[by_name], names[by_name]
-        of_name = names.astype(np.int64) * (self.names.size + 1)
+        of_name = names.astype(np.int64) * (self.tree.rows.size + 1)
         reached = np.maximum.accumulate(of_name + self.tree.ends[order])
         outermost = np.ones(order.size, dtype=bool)
         outermost[1:] = (of_name + order)[1:] >= reached[:-1]
@@ -419,7 +416,7 @@ class LaunchingCalls:
         return order[outermost], np.concatenate([[0], np.cumsum(sizes)])
 
     def pieces(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Positions in `work` of what each of some calls launches: of the first, after the last."""
+        """Positions in `launched` of what some calls launch each: the first, and after the last."""
         return self.first_operation[places], self.first_operation[self.tree.ends[places]]
 
     def operations(self, places: Int64Array) -> Int64Array:

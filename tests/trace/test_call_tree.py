@@ -35,10 +35,11 @@ def tree_of(folder, drawn):
 def test_runs_hold_what_is_inside(tmp_path_factory, drawn):
     rank, tree = tree_of(tmp_path_factory.mktemp("trace"), drawn)
     assert sorted(tree.rows.tolist()) == list(range(len(drawn)))
-    assert tree.place[tree.rows].tolist() == list(range(len(drawn)))
+    place = tree.place_of_row()
+    assert place[tree.rows].tolist() == list(range(len(drawn)))
     for row in range(len(drawn)):
         for around in ancestors(rank.parents, row):
-            assert tree.place[around] < tree.place[row] < tree.ends[tree.place[around]]
+            assert place[around] < place[row] < tree.ends[place[around]]
     inside = {
         (int(tree.rows[place]), int(row))
         for place, end in enumerate(tree.ends.tolist())

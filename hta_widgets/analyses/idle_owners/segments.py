@@ -88,6 +88,22 @@ def joined(parts: list[IdleSegments]) -> IdleSegments:
     return IdleSegments(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
+def _changes_of(calls: Calls, thread: Thread) -> tuple[Times, Int32Array]:
+    """When the innermost call of a thread changes, and to which: ends of calls, then starts."""
+    own = slice(thread.first, thread.last)
+    start, end = calls.events.start_ns[calls.forest.rows[own]], calls.forest.cut_end_ns[own]
+    places = np.flatnonzero(end > start)
+    inner_first = places[::-1]
+    by_end = inner_first[np.argsort(end[inner_first], kind="stable")]
+    times = np.empty((2, places.size), dtype=np.int64)
+    holds = np.empty(times.shape, dtype=np.int32)
+    np.take(end, by_end, out=times[0], mode="clip")
+    np.take(start, places, out=times[1], mode="clip")
+    holds[0] = calls.forest.parent[own][by_end]
+    np.add(places, thread.first, out=holds[1], casting="same_kind")
+    return times.ravel(), holds.ravel()
+
+
 class Timeline(NamedTuple):
     """What holds when: ``holds[i]`` from ``edges[i]`` to ``edges[i + 1]``."""
 
@@ -102,18 +118,7 @@ class Timeline(NamedTuple):
         # a |---------------|        edges  a  b  b' c   c' a'
         #     b |---|                owner  a  b  a  c   a  -
         #              c |--|        (c and a end at once: the end of the outer one counts last)
-        first, last = thread.first, thread.last
-        start, end = calls.start_ns[first:last], calls.forest.cut_end_ns[first:last]
-        places = np.flatnonzero(end > start)
-        inner_first = places[::-1]
-        by_end = inner_first[np.argsort(end[inner_first], kind="stable")]
-        times = np.empty((2, places.size), dtype=np.int64)  # of ends, then of starts
-        holds = np.empty(times.shape, dtype=np.int32)
-        np.take(end, by_end, out=times[0], mode="clip")
-        np.take(start, places, out=times[1], mode="clip")
-        holds[0] = calls.forest.parent[first:last][by_end]
-        np.add(places, first, out=holds[1], casting="same_kind")
-        return cls._of_changes(times.ravel(), holds.ravel())
+        return cls._of_changes(*_changes_of(calls, thread))  # without what they are made of
 
     @classmethod
     def covering(cls, covered: Intervals) -> Timeline:

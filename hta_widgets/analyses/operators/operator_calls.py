@@ -138,7 +138,9 @@ def _counted_calls(rank: Rank, selection: TimeSelection | None) -> SubForest:
     owner = tree.at(launched_work(rank, selection).place)
     forward = np.append(listed.forward, NO_PARENT)[owner]
     idle, counted = tree.at(idle_by_call(rank, selection).place), host_time(rank, selection)
-    return tree.with_around(np.concatenate((tree.open_in(counted), owner, forward, idle)))
+    return tree.with_around(
+        np.concatenate((tree.open_in(calls_of(rank), counted), owner, forward, idle))
+    )
 
 
 def call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:

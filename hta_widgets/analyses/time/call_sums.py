@@ -203,10 +203,6 @@ class SubForest(NamedTuple):
     """The same for those with the same name."""
     last: IntArray
     """Position after the last of them inside each."""
-    start_ns: Times
-    end_ns: Times
-    threads: Int64Array
-    """Position of the first of each thread."""
     whole: Int64Array | None = None
     """Where these are some of other calls: position there of each. `innermost` is of those."""
     number: Int64Array | None = None
@@ -221,22 +217,20 @@ class SubForest(NamedTuple):
         nearest = np.append(nearest_at_or_above(forest, chosen), np.int32(NO_PARENT))
         innermost = narrowed(position[nearest])
         return cls(
-            place=narrowed(place),
+            place=place.astype(np.int32),
             name=calls.name[place],
             innermost=innermost,
             parent=innermost[forest.parent[place]],
             same_name=narrowed(same_name_around(place, forest.ends[place], calls.name[place])),
             last=np.append(0, np.cumsum(chosen)).astype(np.int32)[forest.ends[place]],
-            start_ns=calls.start_ns[place],
-            end_ns=forest.cut_end_ns[place],
-            threads=np.searchsorted(place, [thread.first for thread in calls.threads]),
         )
 
     def with_around(self, positions: Int64Array) -> SubForest:
         """Some of the calls and all around them; -1 stands for none."""
         chosen = at_or_around(self.parent, positions)
-        before = np.append(0, np.cumsum(chosen))
-        number = np.append(np.where(chosen, before[:-1], NO_PARENT), NO_PARENT)
+        nobody = np.int32(NO_PARENT)
+        before = np.append(np.int32(0), np.cumsum(chosen, dtype=np.int32))
+        number = np.append(np.where(chosen, before[:-1], nobody), nobody)
         whole = np.flatnonzero(chosen)
         return SubForest(
             place=self.place[whole],
@@ -245,26 +239,26 @@ class SubForest(NamedTuple):
             parent=number[self.parent[whole]],
             same_name=number[self.same_name[whole]],
             last=before[self.last[whole]],
-            start_ns=self.start_ns[whole],
-            end_ns=self.end_ns[whole],
-            threads=before[self.threads],
             whole=whole,
             number=number,
         )
 
-    def open_in(self, counted: Intervals) -> Int64Array:
+    def open_in(self, calls: Calls, counted: Intervals) -> Int64Array:
         """Calls that start in some time, and the innermost of each thread before it.
 
         With those around them, these are all that may be open in it.
         """
         if not len(counted):
             return self.place[:0]
-        begin_ns, end_ns = int(counted.starts[0]), int(counted.ends[-1])
+        edges_ns = int(counted.starts[0]), int(counted.ends[-1])
+        edges = np.searchsorted(calls.events.start_ns, edges_ns).astype(np.int32)
         found = [self.place[:0]]
-        for first, last in pairwise([*self.threads.tolist(), self.size]):
-            starts = self.start_ns[first:last]
-            begin, end = np.searchsorted(starts, (begin_ns, end_ns)).tolist()
-            found.append(np.arange(first + max(begin - 1, 0), first + end))
+        for thread in calls.threads:
+            rows = calls.forest.rows[thread.first : thread.last]
+            places = np.append(0, np.searchsorted(rows, edges)) + thread.first
+            # of another type, all places would be copied
+            first, begin, end = np.searchsorted(self.place, places.astype(np.int32)).tolist()
+            found.append(np.arange(max(first, begin - 1), end))
         return np.concatenate(found)
 
     def at(self, places: Int64Array) -> Int64Array:
@@ -305,7 +299,8 @@ class CpuTimes(NamedTuple):
 
 def cpu_times(rank: Rank, tree: SubForest, selection: TimeSelection | None) -> CpuTimes:
     """CPU time of some calls in the counted time."""
-    counted, start, end = host_time(rank, selection), tree.start_ns, tree.end_ns
-    is_counted = has_cpu_time(rank)[tree.place]
+    counted, calls = host_time(rank, selection), calls_of(rank)
+    rows, end = calls.forest.rows[tree.place], calls.forest.cut_end_ns[tree.place]
+    start, is_counted = calls.events.start_ns[rows], rank.analysed[rows]
     inside_ns = counted.covered_until(end) - counted.covered_until(start)
     return CpuTimes((counted.covers(start) & is_counted).astype(np.int64), inside_ns * is_counted)

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
-from hta_widgets.trace.model.read_only import read_only
 
 _BACKWARD_CALL = re.compile("^autograd::engine::")
 _BACKWARD_RANGES = (re.compile("^## backward ##"), re.compile("^ProfilerStep"))
@@ -63,14 +61,14 @@ class CallTree:
         ends = _subtree_ends(np.where(above >= 0, place[above], NO_PARENT))
         return cls(rows, ends, parents.size)
 
-    @cached_property
-    def place(self) -> Int32Array:
+    def place_of_row(self) -> Int32Array:
         """Position of each event of the trace, -1 for events that are not CPU calls."""
-        return read_only(_place_of(self.rows, self.events))
+        return _place_of(self.rows, self.events)
 
     def rows_with_moved(self, calls: Int64Array, into: Int64Array) -> Int64Array:
         """Rows in preorder after moving outermost calls and their subtrees to the end of others."""
-        start, around = self.place[calls], self.place[into]
+        place = self.place_of_row()
+        start, around = place[calls], place[into]
         sizes = self.ends[start] - start
         inside = np.repeat(start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
         positions = np.arange(self.rows.size)

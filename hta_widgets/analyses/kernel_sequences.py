@@ -77,7 +77,7 @@ class Patterns:
 class Occurrences(NamedTuple):
     """Calls of an operator that are not inside another one, in any order."""
 
-    rows: Int64Array
+    rows: Int32Array
     """Row in the events table of the call at each place."""
     places: Int64Array
     """Place of each."""
@@ -157,7 +157,7 @@ def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patter
     return patterns.take(order), every._replace(pattern=np.argsort(order)[every.pattern])
 
 
-def _in_gpu_order(calls: LaunchingCalls, begin: Int64Array, counts: Int64Array) -> Int64Array:
+def _in_gpu_order(calls: LaunchingCalls, begin: IntArray, counts: IntArray) -> IntArray:
     """Positions in `work` of what each call launches, as the GPU starts it; concatenated."""
     if counts.max(initial=0) <= 1:
         return calls.launched[begin[counts > 0]]
@@ -364,16 +364,16 @@ class LaunchingCalls:
         tree = CallTree(**rank.derive(_call_tree), events=len(events))
         launched = np.flatnonzero(work.launch >= 0)
         places = tree.place_of_row()[work.launch[launched]]
-        launched = launched[np.argsort(places, kind="stable")].astype(np.int32)
+        in_order = launched[np.argsort(places, kind="stable")].astype(np.int32)
         per_place = np.bincount(places, minlength=tree.rows.size)
         return cls(
             events=events,
             analysed=rank.analysed,
             work=work,
             tree=tree,
-            launched=launched,
+            launched=in_order,
             first_operation=np.append(np.int32(0), np.cumsum(per_place, dtype=np.int32)),
-            time_before_ns=np.append(0, np.cumsum(work.duration_ns[launched])),
+            time_before_ns=np.append(0, np.cumsum(work.duration_ns[in_order])),
         )
 
     def names(self, places: Int64Array) -> Int32Array:
@@ -415,7 +415,7 @@ class LaunchingCalls:
         sizes = np.bincount(names[outermost], minlength=many)
         return order[outermost], np.concatenate([[0], np.cumsum(sizes)])
 
-    def pieces(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
+    def pieces(self, places: Int64Array) -> tuple[Int32Array, Int32Array]:
         """Positions in `launched` of what some calls launch each: the first, and after the last."""
         return self.first_operation[places], self.first_operation[self.tree.ends[places]]
 
@@ -437,7 +437,7 @@ def launching_calls(job: Job, rank: int) -> LaunchingCalls:
 
 def _call_tree(rank: Rank) -> Columns:
     tree = CallTree.of(rank.trace.events, rank.parents)
-    return {"rows": tree.rows.astype(np.int32), "ends": tree.ends.astype(np.int32)}
+    return {"rows": tree.rows, "ends": tree.ends}
 
 
 def operators_by_gpu_time(job: Job, rank: int | None = None) -> pd.DataFrame:

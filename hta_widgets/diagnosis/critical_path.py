@@ -104,6 +104,7 @@ def critical_path(
         return _nothing(job, chosen)
     found = replay(job, chosen, wanted)
     path = found.critical_path()
+    operators = path.by_operator(job)  # before slack and drag are found, which take as much memory
     kernels = path.by_kernel.sort_values(
         ["drag_ns", "ns"], ascending=False, kind="stable", ignore_index=True
     )
@@ -112,7 +113,7 @@ def critical_path(
         notices=(*job.notices_for(chosen), *found.notices),
         classes=path.by_class,
         kernels=kernels,
-        operators=path.by_operator(job),
+        operators=operators,
         ranks=path.by_rank,
         pieces=path.pieces,
         find=lambda: replay(job, chosen, wanted).critical_path(),

@@ -9,6 +9,7 @@ import pandas as pd
 from traitlets import Int
 
 from hta_widgets.diagnosis.critical_path import CriticalPathTables, critical_path
+from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.critical_path import kernel_drags, path_classes, path_over_time
 from hta_widgets.panels.base.controls import Choice, Slider
@@ -59,8 +60,12 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
         """Find the path; that of all ranks, whatever is selected."""
         asked = () if self.linked else tuple(ranks)
         steps = self.selection.steps_of(self.job)
-        find = partial(critical_path, self.job, asked or None, steps=steps or None)
-        return self._memo.get("result", find, asked, steps)
+        return self._memo.get("result", partial(self._find, asked, steps), asked, steps)
+
+    def _find(self, ranks: tuple[int, ...], steps: tuple[int, ...]) -> CriticalPathTables:
+        found = critical_path(self.job, ranks or None, steps=steps or None)
+        self.job.forget(replay_of_ranks)  # as after each selection, see `Dashboard`
+        return found
 
     def draw(self, result: CriticalPathTables) -> dict[str, Drawing]:
         """Draw the classes, the kernels that are worth most, and the path over time."""

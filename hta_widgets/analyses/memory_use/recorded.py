@@ -91,8 +91,9 @@ def _columns(rank: Rank) -> dict[str, Int64Array]:
 def _is_possible(columns: dict[str, Int64Array]) -> Mask:
     if not columns:
         return np.zeros(0, dtype=np.bool_)
-    sizes = np.stack([columns[name] for name in _SIZES])
-    return np.asarray(((sizes >= -MOST_BYTES) & (sizes <= MOST_BYTES)).all(axis=0))
+    sizes = [columns[name] for name in _SIZES]
+    possible = [(-MOST_BYTES <= each) & (each <= MOST_BYTES) for each in sizes]
+    return np.asarray(np.logical_and.reduce(possible))
 
 
 def _device(columns: dict[str, Int64Array]) -> DeviceMemory:

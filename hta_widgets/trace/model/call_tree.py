@@ -36,9 +36,9 @@ class CallTree:
     in which they start.
     """
 
-    rows: IntArray
+    rows: Int32Array
     """Row of the call at each position."""
-    ends: IntArray
+    ends: Int32Array
     """``rows[position:ends[position]]`` are the call at a position and all calls inside it."""
     events: int
     """Number of events of the trace."""
@@ -46,33 +46,35 @@ class CallTree:
     @classmethod
     def of(cls, events: Events, parents: Int32Array) -> CallTree:
         """Build the tree from the parent of each call (see `nesting.parent_rows`)."""
-        rows = calls_in_preorder(events)
-        tree = cls._from_order(rows, parents)
+        rows = calls_in_preorder(events).astype(np.int32)
         calls, ranges = _backward_calls(events, rows, parents)
-        if not calls.size:
-            return tree
-        parents = parents.copy()
-        parents[calls] = ranges
-        return cls._from_order(tree.rows_with_moved(calls, ranges), parents)
+        if calls.size:
+            rows = cls._from_order(rows, parents).rows_with_moved(calls, ranges)
+            parents = parents.copy()
+            parents[calls] = ranges
+        return cls._from_order(rows, parents)
 
     @classmethod
-    def _from_order(cls, rows: Int64Array, parents: Int32Array) -> CallTree:
-        above, place = parents[rows], _place_of(rows, parents.size)
-        ends = _subtree_ends(np.where(above >= 0, place[above], NO_PARENT))
-        return cls(rows, ends, parents.size)
+    def _from_order(cls, rows: Int32Array, parents: Int32Array) -> CallTree:
+        place = _place_of(rows, parents.size + 1)  # and of -1, which is the last
+        return cls(rows, _subtree_ends(place[parents[rows]]), parents.size)
 
     def place_of_row(self) -> Int32Array:
         """Position of each event of the trace, -1 for events that are not CPU calls."""
         return _place_of(self.rows, self.events)
 
-    def rows_with_moved(self, calls: Int64Array, into: Int64Array) -> Int64Array:
+    def rows_with_moved(self, calls: Int64Array, into: Int64Array) -> Int32Array:
         """Rows in preorder after moving outermost calls and their subtrees to the end of others."""
         place = self.place_of_row()
         start, around = place[calls], place[into]
         sizes = self.ends[start] - start
         inside = np.repeat(start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        positions = np.arange(self.rows.size)
-        target, stays, depth = positions.copy(), np.ones_like(positions), np.zeros_like(positions)
+        positions = np.arange(self.rows.size, dtype=np.int32)
+        target, stays, depth = (
+            positions.copy(),
+            np.ones_like(positions, np.bool_),
+            np.zeros_like(positions),
+        )
         target[inside], stays[inside] = np.repeat(self.ends[around], sizes), 0
         depth[inside] = np.repeat(-around, sizes)
         return np.asarray(self.rows[np.lexsort((positions, depth, stays, target))])
@@ -90,7 +92,7 @@ def _place_of(rows: IntArray, events: int) -> Int32Array:
     return place
 
 
-def _subtree_ends(parents: Int64Array) -> Int64Array:
+def _subtree_ends(parents: Int32Array) -> Int32Array:
     """Position after each subtree, from the positions of the parents.
 
     A subtree ends where the next sibling starts. A last child ends with its parent, so its end is
@@ -100,21 +102,21 @@ def _subtree_ends(parents: Int64Array) -> Int64Array:
     count = parents.size
     children = np.argsort(parents, kind="stable")
     has_next = parents[children[:-1]] == parents[children[1:]]
-    ends = np.full(count, count, dtype=np.int64)
+    ends = np.full(count, count, dtype=np.int32)
     ends[children[:-1][has_next]] = children[1:][has_next]
     is_last = np.ones(count, dtype=bool)
     is_last[children[:-1][has_next]] = False
-    ends_with = np.where(is_last & (parents >= 0), parents, np.arange(count))
+    ends_with = np.where(is_last & (parents >= 0), parents, np.arange(count, dtype=np.int32))
     while not np.array_equal(further := ends_with[ends_with], ends_with):
         ends_with = further
     return np.asarray(ends[ends_with])
 
 
 def _backward_calls(
-    events: Events, rows: Int64Array, parents: Int32Array
+    events: Events, rows: Int32Array, parents: Int32Array
 ) -> tuple[Int64Array, Int64Array]:
     """Outermost calls of backward threads, and the annotation in which each starts."""
-    outermost = np.sort(rows[parents[rows] < 0])
+    outermost = np.sort(rows[parents[rows] < 0].astype(np.int64))
     begins_backward = events.named(outermost, _BACKWARD_CALL)
     annotations = events.rows_of(Kind.ANNOTATION)
     candidates = [annotations[events.named(annotations, name)] for name in _BACKWARD_RANGES]

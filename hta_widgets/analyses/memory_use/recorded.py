@@ -68,13 +68,13 @@ class DeviceMemory(NamedTuple):
 def recorded_memory(rank: Rank) -> tuple[DeviceMemory, ...]:
     """Memory of each device of a rank, ascending by type and number."""
     columns = _columns(rank)
-    possible = _is_possible(columns)
-    if not possible.any():
+    rows = np.flatnonzero(_is_possible(columns))
+    if not rows.size:
         return ()
-    columns = {name: column[possible] for name, column in columns.items()}
-    devices = grouped(columns["device_type"], columns["device"])
+    devices = grouped(columns["device_type"][rows], columns["device"][rows])
     return tuple(
-        _device({name: column[part] for name, column in columns.items()}) for part in devices.parts
+        _device({name: column[rows[part]] for name, column in columns.items()})
+        for part in devices.parts
     )
 
 
@@ -92,7 +92,7 @@ def _is_possible(columns: dict[str, Int64Array]) -> Mask:
     if not columns:
         return np.zeros(0, dtype=np.bool_)
     sizes = [columns[name] for name in _SIZES]
-    possible = [(-MOST_BYTES <= each) & (each <= MOST_BYTES) for each in sizes]
+    possible = [(each >= -MOST_BYTES) & (each <= MOST_BYTES) for each in sizes]
     return np.asarray(np.logical_and.reduce(possible))
 
 

@@ -40,6 +40,9 @@ _LEGEND: Final = {each: what for what, classes in BOUND_BY.items() for each in c
 _MOST_PIECES: Final = 500
 """More pieces over time are joined where they follow each other and have one name."""
 
+_RUNS: Final = ("compute", "copies", "transfer")
+"""Classes of the path in which a GPU operation runs."""
+
 _SELECT_KERNEL: Final = {"select": "kernel"}
 
 
@@ -80,12 +83,17 @@ def kernel_drags(
     unit = time_unit(float(table["drag_ns"].max()) if len(table) else 0)
     kernels = table["kernel"].tolist()
     names = plot_names(kernels)
+    ran = result.pieces[result.pieces["class"].isin(_RUNS)]
+    class_of = dict(zip(ran["kernel"].tolist(), ran["class"].tolist(), strict=True))
     bars = trace(
         "bar",
         orientation="h",
         x=(table["drag_ns"] / unit.ns).tolist(),
         y=list(range(len(names))),
-        marker={"color": CLASS_COLORS["compute"], "line": {"width": 0}},
+        marker={
+            "color": [CLASS_COLORS[LOOK[class_of.get(each, "compute")]] for each in kernels],
+            "line": {"width": 0},
+        },
         customdata=objects([[kernel] for kernel in kernels]),
         meta=_SELECT_KERNEL,
         hovertext=[

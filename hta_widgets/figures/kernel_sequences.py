@@ -9,7 +9,7 @@ import pandas as pd
 
 from hta_widgets.analyses.kernel_sequences import KernelSequences
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.base.style import NEUTRAL, axis, row_bars, rows_drawing
+from hta_widgets.figures.base.style import NEUTRAL, axis, count_axis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import plot_text
 from hta_widgets.names.shorten import cut_in_the_middle, distinct_names, sequence_words
 from hta_widgets.quantities import counted, duration, time_unit
@@ -40,7 +40,9 @@ def kernel_sequences(result: KernelSequences, *, top_k: int = 5, as_time: bool =
     return rows_drawing(
         [bar],
         _on_axis(sequences),
-        axis(f"GPU time ({unit.symbol})" if as_time else "Occurrences", rangemode="tozero"),
+        axis(f"GPU time ({unit.symbol})", rangemode="tozero")
+        if as_time
+        else count_axis("Occurrences", values.max()),
     )
 
 

@@ -40,11 +40,15 @@ class _Words(NamedTuple):
 
 _WORDS = {
     SHORT_KERNELS: _Words(
-        "Launch call duration, up to {}",
-        "No launch call takes longer than its GPU work<br>(calls up to {})",
+        "Launch call duration ({unit}), up to {cutoff}",
+        "No launch call takes longer than its GPU work<br>(calls up to {cutoff})",
     ),
-    RUNTIME_OUTLIERS: _Words("Launch call duration, above {}", "No launch call is longer than {}"),
-    LAUNCH_DELAY_OUTLIERS: _Words("Launch delay, above {}", "No launch delay is longer than {}"),
+    RUNTIME_OUTLIERS: _Words(
+        "Launch call duration ({unit}), above {cutoff}", "No launch call is longer than {cutoff}"
+    ),
+    LAUNCH_DELAY_OUTLIERS: _Words(
+        "Launch delay ({unit}), above {cutoff}", "No launch delay is longer than {cutoff}"
+    ),
 }
 
 
@@ -58,9 +62,10 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         if distribution == LAUNCH_DELAY_OUTLIERS
         else result.runtime_cutoff_ns
     )
-    words = _Words(*(text.format(duration(cutoff_ns)) for text in _WORDS[distribution]))
     start_ns, end_ns, counts = _bins(result.distributions, distribution)
     unit = time_unit(end_ns.max(initial=0))
+    said = {"unit": unit.symbol, "cutoff": duration(cutoff_ns)}
+    words = _Words(*(text.format(**said) for text in _WORDS[distribution]))
     start, end = start_ns / unit.ns, end_ns / unit.ns
     bar = trace(
         "bar",
@@ -82,7 +87,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         showlegend=False,
         bargap=0,
         xaxis=axis(
-            f"{words.quantity} ({unit.symbol})",
+            words.quantity,
             rangemode="nonnegative",  # a single bar would stand in the middle of 0
             visible=counts.size > 0,
         ),

@@ -12,8 +12,10 @@ from hta_widgets.figures.base.style import NEUTRAL, TYPE_COLORS
 _SERIES = (
     BarPart("compute_time_ns", "Compute", TYPE_COLORS["COMPUTATION"]),
     BarPart("graph_time_ns", "CUDA graphs", TYPE_COLORS["CUDA_GRAPH"], only_where_any=True),
-    BarPart.of_class("communication_time_ns", "Communication, not hidden", "communication"),
-    BarPart.of_class("copy_time_ns", "Copies and memsets", "copies"),
+    BarPart.of_class(
+        "communication_time_ns", "Communication, not hidden", "communication", only_where_any=True
+    ),
+    BarPart.of_class("copy_time_ns", "Copies and memsets", "copies", only_where_any=True),
     BarPart("other_time_ns", "Other work", NEUTRAL, only_where_any=True),
     BarPart.of_class("idle_time_ns", "Idle", "other_idle"),
 )
@@ -27,7 +29,7 @@ def temporal_breakdown(
         result.ranks,
         _SERIES,
         whole="kernel_time_ns",
-        whole_name="kernel time",
+        whole_name="GPU span",
         selected=selected,
         as_percent=as_percent,
     )

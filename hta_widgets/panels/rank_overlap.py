@@ -86,7 +86,9 @@ class RankOverlapPanel(Panel[RankOverlap]):
         shown = self.of_all_ranks(result)
         chosen = self.ranks if self.linked else []
         noun = NOUNS[self.by]
-        name = f"Time by {noun} (▲ above, ▼ below the median; open: possible outlier)"
+        marked = (shown.outliers["verdict"] != "").any()
+        marks = " (▲ above, ▼ below the median; open: possible outlier)" if marked else ""
+        name = f"Time by {noun}{marks}"
         columns = partial(time_by_lane, shown, selected=chosen, as_percent=self.as_percent)
         basis = (shown.lanes, shown.outliers, tuple(chosen), self.as_percent)
         figures = {name: self._memo.get("time by lane", columns, *basis)}

@@ -125,7 +125,7 @@ export class Findings {
   }
 
   /** Draw the rows, unless they are there: what is opened stays open. */
-  show(rows: readonly FindingRow[]): void {
+  show(rows: readonly FindingRow[], title = ""): void {
     if (same(rows, this.#rows)) return;
     this.#rows = rows;
     this.#shown = [];
@@ -134,7 +134,8 @@ export class Findings {
     const rest = drawn.slice(first.length);
     const folded = make("ol", { start: first.length + 1 }, ...rest);
     const more = disclosure(`${rest.length} more`, ...(rest.length > 0 ? [folded] : []));
-    this.element.replaceChildren(make("ol", {}, ...first), more);
+    const heading = title ? [make("h4", {}, title)] : [];
+    this.element.replaceChildren(...heading, make("ol", {}, ...first), more);
     this.element.hidden = rows.length === 0;
     this.element.classList.toggle(
       "hta-unpriced",

@@ -12,6 +12,7 @@ interface Entry {
 }
 
 const FILLS: Record<string, Look> = { "/": "hatched", "\\": "hatched", x: "hatched", ".": "dotted" };
+const DASHED = new Set(["dot", "dash"]);
 const MARKS: Record<string, Look> = { circle: "circle", diamond: "diamond" };
 const ENTITIES: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
@@ -30,7 +31,7 @@ function lookOf({ type = "scatter", mode, marker, line }: Trace): Pick<Entry, "c
   const { color, symbol, pattern, line: edge } = (marker ?? {}) as Record<string, unknown>;
   const drawn = (line ?? {}) as Record<string, unknown>;
   if (type === "scatter" && mode !== "markers")
-    return { color: String(drawn.color ?? ""), fill: drawn.dash ? "dashed" : "line" };
+    return { color: String(drawn.color ?? ""), fill: DASHED.has(String(drawn.dash)) ? "dashed" : "line" };
   const { shape } = (pattern ?? {}) as Record<string, unknown>;
   const { color: outline } = (edge ?? {}) as Record<string, unknown>;
   const seen = outline ?? (Array.isArray(color) ? color[0] : color);

@@ -129,7 +129,7 @@ function render(
   const update = () => {
     const view = viewOf(model);
     words.show(view);
-    findings.show(view.findings);
+    findings.show(view.findings, view.findings_title);
     const figures = view.figures.filter((figure) => !isOneBar(figure));
     root.classList.toggle("hta-table-beside", open && figures.length > 0);
     if (figures.length < view.figures.length && figures.length === 0) table.element.open = true; // it says as much

@@ -109,6 +109,7 @@ export interface View {
   time: string;
   finding: string;
   findings: FindingRow[];
+  findings_title: string;
   notices: string[];
   empty: string | null;
   error: string | null;

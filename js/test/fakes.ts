@@ -81,6 +81,7 @@ export const EMPTY_VIEW: View = {
   time: "",
   finding: "",
   findings: [],
+  findings_title: "",
   notices: [],
   empty: null,
   error: null,

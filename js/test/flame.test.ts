@@ -43,6 +43,12 @@ test("paths, and what a node selects", () => {
   expect(graph.inside(NET)).toEqual([NORM, LINEAR]);
 });
 
+test("its trunk ends where the time is divided", () => {
+  expect(new Graph(MESSAGE).trunk()).toBe(0);
+  expect(new Graph({ ...MESSAGE, total: [100, 95, 4, 1, 5, 94, 94] }).trunk()).toBe(NET);
+  expect(new Graph({ ...MESSAGE, total: [100, 99, 1, 0, 1, 98, 98] }).trunk()).toBe(GEMM);
+});
+
 test("paths go on below a root", () => {
   const graph = new Graph({ ...MESSAGE, root: ["train.py(3): main"] });
   expect(graph.path(0)).toEqual(["train.py(3): main"]);

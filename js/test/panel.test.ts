@@ -259,10 +259,12 @@ test("a chart of one bar is left out, and the table open in its place", () => {
 test("a legend stands above its chart, with what the chart draws, as text", () => {
   const legend = { orientation: "h" };
   const line = { type: "scatter", name: "Array&lt;2&gt;", mode: "lines", line: { color: "#111", dash: "dot" } };
+  const solid = { ...line, name: "Copies", line: { color: "#111", dash: "solid" } };
   const hatched = { ...bar("waiting", [0]), marker: { color: "#222", pattern: { shape: "/" } } };
   const hidden = { ...bar("no", [0]), showlegend: false };
-  expect(legendOf(chart([line, hatched, hatched, hidden], { legend }))).toEqual([
+  expect(legendOf(chart([line, solid, hatched, hatched, hidden], { legend }))).toEqual([
     { label: "Array<2>", color: "#111", fill: "dashed" },
+    { label: "Copies", color: "#111", fill: "line" },
     { label: "waiting", color: "#222", fill: "hatched" },
   ]);
   expect(legendOf(chart([hatched], { legend }))).toEqual([]);

@@ -43,13 +43,13 @@ def test_temporal_breakdown(job):
     assert {bar.name: list(bar.y[:2]) for bar in figure.data} == {
         "Compute": [60, 50],
         "Communication, not hidden": [20, 50],
-        "Copies and memsets": [0, 0],
         "Idle": [20, 0],
     }
     assert [point[0] for point in figure.data[0].customdata] == [3, 8, 9]
     assert list(figure.layout.xaxis.ticktext) == ["3", "8", "9"]
-    assert figure.data[3].hovertext[0] == "Rank 3<br>Idle: 2 µs, 20 % of 10 µs kernel time"
-    assert figure.data[3].hovertext[2] == "Rank 9: no kernel time"
+    assert figure.data[2].hovertext[0] == "Rank 3<br>Idle: 2 µs, 20 % of 10 µs GPU span"
+    assert figure.data[2].hovertext[2] == "Rank 9: no GPU span"
+    assert figure.layout.yaxis.title.text == "Share of GPU span (%)"
 
 
 def test_time_instead_of_percent(job):

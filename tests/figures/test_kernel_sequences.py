@@ -28,6 +28,7 @@ def result(tmp_path):
 def test_a_bar_for_each_of_the_top_sequences(result):
     figure = draw(result).figure()
     assert list(figure.data[0].x) == [2, 1]
+    assert figure.layout.xaxis.dtick == 1  # there are no half occurrences
     assert figure.layout.yaxis.ticktext[1] == "long_kernel"
     assert figure.data[0].hovertext[1] == (
         "1 occurrence, 100 µs GPU time, 9 µs CPU time<br>long_kernel"

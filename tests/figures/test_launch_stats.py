@@ -35,7 +35,7 @@ def test_histograms(job):
         launch_histogram(result, name).figure() for name in DISTRIBUTIONS
     )
     assert sum(short.data[0].y) == 3
-    assert short.layout.xaxis.title.text == "Launch call duration, up to 50 µs (µs)"
+    assert short.layout.xaxis.title.text == "Launch call duration (µs), up to 50 µs"
     assert list(long_calls.data[0].y)[-1] == 1
     assert long_calls.layout.yaxis.title.text == "Calls"
     assert sum(long_delays.data[0].y) == 1

@@ -81,6 +81,7 @@ def test_every_cause_says_what_became_of_it(loaded: Job, later: Path):
     panel = board.panels["change"]
     found = explain_change(loaded, board.compare)
     assert panel.result.finding == found.finding
+    assert panel._view["findings_title"] == found.causes_title
     rows = panel._view["findings"]
     assert [row["price"] == "gone" for row in rows] == [
         each.outcome == "gone" for each in found.causes

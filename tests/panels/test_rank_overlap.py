@@ -60,6 +60,7 @@ def test_the_table_of_outliers_begins_with_the_farthest():
     works = {rank: a_rank(500 + rank, 500 - rank) for rank in range(7)} | {7: a_rank(900, 100)}
     panel = RankOverlapPanel(kernels_job(works), listed="outliers")
     assert set(panel.table["rank"]) == {7}
+    assert "▲ above" in next(iter(panel.figures))
     far = panel.table["modified_z"].abs().tolist()
     assert far == sorted(far, reverse=True)
     assert panel._view["finding"].startswith("Rank 7 differs most among 8 ranks")
@@ -72,6 +73,11 @@ def test_without_kernels_there_is_nothing_to_show():
     assert panel._view["empty"] == "No kernels on the selected ranks."
     assert panel.figures == {}
     assert panel._view["error"] is None
+
+
+def test_marks_are_explained_only_where_there_are_some():
+    alike = kernels_job({rank: a_rank(500, 500) for rank in range(8)})
+    assert next(iter(RankOverlapPanel(alike).figures)) == "Time by rank"
 
 
 @pytest.mark.parametrize("wrong", [{"by": "node"}, {"slices": 0}, {"slices": 201}])

@@ -45,12 +45,15 @@ class BarPart(NamedTuple):
         return bar_marker(self.color, self.pattern)
 
     @classmethod
-    def of_class(cls, column: str, name: str, budget_class: str) -> BarPart:
+    def of_class(
+        cls, column: str, name: str, budget_class: str, *, only_where_any: bool = False
+    ) -> BarPart:
         """A part that looks like a class of the budget."""
         return cls(
             column,
             name,
             CLASS_COLORS[budget_class],
+            only_where_any,
             pattern=CLASS_PATTERNS.get(budget_class),
         )
 

@@ -243,6 +243,10 @@ class ChangePanel(PanelOfTwo[Change]):
         """Explain an empty panel: one of the jobs has no GPU work."""
         return None if result.first.mean_ns and result.second.mean_ns else result.finding
 
+    def title_findings(self, result: Change) -> str:
+        """How many findings remain, where there are any."""
+        return result.causes_title if result.causes else ""
+
     def list_findings(self, result: Change) -> list[FindingRow]:
         """What became of each cause, with what *Show* selects in the job that has it."""
         shown: dict[str, FindingRow] = {}

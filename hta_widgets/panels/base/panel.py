@@ -74,6 +74,7 @@ NOTHING_YET: View = {
     "time": "",
     "finding": "",
     "findings": [],
+    "findings_title": "",
     "notices": [],
     "empty": None,
     "error": None,
@@ -221,6 +222,10 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def list_findings(self, result: ResultT) -> list[FindingRow]:  # noqa: ARG002
         """Return rows that stand below the sentence; none for most panels."""
         return []
+
+    def title_findings(self, result: ResultT) -> str:  # noqa: ARG002
+        """Return the heading of these rows; none where the sentence introduces them."""
+        return ""
 
     # Construction
 
@@ -688,6 +693,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             drawings,
             table,
             findings,
+            self.title_findings(result),
             listed,
             look,
         )

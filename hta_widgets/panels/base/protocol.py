@@ -171,6 +171,7 @@ class View(TypedDict):
     time: str
     finding: str
     findings: list[FindingRow]
+    findings_title: str
     notices: list[str]
     empty: str | None
     error: str | None

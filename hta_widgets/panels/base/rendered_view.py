@@ -41,6 +41,8 @@ class RenderedView(Generic[ResultT]):
         The data table.
     findings : list of FindingRow
         Causes of lost time, if the panel shows any.
+    findings_title : str
+        What stands above them.
     listed : DataFrame
         The table as a page lists it.
     look : TableLook
@@ -54,6 +56,7 @@ class RenderedView(Generic[ResultT]):
     drawings: dict[str, Drawing]
     table: pd.DataFrame
     findings: list[FindingRow]
+    findings_title: str
     listed: pd.DataFrame
     look: TableLook = field(default_factory=TableLook)
 
@@ -74,6 +77,7 @@ class RenderedView(Generic[ResultT]):
             "time": "",
             "finding": self.said,
             "findings": self.findings,
+            "findings_title": self.findings_title,
             "notices": self.notices,
             "empty": self.empty,
             "error": error,

@@ -21,7 +21,7 @@ from hta_widgets.lazy_modules import pa, pc
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Cell, Column, Table
-from hta_widgets.quantities import MINUS, data_unit, flop_unit, number, time_unit
+from hta_widgets.quantities import MINUS, NS_PER_MS, data_unit, flop_unit, number, time_unit
 
 MAX_ROWS: Final = 20
 """Number of rows that a view brings; the page asks for the others as it needs them."""
@@ -187,7 +187,7 @@ def _heading(name: str, numbers: pd.Series[Any] | None) -> tuple[str, str, float
     if numbers is None:
         return _words(name), "", 1
     if name.endswith("_ns"):
-        unit = time_unit(_largest(numbers))
+        unit = time_unit(_largest(numbers) or NS_PER_MS)  # of zeros, as the columns beside it
         return _words(name.removesuffix("_ns")), unit.symbol, unit.ns
     if name == "bytes" or name.endswith("_bytes") or name.startswith("bytes_"):
         largest = _largest(numbers)

@@ -42,6 +42,7 @@ export class FlameView {
   #top = 0; // shown over the whole width while Python has not answered
   #focused = -1;
   #hovered = -1;
+  #isNew = false;
   #found: boolean[] | null = null;
 
   constructor(handlers: FlameHandlers, signal: AbortSignal) {
@@ -71,7 +72,7 @@ export class FlameView {
     this.#graph = text === "" ? null : new Graph(JSON.parse(text) as FlameMessage);
     this.#top = 0;
     this.#focused = this.#hovered = -1;
-    this.#tip.hidden = true;
+    this.#tip.hidden = this.#isNew = true;
     this.element.hidden = (this.#graph?.total[0] ?? 0) === 0;
     this.#mark();
     if (this.#graph?.sandwich) this.#reveal(0);
@@ -86,6 +87,8 @@ export class FlameView {
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(boxes.rows * ROW * scale);
     this.canvas.style.height = `${boxes.rows * ROW}px`;
+    if (this.#isNew && !graph.sandwich) this.#frame.scrollTop = boxes.row(graph.trunk()) * ROW;
+    this.#isNew = false;
     this.#tellTop(graph);
     const context = this.canvas.getContext("2d");
     if (!context) return;

@@ -124,11 +124,11 @@ def _changes(rank: Rank) -> Columns:
 def _of_each(values: NDArray[Any], operation: Int64Array) -> NDArray[Any]:
     """Value of the operation of each change.
 
-    If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes.
+    If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes, and no memory.
     """
     narrow = _in_32_bits(values)
     if narrow.size and (narrow == narrow[0]).all():
-        return np.full(operation.size, narrow[0], narrow.dtype)
+        return np.broadcast_to(narrow[0], operation.shape)
     return narrow[operation]
 
 

@@ -18,17 +18,13 @@ from hta_widgets.analyses.memory_use.device_tables import (
     DeviceTables,
 )
 from hta_widgets.analyses.memory_use.owners import BEFORE
-from hta_widgets.analyses.memory_use.recorded import (
-    DeviceMemory,
-    impossible_events,
-    recorded_memory,
-)
+from hta_widgets.analyses.memory_use.recorded import read_memory
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.rows import Row, records, stacked, table_of
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, percent
 from hta_widgets.trace.job import Job, select_ranks
-from hta_widgets.trace.model.details import DetailGroup, may_have_memory
+from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
@@ -95,23 +91,21 @@ class RankMemory(NamedTuple):
 
 def memory_tables(rank: Rank) -> RankMemory:
     """Memory of a rank; reads the memory events from the source of the trace."""
-    memories = recorded_memory(rank)
-    each = [DeviceTables(rank, memory) for memory in memories]
+    each = [DeviceTables(rank, memory) for memory in read_memory(rank).devices]
     return RankMemory(
         curve=stacked([tables.curve() for tables in each], CURVE),
         peak=table_of([tables.peak_row() for tables in each], PEAK),
         alive_at_peak=stacked([tables.alive_at_peak() for tables in each], ALIVE),
         steps=stacked([tables.steps() for tables in each], STEPS),
         survivors=stacked([tables.survivors() for tables in each], SURVIVORS),
-        notices=_notices(rank, memories),
+        notices=_notices(rank),
     )
 
 
-def _notices(rank: Rank, memories: tuple[DeviceMemory, ...]) -> tuple[Notice, ...]:
+def _notices(rank: Rank) -> tuple[Notice, ...]:
     if rank.lacking([Recorded.MEMORY]):
         return ()
-    reasons = rank.details(DetailGroup.MEMORY).notices
-    impossible = impossible_events(rank)
+    memories, impossible, reasons = read_memory(rank)
     if impossible:
         reasons = (*reasons, Notice(_IMPOSSIBLE, (impossible,)))
     if not memories:

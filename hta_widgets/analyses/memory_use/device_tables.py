@@ -23,7 +23,7 @@ from hta_widgets.analyses.memory_use.owners import (
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths
-from hta_widgets.analyses.time.rows import Row, stacked, table_of
+from hta_widgets.analyses.time.rows import Row, stacked, table_of, texts_at
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
@@ -201,11 +201,12 @@ class DeviceTables:
     def _framed(self, **columns: Any) -> pd.DataFrame:  # noqa: ANN401
         """A table with the rank and the device in front."""
         count = len(next(iter(columns.values())))
+        of_rows = np.zeros(count, dtype=np.intp)
         identity = {
-            name: np.full(count, value, dtype=DEVICE[name])
-            for name, value in self._identity.items()
+            name: texts_at((value,), of_rows) if of is object else np.full(count, value, dtype=of)
+            for (name, value), of in zip(self._identity.items(), DEVICE.values(), strict=True)
         }
-        return pd.DataFrame({**identity, **columns})
+        return pd.DataFrame({**identity, **columns}, copy=False)
 
 
 def _largest_first(table: pd.DataFrame) -> pd.DataFrame:

@@ -92,7 +92,7 @@ def calls_around(calls: Calls, memory: DeviceMemory, positions: Int64Array) -> I
         mine = np.flatnonzero(
             (memory.pid[positions] == thread.pid) & (memory.tid[positions] == thread.tid)
         )
-        starts = calls.start_ns[thread.first : thread.last]
+        starts = calls.events.start_ns[calls.forest.rows[thread.first : thread.last]]
         last = np.searchsorted(starts, time_ns[mine], side="right") - 1
         found[mine] = np.where(last >= 0, last + thread.first, NO_PARENT)
     ended = np.flatnonzero(found != NO_PARENT)
@@ -143,12 +143,14 @@ def _passes(rank: Rank) -> _Passes:
     operators = calls.kind == Kind.CPU_OP
     engine = operators & calls.named(AUTOGRAD_THREAD.search)
     outside = operators & ~calls.forest.at_or_below(engine)
-    is_autograd = np.zeros(len(calls.threads), dtype=np.bool_)
-    is_autograd[calls.thread_of(np.flatnonzero(engine))] = True
-    elsewhere = outside & ~is_autograd[calls.thread_of(np.arange(engine.size))]
+    elsewhere = outside.copy()
+    for thread in calls.threads:
+        own = slice(thread.first, thread.last)
+        elsewhere[own] &= not engine[own].any()
     outside = elsewhere if elsewhere.any() else outside
     optimizers = calls.named(OPTIMIZER.search)
-    return _Passes(*(np.sort(calls.start_ns[each]) for each in (engine, outside, optimizers)))
+    rows = [calls.forest.rows[each] for each in (engine, outside, optimizers)]
+    return _Passes(*(np.sort(calls.events.start_ns[each]) for each in rows))
 
 
 def _next(

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
-from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
+from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, has_modules, module_paths, phases
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.arrays import Int32Array, Int64Array
+from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -64,7 +64,7 @@ def owners_of(rank: Rank, memory: DeviceMemory, positions: Int64Array) -> Owners
     calls = calls_of(rank)
     call = calls_around(calls, memory, positions)
     operator = calls.operator[call].astype(np.int64)
-    more = np.append(rank.remember(_nearest_user), NO_PARENT)[call]
+    more = _nearest_user(calls, call)
     return Owners(call, operator, np.where(more != NO_PARENT, more, _outermost(rank, operator)))
 
 
@@ -78,11 +78,18 @@ def _outermost(rank: Rank, operator: Int64Array) -> Int64Array:
     return found
 
 
-def _nearest_user(rank: Rank) -> Int32Array:
-    """The innermost operator at or around each call that does more than allocate."""
-    calls = calls_of(rank)
-    operators = calls.kind == Kind.CPU_OP
-    return nearest_at_or_above(calls.forest, operators & ~calls.named(ALLOCATORS.search))
+def _nearest_user(calls: Calls, call: Int64Array) -> Int64Array:
+    """Place of the innermost operator at or around each of some calls that does more than allocate.
+
+    These are few of all calls; -1 stands for none.
+    """
+    is_user = (calls.kind == Kind.CPU_OP) & ~calls.named(ALLOCATORS.search)
+    found, is_end = call.copy(), np.append(is_user, True)
+    climbing = np.flatnonzero(~is_end[found])
+    while climbing.size:
+        found[climbing] = calls.forest.parent[found[climbing]]
+        climbing = climbing[~is_end[found[climbing]]]
+    return found
 
 
 def calls_around(calls: Calls, memory: DeviceMemory, positions: Int64Array) -> Int64Array:

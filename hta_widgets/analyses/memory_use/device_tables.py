@@ -25,7 +25,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.rows import Row, stacked, table_of, texts_at
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
@@ -182,8 +182,9 @@ class DeviceTables:
         rank, calls = self._rank, calls_of(self._rank)
         blocks = Blocks(*(column[chosen] for column in self._blocks))
         owners = owners_of(rank, self._memory, blocks.opened)
-        names = np.append(calls.name, -1)
-        codes = [names[owners.operator], names[owners.caller], module_codes(rank, owners)]
+        names = np.append(calls.name, calls.name.dtype.type(-1))
+        codes: list[IntArray] = [names[owners.operator], names[owners.caller]]
+        codes.append(module_codes(rank, owners))
         values = [(*rank.trace.events.name.values, "")] * 2 + [(*module_paths(rank).paths, "")]
         columns = ["operator", "caller", "module"]
         if with_category:

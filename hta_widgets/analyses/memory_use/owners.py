@@ -126,7 +126,7 @@ def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners)
     calls = calls_of(rank)
     born_ns = memory.time_ns[blocks.opened]
     freed_ns = np.where(blocks.freed == NEVER, _LATE, memory.time_ns[blocks.freed])
-    phase = np.append(phases(rank), PHASES.index("other"))[owners.call]
+    phase = np.append(phases(rank), np.int8(PHASES.index("other")))[owners.call]
     is_forward = phase == PHASES.index("forward")
     if not has_modules(rank):
         is_forward |= (phase == PHASES.index("other")) & (freed_ns != _LATE)

@@ -233,7 +233,7 @@ class ModulePaths(NamedTuple):
 
     def at(self, places: Int64Array) -> Int64Array:
         """Code of the path at some places, `NO_MODULE` at place -1."""
-        return np.append(self.codes, NO_MODULE)[places]
+        return np.append(self.codes, np.int32(NO_MODULE))[places].astype(np.int64)
 
 
 @asked_once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 
 import pandas as pd
 
@@ -197,7 +197,7 @@ def _diagnosed(
         gpu_bound=GpuBound.of(context, findings, joint_ms) if shares else None,
         phase=phase,
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
-        status=_status(context, findings, unseen) if priced else "not_applicable",
+        status=_status(context, findings, of_phases, unseen) if priced else "not_applicable",
         health=health,
         unrecorded_ns=beyond_ns,
         unseen=unseen if findings else (),
@@ -299,8 +299,10 @@ def _of(ranks: Sequence[int], why: Mapping[int, str]) -> dict[int, str]:
     return {rank: why[rank] for rank in ranks if rank in why}
 
 
-def _status(context: Context, findings: Sequence[Finding], unseen: Sequence[str]) -> Status:
-    if findings:
+def _status(
+    context: Context, findings: Sequence[Finding], of_phases: Sized, unseen: Sequence[str]
+) -> Status:
+    if findings or of_phases:
         return "findings"
     if not context.ranks:
         return "no_gpu_work"

@@ -30,9 +30,10 @@ from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
 
+_RECORDS_BOTH: Final = "(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both)"
 NO_GPU_WORK: Final = (
     "No GPU work was recorded: the job ran on the CPU, or it was recorded without the GPU "
-    "(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both)."
+    f"{_RECORDS_BOTH}."
 )
 
 LOADING: Final = "loading"
@@ -53,8 +54,11 @@ LEAST_LOADING: Final = 0.01
 """Part of the recorded time from which loading is worth a sentence: of 71 µs in 75 ms, the advice
 was to load batches in workers."""
 
-_COLLECTIVE: Final = re.compile(r"(?:gloo|mpi|ucc|c10d|nccl):\w+")
-"""Annotations of collectives of PyTorch, whatever waits in them."""
+_COLLECTIVE: Final = re.compile(r"(?:gloo|mpi|ucc|c10d):\w+")
+"""Annotations of collectives that run on the CPU, whatever waits in them."""
+
+_OF_GPUS: Final = re.compile(r"(?:nccl|rccl):\w+")
+"""Those of collectives that the CPU only launches: of a job that ran on GPUs."""
 
 MOST_LISTED: Final = 5
 NAME_WIDTH: Final = 60
@@ -110,6 +114,8 @@ class CpuWork:
         Whether no rank of the job has GPU work, or only none of these.
     launches : int
         Calls that launched GPU work, which is not in the traces.
+    uses_nccl : bool
+        Whether collectives of GPUs were called.
     measured : int
         Kernels that CUPTI's range profiler measured, instead of recording when they ran.
     api_calls : int
@@ -137,6 +143,7 @@ class CpuWork:
     of_job: bool
     launches: int = 0
     measured: int = 0
+    uses_nccl: bool = False
     api_calls: int = 0
     collectives_ns: int = 0
     analysed_ns: int = 0
@@ -227,6 +234,11 @@ class CpuWork:
                 f"The GPU work of {counted(self.launches, 'launch', 'launches')} was not recorded: "
                 "the recording ended before it ran, or the recorder could not see the GPU."
             )
+        if self.uses_nccl and self.of_job:
+            return (
+                "No GPU work was recorded: the job calls NCCL, which runs on GPUs, but was recorded "
+                f"without the GPU {_RECORDS_BOTH}."
+            )
         if self.api_calls and self.of_job:
             return (
                 f"The job ran on the CPU: no recorded call of the CUDA API ({self.api_calls:,} in "
@@ -290,6 +302,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
+        uses_nccl=any(each.uses_nccl for each in found),
         api_calls=sum(each.api_calls for each in found),
         measured=sum(each.measured for each in found),
         launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
@@ -309,6 +322,7 @@ class _OfRank(NamedTuple):
     collectives_ns: int
     analysed_ns: int
     collectives: Mapping[str, int]
+    uses_nccl: bool
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -322,7 +336,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         rank.trace.events.rows_of(*kinds).size for kinds in (LAUNCH_CALLS, (Kind.PROFILER_RANGE,))
     )
     if not calls.threads:
-        return _OfRank(0, (), 0, 0, api_calls, measured, 0, 0, {})
+        return _OfRank(0, (), 0, 0, api_calls, measured, 0, 0, {}, False)
     thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
@@ -330,7 +344,8 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     recorded = Intervals.union(covered.starts[:1], covered.ends[-1:]) & time
     loading = _covered(calls, of_thread[loading_calls(rank)[of_thread]]) & recorded
     names, every = calls.events.name.values, _covered(calls, np.arange(calls.start_ns.size))
-    among = np.flatnonzero(calls.named(_COLLECTIVE.match) & (calls.kind == Kind.ANNOTATION))
+    is_annotation = calls.kind == Kind.ANNOTATION
+    among = np.flatnonzero(calls.named(_COLLECTIVE.match) & is_annotation)
     collectives = {
         names[code]: (_covered(calls, among[calls.name[among] == code]) & time).length
         for code in np.unique(calls.name[among]).tolist()
@@ -345,6 +360,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         collectives_ns=(_covered(calls, among) & time).length,
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,
+        uses_nccl=bool((calls.named(_OF_GPUS.match) & is_annotation).any()),
     )
 
 

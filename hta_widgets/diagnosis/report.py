@@ -169,7 +169,8 @@ class Diagnosis(Result, Sequence[Finding]):
     health : JobHealth
         What the recorders got wrong, and what that does to the findings.
     status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
-        ``healthy`` if nothing on these ranks costs more than its limit, ``cannot_tell`` if that
+        ``findings`` also if they are of another phase of a server alone, which the verdict and a
+        notice name; ``healthy`` if nothing on these ranks costs more than its limit, ``cannot_tell`` if that
         cannot be known: no kernels are recorded, or the GPUs wait for what the traces do not show;
         ``not_applicable`` where only captures of graphs or compilation are recorded, of which
         nothing is priced.

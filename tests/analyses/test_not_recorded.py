@@ -63,10 +63,12 @@ def test_without_kernels_nothing_else_is_said():
 
 
 def test_without_gpu_work_it_is_said_what_tells_more_of_the_cpus():
-    launched = ALL._replace(gpu_work=False, communication=False, collectives=False)
+    measured = ALL._replace(gpu_work=False, communication=False, collectives=False)
+    launched = measured._replace(measured=False)
     on_cpu = launched._replace(launches=False)
     assert lacking({0: on_cpu}) == ["GPU work is"]
     assert lacking({0: launched}) == ["Launched GPU work is"]
+    assert lacking({0: measured}) == ["Times of kernels are"]
     assert lacking({0: on_cpu, 1: launched, 2: ALL}) == [
         "GPU work of rank 0 is",
         "Launched GPU work of rank 1 is",

@@ -62,6 +62,9 @@ _LAUNCHED_WORK: Final = _GPU_WORK._replace(
     "cudaDeviceSynchronize()); if kernels are still missing, another profiler holds the GPU, or "
     "the driver does not let this one see it, as some do not under WSL",
 )
+_MEASURED_WORK: Final = _GPU_WORK._replace(
+    what="Times of kernels are", how="Record again without profiler_metrics"
+)
 _CALLS: Final = NotRecorded(
     "Calls of the CUDA API are",
     "what the GPU waits for cannot be told",
@@ -181,9 +184,14 @@ def _other_ranks(
 
 
 def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
-    """Ranks without GPU work, apart by whether they launched some."""
-    for what, launches in ((_GPU_WORK, False), (_LAUNCHED_WORK, True)):
-        if lacking := _ranks(records, kernels=True, gpu_work=False, launches=launches):
+    """Ranks without GPU work, apart by what became of it."""
+    without = {rank: each for rank, each in records.items() if each.kernels and not each.gpu_work}
+    for what, values in (
+        (_GPU_WORK, {"launches": False, "measured": False}),
+        (_LAUNCHED_WORK, {"launches": True, "measured": False}),
+        (_MEASURED_WORK, {"measured": True}),
+    ):
+        if lacking := _ranks(without, **values):
             yield _on(what, lacking, len(records))
 
 

@@ -38,6 +38,8 @@ class RankRecords(NamedTuple):
     """Any work of a GPU."""
     launches: bool
     """Calls that launch some, whether it is there or not."""
+    measured: bool
+    """Kernels whose counters CUPTI's range profiler read, instead of recording when they ran."""
     waits: bool
     """Calls that wait for it; False only where the host looks as if it did."""
     kernels: bool
@@ -95,6 +97,7 @@ def rank_records(rank: Rank) -> RankRecords:
     return RankRecords(
         gpu_work=len(rank.gpu_work) > 0,
         launches=rank.health.lost.launches > 0,
+        measured=bool(events.rows_of(Kind.PROFILER_RANGE).size),
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size) or _only_replays(rank),

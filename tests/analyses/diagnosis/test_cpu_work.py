@@ -194,6 +194,13 @@ def test_collectives_on_any_thread(tmp_path_factory: Any, runs: list[tuple[int, 
         assert next(iter(work.parts)) == ("collectives" if len(covered) > 10 else "operators")
 
 
+def test_collectives_of_gpus_are_only_launched_by_the_cpu(tmp_path: Path) -> None:
+    events = [host(0, 50, "nccl:all_to_all", cat="user_annotation"), host(10, 5, "aten::empty")]
+    made = answered(tmp_path, events)
+    assert made.finding.startswith("No GPU work was recorded: the job calls NCCL, which runs on GP")
+    assert not made.cpu_work.of_collectives
+
+
 def test_chosen_steps_count(tmp_path: Path) -> None:
     events = [host(at, 2 + at // 10, "aten::mm") for at in (0, 10, 20)]
     events += [step(number, 10 * number, 10) for number in range(3)]
@@ -225,6 +232,7 @@ def test_counters_are_named_where_they_were_measured_instead_of_times(tmp_path: 
     made = answered(tmp_path, [host(0, 50, "aten::mm"), call(10, 5, 1), measured])
     assert made.finding.startswith("CUPTI's range profiler measured 1 kernel and did not record ")
     assert made.cpu_work.measured == 1
+    assert not any("launches" in said for said in made.notices)  # which are not lost
 
 
 def test_calls_of_cuda_that_launch_nothing_show_that_the_gpu_was_recorded(tmp_path):

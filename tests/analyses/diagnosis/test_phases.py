@@ -66,7 +66,7 @@ def test_where_the_diagnosed_phase_is_healthy_the_verdict_names_what_is_not(tmp_
                 one["ts"] += 4_000
             events.append(host(each["ts"] - 4_000, 3_990, PREPARES, cat="python_function"))
     found = diagnose(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
-    assert (found.phase, found.status) == ("decode", "healthy")
+    assert (found.phase, found.status) == ("decode", "findings")
     (finding,) = diagnose(found.job, phase="mixed")
     assert finding.cause == "preprocessing"
     words = (

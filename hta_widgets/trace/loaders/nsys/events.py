@@ -84,6 +84,7 @@ _SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context 
 
 _DRIVER_NAME = re.compile(r"cu[A-Z]")
 _OPERATOR_FIELDS = re.compile(r", (?:(?:op_id|seq) = -?\d|sizes = \[)")
+_BARE_OPERATOR = re.compile(r"(?:aten|c10d)::\w+(?:\.\w+)?")
 
 
 class NsysEvents:
@@ -340,10 +341,15 @@ def is_driver_call(name: str) -> bool:
 def operator_name(text: str) -> str | None:
     """Operator of a range made by ``torch.autograd.profiler.emit_nvtx``; None for other ranges.
 
+    PyTorch leaves the fields out where it knows neither the sequence number nor the operation.
+
     Examples
     --------
-    >>> operator_name("aten::mul, op_id = 322567"), operator_name("forward")
-    ('aten::mul', None)
+    >>> operator_name("aten::mul, op_id = 322567"), operator_name("aten::mul")
+    ('aten::mul', 'aten::mul')
+    >>> operator_name("forward")
     """
     found = _OPERATOR_FIELDS.search(text)
-    return text[: found.start()] if found else None
+    if found:
+        return text[: found.start()]
+    return text if _BARE_OPERATOR.fullmatch(text) else None

@@ -127,7 +127,8 @@ def lost_work(
     work = events.rows_of(*GPU_WORK)
     linked = work[launches[work] >= 0]
     if not work.size:
-        return _all_lost(events, calls[~known])
+        is_measured = events.rows_of(Kind.PROFILER_RANGE).size  # kernels have counters, no times
+        return LostWork() if is_measured else _all_lost(events, calls[~known])
     if known.all() or not linked.size:
         return LostWork(launches=calls.size)
     lost_ns = events.start_ns[calls[~known]]

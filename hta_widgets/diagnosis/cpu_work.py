@@ -236,8 +236,8 @@ class CpuWork:
             )
         if self.uses_nccl and self.of_job:
             return (
-                "No GPU work was recorded: the job calls NCCL, which runs on GPUs, but was recorded "
-                f"without the GPU {_RECORDS_BOTH}."
+                "No GPU work was recorded: the job calls NCCL, which runs on GPUs, but was "
+                f"recorded without the GPU {_RECORDS_BOTH}."
             )
         if self.api_calls and self.of_job:
             return (

@@ -170,10 +170,10 @@ class Diagnosis(Result, Sequence[Finding]):
         What the recorders got wrong, and what that does to the findings.
     status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
         ``findings`` also if they are of another phase of a server alone, which the verdict and a
-        notice name; ``healthy`` if nothing on these ranks costs more than its limit, ``cannot_tell`` if that
-        cannot be known: no kernels are recorded, or the GPUs wait for what the traces do not show;
-        ``not_applicable`` where only captures of graphs or compilation are recorded, of which
-        nothing is priced.
+        notice name; ``healthy`` if nothing on these ranks costs more than its limit,
+        ``cannot_tell`` if that cannot be known: no kernels are recorded, or the GPUs wait for what
+        the traces do not show; ``not_applicable`` where only captures of graphs or compilation are
+        recorded, of which nothing is priced.
     unrecorded_ns : int
         How long the last analysed step goes on, by its mark, of which nothing is recorded, where
         that is long; no step counts it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,9 @@ _SERIES = (
     BarPart("dependency", "Launched, blocked on a dependency", _OTHER, pattern="/"),
     BarPart("launch_not_recorded", "Launch not recorded", _OTHER, True),
 )
+PART_NAMES: Final = {each.column: each.name for each in _SERIES}
+"""What each part of the idle time is called."""
+
 _WHOLE = "idle"
 _KEYS = ["rank", "device", "stream"]
 

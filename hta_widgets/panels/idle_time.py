@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float, Int, List
@@ -11,7 +11,11 @@ from traitlets import Bool, Float, Int, List
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.idle_time import idle_time_of_devices, idle_time_of_streams
+from hta_widgets.figures.idle_time import (
+    PART_NAMES,
+    idle_time_of_devices,
+    idle_time_of_streams,
+)
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, STREAM_PICKER, Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
@@ -71,6 +75,8 @@ class IdleTimePanel(Panel[IdleTime]):
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
+    table_labels: ClassVar = {"split": "cause"}
+    table_names = PART_NAMES
 
     streams: list[int] = parameter(List(Int()), STREAM_PICKER)
     """Streams to show; an empty list means all. GPUs always count all their streams."""

@@ -130,6 +130,7 @@ def test_streams_are_named_and_those_with_most_operations_drawn(job):
     chosen = queue_figure(queue_length(job, [0]), streams=[3]).figure()
     assert [trace.name for trace in chosen.data] == ["GPU 1 · Stream 3"]
     assert list(chosen.data[0].x) == [0, 8, 8]
+    assert (max(chosen.data[0].y), chosen.layout.yaxis.dtick) == (1, 1)
 
 
 def test_kinds_of_transfers_are_named(job):

@@ -21,6 +21,13 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     pd.testing.assert_frame_equal(panel.table, expected.stream_split)
 
 
+def test_the_table_says_causes_as_the_chart_does(loaded: Job):
+    table = IdleTimePanel(loaded, ranks=[0])._view["table"]
+    heading = next(each["label"] for each in table["columns"] if each["name"] == "split")
+    assert (heading, table["names"]["host"]) == ("cause", "CPU-bound")
+    assert {*table["names"]} == {*IdleTimePanel(loaded, ranks=[0]).table["split"]}
+
+
 def test_the_delay_moves_intervals_between_causes(loaded: Job):
     panel = IdleTimePanel(loaded, ranks=[0], consecutive_kernel_delay=0)
 

@@ -77,7 +77,7 @@ def test_a_table_travels_as_values_with_headings_in_words():
         ("moved_bytes", 12, "moved (B)"),
         ("bytes_allocated", 4_100_000, "allocated (MB)"),
         ("flop", 4_100_000, "computed (MFLOP)"),
-        ("graph_time_ns", 0, "graph time (ms)"),
+        ("cuda_graph_time_ns", 0, "CUDA graph time (ms)"),
         ("overlap_percent", 40, "overlap (%)"),
         ("mean_gb_per_s", 40, "mean (GB/s)"),
         ("pieces", 40, "pieces"),

@@ -148,7 +148,7 @@ def step_lines(
             for place, line in zip(strips.tolist(), drawn, strict=True)
             if not line.beside
         ],
-        **_value_axes(count),
+        **_value_axes([line.values for line in drawn if not line.beside]),
     )
 
 
@@ -214,8 +214,9 @@ def _top(place: int, strips: int) -> float:
     return 1 - place / strips - _LABEL_HEIGHT / height
 
 
-def _value_axes(strips: int) -> dict[str, Any]:
+def _value_axes(values: Sequence[NDArray[Any]]) -> dict[str, Any]:
     """Axes of the strips, from top to bottom, with room for a label above each."""
+    strips = len(values)
     return {
         f"yaxis{place + 1 if place else ''}": axis(
             domain=[1 - (place + 1) / strips, _top(place, strips)],
@@ -223,9 +224,16 @@ def _value_axes(strips: int) -> dict[str, Any]:
             rangemode="tozero",
             nticks=4,
             exponentformat="none",  # a copy of few bytes at 400 µ of a GB/s reads as a time
+            **_whole_ticks(each),
         )
-        for place in range(strips)
+        for place, each in enumerate(values)
     }
+
+
+def _whole_ticks(values: NDArray[Any]) -> dict[str, Any]:
+    """Ticks of counts up to two, between whole numbers of which plotly would tick."""
+    is_few = values.dtype.kind in "iu" and values.max(initial=0) <= 2  # noqa: PLR2004
+    return {"dtick": 1} if is_few else {}
 
 
 def _label(line: StepLine, place: int, strips: int) -> dict[str, Any]:

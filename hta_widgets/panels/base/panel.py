@@ -149,6 +149,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     table_open: ClassVar[bool] = False
     """Whether the table is open from the start, on a wide page beside the chart."""
 
+    table_names: ClassVar[Mapping[str, str]] = {}
+    """What the table shows in place of some texts."""
+
     table_besides: ClassVar[tuple[str, ...]] = ()
     """Texts of these columns that stand for nothing that could be selected, such as ``others``."""
 
@@ -683,7 +686,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             said = empty if is_said else said
         drawings = {} if empty else self.draw(result)
         table, findings = self.tabulate(result), self.list_findings(result)
-        look = TableLook(self.table_selects, self.table_labels, self.table_besides)
+        look = TableLook(
+            self.table_selects, self.table_labels, self.table_besides, self.table_names
+        )
         listed = self.tabulate(self.of_all_ranks(result)) if self.table_of_all else table
         return RenderedView(
             result,

@@ -76,6 +76,8 @@ _MORE: Final[dict[str, dict[str, type]]] = {
     TEXT: {"style": str, "offset": int},
 }
 
+_ABBREVIATIONS: Final = ("gpu", "cpu", "cuda", "api")
+
 _STYLES: Final = ("csv", "tsv")
 
 
@@ -91,11 +93,14 @@ class TableLook:
         Headings that are not the column's name in words; the unit follows.
     besides : tuple of str
         Texts that stand for nothing that could be selected.
+    names : mapping of str to str
+        What is shown in place of some texts.
     """
 
     selects: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     besides: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def table_view(
@@ -125,16 +130,17 @@ def table_view(
 
 
 def kernel_labels(table: pd.DataFrame, look: TableLook) -> dict[str, str]:
-    """What is shown in place of the names of kernels in a table; different ones stay different."""
+    """What is shown in place of texts: of the names of kernels, labels that stay different."""
     columns = [
         name for name in map(str, table) if name == "kernel" or look.selects.get(name) == "kernel"
     ]
     every = dict.fromkeys(name for column in columns for name in table[column].dropna().unique())
     names = [name for name in every if isinstance(name, str)]
     if len(names) > MOST_NAMES:
-        return {}
+        return {**look.names}
     labels = distinct_labels(names, LABEL_WIDTH)
-    return {name: label for name, label in zip(names, labels, strict=True) if name != label}
+    shown = {name: label for name, label in zip(names, labels, strict=True) if name != label}
+    return {**look.names, **shown}
 
 
 def names_in(rows: Iterable[Sequence[Cell]], names: Mapping[str, str]) -> dict[str, str]:
@@ -208,7 +214,8 @@ def _largest(numbers: pd.Series[Any]) -> float:
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " ").strip() or name
+    words = name.replace("_", " ").split()
+    return " ".join(word.upper() if word in _ABBREVIATIONS else word for word in words) or name
 
 
 def cell_text(value: Cell, column: Column) -> str:

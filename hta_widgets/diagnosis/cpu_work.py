@@ -47,6 +47,8 @@ WHAT_TO_DO: Final = {
     LINES: "The flame graph shows what they call.",
     LOADING: "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms "
     "cheaper.",
+    COLLECTIVES: "Start them with async_op=True and compute meanwhile, or send fewer, larger ones "
+    "(DistributedDataParallel(model, bucket_cap_mb=100)).",
 }
 """About each part of the time, where there is something to do."""
 

@@ -48,3 +48,17 @@ def test_it_says_what_the_cpu_did(lab: Lab, laptop: str, width: int) -> None:
     shown.get_by_role("option").filter(has_text="annotation").first.click()
     page.wait_for("dash.selection.window_ns is not None", True)
     page.screenshot(f"cpu only {width} selected")
+
+
+def test_a_collective_on_the_cpu_has_a_show_and_advice(lab: Lab, real_traces: Path) -> None:
+    """It took 87 % of a job, of which nothing else was shown than 4 µs of an operator."""
+    job = str(real_traces / "kineto/cpu_only")
+    page = lab.open(cells(job, "dash = Dashboard(job)\ndash"), width=1100 + MARGINS, height=1400)
+    row = dashboard(page).locator(".hta-findings li").filter(has_text="Collectives run on the CPU")
+    expect(row).to_contain_text("async_op=True")
+    expect(dashboard(page).locator(".hta-board-header")).to_contain_text("1.26 s analysed")
+    row.get_by_role("button", name="Show").click()
+    page.wait_for("dash.selection.window_ns is not None", True)
+    start_ns, end_ns = page.python("list(dash.selection.window_ns)")
+    assert end_ns - start_ns == 380_583_378
+    page.screenshot("collective on the cpu")

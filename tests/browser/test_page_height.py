@@ -62,3 +62,23 @@ def labels_are_apart(shown: Locator) -> bool:
     return len(tops) > 2 and all(
         top + 0.75 * height <= below for (top, height), (below, _) in pairwise(sorted(tops))
     )
+
+
+BESIDE_CODE = """buttons => buttons.map(button => {
+    const last = [...button.previousElementSibling.getClientRects()].at(-1);
+    const { top, bottom } = button.getBoundingClientRect();
+    return top < last.bottom && bottom > last.top;
+})"""
+
+
+def test_nothing_of_the_header_is_cut_and_no_copy_button_stands_alone(lab: Lab, real_traces):
+    traces = real_traces / "kineto"
+    page = board(lab, str(traces / "sglang_decode_graph"))
+    for width in (1100, 1480):
+        page.page.set_viewport_size({"width": width + MARGINS, "height": 1400})
+        facts = dashboard(page).locator(".hta-facts")
+        expect(facts).to_contain_text("tokens/s")
+        assert facts.evaluate("each => each.scrollWidth <= each.clientWidth")
+        buttons = dashboard(page).locator(".hta-line-code > button")
+        expect(buttons.first).to_be_visible()
+        assert all(buttons.evaluate_all(BESIDE_CODE))

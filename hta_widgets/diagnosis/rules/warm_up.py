@@ -117,6 +117,12 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             "Leave the first steps out of the recording.",
             "torch.profiler.schedule(wait=2, warmup=2, active=5)",
             needs=(Condition.TRAINING,),
+            unless=(Condition.OTHER_RECORDER,),
+        ),
+        Advice(
+            "Start the recording after some steps: torch.cuda.profiler.start().",
+            "nsys profile --capture-range=cudaProfilerApi python train.py",
+            needs=(Condition.TRAINING, Condition.OTHER_RECORDER),
         ),
         Advice(
             "Run every kernel once before the recording begins.",

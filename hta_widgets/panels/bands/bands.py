@@ -16,7 +16,7 @@ from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
-from hta_widgets.diagnosis.cpu_work import LINES, OPERATORS, WHAT_TO_DO
+from hta_widgets.diagnosis.cpu_work import COLLECTIVES, LINES, OPERATORS, WHAT_TO_DO
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import budget_band
@@ -24,6 +24,7 @@ from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
+from hta_widgets.panels.bands.search import longest_annotation
 from hta_widgets.panels.bands.together import tickable
 from hta_widgets.panels.base.finding_rows import rows_to_try, shown_rows
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers
@@ -85,13 +86,16 @@ def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     lacks = [
         _row(f"{each.lack}: {each.untold}.", f"{each.how}.") for each in found.not_recorded[1:]
     ]
-    return [*_of_work(work, selection), *lacks]
+    return [*_of_work(work, selection, found.job), *lacks]
 
 
-def _of_work(work: CpuWork, selection: Selection | None) -> list[FindingRow]:
-    show = None
+def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[FindingRow]:
+    show: dict[str, dict[str, Any]] = {}
     if selection is not None and work.operators:
-        show = {**selection.nothing(), "operators": [work.operators[0].name]}
+        show[OPERATORS] = {**selection.nothing(), "operators": [work.operators[0].name]}
+    window_ns = longest_annotation(job, work.collective) if work.collective else None
+    if selection is not None and window_ns is not None:
+        show[COLLECTIVES] = {**selection.nothing(), "window_ns": [*window_ns]}
     tables = {
         OPERATORS: [_table("operators", work.operators)],
         LINES: [_table("Python functions", work.lines)],
@@ -101,7 +105,7 @@ def _of_work(work: CpuWork, selection: Selection | None) -> list[FindingRow]:
             text,
             WHAT_TO_DO.get(part, ""),
             tables.get(part, ()),
-            show if part == OPERATORS else None,
+            show.get(part),
         )
         for part, text in work.parts.items()
     ]
@@ -214,8 +218,10 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
         which = f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}"
         said.append(f"{which}{found.unrecorded}")
     if found.cpu_work is not None:
-        analysed_ns = job.reduce(_analysed_ns, found.ranks).values()
-        said += ["no GPU work", f"{duration(sum(analysed_ns) / len(found.ranks))} analysed"]
+        analysed_ns = found.cpu_work.analysed_ns or sum(
+            job.reduce(_analysed_ns, found.ranks).values()
+        )
+        said += ["no GPU work", f"{duration(analysed_ns / len(found.ranks))} analysed"]
     if found.step_ns > 0:
         time = duration(found.step_ns)
         said.append(f"{time} per step{found.profiled}" if has_steps else f"GPU span of {time}")

@@ -84,14 +84,26 @@ def _operators(job: Job) -> Iterator[Option]:
         yield _option(name, "operators", [name], f"operator, {gpu_time}{counted(times, 'call')}")
 
 
-def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
-    """The calls of a kind by name; the window is on the common clock."""
+def longest_annotation(job: Job, name: str) -> tuple[int, int] | None:
+    """When the longest annotation of a name is, on the common clock; None if it is not listed."""
+    found = _calls_by_name(job, Kind.ANNOTATION).get(name)
+    return None if found is None else (found.start_ns, found.start_ns + found.longest_ns)
+
+
+def _calls_by_name(job: Job, kind: Kind) -> dict[str, _Calls]:
+    """The calls of a kind on all ranks; times are on the common clock."""
     offsets_ns, every = common_offsets_ns(job), dict[str, _Calls]()
     for rank, found in job.reduce(_calls_of, job.ranks, kind).items():
         for each in found:
             moved = each._replace(start_ns=each.start_ns + offsets_ns[rank])
             known = every.get(each.name)
             every[each.name] = moved if known is None else moved.with_those_of(known)
+    return every
+
+
+def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
+    """The calls of a kind by name; the window is on the common clock."""
+    every = _calls_by_name(job, kind)
     most = sorted(every.values(), key=lambda each: (-each.total_ns, each.name))[:MOST_NAMES]
     for name, times, _, start_ns, longest_ns in most:
         detail = f"{noun}, {counted(times, 'call')}, the longest {duration(longest_ns)}"

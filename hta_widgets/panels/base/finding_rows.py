@@ -92,7 +92,10 @@ def _doubt(found: Finding) -> str:
     if not found.may_be_less:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
-    return f"Inconclusive: {least} to {most}, as the notices say."
+    return (
+        f"Inconclusive: {least} to {most}, as ranks that are missing or the profiler may set the "
+        "pace."
+    )
 
 
 def _fields(

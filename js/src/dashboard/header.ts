@@ -55,8 +55,11 @@ export class Header {
   show(facts: readonly string[]): void {
     const last = facts.at(-1);
     const rest = make("span", {}, facts.slice(0, -1).join(" · "));
-    const between = make("span", { className: "hta-between" }, facts.length > 1 ? " · " : "");
-    this.#facts.replaceChildren(rest, between, ...(last === undefined ? [] : [make("b", {}, last)]));
+    this.#facts.replaceChildren(
+      rest,
+      facts.length > 1 ? " · " : "",
+      ...(last === undefined ? [] : [make("b", {}, last)]),
+    );
     this.#facts.title = facts.join(" · ");
   }
 }

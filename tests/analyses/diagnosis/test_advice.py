@@ -268,6 +268,7 @@ FIRST = {
     "autotuning": [((C.COMPILED,), "Keep what is compiled"), ((), "Run every shape once")],
     "warm_up": [
         ((C.TRAINING,), "Leave the first steps out"),
+        ((C.TRAINING, C.OTHER_RECORDER), "Start the recording after some steps"),
         ((), "Record after some rounds"),
         ((C.NO_PYTORCH,), "Run every kernel once"),
     ],

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from hta_widgets.diagnosis.proof.proof import (
     LEAST_SHARE,
     MARGIN,
+    NEARLY_AS_DENSE,
     Edges,
     densest,
     put_together,
+    widened,
     windows_of,
 )
 from hta_widgets.diagnosis.proof.what import Removed, Stretches
@@ -50,7 +52,17 @@ def is_first(_folder, part):
     return windows_of(edges_of([(0, length), *others]), 10_000)[0].start_ns == 0
 
 
-test_thresholds = cases(Case("proof.LEAST_SHARE", is_first, {0.19: False, 0.21: True}))
+def is_with_what_follows(_folder, part):
+    """Whether a window takes in what comes after a gap, and is this part busy then."""
+    gap = round(15_000 / part) - 15_000
+    pairs = [(0, 10_000), (10_000 + gap, 15_000 + gap)]
+    return windows_of(edges_of(pairs), 30_000)[0].end_ns == 15_000 + gap
+
+
+test_thresholds = cases(
+    Case("proof.LEAST_SHARE", is_first, {0.19: False, 0.21: True}),
+    Case("proof.NEARLY_AS_DENSE", is_with_what_follows, {0.89: False, 0.91: True}),
+)
 
 
 def two_pauses(rank, number):
@@ -133,9 +145,8 @@ class TestWindows:
         starts = np.arange(2_000, dtype=np.int64) * 1_000_000
         seen = put_together({0: Stretches(starts, starts + 1_000)}, 2_000_000_000)
         assert seen.windows["percent"].iloc[0] < 100 * LEAST_SHARE
-        assert ": they are short (1 µs) and spread over the time, no 1 ms hold more" in seen.words(
-            0
-        )
+        why = ": they are short (1 µs) and spread over the time, no window of 1 ms holds more"
+        assert why in seen.words(0)
         assert "spread" not in seen.words(1)
 
     @given(intervals)
@@ -151,6 +162,23 @@ class TestWindows:
         assert window.held_ns == held(pairs, window.start_ns, window.end_ns) >= least
         rate = window.held_ns / (window.end_ns - window.start_ns)
         assert rate == pytest.approx(max(time / length for time, length in every))
+
+    @given(intervals, st.integers(1, 400))
+    def test_of_those_nearly_as_dense_it_is_the_fullest(self, pairs, longest_ns):
+        dense = densest(edges_of(pairs), 0)
+        rate = dense.held_ns / (dense.end_ns - dense.start_ns)
+        every = [
+            held(pairs, start, end)
+            for start, _ in pairs
+            for _, end in pairs
+            if end > start and held(pairs, start, end) > NEARLY_AS_DENSE * rate * (end - start)
+        ]
+        assert widened(edges_of(pairs), dense, 400).held_ns >= max(every)
+        found = widened(edges_of(pairs), dense, longest_ns)
+        assert found.held_ns == held(pairs, found.start_ns, found.end_ns) >= dense.held_ns
+        length_ns = found.end_ns - found.start_ns
+        assert found == dense or length_ns <= longest_ns
+        assert found.held_ns >= NEARLY_AS_DENSE * rate * length_ns * (1 - 1e-9)
 
     @given(intervals, st.integers(1, 400))
     def test_are_disjoint_and_divide_the_time_among_them(self, pairs, longest_ns):

@@ -85,25 +85,42 @@ def _operators(job: Job) -> Iterator[Option]:
 
 
 def longest_annotation(job: Job, name: str) -> tuple[int, int] | None:
-    """When the longest annotation of a name is, on the common clock; None if it is not listed."""
-    found = _calls_by_name(job, Kind.ANNOTATION).get(name)
-    return None if found is None else (found.start_ns, found.start_ns + found.longest_ns)
+    """When the longest annotation of a name is, on the common clock; None if there is none.
+
+    Of those that begin in the analysed time: a timeline shows no other.
+    """
+    offsets_ns, by_rank = common_offsets_ns(job), job.reduce(_longest_of, job.ranks, name)
+    windows = [
+        (start + offsets_ns[rank], end + offsets_ns[rank])
+        for rank, each in by_rank.items()
+        for start, end in each
+    ]
+    return max(windows, key=lambda each: each[1] - each[0], default=None)
 
 
-def _calls_by_name(job: Job, kind: Kind) -> dict[str, _Calls]:
-    """The calls of a kind on all ranks; times are on the common clock."""
+def _longest_of(rank: Rank, name: str) -> tuple[tuple[int, int], ...]:
+    """Start and end of the longest one on a rank, on its own clock; nothing if there is none."""
+    events, window = rank.trace.events, window_of(rank)
+    rows = events.rows_of(Kind.ANNOTATION)
+    codes = [code for code, each in enumerate(events.name.values) if each == name]
+    rows = rows[np.isin(events.name.codes[rows], codes)]
+    starts_ns = events.start_ns[rows]
+    rows = rows[(starts_ns >= window.start_ns) & (starts_ns < window.end_ns)]
+    if not rows.size:
+        return ()
+    longest = rows[np.argmax(events.duration_ns[rows])]
+    start_ns = int(events.start_ns[longest])
+    return ((start_ns, start_ns + int(events.duration_ns[longest])),)
+
+
+def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
+    """The calls of a kind by name; the window is on the common clock."""
     offsets_ns, every = common_offsets_ns(job), dict[str, _Calls]()
     for rank, found in job.reduce(_calls_of, job.ranks, kind).items():
         for each in found:
             moved = each._replace(start_ns=each.start_ns + offsets_ns[rank])
             known = every.get(each.name)
             every[each.name] = moved if known is None else moved.with_those_of(known)
-    return every
-
-
-def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
-    """The calls of a kind by name; the window is on the common clock."""
-    every = _calls_by_name(job, kind)
     most = sorted(every.values(), key=lambda each: (-each.total_ns, each.name))[:MOST_NAMES]
     for name, times, _, start_ns, longest_ns in most:
         detail = f"{noun}, {counted(times, 'call')}, the longest {duration(longest_ns)}"

@@ -12,7 +12,7 @@ export class Largest {
 
   constructor(board: Board) {
     this.band = new Band("largest", "Largest kernels", board.prefix);
-    this.band.aside.textContent = "over the whole recording, not one step";
+    this.band.aside.textContent = "over the whole recording";
     const send = (fields: Record<string, unknown>) => board.select(fields);
     const context = { model: null, selection: Promise.resolve(board.selection), send };
     this.#table = new TableView(

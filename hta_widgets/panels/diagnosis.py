@@ -74,7 +74,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
 
     def list_findings(self, result: Diagnosis) -> list[FindingRow]:
         """The findings, with what *Show* selects."""
-        return shown_rows(result, self.selection) if self.linked else finding_rows(result)
+        return shown_rows(result, self.selection) if self.linked else finding_rows(result, result)
 
     def _budget(self, result: Diagnosis) -> pd.DataFrame:
         """Of the selected ranks and steps; of all steps if none of the selected is analysed."""

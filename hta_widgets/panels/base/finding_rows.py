@@ -9,6 +9,7 @@ import pandas as pd
 
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, Link
 from hta_widgets.diagnosis.proof.proof import Proof
+from hta_widgets.diagnosis.replay.replay import MOST_UNMATCHED
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
@@ -44,18 +45,19 @@ def _showing(
     found: Diagnosis, shown: Sequence[Finding], selection: Selection, first: int
 ) -> list[FindingRow]:
     """Rows of some findings; `first` is the place of the first of them."""
+    rows = zip(shown, finding_rows(shown, found), strict=True)
     return [
         {
             **row,
             "show": _fields(each, place, selection, found.job.ranks),
             "occurrences": _occurrences(found.proof(each), selection),
         }
-        for place, (each, row) in enumerate(zip(shown, finding_rows(shown), strict=True), first)
+        for place, (each, row) in enumerate(rows, first)
     ]
 
 
-def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
-    """Turn findings into rows that show nothing, in their order."""
+def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]:
+    """Turn findings of a diagnosis into rows that show nothing, in their order."""
     most = max((each.recoverable_ms for each in found), default=0)
     return [
         FindingRow(
@@ -67,7 +69,7 @@ def finding_rows(found: Sequence[Finding]) -> list[FindingRow]:
             fill=cause_look(each.cause)[1],
             sentence=each.sentence,
             cause=each.words.sentence("") if each.words.cause else each.sentence,
-            doubt=_doubt(each),
+            doubt=_doubt(each, whole),
             advice=[AdviceRow(do=advice.do, code=advice.code) for advice in each.advice],
             numbers=[_numbers(name, value) for name, value in each.evidence.items()],
             show=None,
@@ -85,17 +87,16 @@ def _price(found: Finding) -> str:
     return duration(found.recoverable_ms * NS_PER_MS) if found.recoverable_ms > 0 else ""
 
 
-def _doubt(found: Finding) -> str:
+def _doubt(found: Finding, whole: Diagnosis) -> str:
     """That the trace lacks what would tell, and between what the price lies."""
     if found.confidence != "inconclusive":
         return ""
     if not found.may_be_less:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
-    return (
-        f"Inconclusive: {least} to {most}, as ranks that are missing or the profiler may set the "
-        "pace."
-    )
+    if whole.unmatched_percent > MOST_UNMATCHED:
+        return f"Inconclusive: up to {most}, but {least} if other ranks set the pace."
+    return f"Inconclusive: {least} to {most}, as the rest may be the profiler's."
 
 
 def _fields(

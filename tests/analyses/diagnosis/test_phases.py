@@ -170,7 +170,7 @@ def test_a_replay_is_of_the_same_phase(job):
 
 def test_the_budget_says_of_which_steps_it_is(job):
     found = diagnose(job)
-    band = budget_band(found, Selection(), finding_rows(found))
+    band = budget_band(found, Selection(), finding_rows(found, found))
     assert band["whose"].startswith("rank 0, 2 prefill steps, in ms")
 
 

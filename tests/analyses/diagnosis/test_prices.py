@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Price, Words
+from hta_widgets.panels.base.finding_rows import finding_rows
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.pipelines import pipeline
 from tests.analyses.diagnosis.thresholds import Case, cases, price
@@ -150,10 +151,13 @@ def test_where_the_others_are_not_recorded_a_price_has_two_ends(tmp_path):
 
 def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
     """5 % of the step are 0.35 ms."""
-    finding = found(alone(tmp_path, after_ms=0.1), "no_tensor_cores")
+    made = alone(tmp_path, after_ms=0.1)
+    finding = found(made, "no_tensor_cores")
     assert finding.confidence == "inconclusive"
     assert finding.lower_ms == pytest.approx(0.075, rel=0.01)
     assert finding.recoverable_ms == pytest.approx(0.75 * 6.1, rel=0.01)
+    (row,) = finding_rows([finding], made)
+    assert row["doubt"] == "Inconclusive: up to 4.58 ms, but 75 µs if other ranks set the pace."
 
 
 def test_the_notices_say_that_the_others_are_not_recorded(tmp_path):

@@ -192,10 +192,11 @@ class HostGaps(NamedTuple):
 
     def in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
-        sums = np.zeros((len(GAPS), edges.size - 1), dtype=np.int64)
+        shape = len(GAPS), edges.size - 1
         step = np.searchsorted(edges, self.segments.start_ns, side="right") - 1
-        np.add.at(sums, (self.kind, step), self.segments.length_ns)
-        return sums
+        bins = self.kind * np.int64(shape[1]) + step
+        sums = np.bincount(bins, self.segments.length_ns, shape[0] * shape[1])
+        return sums.astype(np.int64).reshape(shape)
 
     def starting_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) that starting short kernels takes between consecutive edges."""
@@ -287,7 +288,7 @@ class _Division:
     def __init__(self, rank: Rank, device: int, gaps: Gaps, owned: OwnedTime, inside: Mask) -> None:
         self.rank, self.device, self.gaps = rank, device, gaps
         self.calls: Calls = calls_of(rank)
-        self.host = LateLaunches(rank, device, gaps)
+        self.host = LateLaunches(rank, gaps)
         self.stretch_ns, self.launch_ns, self.reach_ns = self.host.moments_ns
         has_drained = inside & self._waits_for_work[owned.drain]
         self.drain = np.where(has_drained, owned.drain, NO_CALL)
@@ -373,12 +374,12 @@ class _Division:
         inside = is_open & self.host.launches_long[gap]
         inside &= self.segments.start_ns >= self.launch_ns[gap]
         work = self.rank.gpu_work
-        is_first = np.isin(self.host.next_row, work.rows[grouped(work.name).first])
+        is_first = np.isin(self.gaps.after, work.rows[grouped(work.name).first])
         of_gap = np.where(is_first & ~self.host.starts_graph, GAP["gap_init"], GAP["gap_pause"])
         kind[inside] = of_gap[gap[inside]]
 
     def _starts_short(self) -> Mask:
-        rows, events = self.host.next_row, self.rank.trace.events
+        rows, events = self.gaps.after, self.rank.trace.events
         short = (rows >= 0) & (events.kind[rows] == Kind.KERNEL)
         short &= (events.duration_ns[rows] < SHORT_KERNEL_NS) & ~self.is_late & ~self.is_prompt
         short &= ~self.gaps.inside_graph & (self.gaps.launch != NO_CALL)
@@ -429,7 +430,7 @@ class _Division:
         those that are late.
         """
         latency_ns = self.gaps.end_ns - self.launch_ns
-        events, row = self.rank.trace.events, self.host.next_row
+        events, row = self.rank.trace.events, self.gaps.after
         is_kernel = (row >= 0) & (events.kind[row] == Kind.KERNEL)
         is_kernel &= self.rank.launches[row] == self.gaps.launch
         late = self.is_late & is_kernel
@@ -500,7 +501,7 @@ class _Division:
     @cached_property
     def _next_is_batch(self) -> Mask:
         """Whether the next work copies a batch to the device."""
-        events, row = self.rank.trace.events, self.host.next_row
+        events, row = self.rank.trace.events, self.gaps.after
         is_copy = events.named(row, patterns.HOST_TO_DEVICE) & (events.kind[row] == Kind.MEMCPY)
         is_batch = (row >= 0) & is_copy & (events.duration_ns[row] > BATCH_COPY_NS)
         return np.asarray(is_batch & ~self._decodes)

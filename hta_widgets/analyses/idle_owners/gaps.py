@@ -91,6 +91,8 @@ class Gaps:
     is in the trace or nothing follows."""
     inside_graph: Mask
     """Whether the work on both sides is of one launched graph."""
+    after: IntArray
+    """Row of the work after the interval, see `work_after`; -1 for none."""
 
     @property
     def is_unrecorded(self) -> Mask:
@@ -186,6 +188,7 @@ def _gaps(rank: Rank) -> dict[str, NDArray[np.generic]]:
         "part": np.int8,
         "launch": np.int32,
         "inside_graph": np.uint8,
+        "after": np.int32,
     }
     return {
         name: np.concatenate([np.zeros(0, dtype), *(each[name] for each in by_device)], dtype=dtype)
@@ -231,6 +234,7 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
         "part": part.astype(np.int8),
         "launch": launch,
         "inside_graph": inside_graph.astype(np.uint8),
+        "after": after,
     }
 
 
@@ -308,10 +312,10 @@ def last_part_ns(length_ns: Times) -> Times:
 
 
 class LateLaunches:
-    """The launch of what comes after each idle interval; right for those of one device."""
+    """The launch of what comes after each idle interval."""
 
-    def __init__(self, rank: Rank, device: int, gaps: Gaps) -> None:
-        self.rank, self.device, self.gaps = rank, device, gaps
+    def __init__(self, rank: Rank, gaps: Gaps) -> None:
+        self.rank, self.gaps = rank, gaps
         events, launch = rank.trace.events, gaps.launch
         known = launch != NO_CALL
         self.launch_ns: Times = np.where(known, events.start_ns[launch], 0)
@@ -334,7 +338,7 @@ class LateLaunches:
         still hands over nodes: that of 4,568 took 5.7 to 9.2 ms on eight H200, and their kernels
         began after 3.6 to 9.1 ms. Three fills of a ResNet-50 had calls of 151 to 165 ms.
         """
-        kind = np.append(self.rank.trace.events.kind, -1)[self.next_row]
+        kind = np.append(self.rank.trace.events.kind, -1)[self.gaps.after]
         of_no_data = np.isin(kind, OF_NO_DATA)
         begin_ns, end_ns = self.launch_ns, self.launch_end_ns
         is_long = end_ns - np.maximum(begin_ns, self.gaps.start_ns) > STRETCH_NS
@@ -362,11 +366,6 @@ class LateLaunches:
         last_ns = np.append(reached, self.gaps.start_ns.min(initial=0))[before - 1]
         last_ns = np.where(before > 0, last_ns, self.gaps.start_ns)
         return np.asarray(np.minimum(np.maximum(last_ns, self.gaps.start_ns), self.launch_ns))
-
-    @cached_property
-    def next_row(self) -> Int64Array:
-        """Row of the work after each interval."""
-        return work_after(self.rank, recorded_work(self.rank, self.device), self.gaps.end_ns)
 
     @cached_property
     def starts_graph(self) -> Mask:
@@ -470,7 +469,7 @@ def _owned_time(rank: Rank) -> Columns:
     order = np.lexsort((segments.start_ns, segments.gap))
     del step, source, of_owner, thread  # 28 MB
     segments = segments._replace(length_ns=narrowed(segments.length_ns)).take(order)
-    segments, part = segments.cut_at(split.moments_ns())
+    segments, part = segments.cut_at(LateLaunches(rank, split.gaps).moments_ns)
     order = order[part]
     return {
         **segments._asdict(),
@@ -619,16 +618,6 @@ class _Split:
             steps.append(numbers[cut.owner])
             sources.append(chosen[of_chosen])
         return joined(parts), np.concatenate(steps), np.concatenate(sources)
-
-    def moments_ns(self) -> list[Times]:
-        """See `LateLaunches.moments_ns`, of each interval on its own device."""
-        found = [self.gaps.start_ns.copy() for _ in range(3)]  # at which nothing is cut
-        for device in self.rank.gpu_work.devices:
-            own = self.gaps.device == device
-            moments_ns = LateLaunches(self.rank, device, self.gaps).moments_ns
-            for times, of_device in zip(found, moments_ns, strict=True):
-                times[own] = of_device[own]
-        return found
 
     def _steps_of_gaps(self, window: Window) -> tuple[Int64Array, Int64Array]:
         """Positions of the steps in which each interval begins and ends; 0 is before the first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -121,12 +121,9 @@ def merged(parent: IntArray, name: IntArray, depth: IntArray) -> tuple[IntArray,
     The number of each node, and the position of the first node with each number.
     """
     number = np.full(parent.size + 1, NO_PATH, dtype=np.int32)
-    order = np.argsort(depth, kind="stable")
-    edges = np.concatenate(([0], np.cumsum(np.bincount(depth)))) if depth.size else [0]
     first: list[Int64Array] = [np.zeros(0, dtype=np.int64)]
     count = 0
-    for begin, end in pairwise(edges):
-        level = order[begin:end]
+    for level in grouped(depth).parts:
         paths = grouped(number[parent[level]], name[level])
         number[level] = count + paths.of_rows
         first.append(level[paths.first])

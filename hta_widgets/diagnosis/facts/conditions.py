@@ -195,7 +195,7 @@ def conditions_of(
 ) -> frozenset[Condition]:
     """What holds of the recording of a rank."""
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
-    if events.rows_of(Kind.PYTHON).size:
+    if (events.kind == Kind.PYTHON).any():
         found.add(Condition.STACKS)
     if may_have_memory(events):
         found.add(Condition.MEMORY)

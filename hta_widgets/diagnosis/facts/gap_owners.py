@@ -461,7 +461,7 @@ class Around:
         for number in np.argsort(-idle_ns, kind="stable")[:MOST_LISTED].tolist():
             rows = groups.parts[number]
             name, code = self.name_of(int(owner[rows[0]])), self.name_of(int(place[rows[0]]))
-            count = np.unique(event[rows]).size
+            count = distinct(event[rows]).size
             found.append(Owner(name, code, int(idle_ns[number]), count))
         return tuple(found)
 

@@ -99,7 +99,7 @@ class Operations:
         np.minimum.at(begins, which, self.start_ns[graph])
         called_ns = events.start_ns[calls]
         is_idle = self._busy_until(begins) <= called_ns
-        is_long = (begins - called_ns > STRETCH_NS) & (begins <= events.end_ns[calls] + LAUNCH_NS)
+        is_long = (begins - called_ns > STRETCH_NS) & (begins <= events.ends_of(calls) + LAUNCH_NS)
         handed_ns = np.where(is_idle & is_long, begins - LAUNCH_NS, called_ns)
         self.launched_ns[graph] = handed_ns[which]
 

@@ -22,6 +22,7 @@ from hta_widgets.diagnosis.replay.host_work import host_work
 from hta_widgets.diagnosis.replay.operations import NONE, Operations
 from hta_widgets.diagnosis.replay.starts import Starts, starts
 from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls, waiting_calls
+from hta_widgets.grouping import numbered
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -66,7 +67,7 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
     device = rank.gpu_work.main_device
     edges = window.step_edges(rank, device) if device is not None else np.zeros(1, dtype=np.int64)
     last, last_of = _last_operations(operations, window, device)
-    codes, name = np.unique(operations.name, return_inverse=True)
+    codes, name = numbered(operations.name)
     begun = starts(operations, line)
     inside_ns = np.maximum(operations.start_ns - int(edges[0]), 0)  # of the analysed steps
     return RankPart(
@@ -79,7 +80,7 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
         end_ns=operations.end_ns,
         stream=operations.stream,
         type=operations.type,
-        name=name.astype(np.int64),
+        name=name,
         names=tuple(rank.trace.events.name.values[code] for code in codes.tolist()),
         first_ns=int(edges[0]),
         steps=window.steps,
@@ -145,8 +146,9 @@ class PackedArray(NamedTuple):
     def of(cls, array: NDArray[Any]) -> PackedArray:
         """Pack an array."""
         values, places = array.ravel(), None
-        found = np.flatnonzero(values.view(f"u{array.itemsize}"))  # -0.0 is not 0
-        if _SPARSE * found.size <= values.size:
+        bits = values.view(f"u{array.itemsize}")  # -0.0 is not 0
+        if _SPARSE * np.count_nonzero(bits) <= values.size:
+            found = np.flatnonzero(bits)
             values, places = values[found], _narrow(found)
         return cls(_narrow(_whole(values)), places, array.dtype.str, array.shape)
 

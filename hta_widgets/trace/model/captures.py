@@ -107,8 +107,8 @@ def _outer(events: Events, rows: Int64Array) -> Int64Array:
     begins_thread = np.append(True, (np.diff(thread, axis=1) != 0).any(axis=0))[: rows.size]
     which = np.cumsum(begins_thread, dtype=np.int64)
     # later threads are put behind all earlier ones, so that one running maximum serves for all
-    span_ns = int(events.end_ns[by_thread].max(initial=0) - starts.min(initial=0)) + 1
-    ends = events.end_ns[by_thread] + which * span_ns
+    span_ns = int(events.ends_of(by_thread).max(initial=0) - starts.min(initial=0)) + 1
+    ends = events.ends_of(by_thread) + which * span_ns
     before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, ends))[:-1]
     return np.sort(by_thread[starts + which * span_ns >= before])
 

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, fitting
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
 from hta_widgets.trace.model.steps import STEP_NAME
 
@@ -135,8 +135,8 @@ def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]
 
 
 def _is_step_mark(events: Events) -> Mask:
-    marks = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
-    return np.isin(events.name.codes, marks)
+    names = events.name.values
+    return fitting(STEP_NAME.match, names, range(len(names)))[events.name.codes]
 
 
 def _recorded_parents(

@@ -198,6 +198,10 @@ class Events:
         """End of each event in ns since the trace's origin."""
         return self.start_ns + self.duration_ns
 
+    def ends_of(self, rows: IntArray | int) -> Times:
+        """End of the events in the given rows, which is faster than `end_ns` of all."""
+        return np.asarray(self.start_ns[rows] + self.duration_ns[rows])
+
     def having(self, is_kept: Mask) -> Events:
         """Only some rows, with their fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -62,17 +62,17 @@ def profiler_steps(events: Events) -> StepMarks:
     rows = _annotations(events, numbers)
     codes = events.name.codes[rows].tolist()
     number = np.array([numbers[code] for code in codes], dtype=np.int64)
-    return StepMarks(number, events.start_ns[rows], events.end_ns[rows], rows)
+    return StepMarks(number, events.start_ns[rows], events.ends_of(rows), rows)
 
 
 def request_steps(events: Events) -> StepMarks:
     """List the requests that the CPU recorded, from 0; one inside another is part of it."""
     names = enumerate(events.name.values)
     rows = _annotations(events, [code for code, name in names if REQUEST_SPAN.fullmatch(name)])
-    until_ns = np.maximum.accumulate(np.append(-1, events.end_ns[rows]))[:-1]
+    until_ns = np.maximum.accumulate(np.append(-1, events.ends_of(rows)))[:-1]
     rows = rows[events.start_ns[rows] >= until_ns]
     return StepMarks(
-        np.arange(rows.size), events.start_ns[rows], events.end_ns[rows], rows, "request"
+        np.arange(rows.size), events.start_ns[rows], events.ends_of(rows), rows, "request"
     )
 
 

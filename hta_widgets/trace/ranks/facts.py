@@ -101,7 +101,7 @@ def rank_records(rank: Rank) -> RankRecords:
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size) or _only_replays(rank),
-        frames=bool(events.rows_of(Kind.PYTHON).size),
+        frames=bool((events.kind == Kind.PYTHON).any()),
         memory=may_have_memory(events),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),

@@ -318,7 +318,7 @@ def lost_operators(events: Events, parents: Int32Array) -> LostOperators:
     calls = calls[(around < 0) | ~KindSet(LAUNCH_CALLS).among(events.kind[around])]
     if not operators.size or calls.size < FEWEST_LAUNCHES:
         return LostOperators(launches=calls.size)
-    last_ns = int(events.end_ns[operators].max())
+    last_ns = int(events.ends_of(operators).max())
     start_ns = events.start_ns[calls]
     between = calls[(start_ns >= events.start_ns[operators[0]]) & (start_ns <= last_ns)]
     around = parents[between]

@@ -92,7 +92,7 @@ def polled_waits(events: Events, silences: Silences | None) -> PolledWaits:
         none = np.zeros(0, dtype=np.int64)
         return PolledWaits(none, none, none)
     begin_ns, end_ns, _, last, _ = silences
-    last_ns = events.end_ns[last]
+    last_ns = events.ends_of(last)
     limit_ns = np.minimum(SOON * (end_ns - begin_ns), CLOSE_NS)
     is_close = (last_ns > begin_ns) & (np.abs(end_ns - last_ns) <= limit_ns)
     close = np.count_nonzero(is_close)
@@ -126,12 +126,12 @@ def silences_of(events: Events, launches: Int32Array) -> Silences | None:
     launched_ns = events.start_ns[launches[work]]
     order = np.argsort(launched_ns, kind="stable")
     launched_ns, work = launched_ns[order], work[order]
-    done_ns = np.maximum.accumulate(events.end_ns[work])
+    done_ns = np.maximum.accumulate(events.ends_of(work))
     rows = events.rows_of(Kind.CPU_OP, Kind.PYTHON, Kind.ANNOTATION, *LAUNCH_CALLS)
     is_call = np.isin(events.kind[rows], LAUNCH_CALLS)
     start_ns = events.start_ns[rows]
     # an operator or a frame may hold the wait: only a call that runs is no silence
-    quiet_ns = np.maximum.accumulate(np.where(is_call, events.end_ns[rows], start_ns))
+    quiet_ns = np.maximum.accumulate(np.where(is_call, events.ends_of(rows), start_ns))
     begin_ns, end_ns = quiet_ns[:-1], start_ns[1:]
     within = (begin_ns >= launched_ns[0]) & (end_ns <= launched_ns[-1])
     within &= end_ns - begin_ns >= SILENT_NS

@@ -97,9 +97,9 @@ def impossible_rows(events: Events) -> Int64Array:
     """
     work = events.rows_of(*GPU_SIDE)
     calls = events.rows_of(*_LASTING_CALLS)
-    start_ns, end_ns = events.start_ns[work], events.end_ns[work]
+    start_ns, end_ns = events.start_ns[work], events.ends_of(work)
     known = start_ns[(edge := max(1, int(AT_EDGES * work.size))) : work.size - edge]
-    times = np.concatenate([known, events.start_ns[calls], events.end_ns[calls]])
+    times = np.concatenate([known, events.start_ns[calls], events.ends_of(calls)])
     if not times.size:
         return work[:0]
     first_ns, last_ns = int(times.min()), int(times.max())
@@ -115,7 +115,7 @@ def impossible_rows(events: Events) -> Int64Array:
 def _holds_others(events: Events, row: int, work: Int64Array) -> bool:
     """Whether work of the same stream starts during this."""
     start_ns = events.start_ns[work]
-    during = (start_ns > events.start_ns[row]) & (start_ns < events.end_ns[row])
+    during = (start_ns > events.start_ns[row]) & (start_ns < events.ends_of(row))
     during &= events.kind[work] != Kind.GPU_ANNOTATION
     same: Mask = events.stream[work] == events.stream[row]
     return bool((during & same & (events.device[work] == events.device[row])).any())

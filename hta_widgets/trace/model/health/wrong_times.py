@@ -133,7 +133,7 @@ def _length_ns(events: Events, work: Int64Array) -> int:
     rows = np.concatenate((work, events.rows_of(*LAUNCH_CALLS)))
     if not rows.size:
         return 0
-    return int(events.end_ns[rows].max() - events.start_ns[rows].min())
+    return int(events.ends_of(rows).max() - events.start_ns[rows].min())
 
 
 def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
@@ -146,16 +146,16 @@ def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
     """
     if not linked.size:
         return np.zeros(0, dtype=np.int64)
-    linked = linked[np.argsort(events.end_ns[launches[linked]], kind="stable")]
+    linked = linked[np.argsort(events.ends_of(launches[linked]), kind="stable")]
     calls = launches[linked].astype(np.int64)
     waits = _calls(events, _WAITS_FOR_GPU)
     if np.ptp(events.device[linked]):
         waits = waits[:0]
-    found = [_last_before(events, calls, waits, np.maximum.accumulate(events.end_ns[linked]))]
+    found = [_last_before(events, calls, waits, np.maximum.accumulate(events.ends_of(linked)))]
     is_copy = events.named(linked, _TO_HOST)
-    copied_ns = np.where(is_copy, events.end_ns[linked], _NO_COPY)
+    copied_ns = np.where(is_copy, events.ends_of(linked), _NO_COPY)
     waits_itself = is_copy & events.named(calls, _COPIES_AND_WAITS)
-    found.append(copied_ns[waits_itself] - events.end_ns[calls[waits_itself]])
+    found.append(copied_ns[waits_itself] - events.ends_of(calls[waits_itself]))
     waits = _calls(events, _WAITS_FOR_STREAM)
     for thread in np.unique(events.tid[waits]):
         own = events.tid[calls] == thread
@@ -166,10 +166,10 @@ def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
 
 def _last_before(events: Events, calls: Int64Array, waits: Int64Array, done_ns: Times) -> Times:
     """How long before what it waits for each call returns (ns): that of the last launch before."""
-    place = np.searchsorted(events.end_ns[calls], events.start_ns[waits], side="right") - 1
+    place = np.searchsorted(events.ends_of(calls), events.start_ns[waits], side="right") - 1
     waits, done_ns = waits[place >= 0], done_ns[place[place >= 0]]
     known = done_ns != _NO_COPY
-    return np.asarray(done_ns[known] - events.end_ns[waits[known]])
+    return np.asarray(done_ns[known] - events.ends_of(waits[known]))
 
 
 def _calls(events: Events, pattern: re.Pattern[str]) -> Int64Array:
@@ -189,7 +189,7 @@ def _overlaps(events: Events, work: Int64Array, least_ns: int) -> Times:
         return np.zeros(0, dtype=np.int64)
     of_stream = grouped(events.device[work], events.stream[work])
     work, stream = work[of_stream.order], np.sort(of_stream.of_rows)
-    start_ns, end_ns = events.start_ns[work], events.end_ns[work]
+    start_ns, end_ns = events.start_ns[work], events.ends_of(work)
     apart_ns = stream * (int(end_ns.max()) + 1)  # so that one maximum runs over all streams
     running_ns = np.maximum.accumulate(end_ns + apart_ns)[:-1] - apart_ns[1:]
     overlap_ns = np.minimum(running_ns, end_ns[1:]) - start_ns[1:]
@@ -205,7 +205,7 @@ def _standstill_ns(events: Events) -> int:
     clock that is set there is seen by anything else.
     """
     rows = events.rows_of(Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
-    start_ns, end_ns = events.start_ns[rows], events.end_ns[rows]
+    start_ns, end_ns = events.start_ns[rows], events.ends_of(rows)
     if not rows.size:
         return 0
     least_ns = STANDSTILL * int(end_ns.max() - start_ns[0])

@@ -23,6 +23,7 @@ from hta_widgets.analyses.time.causes import (
 )
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, host, kernel, step, write
@@ -136,6 +137,30 @@ BUSY_BEFORE = [
     *(call(20, 5, 2), kernel(3_000, 40, correlation=2), kernel(3_050, 40, correlation=2)),
     *(call(3_200, 5, 3), kernel(3_210, 100, correlation=3)),
 ]
+
+
+ONE_DEVICE_AFTER_THE_OTHER = [
+    *(kernel(0, 10), kernel(30, 10), kernel(60, 10)),
+    *(kernel(5, 10, device=1), kernel(25, 10, device=1), kernel(55, 10, device=1)),
+]
+
+
+@settings(max_examples=60)
+@given(calls_and_work())
+@example(ONE_DEVICE_AFTER_THE_OTHER)
+def test_work_after_each_interval_is_of_its_own_device(tmp_path_factory, events):
+    rank = open_job(tmp_path_factory.mktemp("after"), [events]).rank(0)
+    gaps, columns = gaps_of(rank), rank.trace.events
+    work = [
+        (int(columns.device[row]), int(columns.start_ns[row]))
+        for row in range(len(columns))
+        if columns.kind[row] == Kind.KERNEL
+    ]
+    for device, end_ns, row in zip(gaps.device, gaps.end_ns, gaps.after, strict=True):
+        begins = (int(device), int(end_ns))
+        assert (row >= 0) == (begins in work)
+        if row >= 0:
+            assert (columns.device[row], columns.start_ns[row]) == begins
 
 
 @settings(max_examples=60)

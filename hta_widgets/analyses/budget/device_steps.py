@@ -193,8 +193,8 @@ class HostGaps(NamedTuple):
     def in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) of each of `GAPS` between consecutive edges, which no interval straddles."""
         shape = len(GAPS), edges.size - 1
-        step = np.searchsorted(edges, self.segments.start_ns, side="right") - 1
-        bins = self.kind * np.int64(shape[1]) + step
+        bins = np.searchsorted(edges, self.segments.start_ns, side="right")
+        bins += self.kind * np.int64(shape[1]) - 1
         sums = np.bincount(bins, self.segments.length_ns, shape[0] * shape[1])
         return sums.astype(np.int64).reshape(shape)
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.gpu_time import GpuTime, longer_steps
+from hta_widgets.analyses.time.gpu_time import GpuTime, other_steps
 from hta_widgets.analyses.time.selection import (
     TimeSelection,
     place_of,
@@ -131,8 +131,8 @@ def _whole_time(kernel_types: Collection[str]) -> str:
 
 
 def _over_steps(times: Iterable[GpuTime]) -> str:
-    """Sentence on the busy time where the analysed time lasts longer than the GPU span."""
-    total = longer_steps(times)
+    """Sentence on the busy time where its share of the analysed time is another."""
+    total = other_steps(times)
     if total is None:
         return ""
     return (

@@ -25,7 +25,7 @@ def whole_of(panel: Panel[Any], gpus: int) -> str:
 
 
 def analysed_time(panel: Panel[Any]) -> pd.Series[int] | None:
-    """Sums over the GPUs, where the analysed time lasts longer and is idle for another share."""
+    """Sums over the GPUs, where another share of the analysed time is idle."""
     table = temporal_breakdown(panel.job, panel.ranks or None).ranks
     table = table[table["kernel_time_ns"] > 0]
     total = table.sum()
@@ -33,11 +33,11 @@ def analysed_time(panel: Panel[Any]) -> pd.Series[int] | None:
         return None
     idle = total["idle_time_ns"] / total["kernel_time_ns"]
     differs = abs(idle - total["steps_idle_ns"] / total["steps_ns"]) > 0.02
-    return total if differs and total["steps_ns"] > total["kernel_time_ns"] else None
+    return total if differs else None
 
 
 OVER_STEPS: Final = (
-    "[[ Over the analysed time, which lasts longer, <_who> idle <steps_idle> (<steps_idle_time> of "
+    "[[ Over the analysed time, which <longer>, <_who> idle <steps_idle> (<steps_idle_time> of "
     "<steps>) and computing <steps_computing>.]]"
 )
 
@@ -50,6 +50,7 @@ def over_steps(panel: Panel[Any]) -> Texts:
         int(total[f"steps_{part}ns"]) for part in ("idle_", "compute_", "")
     )
     return {
+        "longer": "lasts longer" if steps_ns > total["kernel_time_ns"] else "is shorter",
         "steps_idle": share(idle_ns, steps_ns),
         "steps_idle_time": duration(idle_ns),
         "steps": duration(steps_ns),

@@ -52,19 +52,17 @@ def gpu_times(rank: Rank) -> dict[int, GpuTime]:
     }
 
 
-def longer_steps(times: Iterable[GpuTime]) -> GpuTime | None:
-    """Add up GPUs whose steps last longer than their work, with another share of idle time.
+def other_steps(times: Iterable[GpuTime]) -> GpuTime | None:
+    """Add up GPUs in whose steps another share of the time is idle than in their GPU span.
 
-    None if the steps do not last longer, the shares differ by at most `NOTEWORTHY_POINTS`, or not
-    all GPUs with work have steps.
+    None if the shares differ by at most `NOTEWORTHY_POINTS`, or not all GPUs with work have steps.
     """
     working = [each for each in times if each.span_ns]
     if not working or not all(each.steps_ns for each in working):
         return None
     total = GpuTime(*map(sum, zip(*working, strict=True)))
     difference = total.busy_ns / total.span_ns - total.steps_busy_ns / total.steps_ns
-    is_other = 100 * abs(difference) > NOTEWORTHY_POINTS
-    return total if total.steps_ns > total.span_ns and is_other else None
+    return total if 100 * abs(difference) > NOTEWORTHY_POINTS else None
 
 
 def span_in_words(gpus: int, *, is_selected: bool) -> str:
@@ -75,14 +73,14 @@ def span_in_words(gpus: int, *, is_selected: bool) -> str:
 
 
 def over_steps(times: Iterable[GpuTime]) -> str:
-    """Sentence on `longer_steps`, with a blank in front; empty if there are none."""
+    """Sentence on `other_steps`, with a blank in front; empty if there are none."""
     working = [each for each in times if each.span_ns]
-    total = longer_steps(working)
+    total = other_steps(working)
     if total is None:
         return ""
-    idle_ns = total.steps_ns - total.steps_busy_ns
+    longer, idle_ns = total.steps_ns > total.span_ns, total.steps_ns - total.steps_busy_ns
     return (
-        f" Over the analysed time, which lasts longer, "
+        f" Over the analysed time, which {'lasts longer' if longer else 'is shorter'}, "
         f"{'the GPU is' if len(working) == 1 else 'the GPUs are'} idle "
         f"{percent(100 * idle_ns / total.steps_ns)} ({duration(idle_ns)} of "
         f"{duration(total.steps_ns)}) and computing "

@@ -327,7 +327,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, before <before>]]"
-            f"[[, inside <_in>]]{INSIDE}[[, most in <_owner>]]"
+            f"[[, inside <_in>]]{INSIDE}[[, <_part> of this time in <_owner>]]"
             f"[[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
             f"[[; the trace does not show why]][[; no recorded call takes most of it]]{COST}",

@@ -183,7 +183,9 @@ def host_pause(context: Context) -> Finding | None:
     if within is None and not (on_cpu or stops) and _holds_most(context, ranks, kind, ""):
         known.add(Condition.NOT_RECORDED)
     unknown = "" if on_cpu or stops else _unknown(known)
-    detail = within.words if within else _activity(largest, unknown)
+    detail = within.words if within else ""
+    if largest and not within:
+        detail = _activity(context, ranks, kind, largest) or unknown
     if on_cpu:
         detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
     if stops:
@@ -286,8 +288,9 @@ def _unknown(known: Collection[Condition]) -> str:
     return "; the trace does not show why" if is_most else "; no recorded call takes most of it"
 
 
-def _activity(largest: Owner | None, unknown: str) -> str:
-    """What it does instead, in words, or that this is unknown."""
-    if largest is None or not largest.name:
-        return unknown if largest else ""
-    return f", most in {named(largest.name)}"
+def _activity(context: Context, ranks: Sequence[int], kind: str, largest: Owner) -> str:
+    """What it does instead more than anything else, in words; empty if this is unknown."""
+    if not largest.name:
+        return ""
+    share = owner_share(context, ranks, kind, largest.name)
+    return f", {percent(100 * share)} of this time in {named(largest.name)}"

@@ -517,7 +517,7 @@ def test_a_graph_begins_while_its_launch_still_hands_over_nodes(tmp_path):
     finding = graph_launch(tmp_path, 4_000)
     assert finding.recoverable_ms == pytest.approx(4.1, rel=0.05)
     assert "stalls for up to 4" in finding.sentence
-    assert ", most in cudaGraphLaunch: " in finding.sentence
+    assert " of this time in cudaGraphLaunch: " in finding.sentence
     assert finding.action.startswith("Record a later launch of this graph")
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 
 import pandas as pd
@@ -12,14 +13,14 @@ from traitlets import TraitError
 from hta_widgets import open_trace
 from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
-from hta_widgets.diagnosis import budget
+from hta_widgets.diagnosis import budget, diagnosis
 from hta_widgets.diagnosis.budget_table import class_of
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.panels.bands import first_screen
-from hta_widgets.panels.bands.bands import verdict
+from hta_widgets.panels.bands.bands import MOSTLY, headline, verdict
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
@@ -517,3 +518,12 @@ def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
     assert bands["budget"]["title"] == "Where the GPU span goes"
     assert "steps" not in board.panels  # of one, the budget says it
     assert 'alt="Chart: Where the GPU span goes"' in page
+
+
+@pytest.mark.parametrize("percent", [59.0, 61.0])
+def test_what_sets_most_of_the_rest_of_the_pace_is_said_where_it_is_much(loaded: Job, percent):
+    shares = {"the GPU": percent, "the host": 30.0, "copying": 9.0}
+    bound_by = f"bound by the GPU ({percent:.0f} % of the critical path)"
+    said = headline(replace(diagnosis(loaded), findings=(), bound_by=bound_by, shares=shares))
+    assert (", the host 30 %)" in said) == (percent < MOSTLY)
+    assert bound_by[:-1] in said

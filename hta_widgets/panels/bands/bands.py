@@ -54,6 +54,10 @@ _LONGEST_NAME: Final = 40
 
 _MOST_KINDS: Final = 2
 
+MOSTLY: Final = 60
+"""Percent of the critical path below which it is also said what sets most of the rest: of 52.3 % of
+the GPU beside a finding on launches, a jury asked which of the two it was."""
+
 NOT_YET: Final = Bands(
     ready=False,
     facts=[],
@@ -266,8 +270,17 @@ def headline(found: Diagnosis) -> str:
     Of two ranks of DLRM, the largest part of a step was idle time for which no launch was late, and
     no finding said so.
     """
-    said = [found.bound_by, verdict(found) if found else "", *found.unseen]
+    said = [_pace(found), verdict(found) if found else "", *found.unseen]
     return "; ".join(each for each in said if each)
+
+
+def _pace(found: Diagnosis) -> str:
+    """What sets the pace, and what else does where that is not most of the critical path."""
+    (_, most), (other, share), *_ = *found.shares.items(), ("", 100.0), ("", 0.0)
+    if most >= MOSTLY or not share:
+        return found.bound_by
+    path = " of the critical path"
+    return found.bound_by.replace(path, f"{path}, {other} {percent(share)}", 1)
 
 
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:

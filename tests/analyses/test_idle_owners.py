@@ -639,6 +639,21 @@ def test_windows_count_on_the_clock_of_the_job(tmp_path):
     assert devices["idle_ns"].tolist() == [0, 20_000]
 
 
+@pytest.mark.parametrize(
+    ("begins", "said"),
+    [
+        (46, "of the recording, 46 µs of it before the first GPU work)"),
+        (45, "of the recording)"),
+        (44, "of the recording, 46 µs of it after the last GPU work)"),
+    ],
+)
+def test_idle_time_outside_of_all_gpu_work_is_said_where_it_is_most(tmp_path, begins, said):
+    """Of 90 µs."""
+    job = open_job(tmp_path, [[host(0, 100, "aten::mm"), kernel(begins, 10)]])
+    assert said in idle_owners(job).finding
+    assert "of it" not in idle_owners(job, window_ns=(0, 100_000)).finding
+
+
 def test_ranks_share_paths(tmp_path):
     events = [host(0, 100, "aten::mm"), call(40, 5, 1), kernel(60, 10, correlation=1)]
     other = [host(0, 100, "aten::add"), *events]

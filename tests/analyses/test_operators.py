@@ -430,7 +430,7 @@ def test_names_of_a_trace_stay_as_they_are(tmp_path):
 
 
 def test_a_format_without_operators_is_not_told_how_to_record_them(real_traces):
-    path = real_traces / "converted" / "h100_bert" / "nsys_sqlite"
+    path = real_traces / "nsys" / "healthy_1pct.sqlite"
     job = open_trace(path, progress=False)
     for by in ("name", "shape", "stack"):
         notices = operators(job, by=by).notices

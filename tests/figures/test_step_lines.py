@@ -108,6 +108,12 @@ def test_strips_do_not_overlap():
     assert [trace.yaxis for trace in figure.data] == ["y", "y2", "y3"]
 
 
+@pytest.mark.parametrize(("strips", "ticks"), [(5, 4), (6, 2), (8, 2)])
+def test_ticks_of_low_strips_are_not_printed_over_each_other(strips, ticks):
+    lines = [line([0, 1], [0.75, 0.0], str(place)) for place in range(strips)]
+    assert step_lines(StepLines(lines)).figure().layout.yaxis.nticks == ticks
+
+
 @pytest.fixture
 def job(tmp_path):
     for rank in (0, 1):

@@ -30,6 +30,7 @@ _STRIPS_HEIGHT = 400  # of many, together
 _AXES_HEIGHT = 60
 _LABEL_HEIGHT = 20
 _LABEL_SIZE = 11
+_OF_FOUR_TICKS = 50  # px: of eight strips, 0.6, 0.4 and 0.2 were printed over each other
 _TICKS = 6
 
 
@@ -217,12 +218,13 @@ def _top(place: int, strips: int) -> float:
 def _value_axes(values: Sequence[NDArray[Any]]) -> dict[str, Any]:
     """Axes of the strips, from top to bottom, with room for a label above each."""
     strips = len(values)
+    inside = _strips_height(strips) / max(strips, 1) - _LABEL_HEIGHT
     return {
         f"yaxis{place + 1 if place else ''}": axis(
             domain=[1 - (place + 1) / strips, _top(place, strips)],
             anchor="x",
             rangemode="tozero",
-            nticks=4,
+            nticks=4 if inside >= _OF_FOUR_TICKS else 2,
             exponentformat="none",  # a copy of few bytes at 400 µ of a GB/s reads as a time
             **_whole_ticks(each),
         )

@@ -108,10 +108,20 @@ def test_strips_do_not_overlap():
     assert [trace.yaxis for trace in figure.data] == ["y", "y2", "y3"]
 
 
-@pytest.mark.parametrize(("strips", "ticks"), [(5, 4), (6, 2), (8, 2)])
-def test_ticks_of_low_strips_are_not_printed_over_each_other(strips, ticks):
-    lines = [line([0, 1], [0.75, 0.0], str(place)) for place in range(strips)]
-    assert step_lines(StepLines(lines)).figure().layout.yaxis.nticks == ticks
+@pytest.mark.parametrize(
+    ("strips", "most", "ticks"),
+    [
+        (5, 0.75, None),
+        (6, 0.75, (0, 0.5)),
+        (8, 0.0042, (0, 0.002)),
+        (8, 1000, (0, 1000)),
+        (8, 0, (0,)),
+    ],
+)
+def test_ticks_of_low_strips_are_not_printed_over_each_other(strips, most, ticks):
+    lines = [line([0, 1], [most, 0.0], str(place)) for place in range(strips)]
+    shown = step_lines(StepLines(lines)).figure().layout.yaxis.tickvals
+    assert shown == (ticks and pytest.approx(ticks))
 
 
 @pytest.fixture

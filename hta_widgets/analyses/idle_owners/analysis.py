@@ -137,8 +137,10 @@ def idle_owners(
     each = [*job.reduce(idle_tables, chosen, selection or EVERYTHING).values()]
     devices, causes, owners, drains, merged = _joined(each)
     whole = "the analysed time" if (causes["step"] != NO_STEP).any() else "the recording"
-    outside = _outside(job, chosen, int(devices["idle_ns"].sum()))
-    whole = f"{whole}{outside}" if selection is None else "the selected time"
+    if selection is None:
+        whole += _outside(job, chosen, int(devices["idle_ns"].sum()))
+    else:
+        whole = "the selected time"
     paths, finding = merged.table, idle_owner_finding(devices, causes, owners, merged, whole)
     may_have_frames = any(not job.sources[rank].format.lacks for rank in chosen)
     has_frames = any(tables.has_frames for tables in each)
@@ -161,7 +163,7 @@ def idle_owners(
 def _outside(job: Job, ranks: Sequence[int], idle_ns: int) -> str:
     """That most of the idle time is before the first GPU work or after the last, in words.
 
-    A diagnosis counts neither: of AlexNet, 12.9 s stood beside 43.4 s, 30.5 s of which the first
+    A diagnosis counts neither: of AlexNet, 12.9 s stood beside 43.4 s, 29.9 s of which the first
     call that asks for a GPU takes.
     """
     before_ns, after_ns = map(sum, zip(*job.reduce(_time_outside, ranks).values(), strict=True))

@@ -276,7 +276,9 @@ def headline(found: Diagnosis) -> str:
 
 def _pace(found: Diagnosis) -> str:
     """What sets the pace, and what else does where that is not most of the critical path."""
-    (_, most), (other, share), *_ = *found.shares.items(), ("", 100.0), ("", 0.0)
+    if not found.shares:
+        return found.bound_by
+    (_, most), (other, share), *_ = found.shares.items()
     if most >= MOSTLY or not share:
         return found.bound_by
     path = " of the critical path"

@@ -65,7 +65,8 @@ const ROW: FindingRow = {
 
 const DETAIL = {
   kind: "kernel",
-  name: EVIL,
+  name: `void ${EVIL}`,
+  label: EVIL,
   about: "computation",
   facts: [{ label: "mean", text: "2 ms" }],
   bars: [
@@ -145,8 +146,13 @@ test("the header names the job as text, and has its facts and notices", async ()
   expect(texts(".hta-board-header .hta-title")).toEqual([EVIL]);
   expect(el.querySelector("img")).toBeNull();
   expect(texts(".hta-facts")).toEqual(["4 × H100 · 23.5 ms per step"]);
-  expect(texts(".hta-notices-button")).toEqual(["1 notice"]);
-  expect(all(".hta-notices-list li")[0]?.textContent).toBe("step 3 left out");
+  const [notices] = all(".hta-notices-button");
+  const shown = () => texts(".hta-notices-list:not([hidden]) li");
+  expect([notices?.textContent, notices?.ariaExpanded, shown()]).toEqual(["1 notice", "false", []]);
+  notices?.click();
+  expect([notices?.ariaExpanded, shown()]).toEqual(["true", ["step 3 left out"]]);
+  notices?.click();
+  expect(shown()).toEqual([]);
 });
 
 test("until the bands are known there is a skeleton, and Python is asked for them", async () => {
@@ -391,6 +397,7 @@ test("details name the kernel as text, and lead through its events", async () =>
   const { el, all, texts, model } = await show({ detail: DETAIL });
   expect(all(".hta-drawer")[0]?.hidden).toBe(false);
   expect(texts(".hta-drawer-name")).toEqual([EVIL]);
+  expect(all(".hta-drawer-name")[0]?.title).toBe(`void ${EVIL}`);
   expect(el.querySelector("img")).toBeNull();
   expect(texts(".hta-rank-bars li")).toEqual(["rank 01 ms × 4", "rank 32 ms × 4"]);
   expect(texts(".hta-turns span:not([role])")).toEqual(["3 of 32"]);

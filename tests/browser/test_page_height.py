@@ -22,6 +22,8 @@ TOPS_AND_HEIGHTS = """labels => labels.map(label => {
     return [top, height];
 })"""
 
+LINE_PX = 20
+
 VIEW_PX = 1_150
 """Highest that what a tab shows may be."""
 
@@ -54,6 +56,27 @@ def test_a_page_of_many_ranks_is_short(lab: Lab, tmp_path):
     page.wait_until(lambda: labels_are_apart(dashboard(page)))
     ticks = dashboard(page).locator(".hta-tab-page .ytick text")
     assert sum("more" in text for text in ticks.all_text_contents()) == 2
+
+
+def test_a_finding_that_is_shown_makes_the_page_a_line_higher(lab: Lab, tmp_path):
+    """With chips, the way through its windows and all behind the bar it was 35 px."""
+    write_sample(tmp_path, ranks=33, steps=3, progress=False)
+    page = board(lab, str(tmp_path))
+    frame = "bands => bands.reduce((sum, band) => sum + band.getBoundingClientRect().height, 0)"
+    bands = dashboard(page).locator(".hta-board > :not(.hta-tabs, .hta-drawer)")
+    before = bands.evaluate_all(frame)
+    dashboard(page).get_by_role("button", name="Show").first.click()
+    expect(dashboard(page).locator(".hta-ghost")).to_be_visible()
+    expect(dashboard(page).get_by_role("button", name="Next occurrence").first).to_be_visible()
+    assert bands.evaluate_all(frame) - before <= LINE_PX
+
+
+def test_a_table_of_eight_ranks_has_them_all_in_sight(lab: Lab, job8: str):
+    page = board(lab, job8)
+    page.execute("dash.panel = 'ranks'")
+    table = dashboard(page).locator(".hta-tab-page .hta-table")
+    expect(table.locator("tr[data-place]")).to_have_count(8)
+    assert table.evaluate("each => each.scrollHeight <= each.clientHeight")
 
 
 def labels_are_apart(shown: Locator) -> bool:

@@ -234,6 +234,17 @@ def test_details_of_a_kernel_are_those_of_its_events(board):
     assert facts["executions"] == f"{len(events):,} times"
 
 
+def test_details_have_a_name_of_one_line(real_traces):
+    board = Dashboard(real_traces / "kineto" / "compare_test")
+    longest = max(board.events["name"], key=len)
+    assert len(longest) > 1_000
+    board.selection.set(kernel=longest)
+    board._show()
+    detail = board._bands["detail"]
+    assert (detail["name"], len(detail["label"]) <= 96) == (longest, True)
+    assert not detail["label"].startswith(("void", "_Z"))
+
+
 def test_details_tell_the_part_of_a_kernel_in_the_window(board):
     name = board.events["name"].mode()[0]
     board.selection.set(kernel=name)

@@ -11,6 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.operators import operators
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import number_ranges
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
 from hta_widgets.panels.base.selection import Selection
@@ -18,6 +19,9 @@ from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 
 MOST_BARS: Final = 64
+
+_LONGEST_NAME: Final = 96
+"""Characters of one line; symbols of templates have thousands."""
 
 
 def detail_of(
@@ -39,6 +43,7 @@ def detail_of(
         Operators that are known from captures of graphs.
     """
     kind = "kernel" if selection.kernel else "operator"
+    name = selection.kernel or selection.operators[0]
     windows = Windows.of(events)
     by_rank = events.groupby("rank")["duration_ns"].agg(["count", "mean"])
     means = by_rank["mean"].head(MOST_BARS)
@@ -50,7 +55,8 @@ def detail_of(
     ]
     return Detail(
         kind=kind,
-        name=selection.kernel or selection.operators[0],
+        name=name,
+        label=distinct_labels([name], _LONGEST_NAME)[0],
         about=_about(kind, events, selection, captured),
         facts=[*_in_window(events, selection.window_ns), *_facts(events), *more],
         bars=bars,

@@ -86,7 +86,7 @@ class RankBar(TypedDict):
 
 
 class Detail(TypedDict):
-    """What is known of the one thing that is selected.
+    """What is known of the one thing that is selected, which is read by its `label`.
 
     `place` is that of the event that the window shows among `count` of them, from 1; 0 where it
     shows none.
@@ -94,6 +94,7 @@ class Detail(TypedDict):
 
     kind: str
     name: str
+    label: str
     about: str
     facts: list[Fact]
     bars: list[RankBar]

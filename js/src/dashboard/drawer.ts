@@ -28,7 +28,7 @@ export class Drawer {
     this.#drawn = drawn;
     const active = this.element.ownerDocument.activeElement;
     const focused = this.element.contains(active) ? (active as HTMLElement).dataset.act : undefined;
-    const name = make("p", { className: "hta-drawer-name" }, detail.name);
+    const name = make("p", { className: "hta-drawer-name", title: detail.name }, detail.label);
     const copyName = this.#button("Copy the name", "copy", () => void copyText(detail.name, name));
     const code = make("code", {}, detail.code);
     this.element.replaceChildren(

@@ -1,7 +1,6 @@
 // What is looked at: the job, its devices and steps, and what was left out of it.
 import { make, pushButton } from "../dom";
 import { listen, type Model, viewOf } from "../models";
-import { float } from "../popover";
 import type { PanelState } from "../types";
 import type { Board } from "./context";
 import { Cycles } from "./cycles";
@@ -12,18 +11,21 @@ export class Header {
   readonly cycles: Cycles;
   #facts = make("span", { className: "hta-facts" });
   #notices: HTMLButtonElement;
-  #list = make("ul");
-  #popover: HTMLElement;
+  #list: HTMLElement;
 
   constructor(board: Board, search: readonly HTMLElement[]) {
     const { prefix, signal } = board;
     this.cycles = new Cycles(board);
     this.title = make("h3", { className: "hta-title", id: `${prefix}-title` });
-    this.#popover = make("div", { className: "hta-popover hta-notices-list", id: `${prefix}-notices` }, this.#list);
-    this.#popover.setAttribute("popover", "auto");
+    this.#list = make("ul", { className: "hta-notices-list", id: `${prefix}-notices`, hidden: true });
     this.#notices = pushButton("", { className: "hta-notices-button", hidden: true });
-    this.#notices.popoverTargetElement = this.#popover;
-    float(this.#popover, this.#notices, signal);
+    this.#notices.setAttribute("aria-controls", this.#list.id);
+    const toggle = (shown: boolean) => {
+      this.#list.hidden = !shown;
+      this.#notices.ariaExpanded = String(shown);
+    };
+    this.#notices.addEventListener("click", () => toggle(this.#list.hidden === true), { signal });
+    toggle(false);
     this.element = make(
       "header",
       { className: "hta-board-header" },
@@ -32,7 +34,7 @@ export class Header {
       this.#facts,
       ...search,
       this.#notices,
-      this.#popover,
+      this.#list, // pushes the page down: over it, the list covered what the first finding has to press
     );
   }
 

@@ -62,6 +62,7 @@ export interface RankBar {
 export interface Detail {
   kind: string;
   name: string;
+  label: string;
   about: string;
   facts: Fact[];
   bars: RankBar[];

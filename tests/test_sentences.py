@@ -164,14 +164,18 @@ def test_a_step_has_one_length(board):
     assert not found.unrecorded or bands["facts"][-2].endswith(found.unrecorded)
     assert bands["facts"][-1] == (f"{length} per step" if has_steps else f"GPU span of {length}")
     unit = "per step" if has_steps else "of the GPU span"
+    unit += " of a rank" if found.step_ns > 1.01 * found.period_ns else ""
     assert verdict(found).endswith(f" of {of_ranks} {unit}")
     lost = f"; {verdict(found)}" if found else ""
-    unseen = "".join(f"; {each}" for each in found.notices if "and no launch is late" in each)
-    unseen += "".join(f"; {each}" for each in found.notices if "the host launches late" in each)
     (_, most), (second, share), *_ = found.shares.items()
     also = f" of the critical path, {second} {percent(share)})" if most < 60 and share else ""
     pace = found.bound_by.replace(" of the critical path)", also) if also else found.bound_by
-    assert bands["verdict"] == f"{pace}{lost}{unseen if found else ''}"
+    beyond = "".join(f"; {each}" for each in found.unexplained)
+    assert bands["verdict"] == f"{pace}{lost}{beyond}"
+    assert {*found.unexplained} <= {*found.notices}
+    marks = ("with its next work launched already", "the host launches late", " to gain")
+    lost_time = {each for each in found.notices for mark in marks if mark in each}
+    assert not found or lost_time <= {*found.unexplained}
     whose = f": the sum is {of_ranks}"
     if found.step_ns > 1.01 * found.period_ns:
         whose += f" of the {length} from the first rank's start to the last one's end"

@@ -31,6 +31,7 @@ from hta_widgets.diagnosis.notices import (
     decode_weights,
     graph_notices,
     lead_in_notices,
+    not_counted_notices,
     other_phases,
     phase_notices,
     recomputation_notices,
@@ -200,7 +201,11 @@ def _diagnosed(
         status=_status(context, findings, of_phases, unseen) if priced else "not_applicable",
         health=health,
         unrecorded_ns=beyond_ns,
-        unseen=unseen if findings else (),
+        unexplained=(
+            *(unseen if findings else ()),
+            *(context.not_explained if findings else ()),
+            *not_counted_notices(context),
+        ),
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,
@@ -378,7 +383,8 @@ def _verdict(
         return findings[0].sentence if findings else others
     if untold := _no_cause_told(context):
         return untold
-    unseen = "".join(f"; {notice}" for notice in unseen_work_notices(context))
+    said = (*unseen_work_notices(context), *context.not_explained)
+    unseen = "".join(f"; {notice}" for notice in said)
     if of_phases:
         others = "; ".join(f"in {name} steps, {said}" for name, said in of_phases.items())
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"

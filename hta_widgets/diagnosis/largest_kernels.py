@@ -66,7 +66,8 @@ def what_gpus_do(context: Context) -> str:
     }
     whole = "each step" if context.steps.are_recorded else "the GPU span"
     if share["compute"] >= COMPUTES_PERCENT:
-        does = _computes(context, f"computing takes {percent(share['compute'])} of {whole}")
+        takes = f"computing takes {percent(share['compute'])} of {whole}"
+        does = _computes(context, takes, percent(100 - share["compute"]))
     else:
         said = [
             f"{does} for {percent(share[name])}"
@@ -78,14 +79,14 @@ def what_gpus_do(context: Context) -> str:
     return f"{does}{_largest(context)}{_hidden_communication(context)}"
 
 
-def _computes(context: Context, takes: str) -> str:
-    """Whether faster kernels would help, by replay.
+def _computes(context: Context, takes: str, rest: str) -> str:
+    """Whether faster kernels would help, by replay; if that cannot be told, what else could.
 
     A host may launch each kernel only after the one before it has ended: 400 kernels that take 99 %
     of the time gain nothing then.
     """
     if context.health.lacks_waits:
-        return f" {takes[0].upper()}{takes[1:]}."
+        return f" {takes[0].upper()}{takes[1:]}: all but faster kernels could save {rest} at most."
     pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:
         return f" GPU-bound: {takes}, and only faster kernels would help."

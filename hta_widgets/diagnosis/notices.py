@@ -104,6 +104,14 @@ def set_up_notices(context: Context) -> Iterator[str]:
         )
 
 
+def not_counted_notices(context: Context) -> Iterator[str]:
+    """Those on time that no step counts and that is long beside a step: 463 ms before 10.5."""
+    longest_ns = max((context.facts[rank].lead_in_ns for rank in context.ranks), default=0)
+    if longest_ns >= max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns):
+        yield from lead_in_notices(context)
+    yield from set_up_notices(context)
+
+
 def unrecorded_ns(context: Context) -> int:
     """How long the last step goes on of which nothing is recorded, if that is worth saying; or 0.
 

@@ -179,8 +179,9 @@ class Diagnosis(Result, Sequence[Finding]):
         that is long; no step counts it.
     profiler_ns : float
         By how much the profiler makes a step longer than ``step_ns``, where that is known.
-    unseen : tuple of str
-        What GPUs wait for that the traces do not show, where that is much; also among the notices.
+    unexplained : tuple of str
+        Much time that no finding is about: what GPUs wait for that the traces do not show, losses
+        without a cause, and what no step counts; also among the notices.
     """
 
     findings: tuple[Finding, ...]
@@ -205,7 +206,7 @@ class Diagnosis(Result, Sequence[Finding]):
     phase: str = ""
     unrecorded_ns: int = 0
     profiler_ns: float = 0.0
-    unseen: tuple[str, ...] = ()
+    unexplained: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Number of findings."""

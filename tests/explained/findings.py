@@ -469,6 +469,7 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
         is_alone = ". Computing takes " in whole.finding and ", but " not in whole.finding
         texts["time_alone" if is_alone else "time"] = time
         texts["alone" if is_alone else "computing"] = share(computing, period)
+        texts["rest"] = share(period - computing, period) if is_alone else None
     else:
         parts = {
             "computes": ["compute_ns"],
@@ -590,7 +591,8 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
-        "kernels would help.]][[ Computing takes <alone> of <time_alone>.]][[ The GPU <does>.]]"
+        "kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster kernels "
+        "could save <rest> at most.]][[ The GPU <does>.]]"
         "[[ Largest kernels by compute time: <kernel> (<of_kernel>"
         "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]",
         no_finding,

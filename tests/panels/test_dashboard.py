@@ -509,7 +509,7 @@ def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
     bands = board._bands
     assert bands["facts"][-1] == "GPU span of 90 ms"
     assert bands["verdict"].startswith(board.findings.bound_by)
-    assert verdict(board.findings).endswith(" of 40 ms of the GPU span")
+    assert verdict(board.findings).endswith(" of 40 ms of the GPU span of a rank")
     assert bands["budget"]["whose"].endswith(
         "the sum is 40 ms of the 90 ms from the first rank's start to the last one's end"
     )

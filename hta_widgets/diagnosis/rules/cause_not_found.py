@@ -76,9 +76,6 @@ class _Loss(NamedTuple):
     """Whether that is all there is to know."""
     evidence: Mapping[str, Evidence] = {}
     """What shows it."""
-    is_known: bool = True
-    """Whether what was found explains all of it but what is left without that: else, what it is may
-    be another cause as well."""
 
     @property
     def why(self) -> str:
@@ -125,7 +122,6 @@ def communication_without_cause(context: Context) -> Finding | None:
         evidence=evidence,
         panel="overlap",
         proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
-        is_known=is_divided,
     )
     return _reported(context, loss)
 
@@ -168,7 +164,8 @@ def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
         rank, part = late["rank"].iloc[int(late["waited_for_ms"].argmax())], _most_late(late)
         whom = f"ranks that take turns to be late (rank {rank} for {percent(part)} of it)"
         if part >= context.limits.owner_percent:
-            whom = f"rank {rank} ({percent(part)} of it), and why it is late is not known"
+            unknown = "" if context.found else ", and why it is late is not known"
+            whom = f"rank {rank} ({percent(part)} of it){unknown}"
         told += f", {duration(wait_ns)} it waits for {whom}"
     return told, evidence
 
@@ -200,6 +197,9 @@ def idle_without_cause(context: Context) -> Finding | None:
     """
     if not context.ranks:
         return None
+    records = [context.facts[rank].records for rank in context.ranks]
+    has_code = any(each.host_code for each in records)
+    lacks = "does not show" if has_code else "has no operators, which would show"
     share = mpi_share(context, context.ranks)
     in_mpi = f", but for calls of MPI ({percent(100 * share)} of the idle time)"
     loss = _Loss(
@@ -208,7 +208,7 @@ def idle_without_cause(context: Context) -> Finding | None:
         ns=context.steps["idle"] - _unseen(context) - context.steps["within_graphs"],
         edits=(HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))),
         words="is idle",
-        unknown="the trace does not show what the host does meanwhile"
+        unknown=f"the trace {lacks} what the host does meanwhile"
         + in_mpi * (share >= WORTH_NAMING_MPI),
         panel="idle_owners",
         proof=LateHost(),
@@ -328,18 +328,16 @@ def _works(within: Within) -> str:
 def _notice(context: Context, loss: _Loss, left: Price) -> None:
     """Say how much of the mean step a loss is, and what there is to gain of it."""
     lost_ns, step_ns = float(loss.ns.mean()), context.steps.period_ns
-    if context.replay.without_profiler or (
-        context.found and (loss.is_explained(context) or loss.is_known)
-    ):
+    if context.replay.without_profiler or (context.found and loss.is_explained(context)):
         lost_ns = min(lost_ns, left.ns)
     if lost_ns <= WORTH_A_NOTICE * step_ns:  # both are 0 where nothing is counted
         return
-    without = " without the causes that are found" if context.found else ""
+    beyond = " beyond the findings" if context.found else ""
     within = loss.owner(context, context.ranks)
     what = _works(within) if within else f"; {loss.unknown}"
-    gain = f"at most {duration(left.ns)} of it can be gained{without}"
+    gain = f"at most {duration(left.ns)} to gain{beyond}"
     if left.ns < 1:
-        gain = f"nothing of it can be gained{without}, as something else sets the pace"
+        gain = f"nothing to gain{beyond}, as something else sets the pace"
     context.not_explained.append(
         f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}: "
         f"{gain}"
@@ -350,8 +348,8 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
     """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
     steps = context.steps
     said = {
-        "the GPU is idle and no launch is late: it is blocked on a dependency, or waits for what "
-        "was not recorded": _unseen(context)
+        "the GPU is idle with its next work launched already (blocked on a dependency), or with no "
+        "launch recorded": _unseen(context)
     }
     if host_pause not in context.found:  # which says it, with a price
         late = "the host launches late; what it does meanwhile is not recorded"

@@ -19,7 +19,7 @@ from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, LINES, OPERATORS, WHAT_TO_DO
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
-from hta_widgets.panels.bands.budget import budget_band
+from hta_widgets.panels.bands.budget import APART, budget_band
 from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
@@ -260,6 +260,7 @@ def verdict(found: Diagnosis) -> str:
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
     what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
+    what += " of a rank" if found.step_ns > APART * found.period_ns else ""
     what += " with the profiler" if found.profiler_ns else ""
     return f"GPU not computing for {duration(idle_ns)} of {duration(whole_ns)} {what}"
 
@@ -267,10 +268,10 @@ def verdict(found: Diagnosis) -> str:
 def headline(found: Diagnosis) -> str:
     """What a step is bound by, and where anything was found, how much of it computes nothing.
 
-    Of two ranks of DLRM, the largest part of a step was idle time for which no launch was late, and
-    no finding said so.
+    And much time that no finding is about: of two ranks of DLRM, the largest part of a step was
+    idle time for which no launch was late; of eight, 37 % was waiting that goes with late launches.
     """
-    said = [_pace(found), verdict(found) if found else "", *found.unseen]
+    said = [_pace(found), verdict(found) if found else "", *found.unexplained]
     return "; ".join(each for each in said if each)
 
 

@@ -37,7 +37,7 @@ _TABS: Final = {
 _LEAST: Final = 0.005
 """Smallest number that two decimals show."""
 
-_APART: Final = 1.01
+APART: Final = 1.01
 """From here on it is said that a step of the job is longer than those of its ranks: eight of DLRM
 take 15.7 ms on average and begin up to 1.3 ms apart, which makes 19.4 ms of one step."""
 
@@ -169,11 +169,11 @@ def _whose(table: pd.DataFrame, found: Diagnosis, selection: Selection, where: s
     whole_ns = float(table["period_ns"].mean())
     said = f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"
     said += " with the profiler" if found.profiler_ns else ""
-    if window_ns and window_ns[1] - window_ns[0] > _APART * whole_ns:
+    if window_ns and window_ns[1] - window_ns[0] > APART * whole_ns:
         other = f"of no {found.phase} step" if found.phase else "not analysed"
         said += f", the other {duration(window_ns[1] - window_ns[0] - whole_ns)} are {other}"
     is_all = not where and len(table) == len(found.steps)
-    if is_all and found.step_ns > _APART * whole_ns:
+    if is_all and found.step_ns > APART * whole_ns:
         said += (
             f" of the {duration(found.step_ns)} from the first rank's start to the last one's end"
         )

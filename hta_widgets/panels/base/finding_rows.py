@@ -109,7 +109,12 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
     if whole.unmatched_percent > MOST_UNMATCHED:
-        return f"Inconclusive: up to {most}, but {least} if other ranks set the pace."
+        said = f"Inconclusive: up to {most}, but {least} if other ranks set the pace."
+        idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
+        is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
+        if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
+            said += f" The GPU is idle for {duration(idle_ns)}; communication would be hidden, too."
+        return said
     return f"Inconclusive: {least} to {most}, as the rest may be the profiler's."
 
 

@@ -23,6 +23,8 @@ from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
 from hta_widgets.diagnosis.gpu_bound import labels_of_largest
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
+from hta_widgets.diagnosis.rules.wording import named
+from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
@@ -70,13 +72,38 @@ def what_gpus_do(context: Context) -> str:
         does = _computes(context, takes, percent(100 - share["compute"]))
     else:
         said = [
-            f"{does} for {percent(share[name])}"
+            f"{does} for {percent(share[name])}{_copied(context) if name == 'copy' else ''}"
             for name, does in _DOES.items()
             if share[name] >= LEAST_PERCENT
         ]
         said[0] += f" of {whole}"
         does = f" The GPU {' and '.join(filter(None, (', '.join(said[:-1]), said[-1])))}."
     return f"{does}{_largest(context)}{_hidden_communication(context)}"
+
+
+def _copied(context: Context) -> str:
+    """What kind of copies most of the time is in which only copies run, in brackets.
+
+    One rank had 774 copies within its GPU in each step, 14 % of it, and no word said what of.
+    """
+    alone_ns: Counter[str] = Counter()
+    for of_rank in context.job.reduce(_copying_ns, context.ranks).values():
+        alone_ns.update(of_rank)
+    name = max(alone_ns, key=lambda each: alone_ns[each], default="")
+    return f" ({named(name)})" if name else ""
+
+
+def _copying_ns(rank: Rank) -> dict[str, int]:
+    """Time in which only copies run, by their name."""
+    work = rank.gpu_work
+    is_copy = work.type == KernelType.MEMORY
+    busy = Intervals.union(work.start_ns[~is_copy], work.end_ns[~is_copy])
+    found = {}
+    for code in np.unique(work.name[is_copy]):
+        own = work.name == code
+        copies = Intervals.union(work.start_ns[own], work.end_ns[own])
+        found[work.names[code]] = int((copies - busy).length)
+    return found
 
 
 def _computes(context: Context, takes: str, rest: str) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from hta_widgets.analyses import cupti_counters, kernel_breakdown, overlap
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import KernelsFaster
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from tests.explained.between_ranks import FORMS_BETWEEN_RANKS
 from tests.explained.costs import (
     COST,
@@ -458,6 +462,26 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
 ALL_FORMS: Final = (FORMS_OF_CAUSES, FORMS_BETWEEN_RANKS, FORMS_TO_TRY)
 
 
+def copied(whole: Diagnosis) -> str:
+    """The copies that are alone for longest, moment by moment between all starts and ends."""
+    alone: Counter[str] = Counter()
+    for rank in whole.ranks:
+        work = whole.job.rank(rank).gpu_work
+        edges = np.unique(np.concatenate([work.start_ns, work.end_ns]))
+        is_copy = np.array([str(each).startswith("Mem") for each in work.names])[work.name]
+
+        def covers(chosen: Mask, work: GpuWork = work, edges: Int64Array = edges) -> Mask:
+            counts = (np.sort(each[chosen]) for each in (work.start_ns, work.end_ns))
+            begun, over = (np.searchsorted(each, edges[:-1], "right") for each in counts)
+            return begun > over
+
+        idle = ~covers(~is_copy)
+        for code in np.unique(work.name[is_copy]):
+            both = idle & covers(work.name == code)
+            alone[work.names[code]] += int(np.diff(edges)[both].sum())
+    return f" ({short_name(alone.most_common(1)[0][0])})"
+
+
 def no_finding(_: object, whole: Diagnosis) -> Texts | None:
     if len(whole) or whole.cpu_work is not None or whole.status == "not_applicable":
         return None
@@ -480,6 +504,7 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
         sums = {does: sum(summed(whole.steps, *each)) for does, each in parts.items()}
         large = {does: ns for does, ns in sums.items() if 100 * ns >= period}
         said = [f"{does} for {share(ns, period)}" for does, ns in large.items()]
+        said = [f"{each}{copied(whole)}" if "copies" in each else each for each in said]
         said[0] += f" of {time}"
         texts["does"] = " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
     kernels = kernel_breakdown(whole.job, whole.ranks).every_kernel

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.gpu_bound import BY_RATE
 from hta_widgets.errors import ParameterError
+
+_HOST_DOES: Final = {
+    "autotuning": "autotuning",
+    "warm_up": "initialising",
+    "allocator_retries": "allocation",
+    "host_pause": "stalls",
+    "step_gap": "between steps",
+}
+"""What keeps the host from launching, by the name of the cause; launching itself, by all others."""
+
+
+def named_classes(causes: Iterable[str]) -> list[BudgetClass]:
+    """The classes as on screen, of a job with some causes, the most expensive first.
+
+    The first that is seen in late launches says what the host does meanwhile: one that initialises
+    for 12 s is not slow to launch.
+    """
+    late = (each for each in causes if class_of(each).name == "late_launching")
+    does = _HOST_DOES.get(next(late, ""), "launch")
+    return [
+        each._replace(label=f"{each.short}: {does}") if each.name == "late_launching" else each
+        for each in BUDGET
+    ]
 
 
 def class_of(cause: str) -> BudgetClass:

@@ -188,12 +188,12 @@ def _bars(
     return [
         trace(
             "bar",
-            name=each.label,
+            name=each.short,
             **attributes,
             **{"x" if horizontal else "y": table[f"{each.name}_ms"].to_numpy(np.float64)},
             marker=class_marker(each.name),
             customdata=objects([[number] for number in numbers]),
-            hovertemplate=f"{key} %{{customdata[0]}}: {each.label} "
+            hovertemplate=f"{key} %{{customdata[0]}}: {each.short} "
             f"%{{{'x' if horizontal else 'y'}:.3~r}} ms<extra></extra>",
         )
         for each in BUDGET

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
+from hta_widgets.analyses.budget.classes import BudgetClass
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.arrays import Float64Array
-from hta_widgets.diagnosis.budget_table import class_of
+from hta_widgets.diagnosis.budget_table import class_of, named_classes
 from hta_widgets.diagnosis.own_time import OwnTime
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
@@ -68,16 +68,18 @@ def budget_title(table: pd.DataFrame) -> str:
     return f"Where {'a step' if (table['step'] >= 0).any() else 'the GPU span'} goes"
 
 
-def step_budget(table: pd.DataFrame, *, whose: str = "all ranks") -> Drawing:
+def step_budget(
+    table: pd.DataFrame, *, whose: str = "all ranks", causes: Iterable[str] = ()
+) -> Drawing:
     """Draw the mean of some rows of a `budget` as one bar, which is its own legend.
 
-    `whose` says, in words, whose steps they are.
+    `whose` says, in words, whose steps they are; `causes` are those found, the dearest first.
     """
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
     has_steps = bool((table["step"] >= 0).any())
     noun = "mean step" if has_steps else "mean GPU span"
-    parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in BUDGET]
+    parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in named_classes(causes)]
     bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
     title = f"{duration(whole_ns)} in the {noun} of {whose}"
     legend = [

@@ -50,7 +50,9 @@ class DiagnosisPanel(Panel[Diagnosis]):
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw the budget of the mean step, and the own time of all ranks in all steps."""
         chosen = self._budget(result)
-        figures = {budget_title(chosen): step_budget(chosen, whose=self._in_words(chosen))}
+        causes = [each.cause for each in result]
+        drawn = step_budget(chosen, whose=self._in_words(chosen), causes=causes)
+        figures = {budget_title(chosen): drawn}
         own = own_time(result.steps)
         if own.percent.size > 1:
             ranks = self.ranks if self.linked else []

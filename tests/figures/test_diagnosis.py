@@ -71,6 +71,19 @@ class TestBudget:
         assert len(drawn.data) == 1
         assert drawn.layout["meta"]["legend"] == []
 
+    @pytest.mark.parametrize(
+        ("causes", "host"),
+        [
+            ([], "launch"),
+            (["input_starvation", "warm_up", "launch_bound"], "initialising"),
+            (["launch_bound", "host_pause"], "launch"),
+            (["blocking_sync", "host_pause"], "stalls"),
+        ],
+    )
+    def test_late_launches_go_by_their_main_cause(self, causes: list[str], host: str):
+        drawn = step_budget(spent(compute=1, late_launching=3), causes=causes)
+        assert [bar["name"] for bar in drawn.data] == ["compute 1 ms", f"CPU-bound: {host} 3 ms"]
+
     def test_the_mean_of_several_steps(self):
         table = pd.concat([spent(compute=1), spent(compute=3, other_idle=2)])
         assert [bar["x"][0] for bar in step_budget(table).data] == [2, 1]

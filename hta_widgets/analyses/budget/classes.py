@@ -14,6 +14,11 @@ class BudgetClass(NamedTuple):
     columns: tuple[str, ...]
     """Columns of `Diagnosis.steps` that it sums up."""
 
+    @property
+    def short(self) -> str:
+        """As on screen where it is not told what the host does."""
+        return self.label.partition(":")[0]
+
 
 BUDGET: Final = (
     BudgetClass("compute", "compute", ("compute_ns",)),
@@ -38,6 +43,6 @@ IDLE_CLASSES: Final = frozenset(
 """In which the GPU does nothing."""
 
 COLUMN_LABELS: Final = {
-    f"{each.name}_{unit}": each.label for each in BUDGET for unit in ("ns", "ms")
+    f"{each.name}_{unit}": each.short for each in BUDGET for unit in ("ns", "ms")
 }
 """What people read above the column of a class in a table."""

@@ -21,7 +21,7 @@ CALL_CLASSES: Final = ("operator", "range", "module", "launch_call", "blocking_c
 CLASSES: Final = (*BUDGET_CLASSES, LEAD_IN, HIDDEN, *PHASE_CLASSES, *CALL_CLASSES)
 
 LABELS: Final = {
-    **{each.name: each.label for each in BUDGET},
+    **{each.name: each.short for each in BUDGET},
     HIDDEN: "hidden communication",
     LEAD_IN: "busy with work launched before the recording",
     "forward": "forward",

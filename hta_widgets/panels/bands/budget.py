@@ -7,11 +7,11 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
+from hta_widgets.analyses.budget.classes import BudgetClass
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.diagnosis.budget_table import budget, class_of
+from hta_widgets.diagnosis.budget_table import budget, class_of, named_classes
 from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.style import CLASS_COLORS, CLASS_INK, class_fill
 from hta_widgets.figures.diagnosis import budget_title
@@ -72,7 +72,7 @@ def budget_band(
     behind = 1.0 if in_window is None else whole_ns / all_ns
     parts = [
         _part(each, _mean(table, each), behind * _mean(everything, each), whole_ns, longest_ns)
-        for each in BUDGET
+        for each in named_classes(every.cause for every in found)
         if _mean(table, each) or _mean(everything, each)
     ]
     for part in parts:

@@ -42,7 +42,8 @@ def _first_screen(job: Job) -> FirstScreen:
     found = job.remember(diagnosis)
     table, pictures = budget(found.steps), {}
     if not table.empty:
-        pictures[budget_title(table)] = svg(step_budget(table), points=SUMMARY_BYTES)
+        bar = step_budget(table, causes=[each.cause for each in found])
+        pictures[budget_title(table)] = svg(bar, points=SUMMARY_BYTES)
     with closing(Selection()) as nothing:
         return FirstScreen(
             bands=bands_of(found, nothing),

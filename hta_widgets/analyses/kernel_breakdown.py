@@ -32,14 +32,11 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.kernels import OVERLAPPING, KernelType, type_words
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
-OVERLAPPING: Final = " overlapping "
-"""Between the types of a combination."""
-
-_GRAPHS: Final = "CUDA graphs recorded as a whole (CUDA_GRAPH)"
+_GRAPHS: Final = "CUDA graphs recorded as a whole"
 
 OTHERS: Final = "others"
 
@@ -98,8 +95,9 @@ def _type_finding(types: pd.DataFrame, every_kernel: pd.DataFrame, place: str) -
     leading, percentage = types["kernel_type"].iloc[0], types["percentage"].iloc[0]
     alone = " alone" if len(types) > 1 and OVERLAPPING not in leading else ""
     graphs = leading == KernelType.CUDA_GRAPH.name
-    takes = f"{_GRAPHS}{alone} take" if graphs else f"{leading}{alone} takes"
-    return f"{takes} {percent(percentage)} of the busy time."
+    words = _GRAPHS if graphs else type_words(leading)
+    verb = "take" if graphs or " and " in words or OVERLAPPING in leading else "takes"
+    return f"{words[0].upper()}{words[1:]}{alone} {verb} {percent(percentage)} of the busy time."
 
 
 def _kernel_finding(every_kernel: pd.DataFrame) -> str:
@@ -115,7 +113,8 @@ def _kernel_finding(every_kernel: pd.DataFrame) -> str:
     if kernel_type == graph:
         return f" {label} takes {share} of the {whole}: {spent}."
     noun = "operation" if kernel_type == memory else "kernel"
-    return f" The top {noun}, {label} ({kernel_type}), takes {share} of the {whole}: {spent}."
+    words = type_words(kernel_type)
+    return f" The top {noun}, {label} ({words}), takes {share} of the {whole}: {spent}."
 
 
 def _whole_time(kernel_types: Collection[str]) -> str:

@@ -133,10 +133,10 @@ def step_budgets(
         bars,
         barmode="stack",
         bargap=gap,
-        height=_STEPS_HEIGHT,
-        showlegend=False,
+        height=_LEGEND_HEIGHT + _STEPS_HEIGHT,
+        showlegend=True,
         margin={"l": 8, "r": 16, "t": 4, "b": 8},
-        meta={"wide": False},
+        meta={"wide": False, "height": _STEPS_HEIGHT},
         yaxis=axis(unit, rangemode="tozero", **_whole_range(table)),
         xaxis=axis("Step", **_ticks(numbers), range=[-0.5, len(numbers) - 0.5], showgrid=False),
         shapes=[

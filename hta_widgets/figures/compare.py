@@ -25,6 +25,7 @@ from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import duration, number, percent, signed, time_unit
+from hta_widgets.trace.model.kernels import type_words
 
 FIRST_COLOR, SECOND_COLOR = "#8466B5", "#E66101"
 """Colours of the jobs: violet and orange, distinct for colour-blind readers."""
@@ -128,7 +129,7 @@ def _kernel_hover(row: Row, result: Compare) -> str:
     count = f"{number(row['count_first'])} → {number(row['count_second'])}"
     mean = f"{duration(row['mean_first_ns'])} → {duration(row['mean_second_ns'])}"
     return (
-        f"{hover_name(row['kernel'])}<br>{row['kernel_type']}<br>"
+        f"{hover_name(row['kernel'])}<br>{type_words(row['kernel_type'])}<br>"
         f"total{per}: {total} ({signed(row['delta_total_ns'], duration)})<br>"
         f"launches{per}: {count}<br>mean: {mean}"
     )

@@ -132,7 +132,7 @@ def _part(each: BudgetClass, ns: float, whole_ns: float, noun: str) -> PlotlyTra
 
 
 def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
-    """Draw the time of kernels in a row, and how much of it fused ones would save.
+    """Draw how much of the time of kernels in a row fused ones would save, and what is left.
 
     The table has ``kernels``, ``first_kernel``, ``count``, ``total_ms`` and ``saved_ms``; `unit` is
     that of the times, in words.
@@ -142,13 +142,10 @@ def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
         f"{duration(row['saved_ms'] * NS_PER_MS)} could be saved"
         for row in records(table)
     ]
+    left = (table["total_ms"] - table["saved_ms"]).to_numpy()
     parts = (
-        (
-            "fused",
-            (table["total_ms"] - table["saved_ms"]).to_numpy(),
-            {"color": CLASS_COLORS["compute"]},
-        ),
         ("saved by fusing", table["saved_ms"].to_numpy(), bar_marker(CLASS_COLORS["compute"], "/")),
+        ("left when fused", left, {"color": CLASS_COLORS["compute"]}),
     )
     bars = [
         row_bars(

@@ -22,6 +22,7 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, duration, percent, time_unit
+from hta_widgets.trace.model.kernels import type_words
 
 SELECT_KERNEL = {"select": "kernel"}
 PIES_AT_MOST = 4
@@ -32,13 +33,11 @@ SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     """Draw the busy time by combination of kernel types, summed over ranks."""
     table = result.types
-    names = [_words(name).replace(" overlapping ", " + ") for name in table["kernel_type"]]
+    names = [_capitalised(type_words(name)) for name in table["kernel_type"]]
     colors = [type_color(name) for name in table["kernel_type"]]
     hover = [
-        f"{_words(name)}<br>{duration(ns)}, {percent(share)} of the busy time"
-        for name, ns, share in zip(
-            table["kernel_type"], table["sum_ns"], table["percentage"], strict=True
-        )
+        f"{name}<br>{duration(ns)}, {percent(share)} of the busy time"
+        for name, ns, share in zip(names, table["sum_ns"], table["percentage"], strict=True)
     ]
     if as_pie:
         return _pie(names, table["sum_ns"].to_numpy(dtype=float), colors, hover)
@@ -142,16 +141,17 @@ def _color(row: Row) -> str:
 def _label(row: Row) -> str:
     if not row["folded"]:
         return str(row["name"])
-    return f"{counted(row['folded'], 'other')} ({_words(row['kernel_type']).lower()})"
+    return f"{counted(row['folded'], 'other')} ({type_words(row['kernel_type'])})"
 
 
 def _kernel_hover(row: Row) -> str:
     name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
-    return f"{name}<br>{_words(row['kernel_type'])}: {duration(row['sum_ns'])} in {_launches(row)}"
+    words = _capitalised(type_words(row["kernel_type"]))
+    return f"{name}<br>{words}: {duration(row['sum_ns'])} in {_launches(row)}"
 
 
-def _words(kernel_type: str) -> str:
-    return kernel_type.replace("_", " ")
+def _capitalised(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _launches(row: Row) -> str:

@@ -26,6 +26,7 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import plot_name, plot_names
 from hta_widgets.quantities import duration, time_unit
+from hta_widgets.trace.model.kernels import type_words
 
 _NOTE_HEIGHT = 90
 """Of a histogram that has nothing to count, and says so."""
@@ -144,15 +145,16 @@ def _launched(table: pd.DataFrame) -> dict[str, dict[str, tuple[int, int]]]:
 def _bar_of_type(
     launched: dict[str, tuple[int, int]], kernel_type: str, apis: list[str], calls: Counter[str]
 ) -> PlotlyTrace:
+    words = type_words(kernel_type)
     return trace(
         "bar",
         x=np.array([operations for operations, _ in launched.values()]),
         y=np.array([apis.index(api) for api in launched]),
         orientation="h",
-        name=kernel_type.capitalize(),
+        name=words[0].upper() + words[1:],
         marker={"color": TYPE_COLORS[kernel_type]},
         hovertext=[
-            f"{plot_name(api)}<br>Calls: {calls[api]:,}<br>{kernel_type.capitalize()} operations: "
+            f"{plot_name(api)}<br>Calls: {calls[api]:,}<br>{words[0].upper()}{words[1:]}: "
             f"{operations:,}, {duration(ns)} on the GPU"
             for api, (operations, ns) in launched.items()
         ],

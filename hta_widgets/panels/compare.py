@@ -22,6 +22,7 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.model.kernels import TYPE_WORDS
 
 SortBy: TypeAlias = Literal["total", "mean", "count"]
 Listed: TypeAlias = Literal["kernels", "waterfall", "only_in_one", "tails", "times"]
@@ -40,6 +41,7 @@ class ComparePanel(PanelOfTwo[Compare]):
     title = "Kernels compared"
     follows = ("kernel",)
     table_selects: ClassVar = {"name_first": "kernel"}
+    table_names = TYPE_WORDS
 
     num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels", max=100))
     """Maximum number of kernels to draw."""

@@ -6,6 +6,7 @@ import pandas as pd
 from traitlets import Int, default
 
 from hta_widgets.analyses.gpu_annotations import TIMES, GpuAnnotations, On, gpu_annotations
+from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
 from hta_widgets.panels.base.controls import Choice, Slider
@@ -13,6 +14,7 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
 
@@ -36,6 +38,12 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     @default("on")
     def _usual_on(self) -> On:
         return "gpu" if self._shows_gpu_work() else "cpu"
+
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether any annotation was recorded, on the CPU or on the GPU."""
+        recorded = job.reduce(recorded_calls, job.ranks) if super().concerns(job) else {}
+        return any(each.annotations for each in recorded.values())
 
     def analyse(self, ranks: list[int]) -> GpuAnnotations:
         """Sum up the annotations of the ranks."""

@@ -27,9 +27,16 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import TYPE_WORDS
 
 KernelType: TypeAlias = Literal["all", "COMPUTATION", "COMMUNICATION", "MEMORY", "CUDA_GRAPH"]
 ChartType: TypeAlias = Literal["bars", "pies"]
+
+_NOUNS: Final = {
+    "COMPUTATION": "compute kernels",
+    "COMMUNICATION": "communication kernels",
+    "MEMORY": "copies or memsets",
+}
 
 MEMORY_LABEL: Final = "Copies and memsets"
 
@@ -50,6 +57,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     any_number_of_ranks = True
     table_selects: ClassVar = {"name": "kernel"}
     table_besides = (OTHERS,)
+    table_names = TYPE_WORDS
 
     num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels per type", max=100))
     """Number of kernels of each type, on each rank, to name."""
@@ -62,9 +70,9 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         LabelledEnum(
             {
                 "all": "All",
-                "COMPUTATION": "Computation",
+                "COMPUTATION": "Compute",
                 "COMMUNICATION": "Communication",
-                "MEMORY": "Memory",
+                "MEMORY": "Copies and memsets",
                 "CUDA_GRAPH": "CUDA graphs",
             }
         ),
@@ -119,7 +127,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
             return f"{MEMORY_LABEL} are hidden; tick “{MEMORY_LABEL}” to show them."
         if self._type == "CUDA_GRAPH":
             return "No CUDA graphs were recorded as a whole on the selected ranks."
-        return f"No {f'{self._type} kernels' if self._type else 'kernels'} on the selected ranks."
+        return f"No {_NOUNS.get(self._type, 'kernels')} on the selected ranks."
 
     def _launches(self) -> LaunchFacts:
         """How the kernels of the selected ranks are launched in the selected time."""

@@ -21,6 +21,7 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
+from hta_widgets.trace.model.kernels import TYPE_WORDS
 
 WorstBy: TypeAlias = Literal["launch_delay", "cpu_duration"]
 
@@ -32,6 +33,7 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     tab = "idle"
     place = 3
     title = "Launch statistics"
+    table_names = TYPE_WORDS
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
 

@@ -206,7 +206,7 @@ def test_findings(tmp_path):
     events = [kernel(0, 30, name="void gemm<1>(int)"), kernel(40, 10, name="ncclDevKernel_X")]
     job = open_job(tmp_path, [events, []])
     assert kernel_breakdown(job).finding == (
-        "COMPUTATION alone takes 75 % of the busy time. The top kernel, gemm<1> (COMPUTATION), "
+        "Compute alone takes 75 % of the busy time. The top kernel, gemm<1> (compute), "
         "takes 75 % of the kernel time: 30 µs in 1 launch."
     )
     assert kernel_breakdown(job, [1]).finding == "No kernels were recorded on the selected ranks."
@@ -215,23 +215,24 @@ def test_findings(tmp_path):
 def test_the_finding_says_what_overlaps(tmp_path):
     compute, communicate = kernel(0, 10), kernel(0, 30, name="ncclDevKernel_X", stream=8)
     alone = kernel_breakdown(open_job(tmp_path, [[compute, communicate]])).finding
-    assert alone.startswith("COMMUNICATION alone takes 66.7 % of the busy time.")
+    assert alone.startswith("Communication alone takes 66.7 % of the busy time.")
     overlapping = kernel(0, 20, name="ncclDevKernel_X", stream=8)
     both = kernel_breakdown(open_job(tmp_path, [[kernel(0, 15), overlapping]])).finding
-    assert both.startswith("COMPUTATION overlapping COMMUNICATION takes 75 % of the busy time.")
+    assert both.startswith("Compute + communication take 75 % of the busy time.")
     only = kernel_breakdown(open_job(tmp_path, [[compute]])).finding
-    assert only.startswith("COMPUTATION takes 100 % of the busy time.")
+    assert only.startswith("Compute takes 100 % of the busy time.")
 
 
 def test_the_finding_does_not_call_a_copy_a_kernel(tmp_path):
     copy = kernel(20, 30, name="Memcpy HtoD", cat="gpu_memcpy")
     job = open_job(tmp_path, [[kernel(0, 10, name="gemm"), copy]])
     assert kernel_breakdown(job).finding == (
-        "MEMORY alone takes 75 % of the busy time. The top operation, Memcpy HtoD (MEMORY), takes "
+        "Copies and memsets alone take 75 % of the busy time. The top operation, Memcpy HtoD "
+        "(copies and memsets), takes "
         "75 % of the time of kernels, copies and memsets: 30 µs in 1 launch."
     )
     assert kernel_breakdown(job, include_memory_kernels=False).finding.endswith(
-        " The top kernel, gemm (COMPUTATION), takes 100 % of the kernel time: 10 µs in 1 launch."
+        " The top kernel, gemm (compute), takes 100 % of the kernel time: 10 µs in 1 launch."
     )
 
 
@@ -241,7 +242,7 @@ def test_no_top_kernel_where_none_has_a_name():
     events, origin_ns = blocks.finish()
     job = Job({0: RankSource(Path("recipe"), OVERLAP_RECIPE)}, name="recipe")
     job.add_trace(Trace(0, "recipe", events, origin_ns, {}))
-    assert kernel_breakdown(job).finding == "COMPUTATION alone takes 66.7 % of the busy time."
+    assert kernel_breakdown(job).finding == "Compute alone takes 66.7 % of the busy time."
 
 
 def test_busy_time_is_also_a_share_of_longer_steps(tmp_path):

@@ -177,7 +177,7 @@ def test_every_analysis_names_the_graphs(export):
         ["CUDA graph 9", 30_000, 1],
     ]
     assert kernels.finding == (
-        "CUDA graphs recorded as a whole (CUDA_GRAPH) alone take 50 % of the busy time. CUDA graph "
+        "CUDA graphs recorded as a whole alone take 50 % of the busy time. CUDA graph "
         "4 takes 33.3 % of the time of kernels, graphs, copies and memsets: 40 µs in 1 launch."
     )
     assert overlap(job).finding == (
@@ -245,7 +245,7 @@ def test_figures_show_the_graphs_where_there_are_any(export):
         assert len(axes) == 4 + shown
         breakdown = kernel_breakdown(job)
         labels = kernel_types(breakdown).layout["yaxis"]["ticktext"]
-        assert any("CUDA GRAPH" in label for label in labels) == shown
+        assert any("CUDA graphs" in label for label in labels) == shown
         assert len(top_kernels(breakdown, kernel_type="CUDA_GRAPH").data[0]["y"]) == 2 * shown
 
 

@@ -82,7 +82,7 @@ def test_the_selected_kernel_stands_out(compared):
 
 def test_hover_escapes_names(compared):
     hover = kernel_changes(compared).figure().data[2].hovertext[0]
-    assert hover.startswith("new&lt;b&gt;<br>COMPUTATION<br>total: 0 ns → 6 µs (+6 µs)")
+    assert hover.startswith("new&lt;b&gt;<br>compute<br>total: 0 ns → 6 µs (+6 µs)")
 
 
 def test_times_share_a_scale(compared):

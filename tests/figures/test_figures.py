@@ -80,7 +80,7 @@ def test_kernels_that_no_rank_names_are_one_bar(job):
     figure = kernel_figures.top_kernels(kernel_breakdown(job, num_kernels=0)).figure()
     assert sorted(figure.layout.yaxis.ticktext) == [
         "1 other (communication)",
-        "1 other (computation)",
+        "1 other (compute)",
     ]
 
 

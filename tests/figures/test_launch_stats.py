@@ -91,7 +91,7 @@ def test_empty_histograms_say_so(job):
 
 def test_what_each_api_launches(job):
     figure = launches_by_api(launch_stats(job)).figure()
-    assert [bar.name for bar in figure.data] == ["Computation", "Communication"]
+    assert [bar.name for bar in figure.data] == ["Compute", "Communication"]
     assert [bar.marker.color for bar in figure.data] == list(TYPE_COLORS.values())[:2]
     assert figure.layout.yaxis.ticktext[0] == "cudaLaunchKernel"
     assert dict(zip(figure.data[0].y, figure.data[0].x, strict=True)) == {0: 2, 1: 1}

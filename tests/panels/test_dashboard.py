@@ -27,7 +27,7 @@ from hta_widgets.panels.bands.messages import BudgetBand
 from hta_widgets.panels.bands.tabs import order, tabs_of
 from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
-from hta_widgets.quantities import duration
+from hta_widgets.quantities import NS_PER_MS, duration
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
 from tests.panels.fakes import FakePanel
@@ -459,6 +459,45 @@ def test_classes_are_listed_from_that_of_the_first_finding_on_by_their_time(load
         assert classes[0] == f"{first}_ms"
         times = table[classes[1:]].sum().tolist()
         assert times == sorted(times, reverse=True)
+
+
+def test_ranks_and_steps_say_what_their_tables_show(loaded: Job):
+    board = Dashboard(loaded)
+    for name, told in (("ranks", "waiting_ms"), ("steps", "period_ms")):
+        panel = board.panels[name]
+        table, said = panel.table, panel.sentence(panel.result)
+        if name == "ranks":
+            own = table[[each for each in table if each in panel.table_labels and each != told]]
+            assert f"Most time goes to {panel.table_labels[own.sum().idxmax()]}: " in said
+        for end in (table[told].min(), table[told].max()):
+            assert duration(end * NS_PER_MS) in said
+    steps = diagnosis(loaded).steps
+    start = int(steps["start_ns"].min())
+    board.selection.window_ns = start, start + int(steps["period_ns"].min()) // 2
+    assert panel.sentence(panel.result).startswith("Most of the window goes to ")
+    board.selection.window_ns = None
+
+
+def test_the_longest_step_is_told_with_what_it_has_more_of(real_traces):
+    panel = Dashboard(real_traces / "kineto" / "ddp_rank1of2").panels["steps"]
+    table = panel.table.set_index("step")
+    longest = table["period_ms"].idxmax()
+    more = (table.loc[longest] - table.median()).drop("period_ms")
+    said = f"Step {longest} is the longest: {panel.table_labels[more.idxmax()]} takes "
+    assert f"{said}{duration(more.max() * NS_PER_MS)} more" in panel.sentence(panel.result)
+
+
+@pytest.mark.parametrize(
+    "recording",
+    ["kineto/ddp_rank1of2", "kineto/h100_qwen", "kineto/simple_add", "kineto/triton"],
+)
+def test_no_view_of_calls_is_listed_that_would_be_empty(real_traces, recording):
+    board = Dashboard(real_traces / recording)
+    for name in ("modules", "gpu_annotations", "roofline"):
+        result = PANELS[name](board.job).result
+        of = {"roofline": "operators", "gpu_annotations": "annotations"}
+        table = getattr(result, of.get(name, name))
+        assert (name in board.panels) == (not table.empty), name
 
 
 def test_the_header_says_where_a_recording_is_not_sound(tmp_path):

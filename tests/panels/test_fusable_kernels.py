@@ -10,6 +10,7 @@ import pytest
 
 from hta_widgets import Dashboard, open_trace
 from hta_widgets.panels.bands.own_panels import NOTHING_TO_FUSE, FusableKernelsPanel
+from hta_widgets.quantities import duration
 
 FUSED = 1.5
 """Kernels that one takes as long as, which reads and writes what they do."""
@@ -40,7 +41,13 @@ def rows_of(path: Path) -> list[tuple[str, float]]:
 
 def test_chains_are_those_of_the_file(real_traces: Path):
     job = open_trace(real_traces / "kineto" / "h100_qwen", progress=False)
-    table = FusableKernelsPanel(job).table
+    panel = FusableKernelsPanel(job)
+    table = panel.table
+    total, saved = (duration(1e6 * table[name].sum()) for name in ("total_ms", "saved_ms"))
+    assert panel._view["finding"] == (
+        f"{len(table)} chains of elementwise kernels take {total} per step (mean of all analysed "
+        f"steps); fusing would save {saved}."
+    )
     assert table["saved_ms"].is_monotonic_decreasing
     (path,) = (real_traces / "kineto" / "h100_qwen").glob("*.gz")
     kernels = rows_of(path)
@@ -68,6 +75,7 @@ def test_unfused_attention_is_listed_with_its_price(real_traces: Path):
     table = board.panels["fusable_kernels"].table
     assert table["kernels"].tolist() == ["bmm → softmax → bmm, 3,137 queries × 3,137 keys"]
     assert table["saved_ms"].sum() == pytest.approx(found.recoverable_ms, rel=0.01)
+    assert board.panels["fusable_kernels"]._view["finding"].startswith("Unfused attention takes ")
 
 
 def test_nothing_to_fuse_is_said(real_traces: Path):

@@ -15,6 +15,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.questions import asked_once
+from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.rank import Rank
 
 MODULE: Final = re.compile(r"^nn\.Module: (?!GraphModule)")
@@ -171,6 +172,33 @@ def region_marks(rank: Rank) -> Mask:
     """
     calls = calls_of(rank)
     return np.asarray((calls.kind == Kind.ANNOTATION) & ~calls.named(NO_REGION.search))
+
+
+class RecordedCalls(NamedTuple):
+    """What names of calls alone tell, before anything is nested."""
+
+    modules: bool
+    """Modules, or annotations of the program itself, which stand in for them."""
+    annotations: bool
+    shapes: bool
+    """Of the inputs of operators."""
+
+
+def recorded_calls(rank: Rank) -> RecordedCalls:
+    """Look up whether the rank has modules, annotations and shapes; a capture may have all."""
+    if rank.captures:
+        return RecordedCalls(modules=True, annotations=True, shapes=True)
+    events = rank.trace.events
+    ranges = events.rows_of(Kind.ANNOTATION, Kind.GPU_ANNOTATION)
+    own = ranges[~events.named(ranges, STEP_NAME)]
+    frames = events.rows_of(Kind.PYTHON)
+    has_regions = not events.named(own, NO_REGION).all()
+    codes, texts = events.texts_at("operators", "input_dims", events.rows_of(Kind.CPU_OP))
+    return RecordedCalls(
+        modules=has_regions or bool(events.named(frames, MODULE).any()),
+        annotations=own.size > 0,
+        shapes=any(texts[code].strip("[] \n") for code in np.unique(codes).tolist() if code >= 0),
+    )
 
 
 def module_places(rank: Rank) -> Int32Array:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
-from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.kernels import OVERLAPPING, KernelType
 
 CLASS_COLORS: Final = {
     "compute": "#0072B2",
@@ -99,7 +99,7 @@ def type_color(kernel_type: str) -> str:
     if kernel_type in TYPE_COLORS:
         return TYPE_COLORS[kernel_type]
     hidden = {KernelType.COMPUTATION.name, KernelType.COMMUNICATION.name}
-    parts = set(kernel_type.split(" overlapping "))
+    parts = set(kernel_type.split(OVERLAPPING))
     return OVERLAPPED if hidden <= parts else TYPE_COLORS[KernelType.OTHER.name]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pandas as pd
 
@@ -26,12 +26,15 @@ from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.panels.timeline import TimelinePanel
-from hta_widgets.quantities import NS_PER_MS
+from hta_widgets.quantities import NS_PER_MS, counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
 OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
+LONGER: Final = 1.05
+"""From which multiple of the median the longest step is told apart."""
+
 NOTHING_TO_FUSE = (
     "No unfused attention, and no three elementwise kernels in a row, is recorded on these ranks."
 )
@@ -77,6 +80,23 @@ class RanksPanel(_OfDiagnosis):
     title = "Where the time of each rank goes"
     table_open = True
 
+    def sentence(self, result: Diagnosis) -> str:
+        """The class that takes most time, and who waits least and most."""
+        table = self.tabulate(result)
+        if table.empty:
+            return ""
+        waiting = table.get("waiting_ms", pd.Series(0.0, table.index))
+        most = _most(table.drop(columns="waiting_ms", errors="ignore"))
+        unit = _unit(result).removeprefix("ms ") if self._in_window(result) is None else ""
+        said = f"Most time goes to {COLUMN_LABELS[most]}: {_between(table[most])} {unit}".rstrip()
+        if not waiting.any():
+            return f"{said}."
+        first, last = (f"rank {rank}" for rank in table["rank"].iloc[[0, -1]])
+        return (
+            f"{said}. {first.capitalize()} waits least for the others "
+            f"({_ms(waiting.iloc[0])}), {last} most ({_ms(waiting.iloc[-1])})."
+        )
+
     @classmethod
     def concerns(cls, job: Job) -> bool:
         """Whether there are ranks to compare; that of one is the budget."""
@@ -112,6 +132,25 @@ def _unit(result: Diagnosis) -> str:
     return "ms per step" if has_steps else "ms of the GPU span"
 
 
+def _class_columns(table: pd.DataFrame) -> list[str]:
+    """Columns of the classes of the budget."""
+    return [name for name in table.columns.tolist() if name in COLUMN_LABELS]
+
+
+def _most(table: pd.DataFrame) -> str:
+    """Column of the class that takes the most time."""
+    return str(table[_class_columns(table)].sum().idxmax())
+
+
+def _ms(value: float) -> str:
+    return duration(value * NS_PER_MS)
+
+
+def _between(times_ms: pd.Series[float]) -> str:
+    """The shortest and the longest of some times; one of them where they look alike."""
+    return " to ".join(dict.fromkeys((_ms(times_ms.min()), _ms(times_ms.max()))))
+
+
 def has_several_steps(rank: Rank) -> bool:
     """Whether more than one step of the rank is analysed."""
     return len(window_of(rank).steps) > 1
@@ -124,6 +163,27 @@ class StepsPanel(_OfDiagnosis):
     tab = "steps"
     place = 1
     title = "Where each step goes"
+
+    def sentence(self, result: Diagnosis) -> str:
+        """How long steps take, and what the longest has more of; in a window, what takes most."""
+        table = self.tabulate(result)
+        if table.empty:
+            return ""
+        most = _most(table)
+        if self._in_window(result) is not None:
+            parts = f"{_ms(table[most].sum())} of {_ms(table['period_ms'].sum())}"
+            return f"Most of the window goes to {COLUMN_LABELS[most]}: {parts}."
+        period, usual = table["period_ms"], table.median(numeric_only=True)
+        said = f"Steps take {_between(period)} (median {_ms(usual['period_ms'])})"
+        longest = table.iloc[int(period.to_numpy().argmax())]
+        if longest["period_ms"] <= LONGER * usual["period_ms"]:
+            return f"{said}; most goes to {COLUMN_LABELS[most]}: {_between(table[most])}."
+        more = {name: float(longest[name] - usual[name]) for name in _class_columns(table)}
+        name = max(more, key=lambda each: more[each])
+        return (
+            f"{said}. Step {longest['step']:.0f} is the longest: {COLUMN_LABELS[name]} takes "
+            f"{_ms(more[name])} more than in the median step."
+        )
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
@@ -185,6 +245,24 @@ class FusableKernelsPanel(_OfDiagnosis):
     title = "Fusable kernels"
     follows = ("kernel",)
     table_selects: ClassVar = {"first_kernel": "kernel"}
+
+    def sentence(self, result: Diagnosis) -> str:
+        """How much they take and fusing would save, and of what time."""
+        found = self._found(result)
+        if found.empty:
+            return ""
+        is_attention = found["first_kernel"] == ""
+        chains = int((~is_attention).sum())
+        what = [
+            *(["unfused attention"] if is_attention.any() else []),
+            *([counted(chains, "chain") + " of elementwise kernels"] if chains else []),
+        ]
+        verb = "take" if len(what) > 1 or chains > 1 else "takes"
+        what[0] = what[0][0].upper() + what[0][1:]
+        unit = _unit(result).removeprefix("ms ")
+        of = " (mean of all analysed steps)" if unit == "per step" else ""
+        total, saved = (_ms(found[name].sum()) for name in ("total_ms", "saved_ms"))
+        return f"{' and '.join(what)} {verb} {total} {unit}{of}; fusing would save {saved}."
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw their time, and what fusing them would save."""

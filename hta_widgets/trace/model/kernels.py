@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -28,6 +29,30 @@ class KernelType(IntEnum):
     MEMORY = 2
     CUDA_GRAPH = 3
     OTHER = 4
+
+
+OVERLAPPING: Final = " overlapping "
+"""Stands between the types in the name of a combination."""
+
+TYPE_WORDS: Final = {
+    KernelType.COMPUTATION.name: "compute",
+    KernelType.COMMUNICATION.name: "communication",
+    KernelType.MEMORY.name: "copies and memsets",
+    KernelType.CUDA_GRAPH.name: "CUDA graphs",
+    KernelType.OTHER.name: "other",
+}
+"""What a reader sees in place of each type; in data they have HTA's names."""
+
+
+def type_words(name: str) -> str:
+    """A type or a combination of types in words.
+
+    Examples
+    --------
+    >>> type_words("COMPUTATION overlapping MEMORY")
+    'compute + copies and memsets'
+    """
+    return " + ".join(TYPE_WORDS[each] for each in name.split(OVERLAPPING))
 
 
 COMPUTATION_NAMES = (r"(?:^|_)triton_(?:[a-z]{3}_)?fused_",)

@@ -143,7 +143,8 @@ export class Tabs {
     const follows = model.get("_spec").follows[this.#placeOf(model.get("panel")) - 1] ?? [];
     const isSet = (field: (typeof TIME)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
     const ignored = TIME.filter(([field]) => isSet(field) && !follows.includes(field)).map(([, words]) => words);
-    this.#mark.textContent = ignored.length > 0 ? `Ignores the selected ${ignored.join(" and ")}.` : "";
+    this.#mark.textContent =
+      ignored.length > 0 ? `Counts all analysed time, not only the selected ${ignored.join(" and ")}.` : "";
   }
 
   #segment(place: number): HTMLElement {

@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
-from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
@@ -174,7 +174,7 @@ def _diagnosed(
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
-    said = by_rank(_of(chosen, not_priced))
+    said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
     if priced:
         said = _verdict(context, findings, elsewhere, of_phases)
     beyond_ns = unrecorded_ns(context)

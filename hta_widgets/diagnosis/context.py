@@ -25,6 +25,7 @@ from hta_widgets.diagnosis.finding import (
     Words,
     asked,
     chosen,
+    in_words_of,
 )
 from hta_widgets.diagnosis.job.hardware import Hardware, hardware
 from hta_widgets.diagnosis.job.health import JobHealth
@@ -250,10 +251,9 @@ class Context:
         if self.is_worth_it(cause, hidden_ns) and not self.health.lacks_waits:
             whole = f"{'each' if self.steps.are_recorded else 'the'} {self.steps.noun}"
             left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
-            self.hidden.append(
-                f"{what} would save {duration(hidden_ns)} of GPU work in {whole}, but "
-                f"{left}: then the host sets the pace"
-            )
+            said = f"{what} would save {duration(hidden_ns)} of GPU work in {whole}, but {left}"
+            words = in_words_of(f"{said}: then the host sets the pace", self.conditions())
+            self.hidden.append(words)
         return None
 
     @cached_property
@@ -360,8 +360,9 @@ class Context:
             Steps in which it is seen; when none are given, all that count.
         """
         recoverable_ns = price.ns if price.ns >= 1 else 0.0
-        parts = Words(words, detail if not self.health.doubts else UNSOUND)
         known = self.conditions(ranks) | {*conditions}
+        detail = detail if not self.health.doubts else UNSOUND
+        parts = Words(in_words_of(words, known), in_words_of(detail, known))
         every = self.all_steps
         seen: What | Removed = seen_in or what_of_class(cause.seen_in)
         if price.edits and seen_in is None:

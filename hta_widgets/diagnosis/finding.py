@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pandas as pd
 
+from hta_widgets.analyses.vendor import on_amd
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.proof.what import Seen
 from hta_widgets.diagnosis.replay.edits import Edit
@@ -46,9 +47,6 @@ _OF_PYTORCH: Final = re.compile(
     re.IGNORECASE,
 )
 """In advice that programs of CUDA, CuPy or OpenMP cannot follow."""
-
-ON_AMD: Final = {"CUDA graph": "HIP graph"}
-"""Words for what AMD calls otherwise."""
 
 
 class Advice(NamedTuple):
@@ -161,22 +159,19 @@ def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple
     if Condition.NO_PYTORCH in conditions:
         found = [each for each in found if not each.is_of_pytorch] or found
     said = found[:MOST_GIVEN]
-    return tuple(each._replace(do=_in_words_of(each.do, conditions)) for each in said)
+    return tuple(each._replace(do=in_words_of(each.do, conditions)) for each in said)
 
 
 def asked(advice: Sequence[Advice], conditions: Collection[Condition]) -> str:
     """Those of the conditions that the choice depends on, in words."""
     matter = {each for one in advice for each in (*one.needs, *one.unless)}
     held = (each.value for each in Condition if each in matter and each in conditions)
-    return _in_words_of(", ".join(held), conditions)
+    return in_words_of(", ".join(held), conditions)
 
 
-def _in_words_of(text: str, conditions: Collection[Condition]) -> str:
+def in_words_of(text: str, conditions: Collection[Condition]) -> str:
     """The same with the words of the GPU's vendor."""
-    if Condition.AMD in conditions:
-        for nvidia, amd in ON_AMD.items():
-            text = text.replace(nvidia, amd)
-    return text
+    return on_amd(text) if Condition.AMD in conditions else text
 
 
 Confidence = Literal["measured", "inconclusive"]

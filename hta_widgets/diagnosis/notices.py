@@ -19,7 +19,7 @@ from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
-from hta_widgets.diagnosis.finding import Finding
+from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.host_evidence import within_gap
@@ -198,10 +198,11 @@ def _reads(context: Context) -> Iterator[str]:
         return
     calls, idle_ms = (finding.evidence[each] for each in ("reads_per_step", "idle_in_reads_ms"))
     if isinstance(calls, float) and isinstance(idle_ms, float):
-        yield (
+        yield in_words_of(
             f"the host waits for the GPU {per_step(context, calls, 'time')} in {named(name)}, and "
             f"the GPU is idle for {duration(idle_ms * NS_PER_MS)} of it: that is in launch_bound, "
-            "and no CUDA graph can capture such a wait"
+            "and no CUDA graph can capture such a wait",
+            context.conditions(),
         )
 
 
@@ -225,9 +226,10 @@ def graph_notices(context: Context) -> Iterator[str]:
     steps = context.steps
     share = float(steps["within_graphs"].sum()) / max(float(steps["period"].sum()), 1)
     if share > WITHIN_GRAPHS:
-        yield (
+        yield in_words_of(
             f"in {percent(100 * share)} of the mean step, CUDA graphs go from one kernel to the "
-            "next: no host is waited for; fewer, larger kernels would take less"
+            "next: no host is waited for; fewer, larger kernels would take less",
+            context.conditions(),
         )
 
 

@@ -37,6 +37,24 @@ def test_the_largest_kernels_come_first_with_their_calls_and_share(tmp_path):
     assert all(row["mean_ns"] == 1_000_000 for row in rows)
 
 
+def test_amd_has_words_of_its_own(real_traces):
+    board = Dashboard(real_traces / "kineto" / "sglang_decode_graph")
+    board._show()
+    kernels = board._bands["kernels"]
+    said = [
+        board._bands["to_try"][0]["cause"],
+        *(each["label"] for each in kernels["table"]["columns"]),
+    ]
+    assert "on matrix cores" in said[0]
+    assert "in HIP graphs" in said[0]
+    assert "matrix cores" in said[1:]
+    panel = board.panels["operators"]
+    panel._show()
+    shown = [panel.verdict, *(each["label"] for each in panel._view["table"]["columns"])]
+    assert "HIP graph 1 (544 kernels) takes the most" in shown[0]
+    assert not any("CUDA graph" in text or "tensor core" in text for text in (*said, *shown))
+
+
 @pytest.mark.parametrize(
     ("peak_percent", "words"),
     [

@@ -126,13 +126,13 @@ def test_without_a_capture_each_graph_is_a_row(opened):
     trace = [*OTHER, *replayed(), *replayed(ts=500, number=2), *replayed(("x",), ts=900, number=3)]
     job = opened(trace)
     assert rows(job) == {
-        "CUDA graph 1 (3 kernels)": 120_000,
-        "CUDA graph 2 (1 kernel)": 10_000,
+        "HIP graph 1 (3 kernels)": 120_000,
+        "HIP graph 2 (1 kernel)": 10_000,
         "aten::add": 5_000,
     }
     assert "3 of 3 graph replays have no operators" in operators(job).notices[-1]
     reasons = roofline(job).uncounted.set_index("operator")["reason"]
-    assert reasons["CUDA graph 1 (3 kernels)"] == "in CUDA graphs"
+    assert reasons["HIP graph 1 (3 kernels)"] == "in CUDA graphs"
     assert "130 µs run inside CUDA graphs" in " ".join(modules(job).notices)
 
 
@@ -255,7 +255,7 @@ def test_a_capture_that_breaks_later_is_said(opened, tmp_path):
     job = opened([*OTHER, *replayed()], captured())
     (tmp_path / "captures" / "bs_0_rank0.json").write_text("{}")
     found = operators(job)
-    assert "CUDA graph 1 (3 kernels)" in {*found.operators["operator"]}
+    assert "HIP graph 1 (3 kernels)" in {*found.operators["operator"]}
     assert any("a capture cannot be read" in each for each in found.notices)
 
 

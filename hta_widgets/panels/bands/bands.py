@@ -14,6 +14,7 @@ from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.analyses.time.calls import captured_operators
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
+from hta_widgets.analyses.vendor import words_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, LINES, OPERATORS, WHAT_TO_DO
@@ -331,7 +332,9 @@ def _detail(job: Job, selection: Selection) -> Detail | None:
     captured = frozenset().union(*names)
     on_cpu = calls_on_cpu(job, selection) if events.empty and selection.operators else []
     more = [*on_cpu, *launch_of(job, selection.kernel, events)]
-    return detail_of(events, selection, more, captured)
+    words = words_of(job)
+    facts = [Fact(label=words(each["label"]), text=words(each["text"])) for each in more]
+    return detail_of(events, selection, facts, captured)
 
 
 def _operators_of_captures(rank: Rank) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks, roofline_finding
 from hta_widgets.analyses.time.rows import records
+from hta_widgets.analyses.vendor import words_of
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.gpu_bound import kernels_by_name
 from hta_widgets.diagnosis.largest_kernels import percent_of_peak, products_of
@@ -47,8 +49,9 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
     table = largest_kernels(job, found.ranks)
     if table.empty:
         return None
-    shown = table_view(table, _LOOK, kernel_labels(table, _LOOK))
-    return Numbers(label=far_from_peak(job, found.ranks), text="", table=shown)
+    look = replace(_LOOK, words=words_of(job))
+    shown = table_view(table, look, kernel_labels(table, look))
+    return Numbers(label=look.words(far_from_peak(job, found.ranks)), text="", table=shown)
 
 
 def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:

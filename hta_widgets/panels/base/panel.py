@@ -17,6 +17,7 @@ import pandas as pd
 from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, validate
 
 from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
+from hta_widgets.analyses.vendor import words_of
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing
@@ -680,20 +681,21 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def _render(self) -> RenderedView[ResultT]:
         self._refuse_too_many_ranks()
         result = self.analyse(self.ranks)
-        said, empty = self.sentence(result), self.nothing_to_show(result)
+        words = words_of(self.job)
+        said, empty = words(self.sentence(result)), self.nothing_to_show(result)
         if empty is not None:
-            is_said, empty = said == empty, with_recipe(empty)
+            is_said, empty = said == words(empty), words(with_recipe(empty))
             said = empty if is_said else said
         drawings = {} if empty else self.draw(result)
         table, findings = self.tabulate(result), self.list_findings(result)
         look = TableLook(
-            self.table_selects, self.table_labels, self.table_besides, self.table_names
+            self.table_selects, self.table_labels, self.table_besides, self.table_names, words
         )
         listed = self.tabulate(self.of_all_ranks(result)) if self.table_of_all else table
         return RenderedView(
             result,
             said,
-            self._notices(result),
+            [*map(words, self._notices(result))],
             empty,
             drawings,
             table,

@@ -95,12 +95,15 @@ class TableLook:
         Texts that stand for nothing that could be selected.
     names : mapping of str to str
         What is shown in place of some texts.
+    words : callable
+        Puts headings into the words of the GPU's vendor.
     """
 
     selects: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     besides: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    words: Callable[[str], str] = str
 
 
 def table_view(
@@ -179,7 +182,7 @@ def _column(name: str, column: pd.Series[Any], look: TableLook) -> Column:
     label, unit, scale = _heading(name, column if is_number else None)
     return {
         "name": name,
-        "label": look.labels.get(name, label),
+        "label": look.words(look.labels.get(name, label)),
         "unit": unit,
         "scale": scale,
         "kind": ("id" if name in _IDENTIFIERS else "number") if is_number else "text",

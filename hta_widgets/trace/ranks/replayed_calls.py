@@ -44,7 +44,7 @@ from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, load_rank
 from hta_widgets.trace.ranks.rank import Rank
 
 NOTHING: Final = np.empty(0, dtype=np.int64)
-GRAPH_CALL: Final = re.compile(r"CUDA graph \d+ \(\d+ kernels?\)")
+GRAPH_CALL: Final = re.compile(r"(?:CUDA|HIP) graph \d+ \(\d+ kernels?\)")
 """Name of the call that stands for a graph without a capture."""
 
 _GRAPH_LAUNCH: Final = re.compile(r"GraphLaunch")
@@ -331,7 +331,12 @@ def _add_graph_calls(
         key = events.name.codes[replay.work].tobytes()
         kernels = int(np.count_nonzero(events.kind[replay.work] == Kind.KERNEL))
         noun = "kernel" if kernels == 1 else "kernels"
-        name = names.setdefault(key, f"CUDA graph {len(names) + 1} ({kernels} {noun})")
+        of = (
+            "HIP"
+            if events.name.values[events.name.codes[replay.launch]].startswith("hip")
+            else "CUDA"
+        )
+        name = names.setdefault(key, f"{of} graph {len(names) + 1} ({kernels} {noun})")
         grafts.add_call(replay, name)
 
 

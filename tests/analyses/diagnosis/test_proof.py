@@ -59,7 +59,18 @@ def is_with_what_follows(_folder, part):
     return windows_of(edges_of(pairs), 30_000)[0].end_ns == 15_000 + gap
 
 
+def names_the_longest(_folder, part):
+    """Whether it is said where the longest interval is, far from many others."""
+    short = round(10_000 * (1 - part) / 101)
+    length = short + round(10_000 * part)
+    starts = np.append(np.arange(100) * (short + 1), 100_000)
+    ends = starts + np.append(np.full(100, short), length)
+    shown = put_together({0: Stretches(starts, ends)}, 20_000)
+    return "the longest interval is in window" in shown.words(0)
+
+
 test_thresholds = cases(
+    Case("proof.MUCH_LONGER", names_the_longest, {0.039: False, 0.041: True}),
     Case("proof.LEAST_SHARE", is_first, {0.19: False, 0.21: True}),
     Case("proof.NEARLY_AS_DENSE", is_with_what_follows, {0.89: False, 0.91: True}),
 )

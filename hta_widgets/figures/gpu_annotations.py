@@ -7,20 +7,38 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
-from hta_widgets.figures.base.style import NEUTRAL, OVERLAPPED, axis, row_bars, rows_drawing
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.style import (
+    NEUTRAL,
+    OVERLAPPED,
+    axis,
+    emphasis,
+    row_bars,
+    rows_drawing,
+)
 from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.figures.selected_operators import (
+    NO_OPERATORS,
+    SELECT_BY_NAME,
+    SelectedOperators,
+)
 from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
 
 _OWN_COLOR: Final = "#0072B2"
 _INSIDE_COLOR: Final = OVERLAPPED
 
 
-def gpu_annotations(table: pd.DataFrame, *, on: str = "gpu", num_annotations: int = 15) -> Drawing:
+def gpu_annotations(
+    table: pd.DataFrame,
+    *,
+    on: str = "gpu",
+    num_annotations: int = 15,
+    selected: SelectedOperators = NO_OPERATORS,
+) -> Drawing:
     """Draw the `GpuAnnotations` with most time on ``gpu`` or ``cpu``, over the ranks.
 
     On the GPU, a bar has two parts: work launched in the annotation itself, and in annotations
-    inside it.
+    inside it. A click selects what is launched in the annotations of that name.
     """
     column = "gpu_ns" if on == "gpu" else "cpu_sum_ns"
     sums = table.groupby("annotation", sort=False).sum(numeric_only=True)
@@ -30,18 +48,28 @@ def gpu_annotations(table: pd.DataFrame, *, on: str = "gpu", num_annotations: in
     if on == "gpu":
         inside = sums["gpu_ns"] - sums["gpu_self_ns"]
         bars = [
-            _bars(sums, sums["gpu_self_ns"], unit, "Self", _OWN_COLOR),
-            _bars(sums, inside, unit, "Nested", _INSIDE_COLOR),
+            _bars(sums, times, unit, part, color)
+            for times, part, color in (
+                (sums["gpu_self_ns"], "Self", _OWN_COLOR),
+                (inside, "Nested", _INSIDE_COLOR),
+            )
+            if times.any()
         ]
     else:
         bars = [_bars(sums, sums[column], unit, "CPU time", NEUTRAL)]
     title = "GPU time" if on == "gpu" else "CPU time"
+    names = sums.index.tolist()
+    clicked = {
+        "customdata": objects([[name] for name in names]),
+        "meta": SELECT_BY_NAME,
+        **emphasis([place for place, name in enumerate(names) if selected.has(name)]),
+    }
     return rows_drawing(
-        bars,
-        plot_names(sums.index.tolist()),
+        [bar | clicked for bar in bars],
+        plot_names(names),
         axis(f"{title} ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
-        showlegend=on == "gpu",
+        showlegend=len(bars) > 1,
     )
 
 

@@ -10,10 +10,15 @@ import pandas as pd
 
 from hta_widgets.analyses.time.causes import IDLE_CAUSES, IdleCause, idle_cause
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
 from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
-from hta_widgets.figures.base.style import CLASS_COLORS, axis, row_bars, rows_drawing
+from hta_widgets.figures.base.style import CLASS_COLORS, axis, emphasis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
+from hta_widgets.figures.selected_operators import (
+    NO_OPERATORS,
+    SELECT_BY_NAME,
+    SelectedOperators,
+)
 from hta_widgets.quantities import duration, percent, time_unit
 
 NO_OWNER = "(no call)"
@@ -65,9 +70,12 @@ def idle_owners_by_name(
     *,
     num_owners: int = 10,
     as_percent: bool = True,
+    selected: SelectedOperators = NO_OPERATORS,
     has_legend: bool = False,
 ) -> Drawing:
     """Draw the calls with the most idle time by cause, summed over the GPUs: `owners_by_name`.
+
+    A click selects the calls of that name.
 
     A legend is needed where the causes of each GPU, which say what the colours are, are not beside
     it.
@@ -79,9 +87,14 @@ def idle_owners_by_name(
     scale = (whole_ns or np.nan) / 100 if as_percent else unit.ns
     title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
     names = [owner or NO_OWNER for owner in owners]
+    clicked = {
+        "customdata": objects([[owner or None] for owner in owners]),
+        "meta": SELECT_BY_NAME,
+        **emphasis([place for place, owner in enumerate(owners) if selected.has(owner)]),
+    }
     return rows_drawing(
         [
-            _bars(idle_cause(cause), names, times[:, column], whole_ns, scale)
+            _bars(idle_cause(cause), names, times[:, column], whole_ns, scale) | clicked
             for column, cause in enumerate(table.columns)
             if times[:, column].any()
         ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import ClassVar
+
 import pandas as pd
 from traitlets import Int, default
 
@@ -9,23 +12,29 @@ from hta_widgets.analyses.gpu_annotations import TIMES, GpuAnnotations, On, gpu_
 from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
+from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.table import SELECTS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
 
 class AnnotationsPanel(Panel[GpuAnnotations]):
-    """What runs on the GPU, and on the CPU, for each user annotation."""
+    """What runs on the GPU, and on the CPU, for each user annotation.
+
+    A click on an annotation selects what is launched in it.
+    """
 
     name = "gpu_annotations"
     tab = "operators"
     place = 4
     title = "User annotations"
-    follows = TIME_FIELDS
+    follows = ("operators", *TIME_FIELDS)
+    table_selects: ClassVar = {**SELECTS, "annotation": "operators"}
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
@@ -47,11 +56,18 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
 
     def analyse(self, ranks: list[int]) -> GpuAnnotations:
         """Sum up the annotations of the ranks."""
-        return gpu_annotations(self.job, ranks, on=self.on, **self.selection.time_of(self.job))
+        chosen, time = tuple(ranks), self.selection.time_of(self.job)
+        analyse = partial(gpu_annotations, self.job, chosen, on=self.on, **time)
+        return self._memo.get("result", analyse, chosen, self.on, tuple(time.values()))
 
     def draw(self, result: GpuAnnotations) -> dict[str, Drawing]:
         """Draw the annotations with most time."""
-        drawn = figure(result.annotations, on=self.on, num_annotations=self.num_annotations)
+        drawn = figure(
+            result.annotations,
+            on=self.on,
+            num_annotations=self.num_annotations,
+            selected=SelectedOperators(self.selection.operators),
+        )
         return {f"User annotations with most {self.on.upper()} time": drawn}
 
     def tabulate(self, result: GpuAnnotations) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Int
@@ -17,14 +17,16 @@ from hta_widgets.analyses.idle_owners import (
     owners_by_path,
     with_lines,
 )
+from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name
+from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.table import SELECTS
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.formats import Recorded
 
 By: TypeAlias = Literal["line", "call"]
@@ -36,13 +38,17 @@ CALLS = "Calls with the most idle time"
 
 
 class IdleOwnersPanel(Panel[IdleOwners]):
-    """Which code each GPU waits for, and what on the GPU."""
+    """Which code each GPU waits for, and what on the GPU.
+
+    A click on a line or a call selects what it launches.
+    """
 
     name = "idle_owners"
     tab = "idle"
     place = 1
     title = "What the GPU waits for"
-    follows = TIME_FIELDS
+    follows = ("operators", *TIME_FIELDS)
+    table_selects: ClassVar = {**SELECTS, "owner": "operators", "line": "operators"}
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
@@ -95,6 +101,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
             owners,
             num_owners=self.num_owners,
             as_percent=as_percent,
+            selected=SelectedOperators(self.selection.operators),
             has_legend=len(causes) == 1,  # a page leaves the other chart out, as it has one bar
         )
         return {title: with_width(by_name, LONG_NAMES), CAUSES: with_width(by_cause, FEW_BARS)}
@@ -120,10 +127,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         if result.finding or result.owners.empty:
             return result.finding
         idle_ns, whole_ns = (int(result.devices[each].sum()) for each in ("idle_ns", "window_ns"))
-        gpus = "The GPU is" if len(result.devices) == 1 else "The GPUs are"
-        return (
-            f"{gpus} idle for {duration(idle_ns)}, {percent(100 * idle_ns / whole_ns)} of the time."
-        )
+        return idle_in_words(idle_ns, whole_ns, len(result.devices), "analysed time")
 
     def nothing_to_show(self, result: IdleOwners) -> str | None:
         """Explain an empty panel: no GPU work, or none of the time idle."""

@@ -9,6 +9,7 @@ import pandas as pd
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
+from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import (
@@ -118,6 +119,15 @@ class IdleTimePanel(Panel[IdleTime]):
     def tabulate(self, result: IdleTime) -> pd.DataFrame:
         """List the streams or GPUs with the parts of their idle time."""
         return result.stream_split if self.level == "stream" else result.device_split
+
+    def sentence(self, result: IdleTime) -> str:
+        """The finding; of idle time that is too short for one, how much there is."""
+        spans = result.device_split.drop_duplicates(["rank", "device"])["span_ns"]
+        if result.finding or not spans.sum():
+            return result.finding
+        idle_ns = int(result.device_split["idle_time_ns"].sum())
+        whole = "GPU span" if len(spans) == 1 else "GPU spans"
+        return idle_in_words(idle_ns, int(spans.sum()), len(spans), whole)
 
     def nothing_to_show(self, result: IdleTime) -> str | None:
         """Explain an empty panel: no GPU work, or none on the selected streams."""

@@ -129,6 +129,15 @@ def idle(result: Any, panel: Panel[Any]) -> Texts | None:
     } | over_steps(panel)
 
 
+TYPES: Final = {
+    "COMPUTATION": "compute",
+    "COMMUNICATION": "communication",
+    "MEMORY": "copies and memsets",
+    "CUDA_GRAPH": "CUDA graphs",
+    "OTHER": "other",
+}
+
+
 def kernels(result: Any, panel: Panel[Any]) -> Texts | None:
     types, every = result.types, result.every_kernel
     if types.empty:
@@ -144,11 +153,13 @@ def kernels(result: Any, panel: Panel[Any]) -> Texts | None:
     leading = str(types["kernel_type"].iloc[0])
     alone = " alone" if len(types) > 1 and " overlapping " not in leading else ""
     is_graph = leading == "CUDA_GRAPH"
-    said = "CUDA graphs of unknown content" if is_graph else leading
+    said = " + ".join(TYPES[each] for each in leading.split(" overlapping "))
+    said = "CUDA graphs recorded as a whole" if is_graph else said[0].upper() + said[1:]
+    several = " + " in said or " and " in said or is_graph
     texts: Texts = {
-        "type": f"{said}{alone} take{'' if is_graph else 's'}",
+        "type": f"{said}{alone} take{'' if several else 's'}",
         "busy": share(types["sum_ns"].iloc[0], types["sum_ns"].sum()),
-        "kind": None if kernel_type == "CUDA_GRAPH" else str(kernel_type),
+        "kind": None if kernel_type == "CUDA_GRAPH" else TYPES[str(kernel_type)],
         "kernel": readable_name(str(name)) or short_name(str(name)),
         "part": share(top_ns, by_kernel["sum_ns"].sum()),
         "whole": whole,

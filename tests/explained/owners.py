@@ -161,10 +161,13 @@ def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
     if unknown >= 0.1 * idle_ns:
         texts["unknown"] = share(unknown, idle_ns)
     lines = owners_by_line(owners, result.paths)
-    lines = lines[lines["line"] != ""]
+    noun, lines = "line of Python", lines[lines["line"] != ""]
+    if not lines["idle_ns"].any():
+        noun, lines = "call", owners[owners["path"] >= 0].rename(columns={"owner": "line"})
     line, most = largest(lines, "line", "idle_ns") if len(lines) else ("", 0)
-    if most and most >= 0.05 * idle_ns:
-        texts |= {"line": short_name(line, NAME_WIDTH), "line_time": duration(most)}
+    line = short_name(line, NAME_WIDTH)
+    if most and most >= 0.05 * idle_ns and line != texts.get("owner"):
+        texts |= {"noun": noun, "line": line, "line_time": duration(most)}
     return texts
 
 

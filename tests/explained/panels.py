@@ -149,7 +149,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, <_outside> GPU work]]), <said>"
             "[[, <most> in <owner> (<time>)]]"
             "[[; <unknown> is of unknown cause (launch not recorded)]]"
-            "[[; the line of Python with the most is <line> (<line_time>)]].",
+            "[[; the <noun> with the most is <line> (<line_time>)]].",
             idle_owner,
         ),
     ],

@@ -29,6 +29,10 @@ def test_bars(job):
     panel = AnnotationsPanel(job)
     (figure,) = panel.figures.values()
     own, inside = figure.data
+    assert (own.meta, [*own.customdata[0]]) == ({"select": "operators"}, ["forward"])
+    panel.selection.operators = ("loss",)
+    assert [tuple(each.selectedpoints) for each in panel.figures.popitem()[1].data] == [(1,), (1,)]
+    panel.selection.operators = ()
     assert list(figure.layout.yaxis.ticktext) == ["forward", "loss"]
     assert (list(own.x), list(inside.x)) == ([20, 30], [30, 0])
     assert "2 pieces of GPU work of 50 µs, busy 40 µs of 40 µs" in own.hovertext[0]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.idle_owners import idle_owners, owners_by_path
-from hta_widgets.panels import IdleOwnersPanel
+from hta_widgets.panels import Dashboard, IdleOwnersPanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
@@ -82,6 +82,21 @@ def test_lines_of_python(tmp_path):
     assert "aten::mm" in panel.figures[CALLS].layout.yaxis.ticktext
 
 
+def test_a_click_on_a_call_selects_what_it_launches(loaded: Job):
+    board = Dashboard(loaded)
+    panel = board.panels["idle_owners"]
+    panel.by = "call"
+    bars = panel.figures[CALLS].data
+    assert {each.meta["select"] for each in bars} == {"operators"}
+    names = [each[0] for each in bars[0].customdata]
+    place = next(at for at, name in enumerate(names) if (name or "").startswith("aten::"))
+    board.selection.operators = (names[place],)
+    chosen = panel.figures[CALLS].data
+    assert {tuple(each.selectedpoints) for each in chosen} == {(place,)}
+    assert len(board.events) < len(Dashboard(loaded.only(loaded.ranks)).events)
+    board.selection.operators = ()
+
+
 def test_no_gpu_work_is_said(tmp_path):
     job = open_trace(write(tmp_path / "rank-0.json", [host(0, 1, "op")]), progress=False)
     panel = IdleOwnersPanel(job)
@@ -96,7 +111,7 @@ def test_no_idle_time_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        (71, "The GPU is idle for 4 µs, 2.99 % of the time."),
+        (71, "The GPU is idle for 4 µs, 2.99 % of the analysed time."),
         (70, "Of 4 µs idle (3.01 % of the recording), "),
     ],
 )

@@ -8,7 +8,7 @@ from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.panels import IdleTimePanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import host, write
+from tests.kineto_text import host, kernel, write
 from tests.panels.fakes import send
 
 
@@ -19,6 +19,13 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     pd.testing.assert_frame_equal(panel.table, expected.device_split)
     panel.level = "stream"
     pd.testing.assert_frame_equal(panel.table, expected.stream_split)
+
+
+def test_how_little_the_gpu_is_idle_is_said(tmp_path):
+    kernels = [kernel(0, 59), kernel(60, 40)]
+    panel = IdleTimePanel(open_trace(write(tmp_path / "rank-0.json", kernels), progress=False))
+    assert panel.result.finding == ""
+    assert panel._view["finding"] == "The GPU is idle for 1 µs, 1 % of the GPU span."
 
 
 def test_the_table_says_causes_as_the_chart_does(loaded: Job):

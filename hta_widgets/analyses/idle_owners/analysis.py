@@ -55,7 +55,7 @@ UNKNOWN_WORTH_SAYING: Final = 0.1
 """Share of the idle time from which the one of unknown cause is in the sentence."""
 
 LINE_WORTH_SAYING: Final = 0.05
-"""Share of the idle time from which the line of Python with most of it is in the sentence."""
+"""Share of the idle time from which the line or call with most of it is in the sentence."""
 
 OUTSIDE_WORTH_SAYING: Final = 0.5
 """Part of the idle time from which it is said that it is before or after all GPU work."""
@@ -248,14 +248,21 @@ def idle_owner_finding(
         said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
     if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:
         said += f"; {percent(100 * unknown_ns / idle_ns)} is of unknown cause (launch not recorded)"
-    return f"{of}, {said}{_line(owners, paths, idle_ns)}."
+    return f"{of}, {said}{_longest(owners, paths, idle_ns, said)}."
 
 
-def _line(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int) -> str:
-    most, most_ns = _most(owners["idle_ns"].to_numpy(), owners, paths, paths.line)
-    if not most_ns or most_ns < LINE_WORTH_SAYING * idle_ns:
+def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) -> str:
+    """The line of Python with the most, without any the call; nothing where it is said already."""
+    noun, (most, most_ns) = "line of Python", _most_of_all(owners, paths, paths.line)
+    if not most_ns:
+        noun, (most, most_ns) = "call", _most_of_all(owners, paths, paths.name)
+    if most_ns < LINE_WORTH_SAYING * idle_ns or not most_ns or f"in {most} (" in said:
         return ""
-    return f"; the line of Python with the most is {most} ({duration(most_ns)})"
+    return f"; the {noun} with the most is {most} ({duration(most_ns)})"
+
+
+def _most_of_all(owners: pd.DataFrame, paths: MergedPaths, name: Int64Array) -> tuple[str, int]:
+    return _most(owners["idle_ns"].to_numpy(), owners, paths, name)
 
 
 def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:

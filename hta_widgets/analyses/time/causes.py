@@ -10,6 +10,7 @@ import numpy as np
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
+from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.events import Events
 
 LATE_LAUNCHING: Final = "late_launching"
@@ -227,3 +228,16 @@ def are_of_one_graph(before: Int64Array, after: Int64Array, events: Events) -> M
     """
     same = (before == after) & (after != NO_CALL)
     return np.asarray(same & events.named(after, GRAPH_LAUNCH))
+
+
+def idle_in_words(idle_ns: int, whole_ns: int, gpus: int, whole: str) -> str:
+    """How much idle time there is, where it is too short for more to be said.
+
+    Examples
+    --------
+    >>> idle_in_words(13_000_000, 1_940_000_000, 2, "GPU spans")
+    'The GPUs are idle for 13 ms, 0.67 % of the GPU spans.'
+    """
+    who = "The GPU is" if gpus == 1 else "The GPUs are"
+    share = percent(100 * idle_ns / whole_ns)
+    return f"{who} idle for {duration(idle_ns)}, {share} of the {whole}."

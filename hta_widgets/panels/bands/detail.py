@@ -17,6 +17,7 @@ from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.kernels import type_words
 
 MOST_BARS: Final = 64
 
@@ -70,7 +71,7 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Coll
     """What it is, and of which part of the job this is said."""
     if events.empty:
         return "launches no GPU work that is selected"
-    types = " and ".join(each.lower().replace("_", " ") for each in sorted(set(events["type"])))
+    types = ", ".join(type_words(each) for each in sorted(set(events["type"])))
     streams = sorted(set(events["stream"].tolist()))
     said = [types] if kind == "kernel" else [f"launches {types}"]
     said.append(f"stream{'s' * (len(streams) > 1)} {', '.join(map(str, streams[:6]))}")

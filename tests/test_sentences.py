@@ -36,12 +36,13 @@ REAL = {
     path.name: path for each in KINETO_FOLDERS for path in sorted(REAL_TRACES.glob(f"{each}/*"))
 }
 
+OF_SOME_JOBS = ("temporal_breakdown", "collectives", "overlap", "modules", "gpu_annotations")
 LEFT_OUT = {
     name: panel
     for name, panel in {**PANELS, **OF_DIAGNOSIS_ALONE}.items()
-    if panel.needs_gpu_work or name in ("temporal_breakdown", "collectives", "overlap")
+    if panel.needs_gpu_work or name in OF_SOME_JOBS
 }
-"""Panels that a dashboard has where there is something to compare, or GPU work."""
+"""Panels that a dashboard has where there is something to compare or to divide, or GPU work."""
 
 BOUNDS = {"measured": "", "about": "≈", "at most": "≤", "at least": "≥"}
 PRICE = re.compile(

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hta_widgets.names.readable import kernel_does, sequence_words
 from hta_widgets.names.shorten import (
     distinct_names,
-    kernel_word,
     remembered,
-    sequence_words,
     short_name,
 )
 
@@ -109,7 +108,7 @@ def test_long_names_are_not_remembered():
     st.lists(st.sampled_from(["volta_sgemm", "void add_bias(int)", "softmax"])), st.integers(1, 6)
 )
 def test_what_is_left_out_of_a_sequence_is_counted(names: list[str], at_most: int):
-    runs = [(word, len([*run])) for word, run in groupby(map(kernel_word, names))]
+    runs = [(word, len([*run])) for word, run in groupby(map(kernel_does, names))]
     words = [word if count == 1 else f"{word} ({count}×)" for word, count in runs]
     if len(runs) > at_most + 1:
         begin, end = (at_most + 1) // 2, len(runs) - at_most // 2

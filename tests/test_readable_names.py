@@ -38,6 +38,26 @@ CUTLASS = (
         ),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", "send/receive ring simple · nccl"),
         (
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_cuda_kernel("
+                "at::TensorIteratorBase&)::{lambda(float, float)#1} >(int)"
+            ),
+            "elementwise addcdiv · at::native",
+        ),
+        (
+            (
+                "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<"
+                "at::native::<unnamed>::masked_fill_kernel(at::TensorIterator &)> >(int)"
+            ),
+            "elementwise masked fill · at::native",
+        ),
+        (
+            "void cub::DeviceRadixSortOnesweepKernel<cub::Policy800, false, long>(int*)",
+            "radix sort onesweep · cub",
+        ),
+        ("void gemmSN_TN_kernel<float, 128, 16>(x)", "GEMM few columns fp32 tn · cublas"),
+        ("void epilogue::impl::globalKernel<float, float>(int)", "epilogue fp32 · cublas"),
+        (
             CUTLASS.replace("{}", "tensorop_bf16_s16816gemm_bf16_256x128"),
             "GEMM 256×128 bf16 nn · cutlass",
         ),

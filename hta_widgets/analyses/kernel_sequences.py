@@ -17,7 +17,7 @@ from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import distinct, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.names.shorten import sequence_words
+from hta_widgets.names.readable import sequence_words
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job, select_ranks

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from hta_widgets.analyses.time.step_statistics import (
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.quantities import counted, data_size, duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events
@@ -43,6 +43,9 @@ _COPY_NAME = re.compile(r"^(?:hip|cuda)?Memcpy\s*([A-Z]to[A-Z])")
 _COPY_IN_WORDS = re.compile(r"^Copy(Host|Device)To(Host|Device)")
 
 UNIT = "_gb_per_s"
+
+_GIGA: Final = 1e9
+"""Bytes a second of 1 GB/s."""
 
 _UNKNOWN_BANDWIDTH = (
     "no bandwidth or size recorded for {} of {} copies and memsets; they count as 0 GB/s"
@@ -334,8 +337,8 @@ def _of_longest(
     of_kind = transfers[transfers["name"] == longest]
     of = _Sized(*map(sum, zip(*(each[longest] for each in sized if longest in each), strict=True)))
     speeds = (
-        f"{number(of.moved / of.busy_ns)} GB/s on average, "
-        f"{number(of_kind[f'max{UNIT}'].max())} GB/s at most"
+        f"{data_size(_GIGA * of.moved / of.busy_ns)}/s on average, "
+        f"{data_size(_GIGA * of_kind[f'max{UNIT}'].max())}/s at most"
     )
     in_time = f"moved {data_size(size)} in {duration(of.busy_ns)}: {speeds}"
     in_all, is_only = int(of_kind["operations"].sum()), len(by_name) == 1

@@ -15,6 +15,7 @@ from hta_widgets.figures.base.drawing import Drawing, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
+    CLASS_INK,
     axis,
     class_marker,
     drawing,
@@ -40,7 +41,10 @@ _LEGEND: Final = {each: what for what, classes in BOUND_BY.items() for each in c
 _MOST_PIECES: Final = 500
 """More pieces over time are joined where they follow each other and have one name."""
 
-_RUNS: Final = ("compute", "copies", "transfer")
+_LEAST_PERCENT: Final = 0.01
+"""Classes with less of the path have no bar: it could not be seen."""
+
+_RUNS: Final = ("compute", "copies", "communication", "transfer")
 """Classes of the path in which a GPU operation runs."""
 
 _SELECT_KERNEL: Final = {"select": "kernel"}
@@ -48,7 +52,7 @@ _SELECT_KERNEL: Final = {"select": "kernel"}
 
 def path_classes(result: CriticalPathTables) -> Drawing:
     """Draw how much of the path each class has, the longest first."""
-    table = result.classes[result.classes["ns"] > 0]
+    table = result.classes[result.classes["percent"] >= _LEAST_PERCENT]
     unit = time_unit(float(table["ns"].max()) if len(table) else 0)
     pairs = zip(table["ns"].tolist(), table["percent"].tolist(), strict=True)
     shares = [f"{duration(ns)} ({percent(share)})" for ns, share in pairs]
@@ -61,6 +65,7 @@ def path_classes(result: CriticalPathTables) -> Drawing:
         marker={"color": [CLASS_COLORS[LOOK[name]] for name in names], "line": {"width": 0}},
         text=shares,
         textposition="auto",
+        insidetextfont={"color": [CLASS_INK.get(LOOK[name], "#FFFFFF") for name in names]},
         hovertext=names,
         hovertemplate="%{hovertext}: %{text}<extra></extra>",
     )
@@ -72,7 +77,7 @@ def _bound_by(result: CriticalPathTables, names: list[str]) -> str:
     """What sets the time of the steps, where it is several bars, which its share is the sum of."""
     what, share = next(iter(shares(result.classes).items()))
     bars = [name for name in names if name in BOUND_BY[what]]
-    return f": {what} has {percent(share)} ({some_of(bars, 3)})" if len(bars) > 1 else ""
+    return f"<br>{what} has {percent(share)} ({some_of(bars, 3)})" if len(bars) > 1 else ""
 
 
 def kernel_drags(
@@ -151,7 +156,7 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
         height=height_for_rows(max(len(ranks), 2)),
         showlegend=True,
         **({"shapes": rings} if rings else {}),
-        xaxis=axis(f"Time of the steps ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Time along the path ({unit.symbol})", rangemode="tozero"),
         yaxis=axis(
             "Rank",
             tickvals=list(range(len(ranks))),

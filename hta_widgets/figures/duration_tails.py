@@ -73,7 +73,8 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     curves = _curves(result)
     marked = {row["category"]: row for row in defined_tails(result.tails, result.percent)}
     lines = [_line(curves[name], name) for name in names]
-    marks = [_mark(marked[name], name) for name in names if name in marked]
+    counts = {row["category"]: row["count"] for row in _of_side(result, side)}
+    marks = [_mark(marked[name], name, counts[name]) for name in names if name in marked]
     least = min((float(curve.events_percent[0]) for curve in curves.values()), default=1.0)
     return drawing(
         [*lines, *marks],
@@ -135,7 +136,7 @@ def _line(curve: _Curve, category: str) -> PlotlyTrace:
     )
 
 
-def _mark(tail: Row, category: str) -> PlotlyTrace:
+def _mark(tail: Row, category: str, count: int) -> PlotlyTrace:
     name, (color, _) = category_label(category), _LOOKS[category]
     text = (
         f"{name}<br>Longest {percent(tail['percent'])} ({counted(tail['k'], 'event')}): "
@@ -144,7 +145,7 @@ def _mark(tail: Row, category: str) -> PlotlyTrace:
     )
     return trace(
         "scatter",
-        x=[tail["percent"]],
+        x=[100 * tail["k"] / count],  # on its curve, as the share is of whole events
         y=[tail["share_percent"]],
         mode="markers",
         marker={"color": color, "size": 8},

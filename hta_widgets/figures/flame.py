@@ -8,14 +8,17 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.flame import Flame
+from hta_widgets.names.readable import readable_name
+from hta_widgets.names.shorten import short_name
 
 
 def flame(result: Flame) -> dict[str, Any]:
     """Lay out the nodes of a flame graph.
 
     Columns with a row per node, the root first, callers of the sandwich last: ``name`` and ``kind``
-    (positions in ``names`` and ``kinds``), ``parent`` (-1 for the root), ``depth`` (below 0 for
-    callers), ``start`` (where its box begins: inside that of its parent, after those before it),
+    (positions in ``names``, beside which are their ``labels``, and ``kinds``), ``parent`` (-1 for
+    the root), ``depth`` (below 0 for callers), ``start`` (where its box begins: inside that of its
+    parent, after those before it),
     ``total``, ``own``, ``folded``; and ``root`` (names from the outermost call to the root),
     ``sandwich``, ``all`` (of everything), ``unit`` (``ns`` or ``bytes``).
     """
@@ -31,6 +34,7 @@ def flame(result: Flame) -> dict[str, Any]:
         free[parent, is_caller[place]] = start[place] + total
     return {
         "names": names.tolist(),
+        "labels": [readable_name(each) or short_name(each, len(each)) for each in names.tolist()],
         "kinds": kinds.tolist(),
         "name": name,
         "kind": kind,

@@ -63,7 +63,7 @@ def _picture(drawn: dict[str, Any], least: int) -> str:
         seen = decimal(width - _GAP)
         paths.setdefault(kind, []).append(f"M{decimal(x)} {y}h{seen}v{_ROW - 1}h-{seen}z")
         if width >= _LEAST_TEXT:
-            texts.append(_text(drawn["names"][drawn["name"][node]], x, y, width))
+            texts.append(_text(drawn["labels"][drawn["name"][node]], x, y, width))
     boxes = "".join(
         element("path", d="".join(parts), fill=_HUES.get(kind, _NEUTRAL), fill_opacity=".42")
         for kind, parts in paths.items()

@@ -11,7 +11,8 @@ from hta_widgets.analyses.kernel_sequences import KernelSequences
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.style import NEUTRAL, axis, count_axis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import plot_text
-from hta_widgets.names.shorten import cut_in_the_middle, distinct_names, sequence_words
+from hta_widgets.names.readable import sequence_words
+from hta_widgets.names.shorten import cut_in_the_middle, distinct_names
 from hta_widgets.quantities import counted, duration, time_unit
 
 AXIS_WIDTH = 72

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,10 @@ _LEAST_RANGE = 0.05
 _THICKNESS = 0.8
 
 
+_MOST_WRITTEN: Final = 16
+"""Lanes whose cells hold their numbers; those of more are too low."""
+
+
 def time_by_lane(
     result: RankOverlap, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
@@ -55,6 +59,7 @@ def time_by_lane(
             zmax=most,
             colorbar=_color_bar(pane, symbol),
             text=_column(other, pane),
+            **({"texttemplate": "%{z:.3~r}"} if len(drawn.names) <= _MOST_WRITTEN else {}),
             hovertext=drawn.titles,
             hovertemplate=f"%{{hovertext}}<br>{pane.name}: %{{z:,.3~r}} {symbol}, "
             f"%{{text:,.3~r}} {other_symbol}<extra></extra>",
@@ -205,7 +210,7 @@ def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:
         "len": right - left,
         "thickness": 8,
         "outlinewidth": 0,
-        "nticks": 4,
+        "nticks": 3,
         "tickangle": 0,
         "ticksuffix": f" {symbol}",
         "showticksuffix": "last",

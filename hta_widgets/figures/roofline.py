@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import numpy as np
@@ -99,9 +100,16 @@ def operator_times(
 
 
 def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, Any]) -> Drawing:
+    rows = records(shown)
+    labels = [operator_label(row) for row in rows]
+    times = Counter(labels)
+    told_apart = [
+        f"{label} · {row['dtype']}" if times[label] > 1 and row["dtype"] else label
+        for label, row in zip(labels, rows, strict=True)
+    ]
     return rows_drawing(
         bars,
-        plot_names([operator_label(row) for row in records(shown)], _LABEL_WIDTH),
+        plot_names(told_apart, _LABEL_WIDTH),
         values,
         barmode="stack",
         meta={"least_width": _LEAST_WIDTH},

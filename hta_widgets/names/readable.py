@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, islice
 from typing import Final
 
 from hta_widgets.names.demangling import demangled
-from hta_widgets.names.shorten import distinct_names, kernel_word, remembered
+from hta_widgets.names.shorten import ELLIPSIS, distinct_names, kernel_word, remembered
 
 _DOT: Final = " · "
 _COLLECTIVES: Final = {
@@ -80,6 +81,7 @@ _FUNCTORS: Final = (
     re.compile(r"\b(\w+?)(?:CUDA)?KernelImpl\b"),
     re.compile(r"\b(\w+?)_cuda_out\b"),
     re.compile(r"\blaunch_(\w+?)\("),
+    re.compile(r"\b(?!gpu_)(\w+?)_(?:cuda_)?kernel(?:_impl)?\b(?=[(<])"),
 )
 _REDUCTIONS: Final = (
     re.compile(r"\b(\w+?)_functor<"),
@@ -187,6 +189,21 @@ def _convolution(text: str) -> str:
     return _label("conv", winograd, _size(found[2]), kind, library="cudnn")
 
 
+def _small(text: str) -> str:
+    """Products of few columns, and what follows one: a bias, an activation, a sum of its parts."""
+    found = re.match(r"gemmSN_([NT]{2})_kernel<(\w+)", text)
+    if found:
+        kind = _TYPES.get(found[2], "")
+        return _label("GEMM", "few columns", kind, found[1].lower(), library="cublas")
+    found = re.match(r"epilogue::impl::globalKernel<(\w+)", text)
+    return _label("epilogue", _TYPES.get(found[1], ""), library="cublas") if found else ""
+
+
+def _cub(text: str) -> str:
+    found = re.match(r"cub::(?:\w+::)*Device(\w+?)Kernel\b", text)
+    return _label(_words(found[1]), library="cub") if found else ""
+
+
 def _vectors(text: str) -> str:
     found = re.search(r"\b(gemv|dot|splitKreduce)\w*?(?:_kernel\w*|x::kernel|Nsp_kernel)<", text)
     if not found or "cublas" not in text:
@@ -256,8 +273,8 @@ def _type_in(text: str, *, floats_only: bool = False) -> str:
 
 
 LABEL_RULES: Final[tuple[Callable[[str], str], ...]] = (
-    *(_collective, _cutlass, _blas, _nvjet, _xmma, _tensile, _convolution, _vectors),
-    *(_attention, _triton, _native),
+    *(_collective, _cutlass, _blas, _nvjet, _xmma, _tensile, _convolution, _small, _vectors),
+    *(_attention, _triton, _cub, _native),
 )
 """The first that knows a name labels it."""
 
@@ -285,6 +302,47 @@ def readable_name(name: str) -> str:
     """
     text = demangled(name).removeprefix("void ")
     return next((label for rule in LABEL_RULES if (label := rule(text))), "")
+
+
+def kernel_does(name: str) -> str:
+    """What a kernel does, in a few words: its label without the library, or its name in one word.
+
+    Examples
+    --------
+    >>> kernel_does("ampere_sgemm_128x64_nn"), kernel_does("void at::my_kernel<float>(int)")
+    ('GEMM 128×64 fp32 nn', 'my_kernel')
+    """
+    does = readable_name(name).partition(_DOT)[0].removeprefix("elementwise ")
+    return does or kernel_word(name)
+
+
+def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
+    """Write a sequence of kernels in words, leaving out the middle of a long one.
+
+    Examples
+    --------
+    >>> sequence_words(["ampere_sgemm_128x64_nn", "void add_bias(float*)", "void add_bias(float*)"])
+    'GEMM 128×64 fp32 nn → add_bias (2×)'
+    """
+    runs = _first_runs(names, at_most + 2)
+    if len(runs) <= at_most + 1:
+        return " → ".join(map(_repeated, runs))
+    first = runs[: (at_most + 1) // 2]
+    last = _first_runs(reversed(names), at_most // 2)[::-1]
+    left_out = len(names) - sum(count for _, count in first + last)
+    gap = f"{ELLIPSIS} {left_out:,} more {ELLIPSIS}"
+    return " → ".join([*map(_repeated, first), gap, *map(_repeated, last)])
+
+
+def _first_runs(names: Iterable[str], at_most: int) -> list[tuple[str, int]]:
+    """Return the first runs of equal words, each with its length, without reading the rest."""
+    runs = groupby(map(kernel_does, names))
+    return [(word, sum(1 for _ in run)) for word, run in islice(runs, at_most)]
+
+
+def _repeated(run: tuple[str, int]) -> str:
+    word, count = run
+    return word if count == 1 else f"{word} ({count}×)"
 
 
 def distinct_labels(names: Sequence[str], width: int = 48) -> list[str]:

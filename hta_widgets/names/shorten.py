@@ -1,7 +1,6 @@
 """Shorten the names of kernels and operators, which can have thousands of characters.
 
-`short_name` and `kernel_word` shorten one name, also that of a Python frame, `sequence_words` a
-sequence of names.
+`short_name` and `kernel_word` shorten one name, also that of a Python frame.
 `distinct_names` shortens several names so that different ones stay different: it finds the forks,
 where names that would look alike part from each other, and shows the words there::
 
@@ -17,7 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
-from itertools import accumulate, count, groupby, islice, pairwise
+from itertools import accumulate, count, pairwise
 from typing import Final, TypeAlias, TypeVar
 
 from hta_widgets.names.demangling import demangled
@@ -160,35 +159,6 @@ def kernel_word(name: str) -> str:
     plain = _without_templates(_without_arguments(name.replace("(anonymous namespace)::", "")))
     word = plain.rpartition("::")[2].rpartition(" ")[2]
     return word if _SHORTEST_WORD <= len(word) <= len(short) else short
-
-
-def sequence_words(names: Sequence[str], at_most: int = 6) -> str:
-    """Write a sequence of kernels in words, leaving out the middle of a long one.
-
-    Examples
-    --------
-    >>> sequence_words(["volta_sgemm", "void add_bias(float*)", "void add_bias(float*)"])
-    'volta_sgemm → add_bias (2×)'
-    """
-    runs = _first_runs(names, at_most + 2)
-    if len(runs) <= at_most + 1:
-        return " → ".join(map(_repeated, runs))
-    first = runs[: (at_most + 1) // 2]
-    last = _first_runs(reversed(names), at_most // 2)[::-1]
-    left_out = len(names) - sum(count for _, count in first + last)
-    gap = f"{ELLIPSIS} {left_out:,} more {ELLIPSIS}"
-    return " → ".join([*map(_repeated, first), gap, *map(_repeated, last)])
-
-
-def _first_runs(names: Iterable[str], at_most: int) -> list[tuple[str, int]]:
-    """Return the first runs of equal words, each with its length, without reading the rest."""
-    runs = groupby(map(kernel_word, names))
-    return [(word, sum(1 for _ in run)) for word, run in islice(runs, at_most)]
-
-
-def _repeated(run: tuple[str, int]) -> str:
-    word, count = run
-    return word if count == 1 else f"{word} ({count}×)"
 
 
 def distinct_names(names: Sequence[str], width: int = 48) -> list[str]:

@@ -32,6 +32,7 @@ class OverlapPanel(Panel[Overlap]):
         "overlap_time_ns": "hidden behind computation",
         "exposed_communication_ns": "communication not hidden",
         "overlap_percent": "hidden",
+        "beside_graph_ns": "concurrent with a CUDA graph",
     }
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)

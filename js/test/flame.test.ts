@@ -10,6 +10,7 @@ import { EMPTY_SELECTION, FakeModel, FakePlotly, giveWidth, panelModel, settle }
 // (all) 100: Net 80 (Linear 30: kernel 30; Norm 50), aten::mm 19, (3 smaller) 1
 const MESSAGE: FlameMessage = {
   names: ["(all)", "nn.Module: Net_0", "nn.Module: Linear_0", "gemm", "aten::norm", "aten::mm", "(3 smaller)"],
+  labels: ["(all)", "nn.Module: Net_0", "nn.Module: Linear_0", "gemm", "aten::norm", "aten::mm", "(3 smaller)"],
   kinds: ["", "python", "kernel", "cpu_op"],
   name: [0, 1, 5, 6, 4, 2, 3],
   kind: [0, 1, 3, 0, 3, 1, 2],
@@ -59,6 +60,7 @@ test("paths go on below a root", () => {
 const SANDWICH: FlameMessage = {
   ...MESSAGE,
   names: ["aten::mm", "gemm", "nn.Module: Linear_0", "nn.Module: Net_0", "train.py(3): step"],
+  labels: ["aten::mm", "gemm", "nn.Module: Linear_0", "nn.Module: Net_0", "train.py(3): step"],
   kinds: ["cpu_op", "kernel", "python"],
   name: [0, 1, 2, 4, 3],
   kind: [0, 1, 2, 2, 2],
@@ -112,6 +114,8 @@ test("texts are cut to fit", () => {
   const measure = (text: string) => 10 * text.length;
   expect(fitting("aten::mm", 80, measure)).toBe("aten::mm");
   expect(fitting("aten::mm", 50, measure)).toBe("aten…");
+  expect(fitting("models/net.py(3): forward", 180, measure)).toBe("net.py(3): forward");
+  expect(fitting("models/net.py(3): forward", 90, measure)).toBe("forward");
   expect(fitting("aten::mm", 15, measure)).toBe("");
 });
 

@@ -10,7 +10,8 @@ import pytest
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.critical_path import critical_path
 from hta_widgets.errors import UnknownRankError, UnknownStepError
-from hta_widgets.figures.critical_path import path_classes
+from hta_widgets.figures.base.style import CLASS_COLORS
+from hta_widgets.figures.critical_path import kernel_drags, path_classes
 from hta_widgets.sample import write_sample
 from tests.diagnosis.replay.brute_force import drag, graph, slack
 from tests.diagnosis.replay.random_jobs import open_random
@@ -32,7 +33,7 @@ def test_every_table_adds_up_to_the_path(result):
 
 def test_the_figure_says_of_which_bars_the_share_of_the_header_is_the_sum(result):
     title = path_classes(result).layout["xaxis"]["title"]["text"]
-    said = re.fullmatch(r"Critical path \(ms\): the GPU has (.*) % \((.*)\)", title)
+    said = re.fullmatch(r"Critical path \(ms\)<br>the GPU has (.*) % \((.*)\)", title)
     assert f"the GPU ({said[1]} % of the critical path)" in result.finding
     named, _, more = said[2].partition(" and ")
     shares = result.classes.set_index("class")["percent"]
@@ -41,6 +42,15 @@ def test_the_figure_says_of_which_bars_the_share_of_the_header_is_the_sum(result
     assert more == ""
     total = sum(shares[each] for each in named.split(", "))
     assert total == pytest.approx(float(said[1]), abs=0.05)
+
+
+def test_a_kernel_has_the_colour_of_what_the_path_does_in_it(real_traces):
+    found = critical_path(open_trace(real_traces / "kineto" / "compare_control", progress=False))
+    (bars,) = kernel_drags(found).data
+    colors = [CLASS_COLORS["communication"], CLASS_COLORS["compute"]]
+    names = [each[0] for each in bars["customdata"][:2]]
+    assert ["nccl" in name for name in names] == [True, False]
+    assert [*bars["marker"]["color"][:2]] == colors
 
 
 def test_pieces_follow_each_other(result):

@@ -135,7 +135,7 @@ def test_the_only_kind_of_transfer_is_not_compared(tmp_path):
 def test_the_average_is_that_of_the_recorded_bandwidths(tmp_path):
     """Durations may be rounded to µs: the average was above the maximum."""
     job = opened(tmp_path, copy(0, 3, 0.471, bytes=1536))
-    assert memory_bandwidth(job).finding.endswith("0.471 GB/s on average, 0.471 GB/s at most.")
+    assert memory_bandwidth(job).finding.endswith("471 MB/s on average, 471 MB/s at most.")
 
 
 def test_bytes_time_and_speed_are_of_the_same_copies(tmp_path):

@@ -11,7 +11,6 @@ from hypothesis import given
 
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.errors import UnknownRankError
-from hta_widgets.quantities import duration
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.generated_queues import queued_jobs
@@ -65,13 +64,10 @@ def test_the_finding_names_the_stream_with_most_waiting(tmp_path_factory, ranks)
                 waits[stream] += 1000 * max(event["ts"] - at, 0)
     if not waits:
         return
-    said = re.match(
-        r"Operations wait most on stream (\d+) of rank (\d+), (.+?) added up", result.finding
-    )
+    said = re.match(r"Operations wait longest on stream (\d+) of rank (\d+): ", result.finding)
     most = max(waits.values())
     named = {(rank, stream) for (rank, _, stream), ns in waits.items() if ns == most}
     assert (int(said[2]), int(said[1])) in named
-    assert said[3] == duration(most)
 
 
 def test_a_long_queue_for_a_short_time_is_not_the_one_to_look_at(tmp_path):
@@ -83,7 +79,7 @@ def test_a_long_queue_for_a_short_time_is_not_the_one_to_look_at(tmp_path):
     averages = result.streams.set_index("stream")["mean_over_time"]
     assert averages[20] > averages[7]
     assert result.finding.startswith(
-        "Operations wait most on stream 7 of rank 0, 794 µs added up: 2.27 operations on average "
+        "Operations wait longest on stream 7 of rank 0: 2.27 operations on average, "
     )
 
 

@@ -200,8 +200,8 @@ def test_no_shapes_are_said_once_with_the_option(tmp_path):
     events = [host(0, 10, "aten::mm"), *launch(1, 7, 1)]
     result = roofline(opened(tmp_path, events))
     assert result.finding == (
-        "No products, convolutions or attention with recorded shapes ran on the selected ranks "
-        "(record_shapes=True records them)."
+        "No matrix products, convolutions or attention with recorded shapes ran on the selected "
+        "ranks (record_shapes=True records them)."
     )
     assert not any("record_shapes" in each for each in result.notices)
 

@@ -180,7 +180,6 @@ def queues(result: Any, _: Panel[Any]) -> Texts | None:
     return {
         "stream": str(int(row["stream"])),
         "rank": str(int(row["rank"])),
-        "added": duration(waited.max()),
         "mean": counted(row["mean_over_time"], "operation"),
         "most": f"{row['max']:,.0f}",
         "empty": share(row["empty_ns"], observed) if observed else "0 %",

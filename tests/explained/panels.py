@@ -216,13 +216,13 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: not found.devices["kernel_ns"].any()),
         ),
         Form(
-            "No products, convolutions or attention with recorded shapes ran on the selected ranks"
-            "[[ (<_option> records them)]].",
+            "No matrix products, convolutions or attention with recorded shapes ran on the "
+            "selected ranks[[ (<_option> records them)]].",
             plain(lambda found, _: not found.devices["flop_ns"].any()),
         ),
         Form(
-            "Products, convolutions and attention reach <rate> TFLOP/s in <part> of the kernel time"
-            "[[; the MFU over the analysed time is <mfu> of <peak>]]."
+            "Matrix products, convolutions and attention reach <rate> TFLOP/s in <part> of the "
+            "kernel time[[; the MFU over the analysed time is <mfu> of <peak>]]."
             "[[ <uncounted> of the kernel time is not counted: <most> for “<reason>”"
             "[[, most of it <operator>]].]]",
             roofline,
@@ -272,8 +272,8 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.streams.empty),
         ),
         Form(
-            "Operations wait most on stream <stream> of rank <rank>, <added> added up: <mean> on "
-            "average over time, <most> at most. The queue is empty <empty> of the time and "
+            "Operations wait longest on stream <stream> of rank <rank>: <mean> on average, <most> "
+            "at most. The queue is empty <empty> of the time and "
             "[[never full]][[full <full> (<full_time>): <calls> had to wait, <blocked> in all]].",
             queues,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from hta_widgets.analyses.duration_tails import CURVE_POINTS, duration_tails
@@ -64,6 +65,8 @@ def test_curves_with_the_percentage_marked(job):
         pytest.approx((0.5, 100 * 1206 / 2400)),
         pytest.approx((0.5, 100 * 200 / 598)),
     ]
+    for line, mark in zip([lines[0], lines[2]], marks, strict=True):  # on its curve
+        assert mark.y[0] == pytest.approx(np.interp(mark.x[0], line.x, line.y))
     assert marks[0].hovertext[0] == (
         "Kernels<br>Longest 0.5 % (2 events): 50.2 % of the time<br>mean 603 µs, shortest 603 µs"
     )

@@ -10,7 +10,7 @@ from hta_widgets.errors import WriteError
 from hta_widgets.panels import FlamePanel
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_modules import NET
-from tests.kineto_text import kernel
+from tests.kineto_text import call, host, kernel, write
 from tests.panels.fakes import send
 from tests.trace.test_memory_events import memory
 
@@ -121,3 +121,11 @@ def test_nothing_recorded_is_said(tmp_path):
     panel.weight = "gpu"
     assert panel._view["empty"] == "No GPU work was recorded on this rank: show CPU time."
     assert sent(panel)["all"] == 0
+
+
+def test_boxes_show_what_kernels_do(tmp_path):
+    name = "ampere_sgemm_128x64_nn"
+    events = [host(0, 9, "aten::mm"), call(1, 1, 1), kernel(3, 5, name=name, correlation=1)]
+    drawn = sent(FlamePanel(write(tmp_path / "rank-0.json", events)))
+    labels = dict(zip(drawn["names"], drawn["labels"], strict=True))
+    assert (labels[name], labels["aten::mm"]) == ("GEMM 128×64 fp32 nn · cublas", "aten::mm")

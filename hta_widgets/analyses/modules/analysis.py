@@ -61,8 +61,8 @@ def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> s
     by_class = table.groupby(names)["gpu_self_ns"].sum()
     most, most_ns = str(by_class.idxmax()), int(by_class.max())
     paths = table.loc[(names == most) & (table["gpu_self_ns"] > 0), "path"].nunique()
-    one, several = ("region", "regions") if source == "regions" else ("module", "modules")
-    where = f" in {paths} {several}" if paths > 1 else ""
+    one = "annotation" if source == "regions" else "module"
+    where = f" in {paths} {one}s" if paths > 1 else ""
     own = (
         f"{percent(100 * most_ns / whole_ns)} of the GPU time belongs to "
         f"{short_name(most, NAME_WIDTH)} itself ({duration(most_ns)}{where})"

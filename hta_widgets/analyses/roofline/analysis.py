@@ -272,7 +272,8 @@ def roofline_finding(
     rest = _largest_rest(uncounted, kernel_ns)
     rate, share = number(flop / flop_ns / 1000), percent(100 * flop_ns / kernel_ns)
     said = (
-        f"Products, convolutions and attention reach {rate} TFLOP/s in {share} of the kernel time"
+        f"Matrix products, convolutions and attention reach {rate} TFLOP/s in {share} of the "
+        "kernel time"
     )
     mfu = devices["mfu_percent"]
     if mfu.notna().all():
@@ -289,7 +290,10 @@ def _nothing_counted(uncounted: pd.DataFrame, *, can_have_shapes: bool) -> str:
     by_reason = uncounted[uncounted["reason"].isin(_MISSED)].groupby("reason")["gpu_ns"].sum()
     reason = str(by_reason.idxmax()) if len(by_reason) and can_have_shapes else ""
     option = _OPTIONS.get(reason)
-    said = "No products, convolutions or attention with recorded shapes ran on the selected ranks"
+    said = (
+        "No matrix products, convolutions or attention with recorded shapes ran on the selected "
+        "ranks"
+    )
     return f"{said} ({option} records them)." if option else f"{said}."
 
 

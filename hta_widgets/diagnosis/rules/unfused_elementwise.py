@@ -19,8 +19,7 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rank_answers import answers_of_all
 from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks, within_module
-from hta_widgets.names.readable import readable_name
-from hta_widgets.names.shorten import kernel_word
+from hta_widgets.names.readable import kernel_does
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
 
@@ -231,9 +230,6 @@ def in_words(names: Sequence[str], kernels: int) -> str:
     >>> in_words(["add_bias", "gelu"], 3)
     'add_bias → gelu (3 kernels)'
     """
-    words = []
-    for name in names[:_WORDS]:
-        does = readable_name(name).partition(" · ")[0].removeprefix("elementwise ")
-        words.append(does or kernel_word(name))
+    words = map(kernel_does, names[:_WORDS])
     more = " → …" if len(names) > _WORDS else ""
     return f"{' → '.join(words)}{more} ({kernels:,} kernels)"

@@ -95,9 +95,12 @@ function fill(kind: string, name: string, { dark }: Look): string {
   return `hsl(${hue} ${saturation}% ${lightness}%)`;
 }
 
+/** A Python frame: of one that has no room, the file and the function are left, then the function. */
+const FRAME = /^(?:.*\/)?([^/]*\.py\(\d+\): (.*))$/;
+
 /** As much of a text as fits, ended by "…" where it is cut. */
 export function fitting(text: string, width: number, measure: (text: string) => number): string {
-  if (measure(text) <= width) return text;
+  for (const shorter of [text, ...(FRAME.exec(text)?.slice(1) ?? [])]) if (measure(shorter) <= width) return shorter;
   let [low, high] = [0, text.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
@@ -119,7 +122,7 @@ export function draw(context: CanvasRenderingContext2D, graph: Graph, boxes: Box
     context.fillRect(x, y, Math.max(width - 1, LEAST_BOX), ROW - 1);
     if (width >= LEAST_TEXT) {
       context.fillStyle = look.ink;
-      context.fillText(fitting(name, width - 2 * PADDING - 1, measure), x + PADDING, y + ROW / 2);
+      context.fillText(fitting(graph.label(node), width - 2 * PADDING - 1, measure), x + PADDING, y + ROW / 2);
     }
     context.globalAlpha = 1;
     const isMarked = marks.found?.[node] || marks.selected(node);

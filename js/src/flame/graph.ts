@@ -55,12 +55,14 @@ export class Graph {
   readonly unit: Unit;
   readonly size: number;
   #names: string[];
+  #labels: string[];
   #kinds: string[];
   #name: Numbers;
   #kind: Numbers;
 
   constructor(message: FlameMessage) {
     this.#names = message.names;
+    this.#labels = message.labels;
     this.#kinds = message.kinds;
     this.#name = decode(message.name);
     this.#kind = decode(message.kind);
@@ -88,6 +90,10 @@ export class Graph {
 
   name(node: number): string {
     return this.#names[this.#name[node] ?? 0] ?? "";
+  }
+
+  label(node: number): string {
+    return this.#labels[this.#name[node] ?? 0] ?? "";
   }
 
   kind(node: number): string {
@@ -133,7 +139,7 @@ export class Graph {
   /** Whether each node fits, and the sum of the outermost that do; of callers where only these do. */
   search(text: string): { found: boolean[]; count: number; sum: number } {
     const fits = matcher(text);
-    const known = this.#names.map((name) => fits?.(name) ?? false);
+    const known = this.#names.map((name, at) => fits !== null && (fits(name) || fits(this.#labels[at] ?? "")));
     const found: boolean[] = [];
     const covered: boolean[] = [];
     let [count, below, above] = [0, 0, 0];

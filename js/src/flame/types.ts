@@ -21,6 +21,8 @@ export type Column = Packed | number[];
 
 export interface FlameMessage {
   names: string[];
+  /** What boxes show of each name. */
+  labels: string[];
   kinds: string[];
   name: Column;
   kind: Column;

@@ -141,7 +141,10 @@ def loading(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def without_tensor_cores(found: Finding, whole: Diagnosis) -> Texts:
-    said = {"part": percent(found.evidence["share_percent"])}
+    said = {
+        "part": percent(found.evidence["share_percent"]),
+        "products": duration(found.evidence["products_ms"] * NS_PER_MS),
+    }
     return said | in_module(found) | kept_up(found) | cost_of(found, whole)
 
 
@@ -371,13 +374,13 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "no_tensor_cores": [
         Form(
-            "<part> of the time in matrix products[[ on <_ranks>]] is in <_kernels> that use no "
-            f"tensor cores[[ for <_uneven>]]{MODULE}{KEPT_UP}{COST}",
+            f"<part> of the <products> in matrix products{PER_STEP}[[ on <_ranks>]] is in "
+            f"<_kernels> that use no tensor cores[[ for <_uneven>]]{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
         ),
         Form(
-            "<part> of the time in matrix products[[ on <_ranks>]] is in float64, which takes "
-            f"longer than float32 would{MODULE}{KEPT_UP}{COST}",
+            f"<part> of the <products> in matrix products{PER_STEP}[[ on <_ranks>]] is in "
+            f"float64, which takes longer than float32 would{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
         ),
     ],

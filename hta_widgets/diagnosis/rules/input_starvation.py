@@ -50,7 +50,7 @@ TENSOR_PROCESSOR: Final = Advice(
         ),
         Advice(
             "Give the DataLoader more workers, each with more batches ahead.",
-            "DataLoader(..., prefetch_factor=4, persistent_workers=True)",
+            "DataLoader(..., num_workers=16, prefetch_factor=4)",
             needs=(Condition.LOADER_WORKERS,),
             unless=(Condition.LOADER_ALONE,),
         ),

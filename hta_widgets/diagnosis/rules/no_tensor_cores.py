@@ -20,7 +20,7 @@ from hta_widgets.diagnosis.rules.wording import (
     on_ranks,
     within_module,
 )
-from hta_widgets.quantities import NS_PER_MS, percent
+from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 HALF: Final = 0.5
 """The larger part of the time tells what to do."""
@@ -134,6 +134,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if found is None:
         return None
     price, hidden_ns = found
+    products_ns = float(product[rows].mean())
     blamed = [facts[rank] for rank in ranks]
     is_half = bool(context.computing("half").sum() > HALF * plain.sum())
     is_double = bool(context.computing("double").sum() > HALF * plain.sum())
@@ -148,7 +149,8 @@ def no_tensor_cores(context: Context) -> Finding | None:
     return context.finding(
         no_tensor_cores,
         words=(
-            f"{percent(share)} of the time in matrix products{on_ranks(context, ranks)} is in "
+            f"{percent(share)} of the {duration(products_ns)} in matrix products"
+            f"{context.steps.per_noun}{on_ranks(context, ranks)} is in "
             f"{which}{_uneven(blamed) if is_half else within.words}"
         ),
         price=price,
@@ -158,6 +160,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
         detail=if_host_kept_up(price, hidden_ns),
         evidence={
             "share_percent": float(share),
+            "products_ms": products_ns / NS_PER_MS,
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
             **within.evidence,
             "kernels": pd.DataFrame(

@@ -30,9 +30,9 @@ C = Condition
 FEW = 3
 
 NEVER = {
-    r"num_workers|worker processes": ({C.LOADER_WORKERS}, set()),
+    r"num_workers=8|worker processes": ({C.LOADER_WORKERS}, set()),
     r"DataLoader": (set(), {C.LOADER}),
-    r"prefetch_factor": ({C.LOADER_ALONE}, {C.LOADER_WORKERS}),
+    r"num_workers=16|prefetch_factor": ({C.LOADER_ALONE}, {C.LOADER_WORKERS}),
     r"torch\.compile\(model\)|[Cc]ompile the model": ({C.COMPILED}, set()),
     r"(?:replay|capture) (?:CUDA|HIP) graphs|reduce-overhead": ({C.GRAPHS, C.CAPTURING}, set()),
     r", with_stack=True\)": ({C.STACKS}, set()),

@@ -46,7 +46,7 @@ def test_products_in_float32_are_named_with_their_shapes(tmp_path):
 
     assert finding.ranks == EVERYBODY
     assert finding.recoverable_ms == pytest.approx(0.75 * 5.0)
-    assert finding.sentence.startswith("100 % of the time in matrix products on all ranks is in")
+    assert finding.sentence.startswith("100 % of the 5 ms in matrix products per step on all ranks")
     kernels = finding.evidence["kernels"]
     assert kernels[["kernel", "shapes", "count"]].to_numpy().tolist() == [[SGEMM, "[[64, 64]]", 40]]
     assert finding.advice[0].code == USE_TF32
@@ -68,7 +68,7 @@ def test_a_small_share_is_silent(tmp_path):
 
 def test_what_tensor_cores_save_counts_more_than_the_share(tmp_path):
     finding = found(diagnosed(job(tmp_path, SGEMM, share=0.2)), "no_tensor_cores")
-    assert finding.sentence.startswith("20 % of the time in matrix products on all ranks is in")
+    assert finding.sentence.startswith("20 % of the 5 ms in matrix products per step on all ranks")
     assert finding.recoverable_ms == pytest.approx(0.75 * 1.0)
 
 
@@ -81,7 +81,7 @@ def test_the_share_is_that_of_the_ranks_to_blame(tmp_path):
     made = diagnosed(write_training(tmp_path, 4, program, deviceProperties=properties))
     finding = found(made, "no_tensor_cores")
     assert finding.ranks == (3,)
-    assert finding.sentence.startswith("16.7 % of the time in matrix products on rank 3 is in")
+    assert finding.sentence.startswith("16.7 % of the 6 ms in matrix products per step on rank 3")
 
 
 @pytest.mark.parametrize("major", [6, None])
@@ -186,7 +186,7 @@ def test_large_products_of_float64_cost_what_float32_would_not_take(tmp_path, na
     assert finding.recoverable_ms == pytest.approx(11 * (0.5 - as_tf32_us / 1000), rel=0.01)
     assert finding.bound == "about"
     assert finding.sentence.startswith(
-        "100 % of the time in matrix products is in float64, which takes longer than float32 would"
+        "100 % of the 5.5 ms in matrix products per step is in float64, which takes longer than "
     )
     assert finding.evidence["kernels"]["type"].tolist() == ["float64"]
     assert finding.advice[0].code.startswith(USE_TF32)

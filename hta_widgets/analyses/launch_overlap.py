@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.rows import Columns, joined, table_of_columns
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.shorten import api_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
-from hta_widgets.trace.model.events import Events, Kind, Trace
+from hta_widgets.trace.model.events import Events, Kind, TextColumn, Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import launch_delays_ns
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
-
-_Table = Mapping[str, NDArray[Any]]
-"""Columns by name."""
 
 _WITHOUT_LAUNCH = (
     "kernels without a launch in the trace hide launch time, but belong to no launch API"
@@ -172,9 +169,9 @@ class _RankLaunches(NamedTuple):
     They are put together before pandas sees them: it takes 20 ms to make the tables of a rank.
     """
 
-    threads: _Table
-    launch_apis: _Table
-    apis_by_kernel: _Table
+    threads: Columns
+    launch_apis: Columns
+    apis_by_kernel: Columns
     overlapping: int
     kernels: int
     without_launch: int
@@ -193,9 +190,9 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     summary = _summary(chosen, each)
     return LaunchOverlap(
         ranks=summary,
-        threads=_with_rest(_joined([of_rank.threads for of_rank in each])),
-        launch_apis=_joined([of_rank.launch_apis for of_rank in each]),
-        apis_by_kernel=_over_ranks(_joined([of_rank.apis_by_kernel for of_rank in each])),
+        threads=_with_rest(table_of_columns(joined([of_rank.threads for of_rank in each]))),
+        launch_apis=table_of_columns(joined([of_rank.launch_apis for of_rank in each])),
+        apis_by_kernel=_over_ranks(joined([of_rank.apis_by_kernel for of_rank in each])),
         finding=_launch_overlap_finding(summary),
         notices=(
             *job.notices_for(chosen),
@@ -219,13 +216,7 @@ def _launches_of_rank(rank: Rank) -> _RankLaunches:
     )
 
 
-def _joined(of_ranks: Sequence[_Table]) -> pd.DataFrame:
-    """One table of the rows of all ranks."""
-    names = of_ranks[0].keys()
-    return pd.DataFrame({name: np.concatenate([of[name] for of in of_ranks]) for name in names})
-
-
-def _threads(rank: int, launches: KernelLaunches) -> _Table:
+def _threads(rank: int, launches: KernelLaunches) -> Columns:
     threads = launches.by_thread()
     first = launches.calls[np.array([own[0] for own in threads], dtype=np.int64)]
     calls = [launches.call_time(own) for own in threads]
@@ -292,43 +283,46 @@ class _Apis(NamedTuple):
         return cls(names, place[calls], place[kernels])
 
 
-def _launch_apis(rank: int, launches: KernelLaunches, apis: _Apis) -> _Table:
+def _launch_apis(rank: int, launches: KernelLaunches, apis: _Apis) -> Columns:
     delay_ns, work = launches.delay_ns, grouped(apis.of_kernels)
     calls = grouped(apis.of_calls)
     late = calls.reduce(np.add, (delay_ns >= 0).astype(np.int64))
     with np.errstate(invalid="ignore"):
         mean_ns = calls.reduce(np.add, np.maximum(delay_ns, 0)) / late
     time_ns = work.reduce(np.add, launches.launched.duration_ns)
-    table = {
-        "rank": np.full(len(apis.names), rank),
-        "launch_api": np.array(apis.names, dtype=object),
-        "launches": calls.sizes,
-        "kernels": work.sizes,
-        "kernel_time_ns": time_ns,
-        "mean_launch_delay_ns": mean_ns,
-        "started_before_return": calls.sizes - late,
-    }
     longest_first = np.argsort(-time_ns, kind="stable")
-    return {name: column[longest_first] for name, column in table.items()}
+    return {
+        "rank": np.full(len(apis.names), rank),
+        "launch_api": TextColumn(longest_first, (*apis.names,)),
+        "launches": calls.sizes[longest_first],
+        "kernels": work.sizes[longest_first],
+        "kernel_time_ns": time_ns[longest_first],
+        "mean_launch_delay_ns": mean_ns[longest_first],
+        "started_before_return": (calls.sizes - late)[longest_first],
+    }
 
 
-def _apis_by_kernel(launches: KernelLaunches, apis: _Apis) -> _Table:
+def _apis_by_kernel(launches: KernelLaunches, apis: _Apis) -> Columns:
     kernels = launches.launched
     groups = grouped(kernels.name, apis.of_kernels)
     return {
-        "kernel": np.array(
-            [kernels.names[code] for code in kernels.name[groups.first].tolist()], dtype=object
+        "kernel": TextColumn.of(
+            kernels.names[code] for code in kernels.name[groups.first].tolist()
         ),
-        "launch_api": np.array(apis.names, dtype=object)[apis.of_kernels[groups.first]],
+        "launch_api": TextColumn(apis.of_kernels[groups.first], (*apis.names,)),
         "kernels": groups.sizes,
         "kernel_time_ns": groups.reduce(np.add, kernels.duration_ns),
     }
 
 
-def _over_ranks(table: pd.DataFrame) -> pd.DataFrame:
+def _over_ranks(columns: Columns) -> pd.DataFrame:
     """Sums by kernel and API, longest first."""
     keys = ["kernel", "launch_api"]
-    sums = table.groupby(keys, as_index=False).sum()
+    groups = grouped(*(columns[key].codes for key in keys))
+    sums = table_of_columns(
+        {key: columns[key].take(groups.first) for key in keys}
+        | {key: groups.reduce(np.add, columns[key]) for key in ("kernels", "kernel_time_ns")}
+    )
     order = ["kernel_time_ns", *keys]
     return sums.sort_values(order, ascending=[False, True, True], ignore_index=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hta_widgets import open_trace
 from hta_widgets.sample import write_sample
 
 ROOT = Path(__file__).parents[2]
@@ -48,3 +49,15 @@ def test_memory_is_bounded(trace):
     bound = LEAST_HELD_MB * (MANY - FEW)
     assert growth_mb(trace) < bound
     assert growth_mb(trace, "--hold-all") > bound
+
+
+def test_ranks_share_texts(tmp_path):
+    write_sample(tmp_path, ranks=2, events=EVENTS, progress=False)
+    job = open_trace(tmp_path, progress=False)
+    events = [job.rank(rank).trace.events for rank in job.ranks]
+    names = [each.name.values for each in events]
+    shapes = [each.side["operators"].columns["input_dims"].values for each in events]
+    for first, second in (names, shapes):
+        common = {*first} & {*second}
+        assert common
+        assert len({id(text) for text in (*first, *second) if text in common}) == len(common)

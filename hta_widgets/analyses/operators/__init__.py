@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,19 +29,18 @@ from hta_widgets.analyses.operators.operator_calls import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES
-from hta_widgets.analyses.time.rows import of_largest_sum, texts_at
+from hta_widgets.analyses.time.rows import Columns, joined, of_largest_sum, table_of_columns
 from hta_widgets.analyses.time.selection import TimeSelection, place_of
-from hta_widgets.arrays import Float64Array, Int64Array
+from hta_widgets.arrays import Float64Array, Int64Array, narrowed
 from hta_widgets.errors import ParameterError
+from hta_widgets.grouping import numbered
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
-
-if TYPE_CHECKING:
-    from pandas.api.extensions import ExtensionArray as Texts
 
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
@@ -79,8 +78,8 @@ NO_STACKS: Final = "no Python frames were recorded (with_stack=True records them
 class OperatorRows(NamedTuple):
     """Rows of one rank."""
 
-    table: pd.DataFrame
-    """As `OperatorTable.operators`."""
+    columns: Columns
+    """Those of `OperatorTable.operators`."""
     are_operators: bool
     """Whether the rows are operators, or else calls that launch GPU work."""
     totals: RankTotals
@@ -100,7 +99,7 @@ def operator_rows(
     keys = ["name", "phase"] if by == "name" else [key for key in parts.keys if key != OPERATION]
     groups = (parts if keys == [*parts.keys] else parts.by(*keys)).longest_first()
     return OperatorRows(
-        table=_table(rank, groups, by, _collectives(parts, groups)),
+        columns=_columns(rank, groups, by, _collectives(parts, groups)),
         are_operators=listed.are_operators,
         totals=totals,
         has_shapes=any(shapes_of(rank)[SHAPES[0]].texts),
@@ -108,11 +107,10 @@ def operator_rows(
     )
 
 
-def _collectives(parts: CallGroups, groups: CallGroups) -> NDArray[np.object_]:
+def _collectives(parts: CallGroups, groups: CallGroups) -> TextColumn:
     """What each group communicates, that with most GPU time first."""
-    texts = np.full(groups.sums.calls.size, "", dtype=object)
     if OPERATION not in parts.keys:
-        return texts
+        return TextColumn.of([""] * groups.sums.calls.size)
     keys, sums = parts.by(*groups.keys, OPERATION)
     known = np.flatnonzero(keys[OPERATION] != UNKNOWN)
     known = known[np.lexsort((-sums.calls[known], -sums.gpu_self_ns[known]))]
@@ -120,49 +118,43 @@ def _collectives(parts: CallGroups, groups: CallGroups) -> NDArray[np.object_]:
     for *key, operation in zip(*(codes[known].tolist() for codes in keys.values()), strict=True):
         found.setdefault((*key,), []).append(OPERATIONS[operation])
     every = zip(*(codes.tolist() for codes in groups.keys.values()), strict=True)
-    texts[:] = [", ".join(found.get(key, ())) for key in every]
-    return texts
+    return TextColumn.of(", ".join(found.get(key, ())) for key in every)
 
 
-def _table(
-    rank: Rank, groups: CallGroups, by: RowsBy, collectives: NDArray[np.object_]
-) -> pd.DataFrame:
+def _columns(rank: Rank, groups: CallGroups, by: RowsBy, collectives: TextColumn) -> Columns:
     sums, keys = groups.sums, groups.keys
     known_ns = sums.tensor_core_ns + sums.no_tensor_core_ns
-    names, of_rows = np.unique(keys["name"], return_inverse=True)
-    operators = [rank.trace.events.name.values[code] for code in names.tolist()]
-    may_use = np.array([_may_use_tensor_cores(name) for name in operators], dtype=np.bool_)
-    columns: dict[str, Any] = {
-        "rank": np.full(of_rows.size, rank.trace.rank),
-        "operator": texts_at(operators, of_rows),
+    operators = _used(rank.trace.events.name.values, keys["name"])
+    may_use = np.array([_may_use_tensor_cores(name) for name in operators.values], dtype=np.bool_)
+    columns: Columns = {
+        "rank": np.full(sums.calls.size, rank.trace.rank),
+        "operator": operators,
         "collectives": collectives,
-        "phase": texts_at(PHASES, keys["phase"]),
+        "phase": TextColumn(keys["phase"], PHASES),
         "calls": sums.calls,
         **{name: getattr(sums, name) for name in _TIMES},
         "kernels_per_call": _ratio(sums.kernels, sums.calls),
         "tensor_core_ns": sums.tensor_core_ns,
         "tensor_core_percent": 100 * _ratio(sums.tensor_core_ns, known_ns),
-        "eligible": may_use[of_rows] | (known_ns > 0),
+        "eligible": may_use[operators.codes] | (known_ns > 0),
         "backward_gpu_ns": sums.backward_gpu_ns,
         "idle_ns": sums.idle_ns,
     }
     if by == "shape":
-        for name, each in shapes_of(rank).items():
-            codes, of_rows = np.unique(keys[name], return_inverse=True)
-            columns[name] = texts_at([each.texts[code] for code in codes.tolist()], of_rows)
+        columns |= {name: _used(of.texts, keys[name]) for name, of in shapes_of(rank).items()}
     if by == "stack":
-        columns["path"] = rank.remember(_paths).take(keys["path"])
-    return pd.DataFrame(columns)
+        columns["path"] = _used(stacks_of(rank).texts, keys["path"])
+    return columns
+
+
+def _used(texts: Sequence[str], codes: NDArray[Any]) -> TextColumn:
+    used, of_rows = numbered(codes)
+    return TextColumn(narrowed(of_rows), tuple(texts[code] for code in used.tolist()))
 
 
 @lru_cache(maxsize=1 << 16)
 def _may_use_tensor_cores(operator: str) -> bool:
     return MAY_USE_TENSOR_CORES.search(operator) is not None
-
-
-def _paths(rank: Rank) -> Texts:
-    """All stacks as a column: their texts are long."""
-    return pd.Series([*stacks_of(rank).texts]).array
 
 
 def _ratio(part: Int64Array, whole: Int64Array) -> Float64Array:
@@ -299,11 +291,12 @@ def operators(
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(operator_rows, chosen, selection, by, tuple(sorted({*modules})))
-    of_operators = [rows.table for rows in by_rank.values() if rows.are_operators]
-    of_launches = [rows.table for rows in by_rank.values() if not rows.are_operators]
-    some = next(iter(by_rank.values())).table.iloc[:0]
+    some = next(iter(by_rank.values())).columns
     table, launch_calls = (
-        _stacked(tables or [some], phase) for tables in (of_operators, of_launches)
+        _stacked(
+            [rows.columns for rows in by_rank.values() if rows.are_operators == are], some, phase
+        )
+        for are in (True, False)
     )
     totals = _totals({rank: rows.totals for rank, rows in by_rank.items()})
     return OperatorTable(
@@ -320,15 +313,14 @@ def operators(
     )
 
 
-def _stacked(tables: Sequence[pd.DataFrame], phase: str | None) -> pd.DataFrame:
-    """Rows of all ranks, most GPU time first, then most CPU time, as those of each are."""
-    filled = [table for table in tables if len(table)] or tables[:1]
+def _stacked(ranks: Sequence[Columns], some: Columns, phase: str | None) -> pd.DataFrame:
+    """Rows of all ranks, most GPU time first, then most CPU time; without ranks, like `some`."""
+    table = table_of_columns(joined(ranks or [some]))
+    if not ranks:
+        table = table.iloc[:0]
     if phase is not None:
-        filled = [table[table["phase"] == phase] for table in filled]
-    if len(filled) == 1:
-        return filled[0].reset_index(drop=True)
+        table = table[table["phase"] == phase]
     order = ["gpu_self_ns", "cpu_self_ns"]
-    table = pd.concat(filled, ignore_index=True)
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
@@ -346,7 +338,7 @@ def _missing(job: Job, rows: Mapping[int, OperatorRows], by: RowsBy) -> tuple[st
     listed = [each for each in rows.values() if each.are_operators]
     if not listed:
         said = (NO_OPERATORS,) if by_profiler else job.lacking(rows, Recorded.OPERATORS)
-        has_launches = any(len(each.table) for each in rows.values())
+        has_launches = any(each.columns["rank"].size for each in rows.values())
         return (*said, *((LAUNCH_CALLS_INSTEAD,) if has_launches else ()))
     if by == "shape" and by_profiler and not any(each.has_shapes for each in listed):
         return (NO_SHAPES,)

@@ -232,19 +232,19 @@ def grouped_calls(
 ) -> tuple[CallGroups, RankTotals]:
     """Sums over calls of the same name, phase and shape or stack, and the whole of a rank.
 
-    By name, they are told apart by their shape, too. Of all modules if none is named.
+    By name, they are told apart by their shape, too. Groups of which nothing is counted are left
+    out, as are calls of other modules, if any is named.
     """
+    every = rank.remember(_every_group, by == "stack")
+    place, times = counted_calls(rank, selection).place, call_times(rank, selection)
     if modules:
-        return _grouped(rank, selection, by, modules)
-    return remember(rank, _by_stack if by == "stack" else _by_shape, selection)
-
-
-def _by_shape(rank: Rank, selection: TimeSelection | None) -> tuple[CallGroups, RankTotals]:
-    return _grouped(rank, selection, "shape")
-
-
-def _by_stack(rank: Rank, selection: TimeSelection | None) -> tuple[CallGroups, RankTotals]:
-    return _grouped(rank, selection, "stack")
+        inside = np.flatnonzero(in_modules(rank, modules)[place])
+        place, times = place[inside], CallTimes(*(column[inside] for column in times))
+    group, size = every.group[place], next(iter(every.keys.values())).size
+    sums = [sums_at(group, column, size) for column in times]
+    row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
+    keys = {name: code[row] for name, code in every.keys.items()}
+    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, selection)
 
 
 def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
@@ -262,22 +262,6 @@ def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
     group[place] = groups.of_rows
     first = place[groups.first]
     return _EveryGroup({name: code[first] for name, code in codes.items()}, narrowed(group))
-
-
-def _grouped(
-    rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
-) -> tuple[CallGroups, RankTotals]:
-    """The groups of which anything is counted, without the calls of other modules."""
-    every = rank.remember(_every_group, by == "stack")
-    place, times = counted_calls(rank, selection).place, call_times(rank, selection)
-    if modules:
-        inside = np.flatnonzero(in_modules(rank, modules)[place])
-        place, times = place[inside], CallTimes(*(column[inside] for column in times))
-    group, size = every.group[place], next(iter(every.keys.values())).size
-    sums = [sums_at(group, column, size) for column in times]
-    row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
-    keys = {name: code[row] for name, code in every.keys.items()}
-    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, selection)
 
 
 def recorded_operations(rank: Rank) -> Int8Array | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.roofline.counted import (
@@ -29,7 +28,7 @@ from hta_widgets.analyses.roofline.peaks import (
     devices_of,
     peak_of,
 )
-from hta_widgets.analyses.time.rows import Row, stacked, table_of
+from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined, table_of_columns
 from hta_widgets.analyses.time.window import begin_on, window_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
@@ -102,11 +101,11 @@ _OF_MOST: Final = ["bound", "module"]
 
 
 class RankRoofline(NamedTuple):
-    """Tables of `Roofline` of one rank."""
+    """Columns of `Roofline` of one rank."""
 
-    operators: pd.DataFrame
-    uncounted: pd.DataFrame
-    devices: pd.DataFrame
+    operators: Columns
+    uncounted: Columns
+    devices: Columns
     notices: tuple[Notice, ...]
 
 
@@ -116,12 +115,11 @@ def roofline_tables(rank: Rank) -> RankRoofline:
     kernels = counted_kernels(rank)
     devices = devices_of(rank.trace.metadata)
     operators = _operators(rank, kernels, devices)
-    uncounted = _uncounted(rank, kernels)
     no_shapes = len(kernels.duration_ns) and not kernels.has_shapes and records_shapes(rank.format)
     return RankRoofline(
-        operators=operators,
-        uncounted=uncounted,
-        devices=_devices(rank, kernels, devices, operators),
+        operators=columns_of(operators, OPERATORS),
+        uncounted=columns_of(_uncounted(rank, kernels), UNCOUNTED),
+        devices=columns_of(_devices(rank, kernels, devices, operators), DEVICES),
         notices=(_NOT_RECORDED,) if no_shapes else (),
     )
 
@@ -131,7 +129,7 @@ def records_shapes(form: Format) -> bool:
     return Recorded.OPERATORS not in form.lacks
 
 
-def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> pd.DataFrame:
+def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> list[Row]:
     """Counted operators by their shape, longest first."""
     chosen = kernels.take(np.flatnonzero(kernels.cost >= 0))
     groups = grouped(chosen.device, chosen.name, chosen.dims, chosen.types, chosen.counted)
@@ -139,7 +137,7 @@ def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> pd.Data
         _row(rank, chosen.take(part), devices[int(chosen.device[part[0]])]) for part in groups.parts
     ]
     rows.sort(key=lambda row: -row["gpu_ns"])
-    return table_of(rows, OPERATORS)
+    return rows
 
 
 def _row(rank: Rank, kernels: CountedKernels, device: Device) -> Row:
@@ -181,7 +179,7 @@ def _bound(kernels: CountedKernels, percent: float, *, is_computing: bool) -> st
     return "compute" if is_computing else "memory"
 
 
-def _uncounted(rank: Rank, kernels: CountedKernels) -> pd.DataFrame:
+def _uncounted(rank: Rank, kernels: CountedKernels) -> list[Row]:
     """Kernels that are not counted by operator and reason, longest first."""
     rest = np.flatnonzero(kernels.cost < 0)
     groups: Groups = grouped(kernels.device[rest], kernels.name[rest], kernels.cost[rest])
@@ -205,20 +203,20 @@ def _uncounted(rank: Rank, kernels: CountedKernels) -> pd.DataFrame:
             }
         )
     rows.sort(key=lambda row: -row["gpu_ns"])
-    return table_of(rows, UNCOUNTED)
+    return rows
 
 
 def _devices(
-    rank: Rank, kernels: CountedKernels, devices: Devices, operators: pd.DataFrame
-) -> pd.DataFrame:
-    rows = []
+    rank: Rank, kernels: CountedKernels, devices: Devices, operators: Sequence[Row]
+) -> list[Row]:
+    rows: list[Row] = []
     for gpu in np.unique(kernels.device).tolist():
         window_ns = window_of(rank).end_ns - begin_on(rank, gpu)
         mine = kernels.duration_ns[kernels.device == gpu]
-        of_device = operators[operators["device"] == gpu]
-        computing = of_device[of_device["flop"] > 0]
-        flop, flop_ns = int(computing["flop"].sum()), int(computing["gpu_ns"].sum())
-        counted_ns = int(of_device["gpu_ns"].sum())
+        of_device = [row for row in operators if row["device"] == gpu]
+        computing = [row for row in of_device if row["flop"] > 0]
+        flop, flop_ns = (sum(row[name] for row in computing) for name in ("flop", "gpu_ns"))
+        counted_ns = sum(row["gpu_ns"] for row in of_device)
         device = devices[gpu]
         rows.append(
             {
@@ -238,18 +236,18 @@ def _devices(
                 "coverage_percent": 100 * flop_ns / mine.sum() if mine.sum() else np.nan,
             }
         )
-    return table_of(rows, DEVICES)
+    return rows
 
 
-def _mfu(computing: pd.DataFrame, device: Device, window_ns: int) -> float:
+def _mfu(computing: Sequence[Row], device: Device, window_ns: int) -> float:
     """Time that the counted FLOP take at the peaks of their types, of the window, in %."""
     peak = device.peak
-    if peak is None or not window_ns or computing.empty:
+    if peak is None or not window_ns or not computing:
         return float("nan")
-    if not set(computing["dtype"]) <= set(peak.tflops):
+    if not {row["dtype"] for row in computing} <= {*peak.tflops}:
         return float("nan")
-    rates: NDArray[Any] = computing["dtype"].map(dict(peak.tflops)).to_numpy(dtype=float)
-    return float(100 * (computing["flop"] / rates).sum() / 1000 / window_ns)
+    times = np.array([row["flop"] / peak.tflops[row["dtype"]] for row in computing])
+    return float(100 * times.sum() / 1000 / window_ns)
 
 
 def roofline_finding(
@@ -382,12 +380,8 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
     chosen = select_ranks(job, ranks)
     by_rank = job.reduce(roofline_tables, chosen)
     operators, uncounted, devices = (
-        stacked([getattr(each, name) for each in by_rank.values()], types)
-        for name, types in (
-            ("operators", OPERATORS),
-            ("uncounted", UNCOUNTED),
-            ("devices", DEVICES),
-        )
+        table_of_columns(joined([getattr(each, name) for each in by_rank.values()]))
+        for name in ("operators", "uncounted", "devices")
     )
     notices = {rank: each.notices for rank, each in by_rank.items()}
     can_have_shapes = any(records_shapes(job.sources[rank].format) for rank in chosen)

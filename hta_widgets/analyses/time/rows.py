@@ -11,11 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Mask
+from hta_widgets.trace.model.events import TextColumn
 
 if TYPE_CHECKING:
     from pandas.api.extensions import ExtensionArray as Texts
 
 Row = dict[str, Any]
+Columns = dict[str, Any]
+"""Arrays, and texts as `TextColumn`."""
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd.DataFrame:
@@ -39,6 +42,39 @@ def stacked(
     if len(filled) > 1:
         return pd.concat(filled, ignore_index=True)
     return filled[0].set_axis(pd.RangeIndex(len(filled[0])))
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> Columns:
+    """The columns of `table_of`, to be `joined` with those of other ranks."""
+    return {
+        name: TextColumn.of(row[name] for row in rows)
+        if of is object
+        else np.array([row[name] for row in rows], dtype=of)
+        for name, of in types.items()
+    }
+
+
+def joined(ranks: Sequence[Columns]) -> Columns:
+    """Columns of the rows of all ranks: tables of each would take several times as much memory."""
+    return {name: _joined([of[name] for of in ranks]) for name in ranks[0]}
+
+
+def _joined(columns: Sequence[Any]) -> NDArray[Any] | TextColumn:
+    if not isinstance(columns[0], TextColumn):
+        return np.concatenate(columns)
+    every = TextColumn.of(text for column in columns for text in column.values)
+    of_ranks = np.split(every.codes, np.cumsum([len(column.values) for column in columns])[:-1])
+    codes = [own[column.codes] for own, column in zip(of_ranks, columns, strict=True)]
+    return TextColumn(np.concatenate(codes), every.values)
+
+
+def table_of_columns(columns: Columns) -> pd.DataFrame:
+    """A table of new columns."""
+    found = {
+        name: texts_at([*each.values], each.codes) if isinstance(each, TextColumn) else each
+        for name, each in columns.items()
+    }
+    return pd.DataFrame(found, copy=False)
 
 
 def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:

@@ -106,9 +106,20 @@ class TextColumn:
     codes: IntArray
     values: tuple[str, ...]
 
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> TextColumn:
+        """Number some texts."""
+        number: dict[str, int] = {}
+        codes = [number.setdefault(text, len(number)) for text in texts]
+        return cls(np.array(codes, dtype=np.int32), (*number,))
+
     def take(self, rows: Int64Array) -> TextColumn:
         """Keep the given rows, in the given order."""
         return TextColumn(self.codes[rows], self.values)
+
+    def sharing(self, texts: dict[str, str]) -> TextColumn:
+        """The same with the texts that are known; those that are not become so."""
+        return TextColumn(self.codes, tuple(texts.setdefault(each, each) for each in self.values))
 
     def to_categorical(self) -> pd.Categorical:
         """Convert the column to pandas without decoding it."""
@@ -137,6 +148,14 @@ class SideTable:
             return np.full(rows.size, -1, dtype=np.int64), ()
         codes = np.append(found.codes, np.int32(-1))[self.places_of(rows)]
         return codes.astype(np.int64), found.values
+
+    def sharing(self, texts: dict[str, str]) -> SideTable:
+        """As `TextColumn.sharing`."""
+        columns = {
+            name: each.sharing(texts) if isinstance(each, TextColumn) else each
+            for name, each in self.columns.items()
+        }
+        return SideTable(self.rows, columns)
 
     def having(self, is_kept: Mask) -> SideTable:
         """The fields of some rows of the main table, by their places among these."""
@@ -211,6 +230,11 @@ class Events:
         name = self.name.take(np.flatnonzero(is_kept))
         side = {table: found.having(is_kept) for table, found in self.side.items()}
         return replace(self, **columns, name=name, side=side)
+
+    def sharing(self, texts: dict[str, str]) -> Events:
+        """As `TextColumn.sharing`: texts of a short trace take as much memory as all else."""
+        side = {table: found.sharing(texts) for table, found in self.side.items()}
+        return replace(self, name=self.name.sharing(texts), side=side)
 
     def rows_of(self, *kinds: Kind) -> Int64Array:
         """Rows of the events of the given kinds."""

@@ -58,6 +58,7 @@ class HeldRanks:
         self._lock = RLock()
         self._loaded: dict[int, Rank] = {}
         self._given: set[int] = set()
+        self._texts: dict[str, str] = {}
         self._reduced: dict[Question, dict[int, Any]] = {}
 
     @property
@@ -104,6 +105,9 @@ class HeldRanks:
     def _hold(self, loaded: LoadedTrace) -> None:
         number = loaded.trace.rank
         source = self.sources[number]
+        if self.hold_at_most is None and len(self.sources) > 1:
+            events = loaded.trace.events.sharing(self._texts)
+            loaded = loaded._replace(trace=replace(loaded.trace, events=events))
         is_other = number in self._given and loaded.trace.source != source.name
         held = self._loaded[number] = Rank(
             loaded, source.format, self.settings, None if is_other else source

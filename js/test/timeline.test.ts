@@ -945,3 +945,25 @@ test("a window that is a line, or out of view, is gone to, inside of the recordi
   expect(revealed(view, { start: 0, end: 30 }, whole)).toEqual({ start: 0, end: 120 });
   expect(revealed(view, { start: 0, end: 2000 }, whole)).toEqual(whole);
 });
+
+test("what is no longer shown is left again for where one came from, unless one has gone on", async () => {
+  const { selection, model, key } = await show();
+  const start = () => {
+    model.reply({ ...ANSWER, id: (model.sent.at(-1) as Sent).id, lanes: [] }, BUFFERS);
+    return (model.sent.at(-1) as Sent & { start: number }).start; // one more of what is shown before it
+  };
+  const showing = (finding: number | null, window_ns: number[] | null) => {
+    selection.receive("window_ns", window_ns);
+    selection.receive("finding", finding);
+    return start();
+  };
+  const home = showing(null, null);
+  expect(showing(0, [500, 510])).toBe(430);
+  expect(showing(0, [700, 710])).toBe(630);
+  expect(showing(1, [600, 610])).toBe(530);
+  expect(showing(null, null)).toBe(home);
+  showing(0, [500, 510]);
+  key("d");
+  const gone = start();
+  expect(showing(null, null)).toBe(gone);
+});

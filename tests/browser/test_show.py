@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_dashboard import MARGINS, dashboard
+from tests.browser.test_timeline import picture
 
 TRACES = (
     "kineto/alexnet",
@@ -70,6 +71,19 @@ def test_the_timeline_comes_into_sight(lab: Lab, job8: str):
     row.locator(".hta-show").click()
     expect(row.locator(".hta-show")).to_be_in_viewport()
     expect(timeline).to_be_in_viewport(ratio=0.5)
+
+
+def test_the_timeline_goes_back_with_the_second_press(lab: Lab, real_traces: Path):
+    """It stayed at the window of the finding, beside *Selected: everything*."""
+    page = opened(lab, str(real_traces / "more/dlrm_8rank"))
+    row = dashboard(page).locator(".hta-findings li").nth(1)
+    canvas = dashboard(page).locator(".hta-band-timeline canvas")
+    page.page.wait_for_timeout(500)  # the answer that sharpens the overview
+    before = picture(canvas)
+    row.locator(".hta-show").click()
+    page.wait_until(lambda: picture(canvas) != before)
+    row.locator(".hta-show").click()
+    page.wait_until(lambda: picture(canvas) == before)
 
 
 @pytest.mark.parametrize("trace", TRACES)

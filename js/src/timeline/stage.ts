@@ -65,6 +65,7 @@ export class Stage {
   #total = 0;
   #begun = false;
   #revealed = ""; // the finding and the window that were gone to
+  #gone: { from: Span; to: Span } | null = null; // to a finding
 
   constructor(model: Model<TimelineState>, calls: Calls, signal: AbortSignal) {
     this.#model = model;
@@ -186,17 +187,22 @@ export class Stage {
     this.refine();
   }
 
-  /** Go to the window in which a finding is shown, once, unless it is in view and wide enough to be seen. */
+  /** Go to the window in which a finding is shown, once, unless it is in view and wide enough to be seen; and back when
+   * it is taken back, unless somebody has gone on from there. */
   #reveal(): void {
     const { aligned, selection, view } = this.scene;
     const { finding, window_ns } = selection;
+    if (view !== this.#gone?.to) this.#gone = null;
+    if (!window_ns && this.#gone) this.show(this.#gone.from);
     const shown = finding === null || !window_ns ? "" : `${finding} ${window_ns}`;
     if (shown === this.#revealed) return;
     this.#revealed = shown;
     if (!window_ns || !shown || aligned) return;
     const [start, end] = window_ns;
     const seen = revealed(view, { start, end }, wholeOf(this.scene));
-    if (seen) this.show(seen);
+    if (!seen) return;
+    this.show(seen);
+    this.#gone = { from: this.#gone?.from ?? view, to: this.scene.view };
   }
 
   align(aligned: boolean): void {

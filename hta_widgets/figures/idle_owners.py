@@ -21,7 +21,7 @@ from hta_widgets.figures.selected_operators import (
 )
 from hta_widgets.quantities import duration, percent, time_unit
 
-NO_OWNER = "(no call)"
+NO_OWNER = "(no CPU call recorded)"
 
 _LATE, _OTHER = CLASS_COLORS["late_launching"], CLASS_COLORS["other_idle"]
 _LATE_TOO: Final = "#9A6FB8"

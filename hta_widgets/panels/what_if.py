@@ -88,7 +88,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     kernel_percent: float = parameter(Float(100, min=0, max=100), Slider("take", step=5, unit="%"))
     """How long these kernels take, in percent of what is recorded."""
 
-    without_loading: bool = parameter(Bool(False), Toggle("Data always ready"))
+    without_loading: bool = parameter(Bool(False), Toggle("Input data always ready"))
     """Take out the time in which the host loads data."""
 
     equal_ranks: EqualRanks = parameter(

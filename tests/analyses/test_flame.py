@@ -26,7 +26,11 @@ from tests.raw_modules import RawModules
 from tests.trace.test_memory_events import memory
 
 ALL_OF_THE_TIME = {"window_ns": (-(10**12), 10**15)}
-NOBODY = {"gpu": "(launch not recorded)", "idle": "(no call)", "bytes": "(no call)"}
+NOBODY = {
+    "gpu": "(launch not recorded)",
+    "idle": "(no CPU call recorded)",
+    "bytes": "(no CPU call recorded)",
+}
 
 window_ns = st.builds(
     lambda begin, length: (begin * 1000, (begin + length) * 1000),
@@ -530,7 +534,7 @@ def test_memory_that_calls_allocate(tmp_path_factory):
     assert result.total_ns == 0
     assert by_path(result.nodes, "bytes") == {
         ("train.py(3): main", "aten::empty"): 4096,
-        ("(no call)",): 904,
+        ("(no CPU call recorded)",): 904,
     }
     assert result.finding == "5 kB allocated in all on rank 0."
     job = open_job(tmp_path_factory.mktemp("cpu"), [[*events[:2], events[4]]])

@@ -22,13 +22,13 @@ def test_knobs_act_together_and_are_taken_back(lab: Lab, job8: str):
         field.fill(str(value))
         field.press("Enter")
         page.wait_for(f"panel.{trait}", value)
-    page.panel().get_by_role("checkbox", name="Data always ready").check()
+    page.panel().get_by_role("checkbox", name="Input data always ready").check()
     page.wait_for("panel.without_loading", True)
     assert page.python("panel.result.answer.gain_ms") > 0
     expect(page.panel()).to_contain_text(page.python("panel.result.finding"))
     wait_for_charts(page)
     page.screenshot("what_if")
-    page.panel().get_by_role("checkbox", name="Data always ready").uncheck()
+    page.panel().get_by_role("checkbox", name="Input data always ready").uncheck()
     for name, value in (("Host speed", 1), ("Communication hidden", 0)):
         field = page.panel().get_by_role("spinbutton", name=name)
         field.fill(str(value))
@@ -45,7 +45,7 @@ def test_a_shown_finding_turns_no_knob_and_what_is_ticked_is_taken_out(lab: Lab,
     page.wait_for("dash.selection.finding", 0)
     expect(board.locator(".hta-chips")).to_contain_text("finding 1")
     knobs = board.locator(".hta-what-if")
-    expect(knobs.get_by_role("checkbox", name="Data always ready")).not_to_be_checked()
+    expect(knobs.get_by_role("checkbox", name="Input data always ready")).not_to_be_checked()
     assert knobs.bounding_box()["height"] == height  # what is shown stays where it was
     board.get_by_role("checkbox", name="Count finding 1").uncheck()
     page.wait_for("list(dash.unticked)", [0])

@@ -326,7 +326,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<_who> initialise[[s]] while the GPU is idle (contexts, modules, first allocations"
-            f"[[, <owner> most]]){COST}",
+            f"[[, mostly <owner>]]){COST}",
             initialising,
         ),
     ],

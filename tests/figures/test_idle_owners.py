@@ -67,7 +67,11 @@ def test_causes_by_time(result):
 
 def test_owners(result):
     figure = idle_owners_by_name(result, as_percent=False).figure()
-    assert list(figure.layout.yaxis.ticktext) == ["a&lt;b&gt;", "(no call)", "cudaLaunchKernel"]
+    assert list(figure.layout.yaxis.ticktext) == [
+        "a&lt;b&gt;",
+        "(no CPU call recorded)",
+        "cudaLaunchKernel",
+    ]
     assert {bar.name: list(bar.x) for bar in figure.data} == {
         "Operators": [60, 0, 0],
         "Launch not recorded": [0, 40, 0],

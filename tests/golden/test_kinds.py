@@ -57,6 +57,7 @@ IN_WORDS = {
     "kineto/b200_eager": "vLLM server",
     "kineto/sglang_decode_graph": "SGLang server",
     "kineto/vllm_piecewise": "vLLM server",
+    "kineto/alexnet": "inference, steps not marked",
     "kineto/dlrm_2rank": "training",
     "kineto/mi210_gpu_only": "",
 }

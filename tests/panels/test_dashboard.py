@@ -382,7 +382,7 @@ def test_what_a_step_takes_without_the_ticked_findings_is_replayed_together(load
     found = board.findings
     assert board._bands["replayed"] == [*range(len(found))]
     left = duration(found.step_ns - found.joint_ms * 1e6)
-    assert f"Without {len(found)} findings at best: 23.5 ms → {left}" in board._together
+    assert f"Without {len(found)} findings, at best: 23.5 ms → {left}" in board._together
     board.set_state({"_visible": True, "unticked": [*range(1, len(found))]})
     alone = found.together(found[:1])
     assert alone.gain_ms == pytest.approx(found[0].recoverable_ms)
@@ -548,7 +548,7 @@ def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
     bands = board._bands
     assert bands["facts"][-1] == "GPU span of 90 ms"
     assert bands["verdict"].startswith(board.findings.bound_by)
-    assert verdict(board.findings).endswith(" of 40 ms of the GPU span of a rank")
+    assert verdict(board.findings).endswith(" of the 40 ms GPU span of a rank")
     assert bands["budget"]["whose"].endswith(
         "the sum is 40 ms of the 90 ms from the first rank's start to the last one's end"
     )

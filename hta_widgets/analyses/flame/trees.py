@@ -31,9 +31,9 @@ NO_WORK: Final = np.int64(-1)
 
 NOBODY = {
     "gpu": "(launch not recorded)",
-    "cpu": "(no call)",
-    "idle": "(no call)",
-    "bytes": "(no call)",
+    "cpu": "(no CPU call recorded)",
+    "idle": "(no CPU call recorded)",
+    "bytes": "(no CPU call recorded)",
 }
 """Name of the node of what belongs to no call."""
 

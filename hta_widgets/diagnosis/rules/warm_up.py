@@ -130,7 +130,7 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Record after some rounds of warming up.",
+            "Record after a few warm-up iterations.",
             "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
             unless=(Condition.TRAINING,),
         ),
@@ -250,7 +250,7 @@ def _initialising(context: Context) -> Finding | None:
         return None
     ranks, steps = context.blamed(initialising.mean(axis=1)), context.steps_with(initialising)
     calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
-    most = f", {calls['owner'].iloc[0]} most" if len(calls) and calls["owner"].iloc[0] else ""
+    most = f", mostly {calls['owner'].iloc[0]}" if len(calls) and calls["owner"].iloc[0] else ""
     who = subject(context, ranks)
     return context.finding(
         warm_up,

@@ -260,10 +260,11 @@ def verdict(found: Diagnosis) -> str:
     table = budget(found.steps)
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
-    what = "per step" if (table["step"] >= 0).any() else "of the GPU span"
-    what += " of a rank" if found.step_ns > APART * found.period_ns else ""
-    what += " with the profiler" if found.profiler_ns else ""
-    return f"GPU not computing for {duration(idle_ns)} of {duration(whole_ns)} {what}"
+    of = f"{duration(whole_ns)} per step"
+    of = of if (table["step"] >= 0).any() else f"the {duration(whole_ns)} GPU span"
+    of += " of a rank" if found.step_ns > APART * found.period_ns else ""
+    of += " with the profiler" if found.profiler_ns else ""
+    return f"GPU not computing for {duration(idle_ns)} of {of}"
 
 
 def headline(found: Diagnosis) -> str:

@@ -97,8 +97,8 @@ def far_from_peak(job: Job, ranks: Sequence[int]) -> str:
     if gpu_ns > LEAST_KNOWN * found.devices["kernel_ns"].sum():
         at_roof_ns = (known["gpu_ns"] * known["percent_of_peak"].clip(upper=100)).sum() / 100
         said.append(
-            f"At their roof, {duration(gpu_ns)} of kernels whose roof is known would take "
-            f"{duration(gpu_ns - float(at_roof_ns))} less."
+            f"At their roofline limit, the {duration(gpu_ns)} of kernels with known limits would "
+            f"take {duration(gpu_ns - float(at_roof_ns))} less."
         )
     said.append(slow_shape(known, float(operators["gpu_ns"].sum())))
     return " ".join(each for each in said if each)

@@ -32,8 +32,9 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
         return "Tick findings to see what a step takes without them."
     result = found.together(ticked)
     before, after = (duration(found.step_ns - ms * NS_PER_MS) for ms in (0, result.gain_ms))
-    whose = "Without it" if len(places) == 1 else f"Without {counted(len(ticked), 'finding')}"
-    at_best = " at best" if any(each.bound == "at most" for each in ticked) else ""
+    count = "both findings" if len(ticked) == len(found) == 2 else counted(len(ticked), "finding")  # noqa: PLR2004
+    whose = f"Without {'this finding' if len(places) == 1 else count}"
+    at_best = ", at best" if any(each.bound == "at most" for each in ticked) else ""
     change = signed(-100 * result.gain_ms * NS_PER_MS / found.step_ns, percent)
     # of ranks that begin a first step apart, it is not recorded what the earlier ones wait for
     then = (

@@ -75,6 +75,8 @@ class RecordedKind(NamedTuple):
         """What a header calls it, as ``vLLM server``; empty if it is not known."""
         if self.name == "server":
             return f"{self.engine} server"
+        if self.name == "inference without marks":
+            return "inference, steps not marked"
         return "" if self.name == "unknown" else self.name
 
     @property

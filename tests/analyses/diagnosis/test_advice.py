@@ -269,7 +269,7 @@ FIRST = {
     "warm_up": [
         ((C.TRAINING,), "Leave the first steps out"),
         ((C.TRAINING, C.OTHER_RECORDER), "Start the recording after some steps"),
-        ((), "Record after some rounds"),
+        ((), "Record after a few"),
         ((C.NO_PYTORCH,), "Run every kernel once"),
     ],
     "slow_gpu": [((), "Compare its clocks"), ((C.AMD,), "Compare its clocks")],

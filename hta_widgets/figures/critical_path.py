@@ -77,7 +77,7 @@ def _bound_by(result: CriticalPathTables, names: list[str]) -> str:
     """What sets the time of the steps, where it is several bars, which its share is the sum of."""
     what, share = next(iter(shares(result.classes).items()))
     bars = [name for name in names if name in BOUND_BY[what]]
-    return f"<br>{what} has {percent(share)} ({some_of(bars, 3)})" if len(bars) > 1 else ""
+    return f"<br>{what} has {percent(share)} ({some_of(bars, 2)})" if len(bars) > 1 else ""
 
 
 def kernel_drags(

@@ -32,6 +32,9 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
 OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
+FEW_RANKS: Final = 16
+"""The page of more has no room for a sentence: it is as high as a screen."""
+
 LONGER: Final = 1.05
 """From which multiple of the median the longest step is told apart."""
 
@@ -81,9 +84,9 @@ class RanksPanel(_OfDiagnosis):
     table_open = True
 
     def sentence(self, result: Diagnosis) -> str:
-        """The class that takes most time, and who waits least and most."""
+        """The class that takes most time, and who waits least and most; none of many ranks."""
         table = self.tabulate(result)
-        if table.empty:
+        if table.empty or len(table) > FEW_RANKS:
             return ""
         waiting = table.get("waiting_ms", pd.Series(0.0, table.index))
         most = _most(table.drop(columns="waiting_ms", errors="ignore"))

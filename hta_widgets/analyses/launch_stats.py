@@ -14,14 +14,14 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
+from hta_widgets.analyses.time.rows import Columns, joined, table_of_columns
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import check_choice, check_least
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
-from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job, select_ranks
-from hta_widgets.trace.model.events import Events, Kind
+from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.links import launch_delays_ns
@@ -46,6 +46,13 @@ _BINS_AT_MOST = {SHORT_KERNELS: 100, RUNTIME_OUTLIERS: 300, LAUNCH_DELAY_OUTLIER
 _WITHOUT_LAUNCH = (
     "GPU operations without a launch in the trace are left out of the launch statistics"
 )
+
+_TEXTS: Final = ("operator", "launch_api", "kernel")
+_NUMBERS: Final = (
+    *("operations", "cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"),
+    *("started_before_return", "correlation"),
+)
+"""With the rank, the columns of `LaunchStats.worst`."""
 
 _Summary = dict[str, Any]
 NO_OPERATOR = ""
@@ -149,15 +156,17 @@ def _nice_width(least: float) -> int:
     return int(next(width for width in widths if width >= least))
 
 
-def by_api(of_rank: Rank, *, include_memory: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables `LaunchStats.apis` and `LaunchStats.launched` of one rank."""
+def by_api(of_rank: Rank, *, include_memory: bool) -> tuple[Columns, Columns]:
+    """Columns of `LaunchStats.apis` and `LaunchStats.launched` of one rank."""
     rank, work = of_rank.trace.rank, launched_work(of_rank, include_memory_events=include_memory)
     texts, names, calls = work.events.name.values, work.call_names, work.calls
     by_type = grouped(names, work.kernel_type)
     apis_of_types = names[by_type.first]
     launched = {
         "launch_api": apis_of_types,
-        "kernel_type": [KernelType(code).name for code in work.kernel_type[by_type.first].tolist()],
+        "kernel_type": TextColumn(
+            work.kernel_type[by_type.first], tuple(each.name for each in KernelType)
+        ),
         "operations": by_type.sizes,
         "gpu_duration_ns": by_type.reduce(np.add, work.gpu_duration_ns),
     }
@@ -170,18 +179,18 @@ def by_api(of_rank: Rank, *, include_memory: bool) -> tuple[pd.DataFrame, pd.Dat
         "operations": reduce_runs(np.add, by_type.sizes, first_type),
         "mean_cpu_duration_ns": by_api.reduce(np.add, call_ns) / by_api.sizes,
         "max_cpu_duration_ns": by_api.reduce(np.maximum, call_ns),
-        "median_launch_delay_ns": [float(np.median(delay_ns[each])) for each in by_api.parts],
+        "median_launch_delay_ns": np.array([np.median(delay_ns[each]) for each in by_api.parts]),
     }
     return _named(rank, texts, apis), _named(rank, texts, launched)
 
 
-def _named(rank: int, names: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Table of APIs by name, with the rank in front, most operations first."""
+def _named(rank: int, names: Sequence[str], columns: Columns) -> Columns:
+    """Columns of APIs by name, with the rank in front, most operations first."""
     apis = [names[code] for code in columns["launch_api"].tolist()]
-    ranks = np.full(len(apis), rank, dtype=np.int64)
-    table = pd.DataFrame({"rank": ranks, **columns, "launch_api": apis})
-    order = ["operations", "launch_api"]
-    return table.sort_values(order, ascending=[False, True], ignore_index=True, kind="stable")
+    keys = [*zip((-columns["operations"]).tolist(), apis, strict=True)]
+    order = np.array(sorted(range(len(apis)), key=keys.__getitem__), dtype=np.int64)
+    named = {"rank": np.full(len(apis), rank), **columns, "launch_api": TextColumn.of(apis)}
+    return {name: column.take(order) for name, column in named.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,9 +256,9 @@ class _RankLaunchStats(NamedTuple):
     work: LaunchedWork
     beyond: dict[str, Times]
     summary: _Summary
-    apis: pd.DataFrame
-    launched: pd.DataFrame
-    worst: pd.DataFrame
+    apis: Columns
+    launched: Columns
+    worst: Columns
 
 
 def launch_stats(
@@ -298,8 +307,8 @@ def launch_stats(
     summary = [each.summary for each in parts]
     return LaunchStats(
         ranks=pd.DataFrame(summary),
-        apis=pd.concat([each.apis for each in parts], ignore_index=True),
-        launched=pd.concat([each.launched for each in parts], ignore_index=True),
+        apis=table_of_columns(joined([each.apis for each in parts])),
+        launched=table_of_columns(joined([each.launched for each in parts])),
         distributions=_distributions([each.beyond for each in parts], cutoffs),
         worst=_worst([each.worst for each in parts], worst_by, num_worst),
         runtime_cutoff_ns=runtime_ns,
@@ -390,22 +399,21 @@ def _distributions(
     )
 
 
-def _worst(of_ranks: Sequence[pd.DataFrame], worst_by: str, number: int) -> pd.DataFrame:
+def _worst(of_ranks: Sequence[Columns], worst_by: str, number: int) -> pd.DataFrame:
     """The worst calls of all ranks, given the worst of each rank."""
-    table = pd.concat(of_ranks, ignore_index=True)
+    table = table_of_columns(joined(of_ranks)).astype(dict.fromkeys(_TEXTS, str))
     table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
     return table.head(number)
 
 
-def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bool) -> pd.DataFrame:
+def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bool) -> Columns:
     work = launched_work(rank, include_memory_events=include_memory)
-    calls = work.worst_calls(worst_by, number)
-    table = work.table_of_calls(calls)
-    texts = ["operator", "launch_api", "kernel"]
-    table[texts] = table[texts].astype(str)
-    table.insert(0, "rank", rank.trace.rank)
-    times = ["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]
-    return table[["rank", *texts, "operations", *times, "started_before_return", "correlation"]]
+    table = work.table_of_calls(work.worst_calls(worst_by, number))
+    return {
+        "rank": np.full(len(table), rank.trace.rank),
+        **{name: TextColumn.of(table[name]) for name in _TEXTS},
+        **{name: table[name].to_numpy() for name in _NUMBERS},
+    }
 
 
 def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:

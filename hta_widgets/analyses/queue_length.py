@@ -89,10 +89,11 @@ def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
 @asked_once
 def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
     """Columns of the changes of a rank, its times shifted by an offset (ns)."""
-    columns = dict(_changes(rank))
-    if offset_ns:
-        columns["time_ns"] = columns["time_ns"] + offset_ns
-    return {name: columns[name] for name in _COLUMNS}
+    if not offset_ns:
+        columns = _changes(rank)
+        return {name: columns[name] for name in _COLUMNS}
+    own = aligned_changes(rank, 0)
+    return {**own, "time_ns": own["time_ns"] + offset_ns}
 
 
 def _changes(rank: Rank) -> Columns:

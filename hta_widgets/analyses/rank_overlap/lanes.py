@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.arrays import Int8Array, Int64Array
+from hta_widgets.arrays import Int8Array, Int64Array, IntArray, narrowed
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times, sweep
 from hta_widgets.trace.job import Job
@@ -209,7 +209,7 @@ def _lane(key: tuple[int, int, int], kernels: _Kernels) -> tuple[Lane, Timeline]
 class Timeline:
     """Start and end of each activity, with running sums so that it can be cut anywhere."""
 
-    changes: Times
+    changes: IntArray
     """Times of the changes (ns, ascending); what happens from then on (0: nothing, 1 + place in
     `ACTIVITIES`); and the time (ns) of compute, communicate, overlap and graph before. Shape (6,
     changes)."""
@@ -233,10 +233,10 @@ class Timeline:
             before = changes[_BEFORE + place]
             before[0] = 0
             np.cumsum(length * (activity == place + 1), out=before[1:])
-        return cls(changes)
+        return cls(narrowed(changes))
 
     @property
-    def busy_ns(self) -> Times:
+    def busy_ns(self) -> IntArray:
         """Total time (ns) of compute, communicate, overlap and graph."""
         return self.changes[_BEFORE:, -1]
 
@@ -263,7 +263,7 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
     at = np.empty((len(timelines), _BEFORE + _BUSY, edges.size), dtype=np.int64)
     for timeline, found in zip(timelines, at, strict=True):
         latest = timeline.changes[_TIME].searchsorted(edges, "right") - 1
-        timeline.changes.take(latest, axis=1, out=found, mode="clip")
+        found[:] = timeline.changes.take(latest, axis=1, mode="clip")
     at[:, _TIME] = edges - at[:, _TIME]
     return at
 

@@ -82,11 +82,13 @@ def input_starvation(context: Context) -> Finding | None:
     loading = LoadingTime.of(context, input_starvation)
     if loading is None or loading.is_of_a_request:
         return None
-    is_of_one = len(context.ranks) == 1 or len(loading.ranks) == 1
+    idle = dict(zip(context.ranks, context.steps["gap_loader"].any(axis=1), strict=True))
+    sitting = tuple(rank for rank in loading.ranks if idle[rank]) or loading.ranks
+    is_of_one = len(context.ranks) == 1 or len(sitting) == 1
     who, sit = ("The GPU", "sits") if is_of_one else ("GPUs", "sit")
     return loading.finding(
         input_starvation,
-        f"{who}{on_ranks(context, loading.ranks)} {sit} idle for up to "
+        f"{who}{on_ranks(context, sitting)} {sit} idle for up to "
         f"{loading.longest}{in_steps(context, loading.steps)}, waiting for {loading.waited_for}",
         loading.without_loader,
     )

@@ -300,7 +300,13 @@ class RawIdle:
                 in_steps = each["call"] and each["call"].start >= self.window[0]
                 (own if in_steps else others).append(each)
         first = min((each["start"] for each in own), default=self.window[1])
-        before = [each["end"] for each in others if each["start"] < first]
+        until, busy = defaultdict(lambda: first), Counter[Any]()
+        for each in own:
+            busy[each["stream"]] += each["end"] - each["start"]
+        if busy:
+            main = min(busy, key=lambda stream: (-busy[stream], stream))
+            until[main] = min(each["start"] for each in own if each["stream"] == main)
+        before = [each["end"] for each in others if each["start"] < until[each["stream"]]]
         return max([self.window[0], *before, *self.unseen_until(device)])
 
     def _lost_before(self, moment: int) -> bool:
@@ -319,7 +325,9 @@ class RawIdle:
             first = min(own, key=lambda each: each["start"])
             if first["call"] is None or self._lost_before(first["call"].start):
                 continue
-            wait, busy, reached = first["start"] - first["call"].end, 0, -(10**18)
+            call, busy, reached = first["call"], 0, -(10**18)
+            blocks = bool(self.numbers) and self.numbers[0] >= 2 and call.end > first["start"]
+            wait = first["start"] - (call.start if blocks else call.end)
             every = itertools.chain(*streams.values())
             for each in sorted(every, key=lambda each: each["start"]):
                 end = min(each["end"], first["start"])

@@ -30,18 +30,18 @@ from hta_widgets.diagnosis.replay.edits import (
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
-from hta_widgets.diagnosis.rules.host_evidence import Within, mpi_share, within_idle
+from hta_widgets.diagnosis.rules.host_evidence import Within, largest_known, within_idle
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
-from hta_widgets.diagnosis.rules.wording import listed, on_ranks
+from hta_widgets.diagnosis.rules.wording import listed, named, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 
-WORTH_NAMING_MPI: Final = 0.1
-"""Part of the idle time of the host that passes in MPI: of a saxpy whose host sends and receives
-between launches, 24 % was all that the trace showed."""
+WORTH_NAMING: Final = 0.1
+"""Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
+host sends and receives between launches, 24 % was in MPI, all that the trace showed."""
 
 WORTH_A_NOTICE: Final = 0.15
 """Part of the mean step; smaller waits for work that is not recorded are usual."""
@@ -197,19 +197,20 @@ def idle_without_cause(context: Context) -> Finding | None:
     """
     if not context.ranks:
         return None
-    records = [context.facts[rank].records for rank in context.ranks]
-    has_code = any(each.host_code for each in records)
-    lacks = "does not show" if has_code else "has no operators, which would show"
-    share = mpi_share(context, context.ranks)
-    in_mpi = f", but for calls of MPI ({percent(100 * share)} of the idle time)"
+    name, share = largest_known(context, context.ranks)
+    of_idle = f"{percent(100 * share)} of the idle time"
+    unknown = f"no recorded call takes most of it; the most is in {named(name)} ({of_idle})"
+    if share < WORTH_NAMING:
+        has_code = any(context.facts[rank].records.host_code for rank in context.ranks)
+        lacks = "does not show" if has_code else "has no operators, which would show"
+        unknown = f"the trace {lacks} what the host does meanwhile"
     loss = _Loss(
         cause=host_pause,
         seen_in=("late_launching", "late_synchronising", "data_loading"),
         ns=context.steps["idle"] - _unseen(context) - context.steps["within_graphs"],
         edits=(HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))),
         words="is idle",
-        unknown=f"the trace {lacks} what the host does meanwhile"
-        + in_mpi * (share >= WORTH_NAMING_MPI),
+        unknown=unknown,
         panel="idle_owners",
         proof=LateHost(),
         others=(warm_up,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -202,11 +202,20 @@ def within_idle(context: Context, ranks: Sequence[int], *, busiest: bool = False
     return found._replace(of="the idle time") if found else None
 
 
-def mpi_share(context: Context, ranks: Sequence[int]) -> float:
-    """Part of the idle time of the host that passes in calls of MPI, which do not nest."""
-    parts = _parts(context, ranks, EVERY)
-    in_mpi = sum(ns for part in parts for name, ns in part.ns_of.items() if _MPI.match(name))
-    return in_mpi / max(sum(part.whole_ns for part in parts), 1)
+def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
+    """The recorded call inside which most idle time of the host passes, and its part of it.
+
+    Of those that hold less than most; of nested ones the innermost. All of MPI's are one.
+    """
+    parts, ns_of = _parts(context, ranks, EVERY), Counter[str]()
+    for part in parts:
+        for name, ns in part.ns_of.items():
+            ns_of["calls of MPI" if _MPI.match(name) else name] += ns
+    whole_ns = max(sum(part.whole_ns for part in parts), 1)
+    most_ns = context.limits.owner_percent / 100 * whole_ns
+    known = [(ns, place, name) for place, (name, ns) in enumerate(ns_of.items()) if ns < most_ns]
+    ns, _, name = max(known, default=(0, 0, ""))
+    return name, ns / whole_ns
 
 
 def _parts(context: Context, ranks: Sequence[int], name: str) -> list[Inside]:

@@ -231,6 +231,8 @@ class Link:
         ProfilerSteps; empty for all.
     kernel : str
         Name of a kernel, or empty.
+    kernels : tuple of str
+        Names of those that the panel marks where none is selected.
     """
 
     panel: str
@@ -238,6 +240,7 @@ class Link:
     streams: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     kernel: str = ""
+    kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

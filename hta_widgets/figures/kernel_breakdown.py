@@ -51,7 +51,9 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     return rows_drawing([bar], names, axis("Share of busy time (%)", rangemode="tozero"))
 
 
-def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str = "") -> Drawing:
+def top_kernels(
+    result: KernelBreakdown, *, kernel_type: str = "", selected: Collection[str] = ()
+) -> Drawing:
     """Draw the time of the top kernels, of one type or of all, summed over ranks, longest first."""
     rows = _over_ranks(result, kernel_type)
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
@@ -62,7 +64,7 @@ def top_kernels(result: KernelBreakdown, *, kernel_type: str = "", selected: str
         marker={"color": [_color(row) for row in rows]},
         customdata=[[None if row["folded"] else row["name"]] for row in rows],
         meta=SELECT_KERNEL,
-        **emphasis([place for place, row in enumerate(rows) if row["name"] == selected]),
+        **emphasis([place for place, row in enumerate(rows) if row["name"] in selected]),
     )
     return rows_drawing(
         [bar],

@@ -85,7 +85,7 @@ def test_kernels_that_no_rank_names_are_one_bar(job):
 
 
 def test_selected_kernel_keeps_its_colour(job):
-    figure = kernel_figures.top_kernels(kernel_breakdown(job), selected=NCCL).figure()
+    figure = kernel_figures.top_kernels(kernel_breakdown(job), selected={NCCL}).figure()
     assert list(figure.data[0].selectedpoints) == [1]
 
 

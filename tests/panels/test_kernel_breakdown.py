@@ -9,8 +9,10 @@ from traitlets import TraitError
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.launch_facts import SHOWN, launch_facts
 from hta_widgets.defaults import DefaultNumber
-from hta_widgets.panels import KernelBreakdownPanel
+from hta_widgets.panels import KernelBreakdownPanel, Selection
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.diagnosis.training_jobs import US, Compute, diagnosed, found, write_training
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import kernel
 
@@ -108,3 +110,30 @@ def test_launches_that_are_not_recorded_are_said_once(tmp_path):
     assert notices.count("no grids and blocks of kernels were recorded") == 1
     assert len({*notices}) == len(notices)
     assert not {*SHOWN[:8]} & {*panel.table}
+
+
+@pytest.mark.parametrize(("longer", "kernel"), [(1, ""), (2, "ampere_sgemm_64x64_nn")])
+def test_all_kernels_of_the_selected_finding_are_marked(tmp_path, longer, kernel):
+    """*Show* of products without tensor cores opened a list in which none of them was marked."""
+    names = ["ampere_sgemm_64x64_nn", "ampere_sgemm_32x32_nt"]
+
+    def program(rank, step):
+        del rank, step
+        first, second = ([Compute(500 * US, name)] * 4 for name in names)
+        return [*first * longer, *second, Compute(500 * US, "reduce")]
+
+    properties = [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8}]
+    folder = write_training(tmp_path, 1, program, deviceProperties=properties)
+    (link,) = found(diagnosed(folder), "no_tensor_cores").links
+    assert (link.kernel, link.kernels) == (kernel, tuple(sorted(names)))
+    panel = KernelBreakdownPanel(open_trace(folder), selection=Selection())
+
+    def marked() -> set[str]:
+        (bar,) = panel.figures["Top kernels"].data
+        return {bar.customdata[place][0] for place in bar.selectedpoints or ()}
+
+    assert marked() == set()
+    panel.selection.finding = 0
+    assert marked() == set(names)
+    panel.selection.kernel = "reduce"
+    assert marked() == {"reduce"}

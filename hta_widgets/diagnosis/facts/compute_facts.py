@@ -147,6 +147,8 @@ class ProductFacts(NamedTuple):
     """The most frequent such dimension, as text; empty if there is none."""
     rows: tuple[ProductRow, ...] = ()
     """Those with most time."""
+    names: frozenset[str] = frozenset()
+    """Of all of them."""
     modules: dict[str, int] = {}  # noqa: RUF012  # never changed
     """Their time by module, see `time_by_module`."""
 
@@ -216,6 +218,7 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
             np.where(is_half, "16 bits", np.where(is_double, "float64", "float32")),
             counts,
         ),
+        names=frozenset(work.names[code] for code in np.unique(work.name[counts])),
         modules=time_by_module(rank, operators.place, plain_ns),
     )
 

@@ -7,9 +7,15 @@ import pandas as pd
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.proof.what import Saving
-from hta_widgets.diagnosis.rules.wording import if_host_kept_up, named, on_ranks, per_step
+from hta_widgets.diagnosis.rules.wording import (
+    if_host_kept_up,
+    link_of_kernels,
+    named,
+    on_ranks,
+    per_step,
+)
 from hta_widgets.quantities import NS_PER_MS, percent
 
 
@@ -110,6 +116,6 @@ def layout_transposes(context: Context) -> Finding | None:
                 columns=["kernel", "count", "ms"],
             ),
         },
-        links=(Link(panel="kernel_breakdown", ranks=ranks, kernel=rows[0].name),),
+        links=(link_of_kernels(ranks, rows, {row.name for row in rows}),),
         seen_in=Saving(("layout",)),
     )

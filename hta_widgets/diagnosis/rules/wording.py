@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.finding import Price
+from hta_widgets.diagnosis.facts.compute_facts import LayoutRow, ProductRow
+from hta_widgets.diagnosis.finding import Link, Price
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, number, percent
@@ -199,3 +201,18 @@ def within_module(
         return WithinModule()
     innermost = min(reversed(held), key=lambda name: total[name])
     return WithinModule(innermost, total[innermost] / whole_ns)
+
+
+def link_of_kernels(
+    ranks: tuple[int, ...], rows: Iterable[LayoutRow | ProductRow], names: Iterable[str]
+) -> Link:
+    """The panel that marks kernels; one is selected only if it takes most, as that hides the rest.
+
+    Of 20.9 ms in 13 kernels of a step, the longest had 4.7 ms.
+    """
+    times: Counter[str] = Counter()
+    for row in rows:
+        times[row.name] += row.total_ns
+    name, ns = times.most_common(1)[0]
+    kernel = name if 2 * ns > times.total() else ""
+    return Link(panel="kernel_breakdown", ranks=ranks, kernel=kernel, kernels=tuple(sorted(names)))

@@ -39,6 +39,13 @@ function disclosure(title: string, ...contents: Node[]): HTMLElement {
   return element;
 }
 
+/** Code that is broken at spaces and where a name ends: "--option" would be after its dashes. */
+function breakable(code: string): HTMLElement {
+  const parts = (word: string) => word.split(/(?<=[.,()[\]{}])(?=\w)/).flatMap((part) => [make("wbr"), part]);
+  const words = code.split(" ").flatMap((word) => [" ", make("span", {}, ...parts(word).slice(1))]);
+  return make("code", {}, ...words.slice(1));
+}
+
 /** What to do, with code to copy. */
 function advised({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice" }, make("p", {}, what));
@@ -52,9 +59,8 @@ function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
   const lines = code.split("\n");
   const first = lines.find((line) => !/^(import |from |$)/.test(line)) ?? code;
-  // Words of code stay whole: "--option" would be broken after its dashes.
-  const words = [...first.split(" "), ...(lines.length > 1 ? ["…"] : [])];
-  const shown = make("code", { title: code }, ...words.flatMap((word) => [" ", make("span", {}, word)]).slice(1));
+  const shown = breakable(lines.length > 1 ? `${first} …` : first);
+  shown.title = code;
   if (code) element.append(" ", make("span", { className: "hta-line-code" }, shown, " ", copier(code)));
   return element;
 }

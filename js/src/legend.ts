@@ -3,7 +3,7 @@ import { make } from "./dom";
 import type { Figure, Fill, Trace } from "./types";
 
 /** How the areas, lines or marks of a chart look. */
-type Look = Fill | "line" | "dashed" | "circle" | "diamond";
+type Look = Fill | "mirrored" | "barred" | "crossed" | "line" | "dashed" | "circle" | "diamond";
 
 interface Entry {
   label: string;
@@ -11,7 +11,7 @@ interface Entry {
   fill: Look;
 }
 
-const FILLS: Record<string, Look> = { "/": "hatched", "\\": "hatched", x: "hatched", ".": "dotted" };
+const FILLS: Record<string, Look> = { "/": "hatched", "\\": "mirrored", "|": "barred", x: "crossed", ".": "dotted" };
 const DASHED = new Set(["dot", "dash"]);
 const MARKS: Record<string, Look> = { circle: "circle", diamond: "diamond" };
 const ENTITIES: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };

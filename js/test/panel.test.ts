@@ -272,6 +272,14 @@ test("a legend stands above its chart, with what the chart draws, as text", () =
   expect(legendOf(chart([line, hatched], { legend, showlegend: false }))).toEqual([]);
 });
 
+test("patterns of one colour are told apart in the legend as in the chart", () => {
+  const looks = ["/", "\\", "|", "x", ".", undefined].map((shape) => {
+    const drawn = { ...bar(`pattern ${shape}`, [0]), marker: { color: "#222", pattern: { shape } } };
+    return legendOf(chart([drawn], { legend: { orientation: "h" }, showlegend: true }))[0]?.fill;
+  });
+  expect(looks).toEqual(["hatched", "mirrored", "barred", "crossed", "dotted", "solid"]);
+});
+
 test("many notices are folded", () => {
   const { el } = show({ _view: { ...EMPTY_VIEW, notices: ["one", "two", "three"] } });
   expect(el.querySelector(".hta-notices summary")?.textContent).toBe("3 notices");

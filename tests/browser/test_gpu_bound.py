@@ -17,6 +17,9 @@ TRACES = ("h100_qwen", "torch_compile", "vllm_piecewise", "sglang_decode_graph")
 FIRST_PX = 920
 """Where the tabs begin at most: what to try is on the first screen."""
 
+IN_FULL = "parts => parts.every(each => each.scrollWidth <= each.clientWidth + 1)"
+"""Whether no column of a table and no word of code is cut; widths are rounded."""
+
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 @pytest.mark.parametrize("trace", TRACES)
@@ -39,6 +42,8 @@ def test_each_line_says_what_python_has_and_shows_it(
     assert lines
     expect(rows).to_have_count(len(lines))
     page.page.wait_for_function(IS_DRAWN)
+    code = band.locator(".hta-findings > ol .hta-line-code > code > span")
+    assert code.or_(shown.locator(".hta-band-largest .hta-table")).evaluate_all(IN_FULL)
     page.screenshot(f"to try {trace} {theme}")
     top = shown.bounding_box()["y"]
     assert shown.locator(".hta-tab-list").bounding_box()["y"] - top <= FIRST_PX

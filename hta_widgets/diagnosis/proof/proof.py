@@ -348,7 +348,7 @@ def put_together(found: Mapping[int, Stretches], step_ns: int) -> Proof:
     longest_ns = min(step_ns, SEEN_AT_ONCE * usual_ns)
     windows = windows_of(Edges.of(start_ns, end_ns), longest_ns)
     table = _table(intervals, windows)
-    return Proof(intervals, table, _why_less(table, usual_ns, longest_ns))
+    return Proof(intervals, table, _why_less(table, usual_ns))
 
 
 def _usual_ns(lengths_ns: Times) -> int:
@@ -374,9 +374,9 @@ def _table(intervals: pd.DataFrame, windows: list[Window]) -> pd.DataFrame:
     )
 
 
-def _why_less(windows: pd.DataFrame, usual_ns: int, longest_ns: int) -> str:
+def _why_less(windows: pd.DataFrame, usual_ns: int) -> str:
     """Why the first window holds less than `LEAST_SHARE`."""
     if windows.empty or windows["percent"].iloc[0] >= 100 * LEAST_SHARE:
         return ""
     spread = f"they are short ({duration(usual_ns)}) and spread over the time"
-    return f"{spread}, no window of {duration(longest_ns)} holds more"
+    return f"{spread}, no window as long holds more"

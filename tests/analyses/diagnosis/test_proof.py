@@ -156,7 +156,7 @@ class TestWindows:
         starts = np.arange(2_000, dtype=np.int64) * 1_000_000
         seen = put_together({0: Stretches(starts, starts + 1_000)}, 2_000_000_000)
         assert seen.windows["percent"].iloc[0] < 100 * LEAST_SHARE
-        why = ": they are short (1 µs) and spread over the time, no window of 1 ms holds more"
+        why = ": they are short (1 µs) and spread over the time, no window as long holds more"
         assert why in seen.words(0)
         assert "spread" not in seen.words(1)
 

@@ -164,9 +164,9 @@ def test_a_step_has_one_length(board):
     has_steps = bool((found.steps["step"] >= 0).any())
     assert not found.unrecorded or bands["facts"][-2].endswith(found.unrecorded)
     assert bands["facts"][-1] == (f"{length} per step" if has_steps else f"GPU span of {length}")
-    unit = "per step" if has_steps else "of the GPU span"
-    unit += " of a rank" if found.step_ns > 1.01 * found.period_ns else ""
-    assert verdict(found).endswith(f" of {of_ranks} {unit}")
+    whole = f"{of_ranks} per step" if has_steps else f"the {of_ranks} GPU span"
+    whole += " of a rank" if found.step_ns > 1.01 * found.period_ns else ""
+    assert verdict(found).endswith(f" of {whole}")
     lost = f"; {verdict(found)}" if found else ""
     (_, most), (second, share), *_ = found.shares.items()
     also = f" of the critical path, {second} {percent(share)})" if most < 60 and share else ""

@@ -329,7 +329,7 @@ def coverage(result: Any, _: Panel[Any]) -> Texts | None:
     (whole,) = summed(table, "period_ns")
     if not whole:
         return None
-    labels = {f"{each.name}_ns": each.label for each in BUDGET}
+    labels = {f"{each.name}_ns": each.label.partition(":")[0] for each in BUDGET}
     sums = {name: int(table[name].sum()) for name in labels}
     assert sum(sums.values()) == whole
     compute = sums.pop("compute_ns")

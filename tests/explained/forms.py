@@ -40,8 +40,11 @@ NS_PER_S: Final = 1e9
 
 
 def checked(forms: list[Form], name: str, sentence: str, found: object, of: object) -> str:
-    """Say what is wrong with a sentence that has to have one of the forms, or nothing."""
-    wrong = []
+    """Say what is wrong with a sentence that has to have one of the forms, or nothing.
+
+    Forms are in NVIDIA's words; a sentence, and names in it, may be in AMD's.
+    """
+    wrong, sentence = [], _of_nvidia(sentence)
     for form, expected in forms:
         if not re.fullmatch(rendered(form, None), sentence, re.DOTALL):
             continue
@@ -49,12 +52,16 @@ def checked(forms: list[Form], name: str, sentence: str, found: object, of: obje
         if every is None:
             wrong.append(f"{sentence!r} is said where it does not hold")
             continue
-        right = {key: text for key, text in every.items() if text is not None}
+        right = {key: _of_nvidia(text) for key, text in every.items() if text is not None}
         assert right.keys() <= {*re.findall(r"<(\w+)>", form)}
         if re.fullmatch(rendered(form, right), sentence, re.DOTALL):
             return ""
         wrong.append(f"{sentence!r} should say {right}")
     return f"{name}: " + ("\n".join(wrong) or f"no form explains {sentence!r}")
+
+
+def _of_nvidia(text: str) -> str:
+    return text.replace("HIP graph", "CUDA graph").replace("matrix core", "tensor core")
 
 
 def rendered(form: str, texts: Texts | None) -> str:

@@ -72,7 +72,7 @@ def modules(result: Any, _: Panel[Any]) -> Texts | None:
         "name": short_name(name, NAME_WIDTH),
         "time": duration(most),
         "paths": f"{paths} {noun}s" if paths > 1 else None,
-        "noun": noun if said["outside"] else None,
+        "noun": noun.replace("region", "annotation") if said["outside"] else None,
     }
 
 

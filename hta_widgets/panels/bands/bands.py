@@ -10,11 +10,11 @@ import pandas as pd
 
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline.peaks import devices_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.analyses.time.calls import captured_operators
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.analyses.vendor import words_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, LINES, OPERATORS, WHAT_TO_DO

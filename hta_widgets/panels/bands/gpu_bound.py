@@ -10,8 +10,8 @@ import pandas as pd
 
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks, roofline_finding
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.rows import records
-from hta_widgets.analyses.vendor import words_of
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.gpu_bound import kernels_by_name
 from hta_widgets.diagnosis.largest_kernels import percent_of_peak, products_of

@@ -17,7 +17,7 @@ import pandas as pd
 from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, validate
 
 from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
-from hta_widgets.analyses.vendor import words_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing

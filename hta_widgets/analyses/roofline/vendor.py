@@ -25,9 +25,19 @@ def on_amd(text: str) -> str:
 
 
 def words_of(job: Job) -> Callable[[str], str]:
-    """What puts a text into the words of the vendor of a job's GPUs, by its first rank."""
-    (is_amd,) = job.reduce(_is_amd, job.ranks[:1]).values()
-    return on_amd if is_amd else str
+    """What puts a text into the words of the vendor of a job's GPUs, by its first rank.
+
+    Only a text with such words makes it look at the rank.
+    """
+
+    def worded(text: str) -> str:
+        other = on_amd(text)
+        if other == text:
+            return text
+        (is_amd,) = job.reduce(_is_amd, job.ranks[:1]).values()
+        return other if is_amd else text
+
+    return worded
 
 
 def _is_amd(rank: Rank) -> bool:

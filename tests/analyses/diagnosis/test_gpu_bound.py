@@ -154,8 +154,8 @@ def test_most_of_the_largest_kernel_is_in_one_operator(tmp_path, parts, said):
             ", all of it in vllm::moe",
             "The trace cannot",
         ),
-        ("vllm_piecewise", "sglang_capture", "CUDA graphs, without shapes.", "Record the captures"),
-        ("vllm_piecewise", None, "CUDA graphs, without shapes.", "Record the graph capture as"),
+        ("vllm_piecewise", "sglang_capture", "HIP graphs, without shapes.", "Record the captures"),
+        ("vllm_piecewise", None, "HIP graphs, without shapes.", "Record the graph capture as"),
     ],
 )
 def test_kernels_of_graphs_have_the_operators_of_captures(
@@ -234,7 +234,7 @@ def test_in_graphs_the_capture_has_the_shapes(real_traces):
     kineto = real_traces / "kineto"
     alone = diagnose(open_trace(kineto / "sglang_decode_graph", progress=False))
     (found,) = alone.to_try
-    assert found.sentence.endswith("; 98.9 % of the kernel time is in CUDA graphs, without shapes.")
+    assert found.sentence.endswith("; 98.9 % of the kernel time is in HIP graphs, without shapes.")
     assert found.advice[0].do.startswith("Record the graph capture")
     both = open_trace(
         kineto / "sglang_decode_graph", captures=kineto / "sglang_capture", progress=False

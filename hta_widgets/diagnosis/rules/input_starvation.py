@@ -82,7 +82,7 @@ def input_starvation(context: Context) -> Finding | None:
     loading = LoadingTime.of(context, input_starvation)
     if loading is None or loading.is_of_a_request:
         return None
-    idle = dict(zip(context.ranks, context.steps["gap_loader"].any(axis=1), strict=True))
+    idle = dict(zip(context.ranks, context.steps["gap_loader"].sum(axis=1), strict=True))
     sitting = tuple(rank for rank in loading.ranks if idle[rank]) or loading.ranks
     is_of_one = len(context.ranks) == 1 or len(sitting) == 1
     who, sit = ("The GPU", "sits") if is_of_one else ("GPUs", "sit")

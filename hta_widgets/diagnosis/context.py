@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.conditions import Condition
@@ -85,6 +86,11 @@ class Context:
     def ranks(self) -> tuple[int, ...]:
         """Ranks with GPU work, in the order of the rows of all matrices."""
         return self.steps.ranks
+
+    @property
+    def selection(self) -> TimeSelection | None:
+        """The time of the steps that count, as analyses take it."""
+        return TimeSelection.of(self.job, self.ranks, steps=self.steps.marked)
 
     def without_steps(self, left_out: Collection[int]) -> Context:
         """The same without some steps."""

@@ -24,6 +24,7 @@ from hta_widgets.analyses.roofline.formulas import PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
@@ -43,7 +44,9 @@ from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.model.events import Fits
 from hta_widgets.trace.model.kernels import KernelType, type_by_name
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, joined_replays
 
@@ -79,7 +82,7 @@ _COLUMNS: Final = ["operator", "input_dims", "dtype", "calls", "gpu_ms", "tflops
 
 
 class Rates(NamedTuple):
-    """What is known of the products of a job."""
+    """What is known of the products of a job, in the steps that count."""
 
     products: pd.DataFrame
     """Matrix products by shape, with a peak: rows of `over_ranks`."""
@@ -91,7 +94,7 @@ class Rates(NamedTuple):
     @classmethod
     def of(cls, context: Context) -> Rates:
         """Of all diagnosed ranks."""
-        found = roofline(context.job, context.ranks)
+        found = roofline(context.job, context.ranks, steps=context.steps.marked)
         table = over_ranks(found.operators)
         is_known = table["operator"].isin(PRODUCTS) & (table["percent_of_peak"] > 0)
         in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
@@ -128,14 +131,21 @@ class GpuBound:
         return tuple(sorted(lines, key=lambda each: -each.recoverable_ms))
 
 
-def kernels_by_name(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
-    """The computing kernels of some ranks by name, longest first: see `LaunchFacts.kernels`."""
-    every = launch_facts(job, ranks).kernels
+def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
+    """The computing kernels of some ranks and steps by name, longest first, as `launch_facts`."""
+    every = launch_facts(job, ranks, steps=steps).kernels
     kernels = every[[type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]]
     groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
     most = groups[["occupancy_percent", "tensor_core", "blocks", "sms"]].first()
     table = groups[["count", "gpu_ns"]].sum().join(most)
     return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
+
+
+def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWork:
+    """Whole kernels whose names fit, of those that have a part in some time of a rank."""
+    parts = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = rank.gpu_work
+    return work.take(np.flatnonzero(work.named(fits) & np.isin(work.rows, parts.rows)))
 
 
 def labels_of_largest(names: Sequence[str]) -> list[str]:
@@ -191,7 +201,7 @@ def older_attention(context: Context) -> Finding | None:
     gpu = _gpu(context)
     if gpu.major not in _HOPPER:
         return None
-    kernels = kernels_by_name(context.job, context.ranks)
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     older = kernels[kernels["name"].str.contains(_OLDER)]
     share = 100 * older["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
     if share < LEAST_SHARE:
@@ -354,7 +364,7 @@ def few_rows(context: Context) -> Finding | None:
 )
 def largest_kernel(context: Context) -> Finding | None:
     """Name the kernel with most time, and how to measure what holds it up."""
-    computing = kernels_by_name(context.job, context.ranks)
+    computing = kernels_by_name(context.job, context.ranks, context.steps.marked)
     if computing.empty:
         return None
     most = records(computing)[0]
@@ -401,7 +411,8 @@ def _has_other_captures(context: Context) -> bool:
 def _operator(context: Context, name: str) -> str:
     """The operator that launches most of a kernel, in words, with a comma before it; or nothing."""
     total_ns: Counter[str] = Counter()
-    for of_rank in context.job.reduce(_operators_ns, context.ranks, name).values():
+    asked = context.selection, name
+    for of_rank in context.job.reduce(_operators_ns, context.ranks, *asked).values():
         total_ns.update(of_rank)
     (operator, ns), *_ = total_ns.most_common(1)
     share = 100 * ns / sum(total_ns.values())
@@ -410,11 +421,9 @@ def _operator(context: Context, name: str) -> str:
     return f", {'all' if share == 100 else percent(share)} of it in {named(operator)}"  # noqa: PLR2004
 
 
-def _operators_ns(rank: Rank, name: str) -> dict[str, int]:
+def _operators_ns(rank: Rank, selection: TimeSelection | None, name: str) -> dict[str, int]:
     """Time of the kernels of a name by the innermost operator around their launch, "" for none."""
-    work = rank.gpu_work
-    codes = [code for code, each in enumerate(work.names) if each == name]
-    caller, kernels = as_called(rank, work.take(np.flatnonzero(np.isin(work.name, codes))))
+    caller, kernels = as_called(rank, kernels_in(rank, selection, name.__eq__))
     operators = operators_of(calls_of(caller), kernels, bool)
     sums = np.bincount(operators.kind, kernels.duration_ns, minlength=len(operators.kinds))
     found: Counter[str] = Counter()

@@ -11,6 +11,7 @@ import numpy as np
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import (
     HALF_TYPES,
@@ -20,13 +21,14 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 )
 from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
-from hta_widgets.diagnosis.gpu_bound import labels_of_largest
+from hta_widgets.diagnosis.gpu_bound import kernels_in, labels_of_largest
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 COMPUTES_PERCENT: Final = 90.0
@@ -87,15 +89,15 @@ def _copied(context: Context) -> str:
     One rank had 774 copies within its GPU in each step, 14 % of it, and no word said what of.
     """
     alone_ns: Counter[str] = Counter()
-    for of_rank in context.job.reduce(_copying_ns, context.ranks).values():
+    for of_rank in context.job.reduce(_copying_ns, context.ranks, context.selection).values():
         alone_ns.update(of_rank)
     name = max(alone_ns, key=lambda each: alone_ns[each], default="")
     return f" ({named(name)})" if name else ""
 
 
-def _copying_ns(rank: Rank) -> dict[str, int]:
+def _copying_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
     """Time in which only copies run, by their name."""
-    work = rank.gpu_work
+    work = GpuWork.joined([*selected_work(rank, selection).values()])
     is_copy = work.type == KernelType.MEMORY
     busy = Intervals.union(work.start_ns[~is_copy], work.end_ns[~is_copy])
     found = {}
@@ -129,12 +131,13 @@ def _computes(context: Context, takes: str, rest: str) -> str:
 def _largest(context: Context) -> str:
     """The kernels that take most of the compute time; empty without any."""
     total_ns: Counter[str] = Counter()
-    for of_rank in context.job.reduce(_computing_ns, context.ranks).values():
+    selection = context.selection
+    for of_rank in context.job.reduce(_computing_ns, context.ranks, selection).values():
         total_ns.update(of_rank)
     whole_ns = sum(total_ns.values())
     largest = total_ns.most_common(_NAMED)
     names = tuple(name for name, _ in largest)
-    products = [*context.job.reduce(products_of, context.ranks, names).values()]
+    products = [*context.job.reduce(products_of, context.ranks, selection, names).values()]
     labels = labels_of_largest([name for name, _ in total_ns.most_common()])
     said = [
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
@@ -147,8 +150,7 @@ def _hidden_communication(context: Context) -> str:
     """How much of the communication runs while something computes; empty without any."""
     if not any(context.facts[rank].records.communication for rank in context.ranks):
         return ""
-    steps = context.steps.numbers if context.steps.are_recorded else None
-    ranks = overlap(context.job, context.ranks, steps=steps).ranks
+    ranks = overlap(context.job, context.ranks, steps=context.steps.marked).ranks
     total_ns = int(ranks["communication_time_ns"].sum())
     if not total_ns:
         return ""
@@ -185,16 +187,16 @@ class Product(NamedTuple):
     """A dimension that is not a multiple of `MULTIPLE`, if their type has 16 bits."""
 
 
-def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
+def products_of(
+    rank: Rank, selection: TimeSelection | None, names: tuple[str, ...]
+) -> dict[str, Product]:
     """Kernels of some names, if all of them are products of known shapes, on a GPU with a peak."""
-    gpu, work = gpu_of(rank.trace.metadata, rank.gpu_work.main_device), rank.gpu_work
+    gpu = gpu_of(rank.trace.metadata, rank.gpu_work.main_device)
     if gpu.peak is None:
         return {}
     found = {}
-    for code, name in enumerate(work.names):
-        if name not in names:
-            continue
-        caller, kernels = as_called(rank, work.take(np.flatnonzero(work.name == code)))
+    for name in names:
+        caller, kernels = as_called(rank, kernels_in(rank, selection, name.__eq__))
         operators = operators_of(calls_of(caller), kernels, COMPUTING.get)
         kinds = [kind_of_operator(*each) for each in operators.kinds]
         calls, first = np.unique(operators.place, return_index=True)
@@ -206,9 +208,9 @@ def products_of(rank: Rank, names: tuple[str, ...]) -> dict[str, Product]:
     return found
 
 
-def _computing_ns(rank: Rank) -> dict[str, int]:
+def _computing_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
     """Sum of the durations of the kernels that compute, by name."""
-    work = rank.gpu_work
+    work = GpuWork.joined([*selected_work(rank, selection).values()])
     chosen = np.flatnonzero(work.type == KernelType.COMPUTATION)
     sums = np.zeros(len(work.names), dtype=np.int64)
     np.add.at(sums, work.name[chosen], work.duration_ns[chosen])

@@ -365,7 +365,8 @@ def decode_weights(job: Job) -> tuple[str, ...]:
         return ()
     rank = int(steps["rank"].iloc[0])
     own = steps[steps["rank"] == rank]
-    made = roofline(job, [rank])
+    numbers = own["step"].tolist()
+    made = roofline(job, [rank], steps=numbers)
     peak = made.peak
     table = made.operators[made.operators["operator"].isin(_WEIGHT)]
     weights = [_weight_bytes(*row) for row in table[_COLUMNS].itertuples(index=False)]

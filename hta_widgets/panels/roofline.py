@@ -16,6 +16,7 @@ from hta_widgets.figures.selected_operators import SelectedOperators
 from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
@@ -30,7 +31,7 @@ class RooflinePanel(Panel[Roofline]):
     tab = "operators"
     place = 5
     title = "Roofline"
-    follows = ("operators", "shapes")
+    follows = ("operators", "shapes", *TIME_FIELDS)
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
     needs_gpu_work = True
@@ -54,8 +55,9 @@ class RooflinePanel(Panel[Roofline]):
 
     def analyse(self, ranks: list[int]) -> Roofline:
         """Compare the operators of the ranks with their GPUs."""
-        chosen = tuple(ranks)
-        return self._memo.get("result", partial(roofline, self.job, chosen), chosen)
+        chosen, time = tuple(ranks), self.selection.time_of(self.job)
+        analyse = partial(roofline, self.job, chosen, **time)
+        return self._memo.get("result", analyse, chosen, tuple(time.values()))
 
     def draw(self, result: Roofline) -> dict[str, Drawing]:
         """Draw the operators under the roof if it is known, else their rates; and their times."""

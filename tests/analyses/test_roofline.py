@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hta_widgets.trace.loaders.kineto.side_tables import COSTED_BY_VALUES
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_roofline_formulas import HALF
 from tests.conftest import REAL_TRACES
-from tests.kineto_text import call, host, kernel, write
+from tests.kineto_text import call, host, kernel, step, write
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85 * 10**9}]
 
@@ -204,6 +205,51 @@ def test_no_shapes_are_said_once_with_the_option(tmp_path):
         "ranks (record_shapes=True records them)."
     )
     assert not any("record_shapes" in each for each in result.notices)
+
+
+def test_earlier_work_is_of_no_step(tmp_path):
+    """A request of 35.2 ms began with 14 ms of kernels that an earlier one had launched."""
+    earlier = kernel(0, 500, name="earlier")
+    events = [earlier, step(6, 600, 2000), *later(products(2), 1000)]
+    job = opened(tmp_path, events, deviceProperties=H100)
+    whole, of_step = roofline(job), roofline(job, steps=[6])
+    assert whole.devices["kernel_ns"].tolist() == [740_000]
+    assert of_step.devices["kernel_ns"].tolist() == [240_000]
+    pd.testing.assert_frame_equal(of_step.operators, whole.operators)
+    assert of_step.uncounted.empty
+    assert "; the MFU over the selected time is " in of_step.finding
+
+
+@settings(max_examples=20)
+@given(st.integers(1000, 2600))
+def test_a_call_across_an_edge_counts_with_its_part_on_each_side(tmp_path_factory, edge_us):
+    """Of each product, as much is computed on a side as of its 120 µs is there."""
+    job = opened(tmp_path_factory.mktemp("roofline"), products(), deviceProperties=H100)
+    (whole,) = roofline(job).operators.to_dict("records")
+    edge_ns = 1000 * edge_us
+    windows = [(0, edge_ns), (edge_ns, 10_000_000)]
+    sides = [roofline(job, window_ns=window).operators for window in windows]
+    for side, (start, end) in zip(sides, windows, strict=True):
+        spans = [(1000 + 200 * n, 100, n) for n in range(4)] + [
+            (1150 + 200 * n, 20, n) for n in range(4)
+        ]
+        inside = [
+            (max(0, min(1000 * (at + length), end) - max(1000 * at, start)), number)
+            for at, length, number in spans
+        ]
+        of_call = Counter()
+        for ns, number in inside:
+            of_call[number] += ns
+        assert side["gpu_ns"].sum() == sum(of_call.values())
+        assert side["kernels"].sum() == sum(ns > 0 for ns, _ in inside)
+        assert side["calls"].sum() == sum(ns > 0 for ns in of_call.values())
+        flop = [whole["flop"] // 4 * ns // 120_000 for ns in of_call.values()]
+        assert side["flop"].sum() == sum(flop)
+        assert side["tflops"].to_numpy() == pytest.approx(whole["tflops"])
+
+
+def later(events, us):
+    return [each | {"ts": each["ts"] + us} for each in events]
 
 
 def test_without_kernels(tmp_path):

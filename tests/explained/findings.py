@@ -45,7 +45,7 @@ from tests.explained.forms import (
     share,
     summed,
 )
-from tests.explained.to_try import FORMS_TO_TRY
+from tests.explained.to_try import FORMS_TO_TRY, steps_of
 
 STEPS: Final = "[[ in <_steps>]]"
 COMMUNICATION: Final = ("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")
@@ -510,14 +510,14 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
         said = [f"{each}{copied(whole)}" if "copies" in each else each for each in said]
         said[0] += f" of {time}"
         texts["does"] = " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
-    kernels = kernel_breakdown(whole.job, whole.ranks).every_kernel
+    steps = steps_of(whole)
+    kernels = kernel_breakdown(whole.job, whole.ranks, steps=steps).every_kernel
     kernels = kernels[kernels["kernel_type"] == "COMPUTATION"]
     if len(kernels):
         name, most = largest(kernels, "name", "sum_ns")
         top = kernels.groupby("name", observed=True)["sum_ns"].sum().nlargest(10)
         texts["kernel"] = distinct_labels([name, *(each for each in top.index if each != name)])[0]
         texts["of_kernel"] = share(most, kernels["sum_ns"].sum())
-    steps = sorted(set(whole.steps["step"])) if has_steps else None
     ranks = overlap(whole.job, whole.ranks, steps=steps).ranks
     total, exposed = summed(ranks, "communication_time_ns", "exposed_communication_ns")
     if total:

@@ -212,17 +212,17 @@ FORMS: Final[dict[str, list[Form]]] = {
     ],
     "roofline": [
         Form(
-            f"No kernels were recorded {NOTHING_HERE}.",
+            f"No kernels were recorded {NOTHING_HERE}[[ in the selected time]].",
             plain(lambda found, _: not found.devices["kernel_ns"].any()),
         ),
         Form(
-            "No matrix products, convolutions or attention with recorded shapes ran on the "
-            "selected ranks[[ (<_option> records them)]].",
+            "No matrix products, convolutions or attention with recorded shapes ran "
+            f"{NOTHING_HERE}[[ in the selected time]][[ (<_option> records them)]].",
             plain(lambda found, _: not found.devices["flop_ns"].any()),
         ),
         Form(
             "Matrix products, convolutions and attention reach <rate> TFLOP/s in <part> of the "
-            "kernel time[[; the MFU over the analysed time is <mfu> of <peak>]]."
+            "kernel time[[; the MFU over the [[analysed]][[selected]] time is <mfu> of <peak>]]."
             "[[ <uncounted> of the kernel time is not counted: <most> for “<reason>”"
             "[[, most of it <operator>]].]]",
             roofline,

@@ -10,14 +10,21 @@ from hta_widgets.quantities import counted, duration
 from tests.explained.forms import Form, Texts, share
 
 
+def steps_of(whole: Diagnosis) -> list[int]:
+    """Numbers of the ProfilerSteps that count; empty without any."""
+    numbers = sorted({*whole.steps["step"]})
+    return [] if numbers == [-1] else numbers
+
+
 def _times(whole: Diagnosis):
-    table = kernel_breakdown(whole.job, whole.ranks).every_kernel
+    table = kernel_breakdown(whole.job, whole.ranks, steps=steps_of(whole)).every_kernel
     table = table[table["kernel_type"] != "MEMORY"]
     return table.groupby(["name", "kernel_type"], observed=True)[["sum_ns", "count"]].sum()
 
 
 def of_products(found: Finding, whole: Diagnosis) -> Texts:
-    rows, table = found.evidence["products"], roofline(whole.job, whole.ranks)
+    rows = found.evidence["products"]
+    table = roofline(whole.job, whole.ranks, steps=steps_of(whole))
     gpu_ns = 1e6 * rows["gpu_ms"].sum()
     reached = (rows["gpu_ms"] * rows["percent_of_peak"]).sum() / rows["gpu_ms"].sum()
     return {
@@ -45,7 +52,7 @@ def largest(found: Finding, whole: Diagnosis) -> Texts:
     most = times.nlargest(1, "sum_ns")
     (name,), (ns,), (count,) = most.index, most["sum_ns"], most["count"]
     assert found.links[0].kernel == name
-    uncounted = roofline(whole.job, whole.ranks).uncounted
+    uncounted = roofline(whole.job, whole.ranks, steps=steps_of(whole)).uncounted
     in_graphs = uncounted[uncounted["reason"] == "in CUDA graphs"]["share_percent"].sum()
     return {
         "part": share(ns, times["sum_ns"].sum()),

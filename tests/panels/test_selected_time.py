@@ -14,6 +14,7 @@ from hta_widgets.panels.dashboard import PANELS
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_attribution import frame
 from tests.analyses.test_idle_owners import annotation
+from tests.analyses.test_roofline import operator
 from tests.analyses.test_time_selection import three_steps
 from tests.panels.fakes import FakePanel, send
 
@@ -28,7 +29,9 @@ FOLLOWING = [
 @pytest.fixture
 def job(tmp_path):
     modules = [frame(ts, 30, "nn.Module: Net_0") for ts in range(0, 300, 30)]
-    ranks = [[*three_steps(), annotation(5, 20, "forward"), *of_rank] for of_rank in (modules, [])]
+    shared = [annotation(5, 20, "forward")]
+    shared += [operator(ts, 5, "aten::mm", [[8, 8], [8, 8]]) for ts in (8, 108)]
+    ranks = [[*three_steps(), *shared, *of_rank] for of_rank in (modules, [])]
     return open_job(tmp_path, ranks)
 
 

@@ -29,7 +29,7 @@ from hta_widgets.analyses.roofline.peaks import (
     peak_of,
 )
 from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined, table_of_columns
-from hta_widgets.analyses.time.window import begin_on, window_of
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import number, percent
@@ -109,17 +109,17 @@ class RankRoofline(NamedTuple):
     notices: tuple[Notice, ...]
 
 
-def roofline_tables(rank: Rank) -> RankRoofline:
+def roofline_tables(rank: Rank, selection: TimeSelection | None = None) -> RankRoofline:
     """What the operators of a rank compute and move; reads values of inputs from the source."""
     rank = with_replayed_calls(rank)
-    kernels = counted_kernels(rank)
+    kernels = counted_kernels(rank, selection)
     devices = devices_of(rank.trace.metadata)
     operators = _operators(rank, kernels, devices)
     no_shapes = len(kernels.duration_ns) and not kernels.has_shapes and records_shapes(rank.format)
     return RankRoofline(
         operators=columns_of(operators, OPERATORS),
         uncounted=columns_of(_uncounted(rank, kernels), UNCOUNTED),
-        devices=columns_of(_devices(rank, kernels, devices, operators), DEVICES),
+        devices=columns_of(_devices(rank, kernels, devices, operators, selection), DEVICES),
         notices=(_NOT_RECORDED,) if no_shapes else (),
     )
 
@@ -143,8 +143,7 @@ def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> list[Ro
 def _row(rank: Rank, kernels: CountedKernels, device: Device) -> Row:
     """One operator with one shape."""
     gpu_ns = int(kernels.duration_ns.sum())
-    of_calls = dict(zip(kernels.place.tolist(), kernels.cost.tolist(), strict=True))
-    costs = [kernels.costs[code] for code in of_calls.values()]
+    costs = kernels.costs_of_calls()
     flop, moved = sum(each.flop for each in costs), sum(each.bytes for each in costs)
     dtype = kernels.dtype(costs[0].dtype)
     peak = device.peak
@@ -157,7 +156,7 @@ def _row(rank: Rank, kernels: CountedKernels, device: Device) -> Row:
         "device": int(kernels.device[0]),
         **kernels.described(),
         "calls": len(costs),
-        "kernels": kernels.duration_ns.size,
+        "kernels": int(kernels.is_first.sum()),
         "flop": flop,
         "bytes": moved,
         "gpu_ns": gpu_ns,
@@ -197,7 +196,7 @@ def _uncounted(rank: Rank, kernels: CountedKernels) -> list[Row]:
                 "device": device,
                 "operator": mine.operator(),
                 "reason": mine.reason(),
-                "kernels": part.size,
+                "kernels": int(mine.is_first.sum()),
                 "gpu_ns": gpu_ns,
                 "share_percent": 100 * gpu_ns / total[device] if total[device] else 0.0,
             }
@@ -207,12 +206,17 @@ def _uncounted(rank: Rank, kernels: CountedKernels) -> list[Row]:
 
 
 def _devices(
-    rank: Rank, kernels: CountedKernels, devices: Devices, operators: Sequence[Row]
+    rank: Rank,
+    kernels: CountedKernels,
+    devices: Devices,
+    operators: Sequence[Row],
+    selection: TimeSelection | None,
 ) -> list[Row]:
     rows: list[Row] = []
     for gpu in np.unique(kernels.device).tolist():
-        window_ns = window_of(rank).end_ns - begin_on(rank, gpu)
-        mine = kernels.duration_ns[kernels.device == gpu]
+        window_ns = (selection or EVERYTHING).time(rank, gpu).length
+        is_mine = kernels.device == gpu
+        mine = kernels.duration_ns[is_mine]
         of_device = [row for row in operators if row["device"] == gpu]
         computing = [row for row in of_device if row["flop"] > 0]
         flop, flop_ns = (sum(row[name] for row in computing) for name in ("flop", "gpu_ns"))
@@ -224,7 +228,7 @@ def _devices(
                 "device": gpu,
                 "name": device.name,
                 "memory_bytes": device.memory_bytes,
-                "kernels": mine.size,
+                "kernels": int(kernels.is_first[is_mine].sum()),
                 "kernel_ns": int(mine.sum()),
                 "flop": flop,
                 "flop_ns": flop_ns,
@@ -256,17 +260,20 @@ def roofline_finding(
     *,
     can_have_shapes: bool = True,
     with_rest: bool = True,
+    place: str = "on the selected ranks",
+    time: str = "the analysed time",
 ) -> str:
     """The rate of what is counted, the MFU with what it covers, and the rest: what is not counted.
 
-    Whether the format of any trace can have shapes decides what is said where there are none.
+    Whether the format of any trace can have shapes decides what is said where there are none; the
+    place and the time are what is counted, in words.
     """
     kernel_ns = int(devices["kernel_ns"].sum())
     if not kernel_ns:
-        return "No kernels were recorded on the selected ranks."
+        return f"No kernels were recorded {place}."
     flop, flop_ns = int(devices["flop"].sum()), int(devices["flop_ns"].sum())
     if not flop_ns:
-        return _nothing_counted(uncounted, can_have_shapes=can_have_shapes)
+        return _nothing_counted(uncounted, place, can_have_shapes=can_have_shapes)
     rest = _largest_rest(uncounted, kernel_ns)
     rate, share = number(flop / flop_ns / 1000), percent(100 * flop_ns / kernel_ns)
     said = (
@@ -278,20 +285,15 @@ def roofline_finding(
         windows = devices["window_ns"]
         of_all = float((mfu * windows).sum() / windows.sum())
         at_least = "at least " if rest else ""
-        said += (
-            f"; the MFU over the analysed time is {at_least}{percent(of_all)} of {_name(devices)}"
-        )
+        said += f"; the MFU over {time} is {at_least}{percent(of_all)} of {_name(devices)}"
     return f"{said}. {rest}" if rest and with_rest else f"{said}."
 
 
-def _nothing_counted(uncounted: pd.DataFrame, *, can_have_shapes: bool) -> str:
+def _nothing_counted(uncounted: pd.DataFrame, place: str, *, can_have_shapes: bool) -> str:
     by_reason = uncounted[uncounted["reason"].isin(_MISSED)].groupby("reason")["gpu_ns"].sum()
     reason = str(by_reason.idxmax()) if len(by_reason) and can_have_shapes else ""
     option = _OPTIONS.get(reason)
-    said = (
-        "No matrix products, convolutions or attention with recorded shapes ran on the selected "
-        "ranks"
-    )
+    said = f"No matrix products, convolutions or attention with recorded shapes ran {place}"
     return f"{said} ({option} records them)." if option else f"{said}."
 
 
@@ -344,9 +346,9 @@ class Roofline(Result):
         (of the device, 0 if not recorded), ``kernels``, ``kernel_ns``,
         ``flop``, ``flop_ns`` (GPU time of operators whose FLOP are counted), ``bytes_ns`` (of those
         of which only the bytes are), ``uncounted_ns``, ``window_ns`` (the analysed
-        time, see `IdleOwners`), ``tflops`` (over ``flop_ns``), ``mfu_percent`` (the time that the
-        counted FLOP take at the dense peaks of their types, of the window; NaN without a known
-        peak), ``coverage_percent`` (``flop_ns`` of ``kernel_ns``).
+        time, see `IdleOwners`, or what is selected of it), ``tflops`` (over ``flop_ns``),
+        ``mfu_percent`` (the time that the counted FLOP take at the dense peaks of their types, of
+        the window; NaN without a known peak), ``coverage_percent`` (``flop_ns`` of ``kernel_ns``).
     """
 
     operators: pd.DataFrame
@@ -364,7 +366,13 @@ class Roofline(Result):
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
+def roofline(
+    job: Job,
+    ranks: Iterable[int] | None = None,
+    *,
+    steps: Iterable[int] | None = None,
+    window_ns: Sequence[int] | None = None,
+) -> Roofline:
     """Compare what operators compute and move with what their GPU can do.
 
     A kernel belongs to the nearest product, convolution or attention around its launch, or else to
@@ -376,16 +384,28 @@ def roofline(job: Job, ranks: Iterable[int] | None = None) -> Roofline:
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
+    steps : iterable of int, optional
+        Only these ProfilerSteps; all that are analysed when not given or empty. Of a call whose
+        kernels cross an edge, as much is computed and moved inside as of its GPU time is.
+    window_ns : pair of int, optional
+        Only the time between these two, in ns since the first event of all ranks.
     """
     chosen = select_ranks(job, ranks)
-    by_rank = job.reduce(roofline_tables, chosen)
+    selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
+    by_rank = job.reduce(roofline_tables, chosen, selection)
     operators, uncounted, devices = (
         table_of_columns(joined([getattr(each, name) for each in by_rank.values()]))
         for name in ("operators", "uncounted", "devices")
     )
     notices = {rank: each.notices for rank, each in by_rank.items()}
     can_have_shapes = any(records_shapes(job.sources[rank].format) for rank in chosen)
-    finding = roofline_finding(devices, uncounted, can_have_shapes=can_have_shapes)
+    finding = roofline_finding(
+        devices,
+        uncounted,
+        can_have_shapes=can_have_shapes,
+        place=place_of(selection),
+        time="the analysed time" if selection is None else "the selected time",
+    )
     said_in_finding = operators.empty and "record_shapes" in finding
     return Roofline(
         operators=operators.sort_values(

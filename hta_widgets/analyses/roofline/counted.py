@@ -21,13 +21,20 @@ from hta_widgets.analyses.roofline.formulas import (
 )
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import module_paths
+from hta_widgets.analyses.time.selection import (
+    EVERYTHING,
+    TimeSelection,
+    remember,
+    selected_work,
+)
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
-from hta_widgets.arrays import Int32Array, Int64Array, IntArray
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import asked_once
+from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
 
@@ -62,10 +69,16 @@ _TF32: Final = re.compile(r"tf32|s1688", re.IGNORECASE)
 
 
 class CountedKernels(NamedTuple):
-    """Kernels of one rank."""
+    """Kernels of one rank, or the parts of them that are in some of its time."""
 
+    row: Int64Array
+    """Of each event."""
+    is_first: Mask
+    """Which parts are the first of their kernels."""
     device: IntArray
     duration_ns: Times
+    call_ns: Times
+    """Time of all kernels of the same call on the same device, whatever part of it is here."""
     kernel: Int32Array
     """Codes of their names."""
     place: Int32Array
@@ -89,10 +102,20 @@ class CountedKernels(NamedTuple):
     def take(self, chosen: Int64Array) -> CountedKernels:
         """Some of the kernels."""
         columns = (
-            *("device", "duration_ns", "kernel", "place", "name", "dims", "types", "path"),
-            *("cost", "counted"),
+            *("row", "is_first", "device", "duration_ns", "call_ns", "kernel", "place", "name"),
+            *("dims", "types", "path", "cost", "counted"),
         )
         return self._replace(**{name: getattr(self, name)[chosen] for name in columns})
+
+    def costs_of_calls(self) -> list[Cost]:
+        """What each call costs: of one that is only partly here, as much as of its time is."""
+        calls = grouped(self.device, self.place)
+        here_ns = calls.reduce(np.add, self.duration_ns).tolist()
+        whole_ns, code = self.call_ns[calls.first].tolist(), self.cost[calls.first].tolist()
+        return [
+            self.costs[each].of_part(here, whole)
+            for each, here, whole in zip(code, here_ns, whole_ns, strict=True)
+        ]
 
     def operator(self) -> str:
         """Name of the operator of the first kernel, empty for none."""
@@ -126,11 +149,27 @@ class CountedKernels(NamedTuple):
         return "tf32" if is_tf32 else of_inputs
 
 
+def counted_kernels(rank: Rank, selection: TimeSelection | None = None) -> CountedKernels:
+    """The kernels of a rank in some of its time, with what their operators cost."""
+    return remember(rank, _selected, selection)
+
+
+def _selected(rank: Rank, selection: TimeSelection | None) -> CountedKernels:
+    every = _every(rank)
+    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
+    order = np.argsort(every.row)
+    found = every.take(order[np.searchsorted(every.row, work.rows, sorter=order)])
+    is_first = (selection or EVERYTHING).counts(work)
+    return found._replace(duration_ns=work.duration_ns, is_first=is_first)
+
+
 @asked_once
-def counted_kernels(rank: Rank) -> CountedKernels:
-    """The kernels of a rank with what their operators cost."""
+def _every(rank: Rank) -> CountedKernels:
+    """All kernels, also of steps that are not analysed: they run in the time of others."""
     events, calls = rank.trace.events, calls_of(rank)
-    work = rank.gpu_work.take(np.flatnonzero(events.kind[rank.gpu_work.rows] == Kind.KERNEL))
+    work = GpuWork.joined([rank.gpu_work, rank.left_out_work])
+    work = work.take(np.flatnonzero(events.kind[work.rows] == Kind.KERNEL))
     is_operator = calls.kind == Kind.CPU_OP
     computing = nearest_at_or_above(calls.forest, is_operator & calls.named(COMPUTING.get))
     owner = np.where(computing >= 0, computing, calls.operator[:-1])
@@ -145,6 +184,7 @@ def counted_kernels(rank: Rank) -> CountedKernels:
     paths = module_paths(rank)
     no_owner = used < 0
     dims, types = (np.where(no_owner, -1, column) for column in (inputs.dims, inputs.types))
+    of_calls = grouped(work.device, place)
     codes = {
         "kernel": work.name,
         "place": place,
@@ -156,8 +196,11 @@ def counted_kernels(rank: Rank) -> CountedKernels:
         "counted": counted[which],
     }
     return CountedKernels(
+        row=work.rows,
+        is_first=np.ones(len(work), dtype=np.bool_),
         device=work.device,
         duration_ns=work.duration_ns,
+        call_ns=of_calls.reduce(np.add, work.duration_ns)[of_calls.of_rows],
         **{name: column.astype(np.int32) for name, column in codes.items()},
         costs=costs,
         texts=(events.name.values, inputs.dim_texts, inputs.type_texts, paths.paths),

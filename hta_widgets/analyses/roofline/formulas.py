@@ -194,6 +194,12 @@ class Cost(NamedTuple):
     dtype: str
     """Short name of the type that it computes in."""
 
+    def of_part(self, here_ns: int, whole_ns: int) -> Cost:
+        """What a part of the call costs, by its time on the GPU."""
+        if here_ns >= whole_ns:
+            return self
+        return Cost(self.flop * here_ns // whole_ns, self.bytes * here_ns // whole_ns, self.dtype)
+
 
 Formula = Callable[[Inputs], Cost]
 

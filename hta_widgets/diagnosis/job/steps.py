@@ -77,6 +77,11 @@ class Steps:
         return self.numbers != (NO_STEP,)
 
     @property
+    def marked(self) -> tuple[int, ...]:
+        """Numbers of the ProfilerSteps, as analyses are asked for them; empty without any."""
+        return self.numbers if self.are_recorded else ()
+
+    @property
     def noun(self) -> str:
         """What costs are counted by, in words."""
         step = f"{self.phase} step" if self.phase else "step"

@@ -12,6 +12,7 @@ from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks, roofline_finding
 from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.rows import records
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.gpu_bound import kernels_by_name
 from hta_widgets.diagnosis.largest_kernels import percent_of_peak, products_of
@@ -46,16 +47,18 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
     """
     if found.gpu_bound is None:
         return None
-    table = largest_kernels(job, found.ranks)
+    ranks, steps = found.ranks, found.gpu_bound.context.steps.marked
+    table = largest_kernels(job, ranks, steps)
     if table.empty:
         return None
     look = replace(_LOOK, words=words_of(job))
     shown = table_view(table, look, kernel_labels(table, look))
-    return Numbers(label=look.words(far_from_peak(job, found.ranks)), text="", table=shown)
+    said = far_from_peak(job, ranks, steps)
+    return Numbers(label=look.words(said), text="", table=shown)
 
 
-def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
-    """The computing kernels that take most time on some ranks, the most first.
+def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
+    """The computing kernels that take most time on some ranks, in some steps, the most first.
 
     Returns
     -------
@@ -64,9 +67,10 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
         ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
         ``tensor_cores``; columns of which nothing is known are left out.
     """
-    every = kernels_by_name(job, ranks)
+    every = kernels_by_name(job, ranks, steps)
     whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
-    products = [*job.reduce(products_of, ranks, tuple(table["name"])).values()]
+    asked = TimeSelection.of(job, ranks, steps=steps), tuple(table["name"])
+    products = [*job.reduce(products_of, ranks, *asked).values()]
     shown = pd.DataFrame(
         {
             "kernel": table["name"],
@@ -82,16 +86,17 @@ def largest_kernels(job: Job, ranks: Sequence[int]) -> pd.DataFrame:
     return shown.dropna(axis="columns", how="all")
 
 
-def far_from_peak(job: Job, ranks: Sequence[int]) -> str:
+def far_from_peak(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> str:
     """MFU, the time of kernels that is beyond the roof, and the shape that is slow among others.
 
     What the roof of is not known says the roofline: beside verdict and table it was one figure too
     many.
     """
-    found = roofline(job, ranks)
+    found = roofline(job, ranks, steps=steps)
     operators = over_ranks(found.operators)
     known = operators[operators["percent_of_peak"] > 0]
-    reached = roofline_finding(found.devices, found.uncounted, with_rest=False)
+    time = "the analysed time" if not steps else "the step" if len(steps) == 1 else "the steps"
+    reached = roofline_finding(found.devices, found.uncounted, with_rest=False, time=time)
     said = [found.finding if known.empty else reached]
     gpu_ns = float(known["gpu_ns"].sum())
     if gpu_ns > LEAST_KNOWN * found.devices["kernel_ns"].sum():

@@ -383,8 +383,7 @@ def _verdict(
         return findings[0].sentence if findings else others
     if untold := _no_cause_told(context):
         return untold
-    said = (*unseen_work_notices(context), *context.not_explained)
-    unseen = "".join(f"; {notice}" for notice in said)
+    unseen = _as_clauses((*unseen_work_notices(context), *context.not_explained))
     if of_phases:
         others = "; ".join(f"in {name} steps, {said}" for name, said in of_phases.items())
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
@@ -393,6 +392,10 @@ def _verdict(
         f"Nothing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
         f"a step){unseen}.{what_gpus_do(context)}"
     )
+
+
+def _as_clauses(notices: Iterable[str]) -> str:
+    return "".join(f"; {notice}" for notice in notices)
 
 
 def _no_cause_told(context: Context) -> str:
@@ -418,7 +421,7 @@ def _no_cause_told(context: Context) -> str:
         why = "" if is_known else ", as calls of the CUDA API are not recorded"
         return (
             f"No cause can be told{why}: in {share} of the critical path, nothing recorded says "
-            "what work waits for that was ready."
+            f"what work waits for that was ready{_as_clauses(unseen_work_notices(context))}."
         )
     return ""
 

@@ -14,6 +14,7 @@ from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
@@ -316,6 +317,39 @@ def recomputed(
     )
 
 
+class HeldBack(NamedTuple):
+    """Idle time (ns) by what starts after it, though no host is late.
+
+    The work was launched already, or by nothing that is recorded. Time that a graph takes from one
+    of its kernels to the next is none of it.
+    """
+
+    unrecorded: int = 0
+    """Work whose launch is not recorded."""
+    graph: int = 0
+    """A CUDA graph, at its begin or in it."""
+    same_stream: int = 0
+    """Other work of the stream that was busy last."""
+    other: int = 0
+
+
+def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
+    """Divide that idle time by what starts after it."""
+    held = (gaps.kind == GAP["gap_depend"]) & ~gaps.unattributed & ~gaps.within_graph
+    segments = gaps.segments.take(np.flatnonzero(held))
+    every = gaps_of(rank)
+    launch, after = every.launch[segments.gap], every.after[segments.gap]
+    by_row, by_end = np.argsort(work.rows), np.argsort(work.end_ns)
+    next_work = by_row[np.searchsorted(work.rows, after, sorter=by_row)]
+    last_work = by_end[
+        np.searchsorted(work.end_ns, every.start_ns[segments.gap], "right", sorter=by_end) - 1
+    ]
+    is_of_graph = rank.trace.events.named(launch, patterns.GRAPH_LAUNCH)
+    stays = work.stream[next_work] == work.stream[last_work]
+    which = np.select([launch == NO_CALL, is_of_graph, stays], [0, 1, 2], 3)
+    return HeldBack(*np.bincount(which, segments.length_ns, 4).astype(np.int64).tolist())
+
+
 class HostFacts(NamedTuple):
     """Facts on the host of one rank."""
 
@@ -333,6 +367,7 @@ class HostFacts(NamedTuple):
     """Whether Python frames are recorded."""
     recomputed: Recomputed
     """Forward operators that run again in the backward pass, as checkpointing makes them."""
+    held_back: HeldBack
 
 
 def host_facts(
@@ -353,6 +388,7 @@ def host_facts(
         overhead_ns=_overhead(rank),
         has_stacks=bool((rank.trace.events.kind == Kind.PYTHON).any()),
         recomputed=recomputed(rank, steps, numbers),
+        held_back=held_back(rank, steps.work, gaps),
     )
 
 

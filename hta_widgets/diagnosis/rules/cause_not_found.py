@@ -15,6 +15,7 @@ import pandas as pd
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
+from hta_widgets.diagnosis.facts.host_facts import HeldBack
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import Busy, LateHost, What
@@ -348,10 +349,7 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
 def unseen_work_notices(context: Context) -> tuple[str, ...]:
     """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
     steps = context.steps
-    said = {
-        "the GPU is idle with its next work launched already (blocked on a dependency), or with no "
-        "launch recorded": _unseen(context)
-    }
+    said = {_held_back(context): _unseen(context)}
     if host_pause not in context.found:  # which says it, with a price
         late = "the host launches late; what it does meanwhile is not recorded"
         said[late] = steps["unattributed"]
@@ -360,6 +358,30 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
         for words, time in said.items()
         if time.size and time.mean() > WORTH_A_NOTICE * steps.median_period_ns
     )
+
+
+def _held_back(context: Context) -> str:
+    """What the GPU does with its next work launched, and what starts after most of that time.
+
+    That 616 of 793 ms were before graphs, and 300 of 370 between kernels of one stream launched in
+    a row, was known to nobody who read only that the GPU is idle.
+    """
+    hosts = [host for rank in context.ranks if (host := context.facts[rank].host)]
+    sums = HeldBack(*np.sum([HeldBack(), *(host.held_back for host in hosts)], axis=0).tolist())
+    if sums.unrecorded == sum(sums):
+        return "the GPU is idle before work whose launch is not recorded"
+    words = "the GPU is idle with its next work launched already (blocked on a dependency)"
+    if sums.unrecorded:
+        words += ", or with no launch recorded"
+    of_it = (
+        "all of it" if max(sums) == sum(sums) else f"{percent(100 * max(sums) / sum(sums))} of it"
+    )
+    if 2 * sums.graph > sum(sums):
+        return f"{words}, {of_it} before CUDA graphs or inside them"
+    if 2 * sums.same_stream > sum(sums):
+        may_be = "another process on the GPU would look like this"
+        return f"{words}, {of_it} between two kernels or copies of one stream; {may_be}"
+    return words
 
 
 def _whole(context: Context) -> str:

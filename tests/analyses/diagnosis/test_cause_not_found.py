@@ -313,16 +313,51 @@ def test_without_launches_work_belongs_to_the_step_in_which_it_runs(tmp_path):
     assert made.step_ns == pytest.approx(2_000_000, rel=0.05)
 
 
-def test_work_that_was_launched_in_time_and_held_back_is_said_and_blames_nobody(tmp_path):
-    events = [call(0, 5, 1), call(10, 5, 2), kernel(20, 100, correlation=1)]
-    path = write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)])
-    made = diagnosed(path)
+LAUNCHED = "the GPU is idle with its next work launched already (blocked on a dependency)"
+
+
+IN_ONE_STREAM = (
+    "between two kernels or copies of one stream; another process on the GPU would look like this"
+)
+
+
+@pytest.mark.parametrize(
+    ("launch", "stream", "words"),
+    [
+        ("cudaLaunchKernel", 8, LAUNCHED),
+        (
+            "cudaLaunchKernel",
+            7,
+            f"{LAUNCHED}, all of it {IN_ONE_STREAM}",
+        ),
+        (
+            "cudaGraphLaunch",
+            7,
+            f"{LAUNCHED}, all of it before CUDA graphs or inside them",
+        ),
+        (None, 7, "the GPU is idle before work whose launch is not recorded"),
+    ],
+)
+def test_work_that_was_held_back_is_said_and_blames_nobody(tmp_path, launch, stream, words):
+    events = [call(0, 5, 1), kernel(20, 100, correlation=1, stream=7)]
+    events += [call(10, 5, 2, name=launch)] if launch else []
+    last = kernel(920, 100, correlation=2, stream=stream)
+    made = diagnosed(write(tmp_path / "rank-0.json", [*events, last]))
     assert not made
     assert made.status == "cannot_tell"
-    assert made.finding == (
-        "No cause can be told: in 79.6 % of the critical path, nothing recorded says what work "
-        "waits for that was ready."
+    assert made.finding.startswith("No cause can be told: in ")
+    assert made.finding.endswith(
+        " % of the critical path, nothing recorded says what work waits for that was ready; "
+        f"in 80 % of the GPU span, {words}."
     )
+
+
+def test_most_of_what_is_held_back_has_to_be_of_one_kind(tmp_path):
+    """300 µs within a stream, 300 before another one."""
+    events = [call(10 * number, 5, number) for number in range(3)]
+    for number, (begin, stream) in enumerate([(50, 7), (450, 7), (850, 8)]):
+        events.append(kernel(begin, 100, correlation=number, stream=stream))
+    assert LAUNCHED + "." in diagnosed(write(tmp_path / "rank-0.json", events)).finding
 
 
 def launched_late_without_operators(folder, idle_us, kernel_us=200, mpi_us=0):

@@ -57,6 +57,7 @@ class Condition(Enum):
     SDPA = "scaled_dot_product_attention"
     MOE = "mixture of experts"
     IMAGE_PROCESSOR = "image processor of Transformers on the CPU"
+    EMBEDDINGS = "tables of embeddings"
 
     # of the finding, as its rule or the names of its owners tell
     OF_OPTIMIZER = "in the optimizer"
@@ -155,6 +156,7 @@ OF_RECORDINGS: Final = {
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
     Condition.SDPA: r"(?m:^aten::_scaled_dot_product_)",
     Condition.MOE: r"(?i:(?<![a-z])moe(?![a-z])|topkgating)",
+    Condition.EMBEDDINGS: r"embedding_codegen|KJTAllToAll|\btorchrec/",
     Condition.IMAGE_PROCESSOR: r"/image_processing_(?!utils|\w*_fast\.py)\w+\.py",
 }
 """What names of events say of a whole recording."""

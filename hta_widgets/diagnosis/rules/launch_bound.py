@@ -151,10 +151,17 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.GRAPHS, Condition.CAPTURING, Condition.SERVER),
         ),
         Advice(
+            "Compile what follows the embeddings, and let it replay CUDA graphs: sparse features "
+            "have other sizes in each step, which no graph can capture.",
+            'model.over_arch = torch.compile(model.over_arch, mode="reduce-overhead")',
+            needs=(Condition.EMBEDDINGS,),
+            unless=(Condition.COMPILED, Condition.GRAPHS, Condition.CAPTURING),
+        ),
+        Advice(
             "Compile the model, and let it replay CUDA graphs.",
             'model = torch.compile(model, mode="reduce-overhead")',
             unless=(
-                *(Condition.COMPILED, Condition.GRAPHS),
+                *(Condition.COMPILED, Condition.GRAPHS, Condition.EMBEDDINGS),
                 *(Condition.CAPTURING, Condition.SERVER),
             ),
         ),

@@ -33,7 +33,7 @@ NEVER = {
     r"num_workers=8|worker processes": ({C.LOADER_WORKERS}, set()),
     r"DataLoader": (set(), {C.LOADER}),
     r"num_workers=16|prefetch_factor": ({C.LOADER_ALONE}, {C.LOADER_WORKERS}),
-    r"torch\.compile\(model\)|[Cc]ompile the model": ({C.COMPILED}, set()),
+    r"torch\.compile\(model\)|[Cc]ompile the model": ({C.COMPILED, C.EMBEDDINGS}, set()),
     r"(?:replay|capture) (?:CUDA|HIP) graphs|reduce-overhead": ({C.GRAPHS, C.CAPTURING}, set()),
     r", with_stack=True\)": ({C.STACKS}, set()),
     r"[Rr]ecord (?:again )?without (?:with_stack|stacks)": (set(), {C.STACKS}),
@@ -128,6 +128,7 @@ FIRST = {
     "launch_bound": [
         ((), "Compile the model, and let it"),
         ((C.AMD,), "Compile the model, and let it replay HIP graphs."),
+        ((C.EMBEDDINGS, C.TRAINING), "Compile what follows the embeddings"),
         ((C.COMPILED,), "Let the compiled code replay CUDA graphs."),
         ((C.COMPILED, C.IN_OPERATOR), "Find what still runs outside"),
         ((C.NO_PYTORCH,), "Capture what is launched again"),
@@ -411,6 +412,10 @@ RECORDED = {
             "transformers/image_processing_utils_fast.py(600): _preprocess",
             "transformers/image_processing_utils.py(50): __call__",
         ),
+    ),
+    C.EMBEDDINGS: (
+        ("fbgemm::split_embedding_codegen_lookup_sgd_function", "torchrec/models/dlrm.py(9): f"),
+        ("aten::embedding", "fbgemm::f8f8bf16_rowwise"),
     ),
     C.EMPTY_CACHE: (("torch/cuda/memory.py(7): empty_cache",), ("make_empty_caches",)),
     C.OF_OPTIMIZER: (("Optimizer.step#AdamW.step",), ("Optimizer.zero_grad#AdamW.zero_grad",)),

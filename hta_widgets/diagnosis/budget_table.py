@@ -25,11 +25,12 @@ _HOST_DOES: Final = {
 def named_classes(causes: Iterable[str]) -> list[BudgetClass]:
     """The classes as on screen, of a job with some causes, the most expensive first.
 
-    The first that is seen in late launches says what the host does meanwhile: one that initialises
-    for 12 s is not slow to launch.
+    The first that are seen in late launches say what the host does meanwhile: one that initialises
+    for 12 s is not slow to launch, and one that launches for 2.5 of 9 ms does not just initialise.
     """
-    late = (each for each in causes if class_of(each).name == "late_launching")
-    does = _HOST_DOES.get(next(late, ""), "launch")
+    late = [each for each in causes if class_of(each).name == "late_launching"]
+    told = dict.fromkeys(_HOST_DOES.get(each, "launch") for each in late) or ("launch",)
+    does = " and ".join([*told][:2])
     return [
         each._replace(label=f"{each.short}: {does}") if each.name == "late_launching" else each
         for each in BUDGET

@@ -75,12 +75,13 @@ class TestBudget:
         ("causes", "host"),
         [
             ([], "launch"),
-            (["input_starvation", "warm_up", "launch_bound"], "initialising"),
-            (["launch_bound", "host_pause"], "launch"),
+            (["input_starvation", "warm_up"], "initialising"),
+            (["launch_bound", "slow_shape", "host_pause"], "launch and stalls"),
+            (["warm_up", "launch_bound", "host_pause"], "initialising and launch"),
             (["blocking_sync", "host_pause"], "stalls"),
         ],
     )
-    def test_late_launches_go_by_their_main_cause(self, causes: list[str], host: str):
+    def test_late_launches_go_by_their_main_causes(self, causes: list[str], host: str):
         drawn = step_budget(spent(compute=1, late_launching=3), causes=causes)
         assert [bar["name"] for bar in drawn.data] == ["compute 1 ms", f"CPU-bound: {host} 3 ms"]
 

@@ -27,6 +27,7 @@ from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
+    after_gpu_work_notices,
     behind_cut_notices,
     decode_weights,
     graph_notices,
@@ -223,6 +224,7 @@ def _diagnosed(
             *decode_weights(job),
             *lead_in_notices(context),
             *set_up_notices(context),
+            *after_gpu_work_notices(context),
             *unrecorded_notices(context),
             *graph_notices(context),
             *(recomputation_notices(context) if together.ranks else ()),

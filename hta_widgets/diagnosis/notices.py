@@ -18,11 +18,12 @@ from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
-from hta_widgets.diagnosis.rules.host_evidence import within_gap
+from hta_widgets.diagnosis.rules.host_evidence import innermost_within, within_gap
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.wording import named, per_step
 from hta_widgets.errors import number_ranges
@@ -110,6 +111,23 @@ def not_counted_notices(context: Context) -> Iterator[str]:
     if longest_ns >= max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns):
         yield from lead_in_notices(context)
     yield from set_up_notices(context)
+    yield from after_gpu_work_notices(context)
+
+
+AFTER_GPU_WORK: Final = 0.03
+"""Part of the only step that its host must go on for after the last GPU work, to be said."""
+
+
+def after_gpu_work_notices(context: Context) -> Iterator[str]:
+    """What the host does at the end of a request, after all GPU work, where that takes long."""
+    parts = [context.facts[rank].after_gpu_work for rank in context.ranks]
+    longest = max(parts, key=lambda each: each.whole_ns, default=Inside())
+    within = innermost_within(context, [longest]) if longest.whole_ns else None
+    if within and longest.whole_ns > AFTER_GPU_WORK * context.steps.period_ns:
+        yield (
+            f"step {context.steps.numbers[-1]} goes on for {duration(longest.whole_ns)} after its "
+            f"last GPU work{within._replace(of='it').call}; that is not counted"
+        )
 
 
 def unrecorded_ns(context: Context) -> int:

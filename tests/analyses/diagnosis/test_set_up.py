@@ -1,4 +1,4 @@
-"""What a program does before its first GPU work, and a step after all that is recorded."""
+"""What a program does before its first GPU work, and a step after its last."""
 
 from __future__ import annotations
 
@@ -66,7 +66,40 @@ def test_what_is_recorded_at_the_end_of_a_step_is_not_missing(tmp_path):
     assert not one_step(tmp_path, 13_300_000, recorded=True).unrecorded_ns
 
 
+def after_gpu_work(folder, part, *, steps=1):
+    """What is said of steps of 10 ms that save images on the host for a part of it."""
+    one = Host()
+    for number in range(steps + (steps > 1)):  # of several, the last one is left out
+        with one.step(number):
+            for _ in range(20):
+                one.launch(500)
+            one.synchronise()
+            with one.inside("save.py(8): save", cat="python_function"):
+                one.does("aten::max", 10_000 * part)
+    made = diagnosed(folder, one)
+    said = [each for each in made.notices if "after its last GPU work" in each]
+    assert [each for each in made.unexplained if each in said] == said
+    return said
+
+
+def test_what_a_request_does_after_its_gpu_work_is_said(tmp_path):
+    """Drawing boxes took 46 of 1,094 ms, which no step and no word had."""
+    assert after_gpu_work(tmp_path, 0.2) == [
+        "step 0 goes on for 2 ms after its last GPU work, all of it inside save.py(8): save; that "
+        "is not counted"
+    ]
+
+
+def test_what_a_step_of_many_does_is_idle_time_of_the_next_one(tmp_path):
+    assert not after_gpu_work(tmp_path, 0.2, steps=2)
+
+
 test_thresholds = cases(
+    Case(
+        "notices.AFTER_GPU_WORK",
+        lambda folder, part: bool(after_gpu_work(folder, part)),
+        {0.0295: False, 0.0305: True},
+    ),
     Case(
         "notices.SET_UP_NS",
         lambda folder, ns: bool(notices(folder, ns / 1000)),

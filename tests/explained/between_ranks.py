@@ -226,8 +226,8 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             exposed,
         ),
         Form(
-            "The GPU[[ on <_ranks>]] communicates without overlapping compute; cause not "
-            f"found: waiting and transfer cannot be told apart[[ <_without>]]{COST}",
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute[[, mostly <_most>]]; "
+            f"cause not found: waiting and transfer cannot be told apart[[ <_without>]]{COST}",
             not_found,
         ),
         Form(

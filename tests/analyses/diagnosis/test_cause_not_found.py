@@ -95,9 +95,9 @@ def test_communication_that_the_host_hides_is_a_notice(tmp_path):
 
     assert [each.cause for each in made] == ["launch_bound"]
     assert (
-        "in 30 % of the mean step, the GPU communicates without overlapping compute; waiting "
-        "and transfer cannot be told apart with rank 0 alone: at most 250 µs to gain beyond the "
-        "findings"
+        "in 30 % of the mean step, the GPU communicates without overlapping compute, mostly 1 "
+        "all_reduce per step; waiting and transfer cannot be told apart with rank 0 alone: at most "
+        "250 µs to gain beyond the findings"
     ) in made.notices
 
 

@@ -84,10 +84,9 @@ def after_gpu_work(folder, part, *, steps=1):
 
 def test_what_a_request_does_after_its_gpu_work_is_said(tmp_path):
     """Drawing boxes took 46 of 1,094 ms, which no step and no word had."""
-    assert after_gpu_work(tmp_path, 0.2) == [
-        "step 0 goes on for 2 ms after its last GPU work, all of it inside save.py(8): save; that "
-        "is not counted"
-    ]
+    (notice,) = after_gpu_work(tmp_path, 0.2)
+    said = "step 0 goes on for 2 ms after its last GPU work, all of it inside save.py(8): save"
+    assert notice == f"{said}; that is not counted"
 
 
 def test_what_a_step_of_many_does_is_idle_time_of_the_next_one(tmp_path):

@@ -182,10 +182,9 @@ def replay_notices(context: Context) -> Iterator[str]:
         )
     if replay.has_unknown_peers:
         share = replay.unmatched_percent
-        added = " (added over the streams)" if share > 100 else ""  # noqa: PLR2004
         which, how = _unmatched(context)
         yield (
-            f"{percent(share)} of the time is communication {which}{added}: prices are from none "
+            f"{percent(share)} of the time is communication {which}: prices are from none "
             f"of it moving to all of it{how}"
         )
     yield from context.hidden

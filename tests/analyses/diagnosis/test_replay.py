@@ -14,7 +14,7 @@ from hta_widgets.diagnosis.replay.edits import WithoutStarts
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.diagnosis.training_jobs import US, Compute, Meet, write_training
-from tests.kineto_text import call, kernel, write
+from tests.kineto_text import call, kernel, step, write
 
 SYNCHRONISE = "cudaDeviceSynchronize"
 WAIT = "cudaStreamWaitEvent"
@@ -36,6 +36,22 @@ FIRST = launched(1, 0, 10, 10)
 
 def is_explained(asked_for):
     return not asked_for.job.parts[0].column("starts.unexplained_ns").any()
+
+
+def test_communication_is_a_part_of_the_time_of_the_steps(tmp_path):
+    """The step is of 1,000 µs: 900 ran before it, and of 400 and 600 at once, 600 is the time."""
+    reduces = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+    made = asked(
+        tmp_path,
+        step(3, 0, 3000),
+        kernel(10, 990, name="gemm"),
+        kernel(10, 900, name=reduces, stream=20),
+        *launched(1, 500, 1000, 1000, name="gemm"),
+        *launched(2, 510, 1000, 400, name=reduces, stream=20),
+        *launched(3, 520, 1000, 600, name=reduces, stream=21),
+    )
+    assert made.step_ms == 1
+    assert made.unmatched_percent == 60
 
 
 def late_after_launch(folder, ns):

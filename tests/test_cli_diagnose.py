@@ -84,6 +84,7 @@ def eight_ranks() -> Diagnosis:
             steps=tuple(range(100, 110)),
             sentence=("rank 3 " * 40)[:240],
             recoverable_ms=1234.56789,
+            lower_ms=1234.56789,
             percent=99.12345,
             advice=(Advice("Do something about it, " * 6, "do(something=True)\n" * 3),) * 3,
             evidence=evidence,
@@ -334,7 +335,7 @@ def test_the_sign_of_a_price_stands_before_it() -> None:
     for bound, sign in (("measured", ""), ("at most", "≤ "), ("at least", "≥ "), ("about", "≈ ")):
         text = report(replace(eight_ranks(), findings=(replace(first, bound=bound), *others)))
         assert f"    1. {sign}1.23 s (99.1 %): " in text
-    open_ended = replace(first, confidence="inconclusive", lower_ms=0.9 * first.recoverable_ms)
+    open_ended = replace(first, lower_ms=0.9 * first.recoverable_ms)
     text = report(replace(eight_ranks(), findings=(open_ended, *others)))
     assert "    1. ≤ 1.23 s (99.1 %): " in text
 

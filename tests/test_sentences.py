@@ -244,7 +244,7 @@ def test_a_finding_has_one_price(board):
         cost = duration(each.recoverable_ms * NS_PER_MS) if each.recoverable_ms > 0 else ""
         assert row["price"] == in_panel["price"] == cost
         assert row["percent"] == (percent(each.percent) if cost else "")
-        is_range = " to " in row["doubt"]
+        is_range = price is not None and " to " in price[0]
         assert row["bound"] == (BOUNDS["at most" if is_range else each.bound] if cost else "")
         assert row["cause"].startswith(each.words.cause)
         assert not PRICE.search(row["cause"])

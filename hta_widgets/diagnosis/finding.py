@@ -305,13 +305,12 @@ class Finding:
 
     @property
     def may_be_less(self) -> bool:
-        """Whether it may cost less.
+        """Whether it may cost less, as its sentence says then.
 
         Ranks that the job communicates with are not recorded, or steps took less before the
         profiler ran.
         """
-        is_open = self.confidence == "inconclusive"
-        return is_open and self.lower_ms < NEARLY * self.recoverable_ms
+        return round(self.lower_ms, 3) < NEARLY * round(self.recoverable_ms, 3)
 
     @property
     def sign(self) -> str:

@@ -411,8 +411,7 @@ def _held_back(context: Context) -> str:
     if 2 * sums.graph > sum(sums):
         return f"{words}, {of_it} before CUDA graphs or inside them"
     if 2 * sums.same_stream > sum(sums):
-        may_be = "another process on the GPU would look like this"
-        return f"{words}, {of_it} between two kernels or copies of one stream; {may_be}"
+        return f"{words}, {of_it} within one stream, as when another process uses the GPU"
     return words
 
 

@@ -61,7 +61,7 @@ def test_a_panel_tells_what_its_verdict_is_of(loaded: Job):
     assert panel.selected == {}
     assert not {"verdict", "selected"} & {*panel.parameters()}
     selection.set(ranks=[2], steps=(11,), finding=0)
-    assert panel.selected == {"ranks": [2], "steps": [11]}
+    assert panel.selected == {"ranks": [2], "steps": [11], "finding": 0}
     assert panel.verdict.startswith(kernel_breakdown(loaded, [2], steps=[11]).finding)
     selection.steps = (99,)
     assert panel.verdict.startswith("step 99 is not analysed")

@@ -16,8 +16,8 @@ SPAN = host(0, 100, "execute_new_0_cached_3", cat="user_annotation")
 OPTIMIZER = host(60, 5, "Optimizer.step#AdamW.step", cat="user_annotation")
 
 
-def backward(count):
-    return [host(100 + each, 0.5, "MmBackward0") for each in range(count)]
+def backward(count, name="MmBackward0"):
+    return [host(100 + each, 0.5, name) for each in range(count)]
 
 
 def captured(inside, outside, *, ask="x"):
@@ -53,6 +53,11 @@ KINDS = [
     # a backward pass: the name of one operator may be anything
     ([*WORK, *backward(4)], "inference without marks"),
     ([*WORK, *backward(5)], "training"),
+    # the forward pass prepares it: of FSDP, and of activation checkpoints
+    ([*WORK, *backward(4, "RegisterPostBackwardFunction")], "inference without marks"),
+    ([*WORK, *backward(5, "RegisterPostBackwardFunction")], "training"),
+    ([*WORK, *backward(5, "_NoopSaveInputs")], "training"),
+    ([*WORK, *backward(5, "_NoopSaveInputsOfMine")], "inference without marks"),
     ([*WORK, OPERATOR, SPAN, step(1, 0, 100)], "server"),
     ([*WORK, SPAN, OPTIMIZER], "rollout + training"),
     ([*WORK, OPERATOR, host(0, 100, "step[idle]")], "inference without marks"),

@@ -14,7 +14,7 @@ from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import SubForest, cpu_times, launched_work, sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.rows import of_largest_sum, stacked
+from hta_widgets.analyses.time.rows import Columns, joined_table, of_largest_sum
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.errors import ParameterError
@@ -23,7 +23,7 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.questions import asked_once
@@ -53,8 +53,8 @@ _NONE, _LAUNCH, _HANDOVER, _GPU = range(len(SOURCES))
 class AnnotationRows(NamedTuple):
     """Rows of one rank, and what lies in none of them."""
 
-    table: pd.DataFrame
-    """As `GpuAnnotations.annotations`."""
+    columns: Columns
+    """Those of `GpuAnnotations.annotations`."""
     totals: tuple[int, int, int]
     """GPU time of all work, of that launched outside annotations, and of that with unknown
     launch."""
@@ -62,18 +62,16 @@ class AnnotationRows(NamedTuple):
 
 def annotation_rows(rank: Rank, selection: TimeSelection | None) -> AnnotationRows:
     """The user annotations of a rank in some of its time."""
-    columns = _by_name(rank, selection)
+    sums = _by_name(rank, selection)
     names = rank.trace.events.name.values
-    holds = np.any([column != 0 for column in columns.values()], axis=0)
+    holds = np.any([column != 0 for column in sums.values()], axis=0)
     kept = np.flatnonzero(holds)
-    table = pd.DataFrame(
-        {
-            "rank": np.full(kept.size, rank.trace.rank),
-            "annotation": np.array([names[code] for code in kept.tolist()], dtype=object),
-            **{name: column[kept] for name, column in columns.items()},
-        }
-    )
-    return AnnotationRows(table, _totals(rank, selection))
+    columns: Columns = {
+        "rank": np.full(kept.size, rank.trace.rank),
+        "annotation": TextColumn.of(names[code] for code in kept.tolist()),
+        **{name: column[kept] for name, column in sums.items()},
+    }
+    return AnnotationRows(columns, _totals(rank, selection))
 
 
 def _annotations(rank: Rank) -> SubForest:
@@ -236,7 +234,7 @@ def gpu_annotations(
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(annotation_rows, chosen, selection)
-    table = stacked([rows.table for rows in by_rank.values()]).sort_values(
+    table = joined_table([rows.columns for rows in by_rank.values()]).sort_values(
         TIMES[on], ascending=False, kind="stable", ignore_index=True
     )
     totals = pd.DataFrame(

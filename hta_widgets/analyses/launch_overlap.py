@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.rows import Columns, joined, table_of_columns
+from hta_widgets.analyses.time.rows import Columns, joined, joined_table, table_of_columns
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
@@ -190,8 +190,8 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     summary = _summary(chosen, each)
     return LaunchOverlap(
         ranks=summary,
-        threads=_with_rest(table_of_columns(joined([of_rank.threads for of_rank in each]))),
-        launch_apis=table_of_columns(joined([of_rank.launch_apis for of_rank in each])),
+        threads=_with_rest(joined_table([of_rank.threads for of_rank in each])),
+        launch_apis=joined_table([of_rank.launch_apis for of_rank in each]),
         apis_by_kernel=_over_ranks(joined([of_rank.apis_by_kernel for of_rank in each])),
         finding=_launch_overlap_finding(summary),
         notices=(

@@ -14,7 +14,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
-from hta_widgets.analyses.time.rows import Columns, joined, table_of_columns
+from hta_widgets.analyses.time.rows import Columns, joined_table
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import check_choice, check_least
 from hta_widgets.grouping import grouped, reduce_runs
@@ -307,8 +307,8 @@ def launch_stats(
     summary = [each.summary for each in parts]
     return LaunchStats(
         ranks=pd.DataFrame(summary),
-        apis=table_of_columns(joined([each.apis for each in parts])),
-        launched=table_of_columns(joined([each.launched for each in parts])),
+        apis=joined_table([each.apis for each in parts]),
+        launched=joined_table([each.launched for each in parts]),
         distributions=_distributions([each.beyond for each in parts], cutoffs),
         worst=_worst([each.worst for each in parts], worst_by, num_worst),
         runtime_cutoff_ns=runtime_ns,
@@ -401,7 +401,7 @@ def _distributions(
 
 def _worst(of_ranks: Sequence[Columns], worst_by: str, number: int) -> pd.DataFrame:
     """The worst calls of all ranks, given the worst of each rank."""
-    table = table_of_columns(joined(of_ranks)).astype(dict.fromkeys(_TEXTS, str))
+    table = joined_table(of_ranks).astype(dict.fromkeys(_TEXTS, str))
     table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
     return table.head(number)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.rows import table_of
+from hta_widgets.analyses.time.rows import TablesOfRanks, table_of
 from hta_widgets.analyses.time.step_statistics import (
     OVER_TIME,
     PER_CHANGE,
@@ -121,15 +121,6 @@ def aligned_bandwidth(rank: Rank, offset_ns: int) -> Columns:
     }
 
 
-def bandwidth_changes_table(job: Job, rank: int) -> pd.DataFrame:
-    """`MemoryBandwidth.changes` of one rank."""
-    return job.rank(rank).remember(_changes_table, job.offset_ns(rank)).copy(deep=False)
-
-
-def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
-    return pd.DataFrame(aligned_bandwidth(rank, offset_ns), copy=False)
-
-
 def transfer_name(name: str) -> str:
     """Kind of a transfer, from the name of its event.
 
@@ -191,7 +182,7 @@ class MemoryBandwidth(Result):
         long each bandwidth above 0 holds.
     """
 
-    changes: Mapping[int, pd.DataFrame]
+    changes: TablesOfRanks
     transfers: pd.DataFrame
 
 
@@ -208,7 +199,7 @@ class _Sized(NamedTuple):
 class _RankBandwidth(NamedTuple):
     """Parameter-independent part of the analysis of one rank."""
 
-    changes: pd.DataFrame
+    changes: Columns
     rows: list[dict[str, object]]
     sized: dict[str, _Sized]
     notices: tuple[Notice, ...]
@@ -231,7 +222,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
     transfers = _table(each.rows for each in by_rank.values())
     notices = {rank: each.notices for rank, each in by_rank.items()}
     return MemoryBandwidth(
-        changes={rank: each.changes for rank, each in by_rank.items()},
+        changes=TablesOfRanks({rank: each.changes for rank, each in by_rank.items()}),
         transfers=transfers,
         finding=_bandwidth_finding(transfers, [each.sized for each in by_rank.values()]),
         notices=(
@@ -253,7 +244,7 @@ def _table(of_ranks: Iterable[Sequence[Mapping[str, object]]]) -> pd.DataFrame:
 
 def _bandwidth_of_rank(job: Job, rank: int) -> _RankBandwidth:
     return _RankBandwidth(
-        changes=bandwidth_changes_table(job, rank),
+        changes=bandwidth_changes(job, rank),
         rows=_rows_of(job, rank),
         sized=job.rank(rank).remember(_sized),
         notices=_unknown_bandwidth_notices(transfers_of(job.rank(rank))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.rows import table_of
+from hta_widgets.analyses.time.rows import TablesOfRanks, table_of
 from hta_widgets.analyses.time.step_statistics import (
     OVER_TIME,
     PER_CHANGE,
@@ -31,11 +31,6 @@ from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
-
-_COLUMNS = (
-    *("device", "stream", "time_ns", "queue_length", "launches"),
-    *("pid", "tid", "event"),
-)
 
 LEAST_LAUNCHES: Final = 900
 """Launches that wait in the shortest queue that can be full. CUDA accepts 1,024 per stream, some of
@@ -77,27 +72,9 @@ def queue_changes(job: Job, rank: int) -> Columns:
     return aligned_changes(job.rank(rank), job.offset_ns(rank))
 
 
-def queue_changes_table(job: Job, rank: int) -> pd.DataFrame:
-    """`QueueLength.changes` of one rank."""
-    return job.rank(rank).remember(_changes_table, job.offset_ns(rank)).copy(deep=False)
-
-
-def _changes_table(rank: Rank, offset_ns: int) -> pd.DataFrame:
-    return pd.DataFrame(aligned_changes(rank, offset_ns), copy=False)
-
-
 @asked_once
 def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
     """Columns of the changes of a rank, its times shifted by an offset (ns)."""
-    if not offset_ns:
-        columns = _changes(rank)
-        return {name: columns[name] for name in _COLUMNS}
-    own = aligned_changes(rank, 0)
-    return {**own, "time_ns": own["time_ns"] + offset_ns}
-
-
-def _changes(rank: Rank) -> Columns:
-    """Columns of the changes, with times since the rank's own origin."""
     events, launched = rank.trace.events, _launched(rank.gpu_work)
     launched_ns, streams = events.start_ns[launched.launch], launched.streams
     by_stream = streams.parts
@@ -113,7 +90,7 @@ def _changes(rank: Rank) -> Columns:
     return {
         "device": np.repeat(_in_32_bits(launched.device[streams.first]), 2 * streams.sizes),
         "stream": np.repeat(_in_32_bits(launched.stream[streams.first]), 2 * streams.sizes),
-        "time_ns": time_ns,
+        "time_ns": time_ns + offset_ns,
         "queue_length": length,
         "launches": launches,
         "pid": _of_each(events.ids_in_source(events.pid[rows]), operation),
@@ -273,14 +250,14 @@ class QueueLength(Result):
         they take than the median call of their name, in total).
     """
 
-    changes: Mapping[int, pd.DataFrame]
+    changes: TablesOfRanks
     streams: pd.DataFrame
 
 
 class _RankQueues(NamedTuple):
     """Parameter-independent part of the analysis of one rank."""
 
-    changes: pd.DataFrame
+    changes: Columns
     streams: list[dict[str, float]]
     notices: tuple[Notice, ...]
     has_work: bool
@@ -304,7 +281,7 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     streams = table_of([row for each in by_rank.values() for row in each.streams], _STREAMS)
     notices = {rank: each.notices for rank, each in by_rank.items()}
     return QueueLength(
-        changes={rank: each.changes for rank, each in by_rank.items()},
+        changes=TablesOfRanks({rank: each.changes for rank, each in by_rank.items()}),
         streams=streams,
         finding=_queue_finding(streams, any(each.has_work for each in by_rank.values())),
         notices=(
@@ -316,17 +293,17 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
 
 
 def _queues_of_rank(job: Job, rank: int) -> _RankQueues:
-    of_rank = job.rank(rank)
+    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
     return _RankQueues(
-        changes=queue_changes_table(job, rank),
-        streams=of_rank.remember(_stream_rows),
+        changes=aligned_changes(of_rank, offset_ns),
+        streams=of_rank.remember(_stream_rows, offset_ns),
         notices=of_rank.remember(_queue_notices),
         has_work=len(of_rank.gpu_work) > 0,
     )
 
 
-def _stream_rows(rank: Rank) -> list[dict[str, float]]:
-    changes = aligned_changes(rank, 0)
+def _stream_rows(rank: Rank, offset_ns: int) -> list[dict[str, float]]:
+    changes = aligned_changes(rank, offset_ns)
     device, stream = changes["device"], changes["stream"]
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]

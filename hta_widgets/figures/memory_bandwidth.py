@@ -31,7 +31,7 @@ def bandwidth_lines(
         table["rank"].to_numpy(),
         2 * table["operations"].to_numpy(),
         _labels(table),
-        result.changes,
+        result.changes.columns,
         value="bandwidth_gb_per_s",
         unit="GB/s",
         color=COLOR,

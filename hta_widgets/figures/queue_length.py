@@ -31,7 +31,7 @@ def queue_lines(
         table["rank"].to_numpy(),
         table["count"].to_numpy(),
         _labels(table),
-        result.changes,
+        result.changes.columns,
         value="queue_length",
         unit="operations",
         color=COLOR,

@@ -35,7 +35,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL, Share, idle_cause
-from hta_widgets.analyses.time.rows import stacked, sums_by_text, texts_at
+from hta_widgets.analyses.time.rows import Columns, joined_table, sums_by_text, texts_at
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, begin_on, lead_in_end, window_of
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
@@ -44,6 +44,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
@@ -203,14 +204,14 @@ def _joined(
     """Tables of all ranks, with the paths of all ranks in one."""
     merged = merge_tables([tables.paths for tables in each])
     drains = [
-        tables.drains.assign(owner_path=of_rank[tables.drains["owner_path"].to_numpy()])
+        {**tables.drains, "owner_path": of_rank[tables.drains["owner_path"]]}
         for tables, of_rank in zip(each, merged.of_rank, strict=True)
     ]
     return (
-        stacked([tables.devices for tables in each]),
-        stacked([tables.causes for tables in each]),
+        joined_table([tables.devices for tables in each]),
+        joined_table([tables.causes for tables in each]),
         owner_table([tables.owners for tables in each], merged),
-        stacked(drains),
+        joined_table(drains),
         merged,
     )
 
@@ -321,15 +322,15 @@ class OwnerRows(NamedTuple):
 
 
 class RankTables(NamedTuple):
-    """Tables of `IdleOwners` of one rank, with the rank's own numbers of paths.
+    """Columns of `IdleOwners` of one rank, with the rank's own numbers of paths.
 
     Whether Python frames were recorded holds for all of its time.
     """
 
-    devices: pd.DataFrame
-    causes: pd.DataFrame
+    devices: Columns
+    causes: Columns
     owners: OwnerRows
-    drains: pd.DataFrame
+    drains: Columns
     paths: PathTable
     has_frames: bool
 
@@ -339,7 +340,7 @@ def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
     selected = selected_time(rank, selection)
     owners = idle_sums(rank, selected, BY_OWNER)
     drains = _drains(rank, selected)
-    nodes, drain_nodes = owners.keys["node"], drains["owner_path"].to_numpy()
+    nodes, drain_nodes = owners.keys["node"], drains["owner_path"]
     names = rank.trace.events.name.values
     paths, number = PathTable.of(
         all_paths(rank), all_lines(rank), distinct(np.concatenate((nodes, drain_nodes))), names
@@ -355,7 +356,7 @@ def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
     )
 
 
-def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> pd.DataFrame:
+def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> Columns:
     rows = []
     gap_device = gaps_of(rank).device[distinct(selected.segments.gap)]
     for device in rank.gpu_work.devices:
@@ -367,22 +368,20 @@ def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> pd
     numbers = np.array(rows, dtype=np.int64).reshape(-1, 5)
     names = ("device", "window_ns", "busy_ns", "idle_ns", "gaps")
     columns = dict(zip(names, numbers.T, strict=True))
-    return pd.DataFrame({"rank": np.full(len(rows), rank.trace.rank), **columns})
+    return {"rank": np.full(len(rows), rank.trace.rank), **columns}
 
 
-def _causes(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
+def _causes(rank: Rank, selected: SelectedTime) -> Columns:
     keys, idle_ns, intervals = idle_sums(rank, selected, BY_CAUSE)
-    return pd.DataFrame(
-        {
-            "rank": np.full(idle_ns.size, rank.trace.rank),
-            "device": keys["device"].astype(np.int64),
-            "step": keys["step"].astype(np.int64),
-            "part": texts_at(PARTS, keys["part"]),
-            "cause": texts_at(CAUSE_NAMES, keys["cause"]),
-            "idle_ns": idle_ns,
-            "gaps": intervals,
-        }
-    )
+    return {
+        "rank": np.full(idle_ns.size, rank.trace.rank),
+        "device": keys["device"].astype(np.int64),
+        "step": keys["step"].astype(np.int64),
+        "part": TextColumn(keys["part"], PARTS),
+        "cause": TextColumn(keys["cause"], CAUSE_NAMES),
+        "idle_ns": idle_ns,
+        "gaps": intervals,
+    }
 
 
 def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
@@ -406,7 +405,7 @@ def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
     )
 
 
-def _drains(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
+def _drains(rank: Rank, selected: SelectedTime) -> Columns:
     """Blocking calls by path with the time that passes after them."""
     calls = calls_of(rank)
     place, length_ns = _after_drains(rank, selected)
@@ -418,16 +417,14 @@ def _drains(rank: Rank, selected: SelectedTime) -> pd.DataFrame:
     nodes = node_of_place(rank)[each[groups.first]][by_time].astype(np.int64)
     call_ns = groups.reduce(np.add, calls.events.duration_ns[calls.forest.rows[each]])
     names, codes = rank.trace.events.name.values, all_paths(rank).name
-    return pd.DataFrame(
-        {
-            "rank": np.full(nodes.size, rank.trace.rank, dtype=np.int64),
-            "call": [names[code] for code in codes[nodes].tolist()],
-            "owner_path": nodes,
-            "count": groups.sizes[by_time],
-            "call_ns": call_ns[by_time],
-            "idle_behind_ns": idle_behind_ns[by_time],
-        }
-    )
+    return {
+        "rank": np.full(nodes.size, rank.trace.rank, dtype=np.int64),
+        "call": TextColumn.of(names[code] for code in codes[nodes].tolist()),
+        "owner_path": nodes,
+        "count": groups.sizes[by_time],
+        "call_ns": call_ns[by_time],
+        "idle_behind_ns": idle_behind_ns[by_time],
+    }
 
 
 def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64Array]:

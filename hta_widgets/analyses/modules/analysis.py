@@ -14,7 +14,7 @@ from hta_widgets.analyses.modules.rank_sums import COSTS, UNKNOWN, RankModules, 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import with_inside
 from hta_widgets.analyses.time.modules import INSTANCE, PHASES, SEPARATOR
-from hta_widgets.analyses.time.rows import stacked
+from hta_widgets.analyses.time.rows import joined_table
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.errors import check_choice
 from hta_widgets.names.shorten import short_name
@@ -80,10 +80,10 @@ def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> s
 def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
     """What is missing of the modules, and how to record it."""
     notices = []
-    without = [part for part in each if part.source == "regions" or part.modules.empty]
+    without = [part for part in each if part.source == "regions" or not part.has_modules]
     may_have = [rank for rank in job.ranks if not job.sources[rank].format.lacks]
     if without and may_have:
-        stand_in = any(len(part.modules) for part in without)
+        stand_in = any(part.has_modules for part in without)
         said = "no modules were recorded; with_stack=True records them"
         if any(part.frames_expected for part in without):
             said = (
@@ -93,9 +93,9 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
         regions = "; regions are the annotations of the program" if stand_in else ""
         notices.append(f"{said}{regions}")
     is_nsys = all(job.sources[rank].format is NSYS for rank in job.ranks)
-    if not may_have and any(part.modules.empty for part in each) and is_nsys:
+    if not may_have and any(not part.has_modules for part in each) and is_nsys:
         notices.append(NO_RANGES)
-    missing = _missing([part for part in each if len(part.modules)]) if may_have else ""
+    missing = _missing([part for part in each if part.has_modules]) if may_have else ""
     notices += [missing] if missing else []
     if any(part.is_compiled for part in each):
         notices.append(_COMPILED)
@@ -202,9 +202,9 @@ def modules(
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     each = [*job.reduce(module_sums, chosen, selection, source, merge).values()]
     table, outside = (
-        stacked([getattr(part, name) for part in each]) for name in ("modules", "outside")
+        joined_table([getattr(part, name) for part in each]) for name in ("modules", "outside")
     )
-    names = {part.source for part in each if len(part.modules)}
+    names = {part.source for part in each if part.has_modules}
     said = "regions" if source == "regions" or names == {"regions"} else "modules"
     return ModuleTree(
         modules=table,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from hta_widgets.analyses.communication.recorded import exposed_times
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
@@ -28,8 +27,9 @@ from hta_widgets.analyses.modules.nodes import (
 from hta_widgets.analyses.roofline.counted import counted_kernels
 from hta_widgets.analyses.time.call_sums import has_cpu_time, host_time, own_cpu_time, sums_at
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
-from hta_widgets.analyses.time.modules import COMPILED_MODULE, PHASES, forward_places, phases
+from hta_widgets.analyses.time.modules import COMPILED_MODULE, PHASES, forward_around, phases
 from hta_widgets.analyses.time.patterns import GRAPH_LAUNCH
+from hta_widgets.analyses.time.rows import Columns
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import distinct, grouped
@@ -69,12 +69,12 @@ _UNKNOWN = len(PHASES)
 
 
 class RankModules(NamedTuple):
-    """Tables of `ModuleTree` of one rank."""
+    """Columns of `ModuleTree` of one rank."""
 
     source: str
     """``modules`` or ``regions``."""
-    modules: pd.DataFrame
-    outside: pd.DataFrame
+    modules: Columns
+    outside: Columns
     in_graphs_ns: int
     """Durations of GPU work that CUDA graphs run."""
     frames_expected: bool
@@ -85,6 +85,11 @@ class RankModules(NamedTuple):
     """Whether shapes of operators are recorded."""
     has_memory: bool
     """Whether allocations on a GPU are recorded."""
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether anything belongs to any module."""
+        return bool(self.modules["rank"].size)
 
 
 def module_sums(
@@ -111,8 +116,8 @@ def module_sums(
     }
     return RankModules(
         source=said,
-        modules=_module_table(rank, nodes, columns),
-        outside=_outside_table(rank, outside),
+        modules=_module_columns(rank, nodes, columns),
+        outside=_outside_columns(rank, outside),
         in_graphs_ns=in_graphs_ns,
         frames_expected=any(map(rank.trace.metadata.get, ("with_modules", "with_stack"))),
         is_compiled=bool(calls_of(rank).named(COMPILED_MODULE.search).any()),
@@ -121,38 +126,28 @@ def module_sums(
     )
 
 
-def _module_table(rank: Rank, nodes: ModuleNodes, columns: dict[str, Int64Array]) -> pd.DataFrame:
-    filled = np.any([values != 0 for values in columns.values()], axis=0)
-    node, phase = np.nonzero(filled)
+def _module_columns(rank: Rank, nodes: ModuleNodes, sums: dict[str, Int64Array]) -> Columns:
+    node, phase = np.nonzero(np.any([values != 0 for values in sums.values()], axis=0))
     paths = nodes.paths()
-    table = pd.DataFrame(
-        {
-            "rank": np.full(node.size, rank.trace.rank),
-            "path": _texts(paths[each] for each in node.tolist()),
-            "name": _texts(nodes.names[each] for each in node.tolist()),
-            "depth": nodes.depth[node],
-            "phase": _texts(ROW_PHASES[code] for code in phase.tolist()),
-            **{name: values[node, phase] for name, values in columns.items()},
-        }
-    )
-    return table[list(COLUMNS)]
+    columns: Columns = {
+        "rank": np.full(node.size, rank.trace.rank),
+        "path": TextColumn.of(paths[each] for each in node.tolist()),
+        "name": TextColumn.of(nodes.names[each] for each in node.tolist()),
+        "depth": nodes.depth[node],
+        "phase": TextColumn(phase, ROW_PHASES),
+        **{name: values[node, phase] for name, values in sums.items()},
+    }
+    return {name: columns[name] for name in COLUMNS}
 
 
-def _outside_table(rank: Rank, columns: dict[str, Int64Array]) -> pd.DataFrame:
-    (phase,) = np.nonzero(np.any([values != 0 for values in columns.values()], axis=0))
-    table = pd.DataFrame(
-        {
-            "rank": np.full(phase.size, rank.trace.rank),
-            "phase": _texts(ROW_PHASES[code] for code in phase.tolist()),
-            **{name: values[phase] for name, values in columns.items()},
-        }
-    )
-    return table[list(OUTSIDE_COLUMNS)]
-
-
-def _texts(values: Iterable[str]) -> pd.Series[str]:
-    """A column of texts, also without rows."""
-    return pd.Series(list(values), dtype=object)
+def _outside_columns(rank: Rank, sums: dict[str, Int64Array]) -> Columns:
+    (phase,) = np.nonzero(np.any([values != 0 for values in sums.values()], axis=0))
+    columns: Columns = {
+        "rank": np.full(phase.size, rank.trace.rank),
+        "phase": TextColumn(phase, ROW_PHASES),
+        **{name: values[phase] for name, values in sums.items()},
+    }
+    return {name: columns[name] for name in OUTSIDE_COLUMNS}
 
 
 def hierarchy_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
@@ -211,11 +206,9 @@ def _recorded(rank: Rank, merge: Merge) -> tuple[Int64Array, list[Path]]:
 
 def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[IntArray, IntArray]:
     """Node of each call by the operators around it; also by those that it differentiates."""
-    forest, forward = calls_of(rank).forest, forward_places(rank)
-    around = nearest_at_or_above(forest, at_operators != NO_PARENT)
+    around = nearest_at_or_above(calls_of(rank).forest, at_operators != NO_PARENT)
     own = np.append(at_operators, NO_PARENT).astype(np.int32)[around]
-    linked = nearest_at_or_above(forest, forward != NO_PARENT)
-    of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]
+    of_forward = np.append(own, NO_PARENT)[forward_around(rank)]
     return own, narrowed(np.where(own != NO_PARENT, own, of_forward))
 
 

@@ -29,7 +29,7 @@ from hta_widgets.analyses.operators.operator_calls import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES
-from hta_widgets.analyses.time.rows import Columns, joined, of_largest_sum, table_of_columns
+from hta_widgets.analyses.time.rows import Columns, joined_table, of_largest_sum
 from hta_widgets.analyses.time.selection import TimeSelection, place_of
 from hta_widgets.arrays import Float64Array, Int64Array, narrowed
 from hta_widgets.errors import ParameterError
@@ -315,7 +315,7 @@ def operators(
 
 def _stacked(ranks: Sequence[Columns], some: Columns, phase: str | None) -> pd.DataFrame:
     """Rows of all ranks, most GPU time first, then most CPU time; without ranks, like `some`."""
-    table = table_of_columns(joined(ranks or [some]))
+    table = joined_table(ranks or [some])
     if not ranks:
         table = table.iloc[:0]
     if phase is not None:

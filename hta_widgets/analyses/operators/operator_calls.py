@@ -22,10 +22,10 @@ from hta_widgets.analyses.time.call_sums import (
     sums_at,
 )
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_above, nearest_at_or_above
-from hta_widgets.analyses.time.modules import SEPARATOR, forward_places, in_modules, phases
+from hta_widgets.analyses.time.modules import SEPARATOR, forward_around, in_modules, phases
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
-from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -61,7 +61,7 @@ class Listed(NamedTuple):
     """Whether they are operators; where none were recorded, they are the calls that launch GPU
     work."""
     tree: SubForest
-    forward: Int64Array
+    forward: Int32Array
     """Position of the forward operator that the innermost backward operator at or around each
     differentiates, -1 for none."""
 
@@ -103,11 +103,10 @@ def listed_calls(rank: Rank) -> Listed:
     """The calls of a rank that are listed where anything of them is counted."""
     calls = calls_of(rank)
     chosen, has_operators = may_be_listed(rank)
-    tree, linked = SubForest.of(calls, chosen), forward_places(rank)
+    tree = SubForest.of(calls, chosen)
     position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
     position[tree.place] = np.arange(tree.size)
-    link = nearest_at_or_above(calls.forest, linked != NO_PARENT)[tree.place]
-    forward = position[np.append(linked, NO_PARENT)[link]]
+    forward = position[forward_around(rank)[tree.place]]
     return Listed(are_operators=has_operators, tree=tree, forward=forward)
 
 
@@ -145,10 +144,6 @@ def _counted_calls(rank: Rank, selection: TimeSelection | None) -> SubForest:
 
 def call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
     """What each of `counted_calls` takes in the counted time."""
-    return remember(rank, _call_times, selection)
-
-
-def _call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
     tree = counted_calls(rank, selection)
     work, place = launched_work(rank, selection)
     owner = tree.at(place)
@@ -160,7 +155,7 @@ def _call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
     forward = listed_calls(rank).forward
     if tree.whole is not None:
         forward = tree.of_whole(forward[tree.whole])
-    found = CallTimes(
+    return CallTimes(
         calls=cpu.calls,
         cpu_self_ns=cpu.inside_ns - tree.own(tree.parent, cpu.inside_ns),
         cpu_total_ns=cpu.inside_ns - tree.own(tree.same_name, cpu.inside_ns),
@@ -173,7 +168,6 @@ def _call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
         backward_gpu_ns=tree.own(forward, gpu_self),
         idle_ns=tree.own(tree.at(idle.place), idle.ns),
     )
-    return CallTimes(*map(narrowed, found))  # of each operator 36 B instead of 88
 
 
 def _counts(positions: Int64Array, size: int) -> Int64Array:

@@ -28,7 +28,7 @@ from hta_widgets.analyses.roofline.peaks import (
     devices_of,
     peak_of,
 )
-from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined, table_of_columns
+from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined_table
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
@@ -394,7 +394,7 @@ def roofline(
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(roofline_tables, chosen, selection)
     operators, uncounted, devices = (
-        table_of_columns(joined([getattr(each, name) for each in by_rank.values()]))
+        joined_table([getattr(each, name) for each in by_rank.values()])
         for name in ("operators", "uncounted", "devices")
     )
     notices = {rank: each.notices for rank, each in by_rank.items()}

@@ -43,7 +43,6 @@ INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
 """Number of an instance, at the end of the name of its class."""
 
 
-@asked_once
 def forward_places(rank: Rank) -> Int32Array:
     """Place of the forward operator of each backward operator, by place; -1 for all other calls.
 
@@ -70,6 +69,13 @@ def forward_places(rank: Rank) -> Int32Array:
     linked = unlinked.copy()
     linked[backward.place[keys.order]] = np.repeat(found, keys.sizes)
     return linked
+
+
+def forward_around(rank: Rank) -> Int32Array:
+    """The same of the innermost backward operator at or around each call."""
+    forward = forward_places(rank)
+    linked = nearest_at_or_above(calls_of(rank).forest, forward != NO_PARENT)
+    return np.append(forward, np.int32(NO_PARENT))[linked]
 
 
 class _Operators(NamedTuple):
@@ -243,12 +249,8 @@ def _places(rank: Rank, of: Callable[[Rank], Mask]) -> Int32Array:
     own = _innermost(rank, of)
     if not (own != NO_PARENT).any():
         return own
-    forward = forward_places(rank)
-    if not (forward != NO_PARENT).any():
-        return own
-    linked = nearest_at_or_above(calls_of(rank).forest, forward != NO_PARENT)
-    of_forward = np.append(own, NO_PARENT)[np.append(forward, NO_PARENT)[linked]]
-    return np.where(own != NO_PARENT, own, of_forward).astype(np.int32)
+    of_forward = np.append(own, np.int32(NO_PARENT))[forward_around(rank)]
+    return np.where(own != NO_PARENT, own, of_forward)
 
 
 class ModulePaths(NamedTuple):

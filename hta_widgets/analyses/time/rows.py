@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,11 @@ def _joined(columns: Sequence[Any]) -> NDArray[Any] | TextColumn:
     return TextColumn(np.concatenate(codes), every.values)
 
 
+def joined_table(ranks: Sequence[Columns]) -> pd.DataFrame:
+    """All rows of all ranks."""
+    return table_of_columns(joined(ranks))
+
+
 def table_of_columns(columns: Columns) -> pd.DataFrame:
     """A table of new columns."""
     found = {
@@ -75,6 +80,25 @@ def table_of_columns(columns: Columns) -> pd.DataFrame:
         for name, each in columns.items()
     }
     return pd.DataFrame(found, copy=False)
+
+
+class TablesOfRanks(Mapping[int, pd.DataFrame]):
+    """A table of each rank, made of its columns each time that it is asked for."""
+
+    def __init__(self, columns: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
+        self.columns = columns
+
+    def __getitem__(self, rank: int) -> pd.DataFrame:
+        """A table that is yours to change."""
+        return pd.DataFrame(self.columns[rank])
+
+    def __iter__(self) -> Iterator[int]:
+        """The ranks."""
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Number of ranks."""
+        return len(self.columns)
 
 
 def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:

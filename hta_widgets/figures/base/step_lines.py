@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int64Array, Mask
@@ -68,7 +67,7 @@ def lines_of_ranks(
     rank: Int64Array,
     count: Int64Array,
     labels: Sequence[str],
-    changes: Mapping[int, pd.DataFrame],
+    changes: Mapping[int, Mapping[str, NDArray[Any]]],
     *,
     value: str,
     unit: str,
@@ -81,7 +80,7 @@ def lines_of_ranks(
     ----------
     rank, count : ndarray of int64
         Rank of each line, and its number of changes; the lines of a rank are contiguous.
-    changes : mapping of rank to DataFrame
+    changes : mapping of rank to columns
         ``time_ns`` and the column `value`, from then on; line by line.
     shift_ns : mapping of rank to int
         Time to add to those of each rank, for a common axis; 0 for ranks that it lacks.
@@ -89,8 +88,8 @@ def lines_of_ranks(
     first = _first_changes(rank, count)
     found = []
     for label, each, begin, size in zip(labels, rank.tolist(), first, count, strict=True):
-        table, rows, shift = changes[each], slice(begin, begin + size), shift_ns.get(each, 0)
-        time_ns, values = table["time_ns"].to_numpy()[rows], table[value].to_numpy()[rows]
+        rows, shift = slice(begin, begin + size), shift_ns.get(each, 0)
+        time_ns, values = changes[each]["time_ns"][rows], changes[each][value][rows]
         found.append(StepLine(label, unit, color, time_ns + shift if shift else time_ns, values))
     return found
 

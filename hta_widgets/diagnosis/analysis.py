@@ -169,7 +169,7 @@ def _diagnosed(
     unseen = unseen_work_notices(context)
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
-    is_known &= not health.lacks_waits
+    is_known &= not (health.lacks_waits or context.lacks_kernels)
     shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
@@ -315,6 +315,7 @@ def _status(
         return "no_gpu_work"
     is_known = any(context.facts[rank].records.kernels for rank in context.ranks)
     is_known &= context.replay.is_sound and context.replay.is_explained
+    is_known &= not context.lacks_kernels
     is_known &= not (context.health.doubts or _lost_to_unrecorded_waits(context))
     return "healthy" if is_known and not unseen else "cannot_tell"
 
@@ -346,7 +347,7 @@ def _lacks(
 
 def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
     """Ask all rules, and sort what they find by its cost; and the steps that most were asked of."""
-    if not context.ranks:
+    if context.lacks_kernels:
         return (), context.steps
     for cause in FIRST_CAUSES:
         found = cause(context)
@@ -407,10 +408,15 @@ def _no_cause_told(context: Context) -> str:
             "No cause can be told: the traces do not hold the kernels. Open the export that they "
             "were made from."
         )
-    if context.health.doubts:
-        return f"No cause can be told: {context.health.doubts[0]}."
-    if not context.replay.is_sound:
-        return "No cause can be told: the recorded times contradict each other."
+    if context.lacks_kernels:
+        copies = duration(float(context.steps["memory"].mean(axis=0).sum()))
+        return (
+            f"No cause can be told: of the job's GPU work, only copies and memsets were recorded "
+            f"({copies}), and no kernels."
+        )
+    doubt = next(iter(context.health.doubts), "")
+    if doubt or not context.replay.is_sound:
+        return f"No cause can be told: {doubt or 'the recorded times contradict each other'}."
     if lost := _lost_to_unrecorded_waits(context):
         return (
             f"No cause can be told: the GPU is idle for {percent(lost)} of "

@@ -88,6 +88,11 @@ class Context:
         return self.steps.ranks
 
     @property
+    def lacks_kernels(self) -> bool:
+        """Whether no rank has more GPU work than a few copies, which are not what a job does."""
+        return not any(self.facts[rank].records.kernel_work for rank in self.ranks)
+
+    @property
     def selection(self) -> TimeSelection | None:
         """The time of the steps that count, as analyses take it."""
         return TimeSelection.of(self.job, self.ranks, steps=self.steps.marked)

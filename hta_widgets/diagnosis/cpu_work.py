@@ -26,6 +26,7 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
+from hta_widgets.trace.model.formats import LOST_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
@@ -120,6 +121,8 @@ class CpuWork:
         Whether collectives of GPUs were called.
     measured : int
         Kernels that CUPTI's range profiler measured, instead of recording when they ran.
+    lost_work : bool
+        Whether the recorder says that it may have lost GPU work.
     api_calls : int
         Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
     collectives_ns : int
@@ -146,6 +149,7 @@ class CpuWork:
     launches: int = 0
     measured: int = 0
     uses_nccl: bool = False
+    lost_work: bool = False
     api_calls: int = 0
     collectives_ns: int = 0
     analysed_ns: int = 0
@@ -241,6 +245,8 @@ class CpuWork:
                 "No GPU work was recorded: the job calls NCCL, which runs on GPUs, but was "
                 f"recorded without the GPU {_RECORDS_BOTH}."
             )
+        if self.lost_work and self.of_job:
+            return "No GPU work was recorded, and the recorder warns that it may have lost some."
         if self.api_calls and self.of_job:
             return (
                 f"The job ran on the CPU: no recorded call of the CUDA API ({self.api_calls:,} in "
@@ -305,6 +311,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
         uses_nccl=any(each.uses_nccl for each in found),
+        lost_work=any(each.lost_work for each in found),
         api_calls=sum(each.api_calls for each in found),
         measured=sum(each.measured for each in found),
         launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
@@ -319,6 +326,7 @@ class _OfRank(NamedTuple):
     lines: tuple[CpuOwner, ...]
     recorded_ns: int
     loading_ns: int
+    lost_work: bool
     api_calls: int
     measured: int
     collectives_ns: int
@@ -334,11 +342,12 @@ def _steps_of(rank: Rank) -> tuple[int, ...]:
 
 def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
     calls, own = calls_of(rank), own_cpu_time(rank, selection)
+    lost_work = LOST_WORK in rank.trace.metadata
     api_calls, measured = (
         rank.trace.events.rows_of(*kinds).size for kinds in (LAUNCH_CALLS, (Kind.PROFILER_RANGE,))
     )
     if not calls.threads:
-        return _OfRank(0, (), 0, 0, api_calls, measured, 0, 0, {}, False)
+        return _OfRank(0, (), 0, 0, lost_work, api_calls, measured, 0, 0, {}, False)
     thread, time = _main_thread(calls, own), host_time(rank, selection)
     lines = _lines(calls, own, time)
     of_thread = np.arange(thread.first, thread.last)
@@ -357,6 +366,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         lines=_longest(lines, _MOST_OF_A_RANK),
         recorded_ns=recorded.length,
         loading_ns=loading.length,
+        lost_work=lost_work,
         api_calls=api_calls,
         measured=measured,
         collectives_ns=(_covered(calls, among) & time).length,

@@ -133,6 +133,20 @@ def test_launches_without_gpu_work_do_not_make_a_job_of_the_cpu(tmp_path):
     assert found.job.kind != "CPU only"
 
 
+@pytest.mark.parametrize(("part", "is_said"), [(0.009, True), (0.011, False)])
+def test_a_few_copies_are_not_what_a_job_does(tmp_path, part, is_said):
+    """Of a model that was recorded for 0.5 s, one memset of 1.5 µs: it was bound by copying."""
+    fill_us = 10_000 * part
+    events = [host(0, 5_000, "aten::mm"), call(9_000, 2, 1, name="cudaMemsetAsync")]
+    fill = kernel(10_000 - fill_us, fill_us, cat="gpu_memset", name="Memset", correlation=1)
+    found = diagnosis(open_job(write(tmp_path / "rank-0.json", [*events, fill])))
+    said = "No cause can be told: of the job's GPU work, only copies and memsets were recorded (90"
+    assert found.finding.startswith(said) == is_said
+    assert (found.status == "cannot_tell", not found.bound_by) == (is_said, is_said)
+    lacks = [each.what for each in found.not_recorded]
+    assert (lacks == ["Kernels are"]) == is_said
+
+
 def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
     write(tmp_path / "rank-0.json", [step(1, 0, 9), host(0, 5, "aten::mm"), step(2, 9, 9)])
     alone = diagnosis(open_job(tmp_path))

@@ -596,6 +596,14 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
     }
 
 
+def only_copies(_: object, whole: Diagnosis) -> Texts | None:
+    work = kernel_breakdown(whole.job, whole.ranks).every_kernel
+    if set(work["kernel_type"]) != {"MEMORY"}:
+        return None
+    by_rank = whole.steps.groupby("rank")["memory_ns"].sum()
+    return {"copying": duration(by_rank.mean())}
+
+
 def lost_at_all(_: object, whole: Diagnosis) -> Texts | None:
     found = on_the_cpu(_, whole) or {}
     lost = [whole.health.ranks[rank].lost for rank in whole.ranks]
@@ -645,6 +653,11 @@ VERDICTS: Final[list[Form]] = [
         "No cause can be told[[, as calls of the CUDA API are not recorded]]: in <part> of the "
         "critical path, nothing recorded says what work waits for that was ready.",
         no_cause_told,
+    ),
+    Form(
+        "No cause can be told: of the job's GPU work, only copies and memsets were recorded "
+        "(<copying>), and no kernels.",
+        only_copies,
     ),
     Form(
         "No cause can be told: the GPU is idle for <idle> of <time>, and calls that wait for the "

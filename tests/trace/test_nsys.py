@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.panels.bands.bands import devices_in_words
 from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.loaders.nsys.events import _TWICE, _UNTIMED, _WHOLE
@@ -382,6 +383,27 @@ def test_gpus_are_named_where_the_export_does(write):
     assert devices_in_words(open_trace(path, progress=False)) == "1 × NVIDIA H100"
     unnamed = write({KERNEL: [on_gpu(0, 10), on_gpu(0, 10, device=1)]}, "unnamed.sqlite")
     assert devices_in_words(open_trace(unnamed, progress=False)) == "1 rank, 2 GPUs"
+
+
+def test_what_the_recorder_may_have_lost_is_said_where_there_are_no_kernels(write):
+    """In phrases that are known, of this process: others of its texts hold paths and commands."""
+    texts = {
+        "Not all CUDA events might have been collected.": PID,
+        "Process was launched by the profiler, see /home/me/pid_2568473_stdout.log": PID,
+        "No NVTX events collected. Does the process use NVTX?": PID,
+        "CUDA profiling might have not been started correctly.": PID + 1,
+    }
+    rows = [{"text": text, "severity": 2, "globalPid": owner(pid)} for text, pid in texts.items()]
+    tables = {RUNTIME: [call(0, 1)], "DIAGNOSTIC_EVENT": rows}
+    path = write(tables)
+    assert said(load(path, process())) == [
+        "Nsight Systems warns: Not all CUDA events might have been collected"
+    ]
+    assert diagnosis(open_trace(path, progress=False)).finding.startswith(
+        "No GPU work was recorded, and the recorder warns that it may have lost some."
+    )
+    busy = write({**tables, KERNEL: [kernel(2, 3)]}, "busy.sqlite")
+    assert not said(load(busy, process()))
 
 
 def test_the_bytes_read_add_up_to_the_size(write):

@@ -47,6 +47,7 @@ TABLES = {
         nvtx(0, 9, PLANTED, eventType=75),
     ],
     SESSION: [{"utcEpochNs": 1000, "utcTime": PLANTED}],
+    "DIAGNOSTIC_EVENT": [{"text": f"see /home/{PLANTED}/stdout.log", "globalPid": owner()}],
     "META_DATA_CAPTURE": [{"name": "PROCESS_0:ENVIRONMENT_VARIABLE", "value": PLANTED}],
     "META_DATA_EXPORT": [{"name": "EXPORT_COMMAND", "value": PLANTED}],
     "TARGET_INFO_SYSTEM_ENV": [{"name": "TOKEN", "value": PLANTED}],
@@ -112,7 +113,7 @@ def test_a_view_with_the_name_of_a_table_is_not_read(tmp_path):
 
 def test_only_the_tables_needed_are_opened(tmp_path):
     path = write_parquetdir(tmp_path / "export", TABLES)
-    secret = set(TABLES) - {STRINGS, KERNEL, RUNTIME, NVTX, SESSION}
+    secret = set(TABLES) - {STRINGS, KERNEL, RUNTIME, NVTX, SESSION, "DIAGNOSTIC_EVENT"}
     for table in secret:
         (path / f"{table}.parquet").write_text("not Parquet")
     assert len(load_nsys(path, 0).events) == 502

@@ -62,6 +62,7 @@ _LAUNCHED_WORK: Final = _GPU_WORK._replace(
     "cudaDeviceSynchronize()); if kernels are still missing, another profiler holds the GPU, or "
     "the driver does not let this one see it, as some do not under WSL",
 )
+_LOST_KERNELS: Final = _LAUNCHED_WORK._replace(what="Kernels are", untold=_KERNELS.untold)
 _MEASURED_WORK: Final = _GPU_WORK._replace(
     what="Times of kernels are", how="Record again without profiler_metrics"
 )
@@ -135,6 +136,8 @@ def not_recorded(
         found.append(_on(_KERNELS, lacking, len(records)))
         if len(lacking) == len(records):
             return tuple(found)
+    if len(_ranks(records, kernel_work=False)) == len(records):
+        return (*found, _LOST_KERNELS)
     found += _calls_of(records)
     if left_out:
         found.append(_not_compared(left_out, steps.how))

@@ -18,6 +18,9 @@ UNPROFILED_STEP: Final = "unprofiledStepNanoseconds"
 """Key beside the events of a Kineto file: mean length of the steps before the profiler ran, which
 `hta_widgets.profile` measures."""
 
+LOST_WORK: Final = "recorderLostGpuWork"
+"""Key of the metadata: what a recorder says of GPU work that it may have lost."""
+
 RANK_LIMIT: Final = 2**31
 """Ranks are below; a greater number is something else, such as a time."""
 

@@ -28,6 +28,10 @@ MOST_RANKS: Final = 2**20
 """A greater number of ranks in a trace is an error of the trace."""
 
 
+LEAST_COPYING: Final = 0.01
+"""Part of the recorded time from which copies may be all that a program does: a model whose kernels
+were lost had one fill of 1.5 µs in 0.5 s, and was called bound by copying."""
+
 _GRAPH_LAUNCH: Final = re.compile("GraphLaunch")
 
 
@@ -36,6 +40,9 @@ class RankRecords(NamedTuple):
 
     gpu_work: bool
     """Any work of a GPU."""
+    kernel_work: bool
+    """Kernels or graphs; or copies that take `LEAST_COPYING` of the recorded time, as in a program
+    that only copies."""
     launches: bool
     """Calls that launch some, whether it is there or not."""
     measured: bool
@@ -96,6 +103,7 @@ def rank_records(rank: Rank) -> RankRecords:
     fields = events.side.get("collectives")
     return RankRecords(
         gpu_work=len(rank.gpu_work) > 0,
+        kernel_work=_has_kernel_work(rank),
         launches=rank.health.lost.launches > 0,
         measured=bool(events.rows_of(Kind.PROFILER_RANGE).size),
         waits=not rank.health.waits.matter,
@@ -106,6 +114,14 @@ def rank_records(rank: Rank) -> RankRecords:
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
     )
+
+
+def _has_kernel_work(rank: Rank) -> bool:
+    work, events = rank.gpu_work, rank.trace.events
+    if (work.type != KernelType.MEMORY).any():
+        return True
+    recorded_ns = int(events.ends_of(np.arange(len(events))).max(initial=0))
+    return work.busy.length >= LEAST_COPYING * (recorded_ns - int(events.start_ns.min(initial=0)))
 
 
 def _only_replays(rank: Rank) -> bool:

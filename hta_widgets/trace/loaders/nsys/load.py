@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,7 @@ from hta_widgets.trace.loaders.nsys.parquet import ParquetTables
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite, sqlite_tables
 from hta_widgets.trace.loaders.nsys.tables import (
     CALLS,
+    DIAGNOSTICS,
     GPU_WORK_TABLES,
     GPUS,
     MISSING,
@@ -26,7 +28,8 @@ from hta_widgets.trace.loaders.nsys.tables import (
     owner_column,
     process_of,
 )
-from hta_widgets.trace.model.events import Trace
+from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import LOST_WORK
 from hta_widgets.trace.model.notices import Notice
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
@@ -34,6 +37,15 @@ _NVPROF = "StringTable"
 """Table that only nvprof's files have; their other tables have the names of Nsight Systems."""
 
 _PARQUET = ".parquet"
+_LOST_WORK: Final = re.compile(
+    r"CUDA profiling might have not been started correctly|No CUDA events collected"
+    r"|Not all CUDA events might have been collected|Some CUPTI events might be missing"
+    r"|Installed CUDA driver version \([\d.]{1,9}\) is not supported by this build of Nsight "
+    r"Systems"
+)
+"""Phrases of the recorder on GPU work that it may have lost. Nothing else of its texts is kept, as
+they hold paths and commands."""
+
 _PID_BITS = 0xFFFFFF
 _NO_PID = -1
 
@@ -103,18 +115,25 @@ def load_nsys(
             builder.add(table, rows)
         session_ns = start_of_session(tables)
         metadata = device_properties(tables)
+        warnings = _lost_work(tables, process)
         views = [
             Notice(f"{name} is a view, which may show tables with secrets; it is not read")
             for name in tables.views()
         ]
     events, first_ns = builder.finish()
+    if events.rows_of(Kind.KERNEL, Kind.GRAPH).size:
+        warnings = []
     return Trace(
         rank=rank,
         source=str(path),
         events=events,
         origin_ns=session_ns + first_ns,
-        metadata=metadata,
-        notices=(*views, *builder.notices()),
+        metadata=metadata | ({LOST_WORK: warnings} if warnings else {}),
+        notices=(
+            *views,
+            *builder.notices(),
+            *(Notice(f"Nsight Systems warns: {each}") for each in warnings),
+        ),
     )
 
 
@@ -181,6 +200,18 @@ def start_of_session(tables: NsysTables) -> int:
         for start in rows["utcEpochNs"].tolist():
             return 0 if start == MISSING else int(start)
     return 0
+
+
+def _lost_work(tables: NsysTables, process: int | None) -> list[str]:
+    """What Nsight Systems says of GPU work that it may have lost, in its words."""
+    texts = [
+        text
+        for rows in tables.chunks(DIAGNOSTICS, process)
+        for text in rows["text"].tolist()
+        if isinstance(text, str)
+    ]
+    found = (_LOST_WORK.search(text) for text in texts)
+    return sorted({each[0] for each in found if each})
 
 
 def device_properties(tables: NsysTables) -> dict[str, Any]:

@@ -31,6 +31,7 @@ RANGES = "NVTX_EVENTS"
 STRINGS = "StringIds"
 SESSION = "TARGET_INFO_SESSION_START_TIME"
 GPUS = "TARGET_INFO_GPU"
+DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 
 GPU_WORK_TABLES = (KERNELS, COPIES, MEMSETS, GRAPHS)
 
@@ -47,6 +48,7 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     RANGES: (*_TIMES, "globalTid", "eventType", "text", "textId"),
     STRINGS: ("id", "value"),
     SESSION: ("utcEpochNs",),
+    DIAGNOSTICS: ("text", "globalPid"),
     GPUS: (
         *("id", "cuDevice", "name", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm"),
         *("maxRegistersPerSm", "maxShmemPerSm", "computeMajor", "computeMinor"),
@@ -55,7 +57,7 @@ READABLE: Mapping[str, tuple[str, ...]] = {
 """The columns that are read if they exist.
 
 Of `STRINGS`, which also contains environment variables, only the texts that the other columns refer
-to are read.
+to are read; of `DIAGNOSTICS`, which names paths and commands, only phrases that are known are kept.
 """
 
 LAUNCH_COLUMNS = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -198,6 +198,18 @@ class Inside(NamedTuple):
     launches nothing: a host that loses its core in ``aten::linear`` computes nothing."""
     stops_in: frozenset[str] = frozenset()
     """Of pauses: operators that launch work, and pass more than `STRETCH_NS` of one in a call."""
+
+    def without(self, parts: Sequence[Inside]) -> Inside:
+        """The same without some parts of the time."""
+        whole_ns = self.whole_ns - sum(part.whole_ns for part in parts)
+        ns_of, own_ns = (
+            {name: ns - sum(each.get(name, 0) for each in known) for name, ns in mine.items()}
+            for mine, known in (
+                (self.ns_of, [part.ns_of for part in parts]),
+                (self.own_ns, [part.own_ns for part in parts]),
+            )
+        )
+        return self._replace(whole_ns=whole_ns, ns_of=ns_of, own_ns=own_ns)
 
 
 def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:

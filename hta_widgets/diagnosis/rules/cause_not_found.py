@@ -33,7 +33,7 @@ from hta_widgets.diagnosis.replay.edits import (
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
-from hta_widgets.diagnosis.rules.host_evidence import Within, largest_known, within_idle
+from hta_widgets.diagnosis.rules.host_evidence import Within, largest_known, of_idle, within_idle
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
@@ -231,8 +231,8 @@ def idle_without_cause(context: Context) -> Finding | None:
     if not context.ranks:
         return None
     name, share = largest_known(context, context.ranks)
-    of_idle = f"{percent(100 * share)} of the idle time"
-    unknown = f"no recorded call takes most of it; the most is in {named(name)} ({of_idle})"
+    part = f"{percent(100 * share)} of {of_idle(context)}"
+    unknown = f"no recorded call takes most of it; the most is in {named(name)} ({part})"
     if share < WORTH_NAMING:
         has_code = any(context.facts[rank].records.host_code for rank in context.ranks)
         lacks = "does not show" if has_code else "has no operators, which would show"

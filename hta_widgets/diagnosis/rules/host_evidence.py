@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from hta_widgets.diagnosis.facts.gap_owners import (
     is_in_standard_library,
     is_line_of_users,
 )
+from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.quantities import NS_PER_MS, percent
 
@@ -192,22 +194,50 @@ def operators_stopped_in(context: Context, ranks: Sequence[int], name: str) -> i
     return max((len(part.stops_in) for part in _parts(context, ranks, name)), default=0)
 
 
-def within_idle(context: Context, ranks: Sequence[int], *, busiest: bool = False) -> Within | None:
-    """The innermost call inside which most of the idle time of the host passes, of any kind.
-
-    Or the operator or function that holds most of it itself, the busiest.
-    """
-    look = busiest_within if busiest else innermost_within
-    found = look(context, _parts(context, ranks, EVERY))
+def busiest_within_idle(context: Context, ranks: Sequence[int]) -> Within | None:
+    """The operator or function that holds most of the idle time of the host itself."""
+    found = busiest_within(context, _parts(context, ranks, EVERY))
     return found._replace(of="the idle time") if found else None
 
 
+def within_idle(context: Context, ranks: Sequence[int]) -> Within | None:
+    """The innermost call inside which most of the host's idle time passes that nothing explains."""
+    found = innermost_within(context, _unexplained(context, ranks))
+    return found._replace(of=of_idle(context)) if found else None
+
+
+def of_idle(context: Context) -> str:
+    """What shares of the idle time of the host that nothing explains are of, in words."""
+    return "that time" if _explained_kinds(context) else "the idle time"
+
+
+def _explained_kinds(context: Context) -> set[str]:
+    """Kinds of idle time that findings are seen in."""
+    whats = [each.seen.what for each in context.found.values() if each.seen]
+    return {*chain.from_iterable(each.kinds for each in whats if isinstance(each, Idle))}
+
+
+def _unexplained(context: Context, ranks: Sequence[int]) -> list[Inside]:
+    """Where idle time of the host passes, of kinds that no finding is seen in.
+
+    Of 1.71 s, ``aten::conv1d`` held the 1.34 s of a finding, and nothing of what was left of it.
+    """
+    explained = _explained_kinds(context)
+    left = []
+    for host in context.hosts(ranks).values():
+        inside = host.gaps.inside
+        if EVERY in inside:
+            known = [inside[kind] for kind in explained if kind in inside]
+            left.append(inside[EVERY].without(known))
+    return [part for part in left if part.whole_ns > 0]
+
+
 def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
-    """The recorded call inside which most idle time of the host passes, and its part of it.
+    """The recorded call inside which most of that idle time passes, and its part of it.
 
     Of those that hold less than most; of nested ones the innermost. All of MPI's are one.
     """
-    parts, ns_of = _parts(context, ranks, EVERY), Counter[str]()
+    parts, ns_of = _unexplained(context, ranks), Counter[str]()
     for part in parts:
         for name, ns in part.ns_of.items():
             ns_of["calls of MPI" if _MPI.match(name) else name] += ns

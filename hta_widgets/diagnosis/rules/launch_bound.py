@@ -24,7 +24,7 @@ from hta_widgets.diagnosis.finding import (
 )
 from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork, WithoutStarts
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
-from hta_widgets.diagnosis.rules.host_evidence import Within, largest_owner, within_idle
+from hta_widgets.diagnosis.rules.host_evidence import Within, busiest_within_idle, largest_owner
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
@@ -214,7 +214,7 @@ def launch_bound(context: Context) -> Finding | None:
     table = _launching(context, ranks)
     worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
     half_ms = _gain_ms(context, after, HostSpeed(2))
-    busiest = within_idle(context, ranks, busiest=True)
+    busiest = busiest_within_idle(context, ranks)
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
     is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US

@@ -387,6 +387,24 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
     assert "the trace has no operators, which would show what the host does" in finding.sentence
 
 
+def test_what_a_finding_explains_does_not_own_what_it_leaves(tmp_path):
+    """``aten::conv1d`` held the 1.34 s of a warm-up, and nothing of the 372 ms beyond it."""
+    one = Host()
+    one.launch(100)
+    with one.inside("aten::conv1d", cat="cpu_op"):
+        one.calls("cuModuleLoadData", 1_300_000)
+        one.queue(100)
+    one.now += 370_000
+    for _ in range(20):
+        one.launch(5_000)
+    made = scripted(tmp_path, one)
+    assert [each.cause for each in made] == ["warm_up"]
+    assert (
+        "in 21 % of the GPU span, the GPU is idle; the trace does not show what the host does "
+        "meanwhile: at most 370 ms to gain beyond the findings"
+    ) in made.notices
+
+
 def without_operators(ranks, pause_us):
     """Steps of 8.5 ms in which rank 1 launches nothing for a time, and the others wait for it."""
     hosts = [Host() for _ in range(ranks)]

@@ -194,9 +194,20 @@ def test_an_operator_in_which_all_stands_still(tmp_path):
         ),
         pytest.param(
             [
+                *(host(0, 10, "aten::mul"), *stands_still(others=0)),
+                *(host(at, 10, "aten::add") for at in range(1410, 1500, 12)),
+            ],
+            id="the first one of its name",
+        ),
+        pytest.param(
+            [each for each in stands_still() if each["cat"] == "cpu_op"], id="no GPU work"
+        ),
+        pytest.param(
+            [
                 each | {"args": {"Input Dims": [[1 + each["dur"] // 100]]}}
-                for each in stands_still()
                 if each["cat"] == "cpu_op"
+                else each
+                for each in stands_still()
             ],
             id="the only one of its shapes",
         ),

@@ -112,15 +112,20 @@ def test_launches_that_are_not_recorded_are_said_once(tmp_path):
     assert not {*SHOWN[:8]} & {*panel.table}
 
 
-@pytest.mark.parametrize(("longer", "kernel"), [(1, ""), (2, "ampere_sgemm_64x64_nn")])
-def test_all_kernels_of_the_selected_finding_are_marked(tmp_path, longer, kernel):
+@pytest.mark.parametrize(
+    ("names", "kernel"),
+    [
+        (["ampere_sgemm_64x64_nn"], "ampere_sgemm_64x64_nn"),
+        (["ampere_sgemm_64x64_nn", "ampere_sgemm_32x32_nt"], ""),
+    ],
+)
+def test_all_kernels_of_the_selected_finding_are_marked(tmp_path, names, kernel):
     """*Show* of products without tensor cores opened a list in which none of them was marked."""
-    names = ["ampere_sgemm_64x64_nn", "ampere_sgemm_32x32_nt"]
 
     def program(rank, step):
         del rank, step
-        first, second = ([Compute(500 * US, name)] * 4 for name in names)
-        return [*first * longer, *second, Compute(500 * US, "reduce")]
+        products = [Compute(500 * US, name) for name in names for _ in range(4)]
+        return [*products, Compute(500 * US, "reduce")]
 
     properties = [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8}]
     folder = write_training(tmp_path, 1, program, deviceProperties=properties)

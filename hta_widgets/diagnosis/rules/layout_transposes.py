@@ -116,6 +116,6 @@ def layout_transposes(context: Context) -> Finding | None:
                 columns=["kernel", "count", "ms"],
             ),
         },
-        links=(link_of_kernels(ranks, rows, {row.name for row in rows}),),
+        links=(link_of_kernels(ranks, {row.name for row in rows}),),
         seen_in=Saving(("layout",)),
     )

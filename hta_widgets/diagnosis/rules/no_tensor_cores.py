@@ -168,7 +168,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
                 columns=["kernel", "shapes", "type", "count", "ms"],
             ),
         },
-        links=(link_of_kernels(ranks, listed, names),),
+        links=(link_of_kernels(ranks, names),),
         seen_in=Saving(("plain",)),
     )
 

@@ -39,6 +39,7 @@ from hta_widgets.diagnosis.notices import (
     replay_notices,
     set_up_notices,
     slow_step_notices,
+    training_mode_notices,
     unrecorded_notices,
     unrecorded_ns,
 )
@@ -228,6 +229,7 @@ def _diagnosed(
             *unrecorded_notices(context),
             *graph_notices(context),
             *(recomputation_notices(context) if together.ranks else ()),
+            *(training_mode_notices(context) if together.ranks else ()),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *(unseen if findings else ()),
             *(replay_notices(context) if together.ranks else ()),

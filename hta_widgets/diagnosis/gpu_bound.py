@@ -53,7 +53,7 @@ from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, joined_replays
 WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
 """Where nothing else is left, less is worth a line."""
 
-LITTLE_PERCENT: Final = 10.0
+LITTLE_PERCENT: Final = 25.0
 """Findings that bring less than this part of the step leave the rest to the kernels."""
 
 FEW_BLOCKS: Final = 0.5

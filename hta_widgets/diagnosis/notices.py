@@ -6,6 +6,7 @@ jobs; unsaid, it hid 190 ms in which a job loaded its first batch, a quarter of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -18,6 +19,7 @@ from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
 from hta_widgets.diagnosis.finding import Finding, in_words_of
@@ -30,6 +32,7 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
+from hta_widgets.trace.ranks.rank import Rank
 
 
 def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
@@ -164,6 +167,36 @@ def recomputation_notices(context: Context) -> Iterator[str]:
             f"{duration(host_ns)} on the host; keeping activations saves that work where memory "
             "is left for them"
         )
+
+
+_AS_IN_TRAINING: Final = re.compile(
+    r"bn_fw_tr_|batch_norm_collect_statistics|BatchNormFwdTrain|fused_dropout"
+)
+"""Kernels of batch norm that compute statistics, and of dropout."""
+
+_GRADIENTS: Final = re.compile(r"(?i:backward|bwd|grad)|bn_bw_")
+
+
+def training_mode_notices(context: Context) -> Iterator[str]:
+    """What computes as in training, in a recording that shows none: nobody called ``eval()``."""
+    if Condition.TRAINING in context.conditions():
+        return
+    spent = context.job.reduce(_as_in_training_ns, context.ranks).values()
+    ns = sum(spent) / max(len(context.ranks) * len(context.all_steps.numbers), 1)
+    least_percent = context.limits.least_percent_with_evidence
+    if ns > least_percent / 100 * context.all_steps.median_period_ns:
+        yield (
+            f"batch norm or dropout runs as in training, {duration(ns)}{context.steps.per_noun}: "
+            "if nothing is trained here, call model.eval() first"
+        )
+
+
+def _as_in_training_ns(rank: Rank) -> int:
+    """Time of such kernels; 0 with gradients, which alone tell where no operators are recorded."""
+    work = rank.gpu_work
+    if work.named(_GRADIENTS.search).any():
+        return 0
+    return int(work.duration_ns[work.named(_AS_IN_TRAINING.search)].sum())
 
 
 def replay_notices(context: Context) -> Iterator[str]:

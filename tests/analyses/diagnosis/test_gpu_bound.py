@@ -307,7 +307,7 @@ def first_advice(folder, percent):
 
 
 test_thresholds = cases(
-    Case("gpu_bound.LITTLE_PERCENT", with_finding, {9.8: True, 10.2: False}),
+    Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
     Case("gpu_bound.NEAR_ROOF", first_advice, {59.0: "Let", 61.0: "Try"}),

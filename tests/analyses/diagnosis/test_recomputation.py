@@ -1,4 +1,4 @@
-"""Forward operators that run again in the backward pass: said, with what they take."""
+"""What is computed again, or as in training: said, with what it takes."""
 
 from __future__ import annotations
 
@@ -59,6 +59,30 @@ def is_said(folder, percent):
     """Whether so much of a step is worth a notice: of 2 ms, all but 24 µs on the GPU."""
     length = 10 * percent
     return bool(said(diagnosed(folder, job(length=length, computing=2_000 - 40 * percent - 8))))
+
+
+@pytest.mark.parametrize(
+    ("names", "operator", "says"),
+    [
+        (["void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>"], "aten::batch_norm", True),
+        (["void at::native::batch_norm_collect_statistics_kernel"], "aten::batch_norm", True),
+        (["void cudnn::bn_fw_inf_1C11_kernel_NCHW<float>"], "aten::batch_norm", False),
+        (["MIOpenBatchNormFwdTrainSpatial", "MIOpenBatchNormBwdSpatial"], "aten::mm", False),
+        (["void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>"], BACKWARD, False),
+    ],
+)
+def test_a_model_that_is_not_in_evaluation_mode(tmp_path, names, operator, says):
+    """Of a ResNet that only answers, 58 of 252 ms were statistics of batches."""
+    one = Host()
+    for number in range(3):
+        with one.step(number):
+            for name in names:
+                one.launch(200, name=name, operator=operator)
+            one.launch(1000)
+            one.synchronise()
+    notices = [each for each in diagnosed(tmp_path, one).notices if "as in training" in each]
+    said = "batch norm or dropout runs as in training, 200 µs per step"
+    assert notices == says * [f"{said}: if nothing is trained here, call model.eval() first"]
 
 
 test_thresholds = cases(

@@ -88,13 +88,17 @@ def initialising(found: Finding, whole: Diagnosis) -> Texts:
 def pausing(found: Finding, whole: Diagnosis) -> Texts:
     pauses = found.evidence["pauses"]
     longest = pauses.loc[pauses["idle_ms"].idxmax()]
-    before, after = longest["operator_before"], longest["operator_after"]
+    before, after, within = longest[[f"operator_{x}" for x in ("before", "after", "inside")]]
     texts = {"longest": duration(longest["idle_ms"] * NS_PER_MS)}
     if "on_cpu_percent" in found.evidence:
         texts["on_cpu"] = percent(found.evidence["on_cpu_percent"])
     if "operators_stopped_in" in found.evidence:
         texts["stops"] = str(found.evidence["operators_stopped_in"])
-    if any(each and f"inside {short_name(each, 40)}" in found.sentence for each in (before, after)):
+    if within and f", inside {short_name(within, 30)}" in found.sentence:
+        texts["within"] = short_name(within, 30)
+    elif any(
+        each and f"inside {short_name(each, 40)}" in found.sentence for each in (before, after)
+    ):
         pass  # it pauses in the call, not beside it
     elif before and after:
         texts |= {"from": short_name(before, 30), "to": short_name(after, 30)}
@@ -334,7 +338,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, before <before>]]"
-            f"[[, inside <_in>]]{INSIDE}[[, <_part> of this time in <_owner>]]"
+            f"[[, inside <within>]]{INSIDE}[[, <_part> of this time in <_owner>]]"
             f"[[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
             f"[[; the trace does not show why]][[; no recorded call takes most of it]]{COST}",

@@ -318,8 +318,8 @@ class Stretch(NamedTuple):
     before: str
     after: str
     """Operators that launch the work before and after it; empty if not recorded."""
-    is_inside: bool
-    """Whether one call of an operator does both."""
+    inside: str
+    """Operator whose call takes most of this time, or launches both; empty for none."""
 
 
 class GapOwners(NamedTuple):
@@ -376,7 +376,7 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         within = within._replace(on_cpu_ns=on_cpu_ns, stops_in=stops_in)
     return GapOwners(
         {**found.owners, name: owners},
-        {**found.longest, name: around.longest(gap, length_ns)},
+        {**found.longest, name: around.longest(gap, place, length_ns)},
         {**found.inside, name: within},
         drains,
     )
@@ -477,8 +477,12 @@ class Around:
             found.append(Owner(name, code, int(idle_ns[number]), count))
         return tuple(found)
 
-    def longest(self, gap: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
-        """The intervals with most of this time."""
+    def longest(self, gap: IntArray, place: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
+        """The intervals with most of this time, each piece of which belongs to the call at a place.
+
+        A host that stopped for 2.05 ms in an operator, before this launched anything, did so inside
+        it, not between it and the one before.
+        """
         gaps, owned = gaps_of(self.rank), np.bincount(gap, length_ns)
         least = np.partition(owned, -MOST_LISTED)[-MOST_LISTED] if owned.size > MOST_LISTED else 0
         chosen = np.flatnonzero((owned >= least) & (owned > 0))
@@ -487,6 +491,10 @@ class Around:
         for each in chosen.tolist():
             launch = int(gaps.launch[each])
             before, after = self._launcher(self._launched_before(launch)), self._launcher(launch)
+            is_own = gap == each
+            inside = self._most_in(place[is_own], length_ns[is_own])
+            if inside == NO_CALL and before == after:
+                inside = after
             found.append(
                 Stretch(
                     start_ns=int(gaps.start_ns[each]),
@@ -494,10 +502,20 @@ class Around:
                     idle_ns=int(owned[each]),
                     before=self.name_of(before),
                     after=self.name_of(after),
-                    is_inside=NO_CALL != before == after,
+                    inside=self.name_of(inside),
                 )
             )
         return tuple(found)
+
+    def _most_in(self, places: IntArray, length_ns: Times) -> int:
+        """Place of the operator that most of some time is in; `NO_CALL` for none."""
+        operators = self.operator_of(places)
+        by_operator = grouped(operators)
+        held_ns = by_operator.reduce(np.add, length_ns)
+        most = int(np.argmax(held_ns))
+        operator = int(operators[by_operator.first[most]])
+        is_most = held_ns[most] > MOST_OF_THE_TIME * held_ns.sum()
+        return operator if is_most and self._is_operator[operator] else NO_CALL
 
     def _launched_before(self, launch: int) -> int:
         """Row of the call that launches something before another one, -1 for none."""

@@ -56,11 +56,13 @@ def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.Dat
             each.idle_ns / NS_PER_MS,
             each.before,
             each.after,
+            each.inside,
         )
         for rank, host in context.hosts(ranks).items()
         for each in host.gaps.longest.get(name, ())
     ]
-    names = ["rank", "start_ns", "end_ns", "idle_ms", "operator_before", "operator_after"]
+    times, operators = ("start_ns", "end_ns", "idle_ms"), ("before", "after", "inside")
+    names = ["rank", *times, *(f"operator_{each}" for each in operators)]
     table = pd.DataFrame(rows, columns=names)
     return table.sort_values("idle_ms", ascending=False, kind="stable", ignore_index=True)
 

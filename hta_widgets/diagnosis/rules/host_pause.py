@@ -165,8 +165,7 @@ def host_pause(context: Context) -> Finding | None:
     within = within_gap(context, ranks, kind)
     largest, _ = largest_owner(context, ranks, kind) or (None, 0)
     there = within.name if within else largest.name if largest else ""
-    is_there = there and found and there in (found[1].before, found[1].after)
-    where = _where(found[1]) if found and not is_there else ""
+    where = _where(found[1], there) if found else ""
     known = _known_of(context, ranks, kind, within, largest)
     on_cpu = on_cpu_share(context, ranks, kind)
     on_cpu = on_cpu if 100 * on_cpu >= context.limits.owner_percent else 0.0
@@ -251,10 +250,12 @@ def _in_turns(pauses: Matrix, limits: Limits) -> bool:
     return bool(100 * few.mean() > most_percent >= 100 * pausing.mean(axis=1).max())
 
 
-def _where(stretch: Stretch) -> str:
-    """Between which operators, or inside which, in words."""
-    if stretch.is_inside:
-        return f", inside {named(stretch.after, 30)}"
+def _where(stretch: Stretch, said: str) -> str:
+    """Between which operators, or inside which, in words; no operator twice that is said anyway."""
+    if said and said in (stretch.before, stretch.after):
+        return ""
+    if stretch.inside not in ("", said):
+        return f", inside {named(stretch.inside, 30)}"
     if stretch.before and stretch.after:
         return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
     return f", before {named(stretch.after, 30)}" if stretch.after else ""

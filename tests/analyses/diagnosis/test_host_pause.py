@@ -250,6 +250,29 @@ def test_a_call_that_fills_memory_may_hold_the_host_up(tmp_path, length_us, work
         assert finding.action.endswith("the trace does not hold what the operator does there.")
 
 
+@pytest.mark.parametrize(
+    ("part", "where"),
+    [(0.55, ", inside aten::ones_like"), (0.45, ", between aten::mul and aten::ones_like")],
+)
+def test_a_host_that_stops_in_an_operator_does_not_stop_before_it(tmp_path, part, where):
+    """A T4: ``aten::ones_like`` allocated for 2.05 ms, then launched, after ``aten::mul``."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            one.launch(300, operator="aten::mul")
+            one.now = one.free + 4000 * (1 - part)
+            with one.inside("aten::ones_like", "cpu_op"):
+                one.does("aten::empty_strided", 4000 * part)
+                one.queue(300)
+                one.now += 10
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "host_pause")
+    assert where in finding.sentence
+    assert ("between" in finding.sentence) == ("between" in where)
+    inside = finding.evidence["pauses"]["operator_inside"].tolist()
+    assert inside == ["aten::ones_like" * (part > 0.5)] * 5
+
+
 def test_the_largest_of_several_calls_is_not_where_it_pauses(tmp_path):
     """A range that holds all of a pause is no operator, whatever takes a third of it inside."""
     one = Host()

@@ -1,4 +1,4 @@
-"""What the CPU did where no GPU work was recorded: operators, loading, collectives, lines."""
+"""What the CPU did where no GPU work was recorded: operators, calls of CUDA, ranges, lines."""
 
 from __future__ import annotations
 
@@ -12,36 +12,44 @@ import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import loading_calls
 from hta_widgets.analyses.memory_use import may_record_memory, memory_use
-from hta_widgets.analyses.operators import operators
-from hta_widgets.analyses.time.call_sums import OwnCpuTime, host_time, own_cpu_time, sums_at
+from hta_widgets.analyses.time.call_sums import (
+    OwnCpuTime,
+    has_cpu_time,
+    host_time,
+    own_cpu_time,
+    sums_at,
+)
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, window_of
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
 from hta_widgets.errors import number_ranges
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.nsys.format import NSYS
 from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import LOST_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
 
 _RECORDS_BOTH: Final = "(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both)"
-NO_GPU_WORK: Final = (
-    "No GPU work was recorded: the job ran on the CPU, or it was recorded without the GPU "
-    f"{_RECORDS_BOTH}."
-)
 
 LOADING: Final = "loading"
 OPERATORS: Final = "operators"
+CALLS: Final = "calls"
+RANGES: Final = "ranges"
 COLLECTIVES: Final = "collectives"
 LINES: Final = "lines"
 MEMORY: Final = "memory"
+
+_OWNERS: Final = (OPERATORS, CALLS, RANGES, LINES)
+_USES_MEMORY: Final = "allocates memory of a GPU"
 
 WHAT_TO_DO: Final = {
     OPERATORS: "The panel of the operators lists all of them, also by shape and by line.",
@@ -57,11 +65,17 @@ LEAST_LOADING: Final = 0.01
 """Part of the recorded time from which loading is worth a sentence: of 71 µs in 75 ms, the advice
 was to load batches in workers."""
 
+LEAST_IN_CALLS: Final = 0.01
+"""The same of calls of CUDA outside of operators."""
+
 _COLLECTIVE: Final = re.compile(r"(?:gloo|mpi|ucc|c10d):\w+")
 """Annotations of collectives that run on the CPU, whatever waits in them."""
 
 _OF_GPUS: Final = re.compile(r"(?:nccl|rccl):\w+")
 """Those of collectives that the CPU only launches: of a job that ran on GPUs."""
+
+_OPERATOR_OF_GPUS: Final = re.compile(r"aten::_?(?:cudnn|miopen)_(?!is_acceptable)\w+")
+_ALLOCATES: Final = re.compile(r"(?:cuda|hip)Malloc(?!Host)|cuMemAlloc(?!Host)")
 
 MOST_LISTED: Final = 5
 NAME_WIDTH: Final = 60
@@ -77,14 +91,22 @@ class CpuOwner(NamedTuple):
     ----------
     name : str
     own_ns : int
-        Time in its calls: of operators without the operators inside, of lines without the lines
-        inside, but with all that they call in PyTorch and other libraries of Python itself.
+        Time in its calls: without operators, calls of CUDA and ranges inside, but of lines without
+        the lines inside only, with all that they call in PyTorch and other libraries of Python.
     calls : int
     """
 
     name: str
     own_ns: int
     calls: int
+
+
+class Listed(NamedTuple):
+    """Time in things of one kind, and those with most of it."""
+
+    what: str
+    ns: int
+    owners: tuple[CpuOwner, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +125,10 @@ class CpuWork:
         Time in operators.
     operators : tuple of CpuOwner
         Those with most time of their own, longest first.
+    calls_ns, calls
+        The same of calls of the CUDA API outside of operators.
+    ranges_ns, ranges
+        The same of annotated ranges, as of NVTX, on ranks with neither operators nor Python frames.
     lines_ns : int
         Time in functions of the user's Python code, which are named by their first lines, of the
         threads that run operators; 0 where no Python frames were recorded.
@@ -117,8 +143,12 @@ class CpuWork:
         Whether no rank of the job has GPU work, or only none of these.
     launches : int
         Calls that launched GPU work, which is not in the traces.
-    uses_nccl : bool
-        Whether collectives of GPUs were called.
+    waited_for : bool
+        Whether the host waited for this work, which had run then.
+    on_gpus : str
+        What shows that the job used GPUs, as the predicate of a sentence; empty if nothing does.
+    of_nsys : bool
+        Whether Nsight Systems recorded the ranks.
     measured : int
         Kernels that CUPTI's range profiler measured, instead of recording when they ran.
     lost_work : bool
@@ -146,10 +176,16 @@ class CpuWork:
     loading_ns: int
     memory: str
     of_job: bool
+    calls_ns: int = 0
+    calls: tuple[CpuOwner, ...] = ()
+    ranges_ns: int = 0
+    ranges: tuple[CpuOwner, ...] = ()
     launches: int = 0
+    waited_for: bool = False
     measured: int = 0
-    uses_nccl: bool = False
     lost_work: bool = False
+    on_gpus: str = ""
+    of_nsys: bool = False
     api_calls: int = 0
     collectives_ns: int = 0
     analysed_ns: int = 0
@@ -157,24 +193,21 @@ class CpuWork:
     step_ns: int = 0
 
     @property
-    def all_operators(self) -> str:
-        """The time in operators, as the beginning of a sentence."""
-        return f"Of {duration(self.operators_ns)} of CPU time in operators{self.in_steps}"
+    def lists(self) -> dict[str, Listed]:
+        """What the CPUs spend most time in, by part; without the parts that have none."""
+        said = self.calls_ns >= LEAST_IN_CALLS * self.analysed_ns
+        every = {
+            OPERATORS: Listed("operators", self.operators_ns, self.operators),
+            CALLS: Listed("CUDA calls outside of operators", said * self.calls_ns, self.calls),
+            RANGES: Listed("annotated ranges", self.ranges_ns, self.ranges),
+            LINES: Listed("Python functions", self.lines_ns, self.lines),
+        }
+        return {part: each for part, each in every.items() if each.ns}
 
-    @property
-    def all_lines(self) -> str:
-        """The time in lines of Python, as the beginning of a sentence."""
-        return f"Of {duration(self.lines_ns)} of CPU time in Python functions{self.in_steps}"
-
-    @property
-    def of_operators(self) -> str:
-        """Which operator takes most time, in a sentence; empty without operators."""
-        return _largest(self.all_operators, self.operators, self.operators_ns)
-
-    @property
-    def of_lines(self) -> str:
-        """Which line of Python takes most time, in a sentence; empty without lines."""
-        return _largest(self.all_lines, self.lines, self.lines_ns)
+    def beginning(self, part: str) -> str:
+        """The time in all that a part lists, as the beginning of a sentence."""
+        listed = self.lists[part]
+        return f"Of {duration(listed.ns)} of CPU time in {listed.what}{self.in_steps}"
 
     @property
     def of_loading(self) -> str:
@@ -214,17 +247,19 @@ class CpuWork:
     def parts(self) -> dict[str, str]:
         """What takes the time, in sentences, those with most time first.
 
-        They are `OPERATORS`, `LOADING` and `COLLECTIVES`; `LINES`, which hold these, and `MEMORY`
-        follow.
+        They are `OPERATORS`, `CALLS`, `RANGES`, `LOADING` and `COLLECTIVES`; `LINES`, which hold
+        these, and `MEMORY` follow.
         """
-        of_time = (
-            (self.operators_ns, OPERATORS, self.of_operators),
-            (self.loading_ns, LOADING, self.of_loading),
-            (self.collectives_ns, COLLECTIVES, self.of_collectives),
-        )
-        said = {name: text for _, name, text in sorted(of_time, key=lambda each: -each[0])}
-        said |= {LINES: self.of_lines, MEMORY: self.memory}
-        return {name: text for name, text in said.items() if text}
+        lists = self.lists
+        times = {part: each.ns for part, each in lists.items()}
+        texts = {
+            part: _largest(self.beginning(part), each.owners, each.ns)
+            for part, each in lists.items()
+        }
+        times |= {LOADING: self.loading_ns, COLLECTIVES: self.collectives_ns, MEMORY: -1}
+        texts |= {LOADING: self.of_loading, COLLECTIVES: self.of_collectives, MEMORY: self.memory}
+        order = sorted(times, key=lambda part: (part in (LINES, MEMORY), -times[part]))
+        return {part: texts[part] for part in order if texts[part]}
 
     @property
     def no_gpu_work(self) -> str:
@@ -236,28 +271,45 @@ class CpuWork:
                 "of kernels, record again without profiler_metrics."
             )
         if self.launches:
+            launches = counted(self.launches, "launch", "launches")
+            why = ": the recording ended before it ran, or the"
+            if self.waited_for:
+                why = ", though the host waited for it: the"
             return (
-                f"The GPU work of {counted(self.launches, 'launch', 'launches')} was not recorded: "
-                "the recording ended before it ran, or the recorder could not see the GPU."
+                f"The GPU work of {launches} was not recorded{why} recorder could not see the GPU."
             )
-        if self.uses_nccl and self.of_job:
-            return (
-                "No GPU work was recorded: the job calls NCCL, which runs on GPUs, but was "
-                f"recorded without the GPU {_RECORDS_BOTH}."
-            )
-        if self.lost_work and self.of_job:
+        if not self.of_job:
+            return "No GPU work was recorded on the selected ranks."
+        if self.lost_work:
             return "No GPU work was recorded, and the recorder warns that it may have lost some."
-        if self.api_calls and self.of_job:
+        if self.api_calls and not self.on_gpus:
             return (
                 f"The job ran on the CPU: no recorded call of the CUDA API ({self.api_calls:,} in "
                 "all) launches GPU work."
             )
-        return NO_GPU_WORK if self.of_job else "No GPU work was recorded on the selected ranks."
+        return f"No GPU work was recorded: {self._why}."
+
+    @property
+    def _why(self) -> str:
+        if self.api_calls:
+            return (
+                f"the job {self.on_gpus}, but no recorded call of the CUDA API "
+                f"({self.api_calls:,} in all) launches any"
+            )
+        if self.of_nsys:
+            return "no CUDA calls were traced (nsys profile --trace=cuda,nvtx traces them)"
+        if self.on_gpus:
+            return f"the job {self.on_gpus}, but was recorded without the GPU {_RECORDS_BOTH}"
+        return f"the job ran on the CPU, or it was recorded without the GPU {_RECORDS_BOTH}"
 
     @property
     def verdict(self) -> str:
         """All that can be said, and why it is not more."""
-        return " ".join((self.no_gpu_work, *(self.sentences or ("No operators were, either.",))))
+        return " ".join((self.no_gpu_work, *(self.sentences or (self._nothing,))))
+
+    @property
+    def _nothing(self) -> str:
+        return f"No {'ranges' if self.of_nsys else 'operators'} were, either."
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as values of JSON, in ms."""
@@ -268,6 +320,10 @@ class CpuWork:
             "collectives_ms": _in_ms(self.collectives_ns),
             "operators_ms": _in_ms(self.operators_ns),
             "operators": _listed(self.operators),
+            "calls_ms": _in_ms(self.calls_ns),
+            "calls": _listed(self.calls),
+            "ranges_ms": _in_ms(self.ranges_ns),
+            "ranges": _listed(self.ranges),
             "lines_ms": _in_ms(self.lines_ns),
             "lines": _listed(self.lines),
             "memory": self.memory,
@@ -278,31 +334,39 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     """Sum up what the CPUs did in some ProfilerSteps.
 
     All analysed ones count when none are given, or if no rank has any of them. Where no operator
-    runs in them, all that is analysed counts.
+    or range runs in them, all that is analysed counts.
     """
     chosen = tuple(ranks)
     of_ranks = job.reduce(_steps_of, chosen)
     known = {step for each in of_ranks.values() for step in each} - {NO_STEP}
     asked = tuple(sorted(known & {*(steps or ())} or known))
-    table = operators(job, chosen, steps=asked).operators
-    if asked and table.empty:
-        asked, table = (), operators(job, chosen).operators
-    by_name = table.groupby("operator", sort=False)[["cpu_self_ns", "calls"]].sum()
-    found = job.reduce(_of_rank, chosen, TimeSelection(asked, ()) if asked else None).values()
+    found = [*job.reduce(_of_rank, chosen, TimeSelection(asked, ()) if asked else None).values()]
+    if asked and not any(each.owned_ns[OPERATORS] + each.owned_ns[RANGES] for each in found):
+        asked, found = (), [*job.reduce(_of_rank, chosen, None).values()]
+    owned_ns = {part: sum(each.owned_ns[part] for each in found) for part in _OWNERS}
+    owned = {
+        part: _longest(_together(owner for each in found for owner in each.owned[part]))
+        for part in _OWNERS
+    }
     analysed_ns = sum(each.analysed_ns for each in found)
     steps_of_ranks = sum(len({*asked} & {*each}) for each in of_ranks.values())
     collectives: Counter[str] = Counter()
     for each in found:
         collectives.update(each.collectives)
+    lost = [each.lost for each in job.reduce(health_of, chosen).values() if each.lost.launches]
+    memory = memory_use(job, chosen) if may_record_memory(job) else None
+    devices = {*memory.peak["device_type"]} - {"CPU"} if memory else set()
+    has_memory = any(not device.startswith("type") for device in devices)
     return CpuWork(
         steps=asked,
-        operators_ns=int(table["cpu_self_ns"].sum()),
-        operators=_longest(
-            CpuOwner(str(name), int(own_ns), int(calls))
-            for name, own_ns, calls in by_name.itertuples(name=None)
-        ),
-        lines_ns=sum(each.lines_ns for each in found),
-        lines=_longest(_together(line for each in found for line in each.lines)),
+        operators_ns=owned_ns[OPERATORS],
+        operators=owned[OPERATORS],
+        calls_ns=owned_ns[CALLS],
+        calls=owned[CALLS],
+        ranges_ns=owned_ns[RANGES],
+        ranges=owned[RANGES],
+        lines_ns=owned_ns[LINES],
+        lines=owned[LINES],
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         collectives_ns=sum(each.collectives_ns for each in found),
@@ -310,29 +374,31 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
-        uses_nccl=any(each.uses_nccl for each in found),
         lost_work=any(each.lost_work for each in found),
+        on_gpus=max((each.on_gpus for each in found), default="") or _USES_MEMORY * has_memory,
+        of_nsys=all(job.sources[rank].format == NSYS for rank in chosen),
         api_calls=sum(each.api_calls for each in found),
         measured=sum(each.measured for each in found),
-        launches=sum(each.lost.launches for each in job.reduce(health_of, chosen).values()),
-        memory=memory_use(job, chosen).finding if may_record_memory(job) else "",
+        launches=sum(each.launches for each in lost),
+        waited_for=all(each.waited_for for each in lost),
+        memory=memory.finding if memory else "",
     )
 
 
 class _OfRank(NamedTuple):
-    """The numbers of `CpuWork` that are not in the table of operators, of one rank."""
+    """The numbers of `CpuWork` of one rank."""
 
-    lines_ns: int
-    lines: tuple[CpuOwner, ...]
-    recorded_ns: int
-    loading_ns: int
     lost_work: bool
     api_calls: int
     measured: int
-    collectives_ns: int
-    analysed_ns: int
-    collectives: Mapping[str, int]
-    uses_nccl: bool
+    owned_ns: Mapping[str, int] = dict.fromkeys(_OWNERS, 0)
+    owned: Mapping[str, tuple[CpuOwner, ...]] = dict.fromkeys(_OWNERS, ())
+    recorded_ns: int = 0
+    loading_ns: int = 0
+    collectives_ns: int = 0
+    analysed_ns: int = 0
+    collectives: Mapping[str, int] = {}
+    on_gpus: str = ""
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -347,9 +413,9 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         rank.trace.events.rows_of(*kinds).size for kinds in (LAUNCH_CALLS, (Kind.PROFILER_RANGE,))
     )
     if not calls.threads:
-        return _OfRank(0, (), 0, 0, lost_work, api_calls, measured, 0, 0, {}, False)
+        return _OfRank(lost_work, api_calls, measured)
     thread, time = _main_thread(calls, own), host_time(rank, selection)
-    lines = _lines(calls, own, time)
+    owned = _owned(rank, own, time)
     of_thread = np.arange(thread.first, thread.last)
     covered = _covered(calls, of_thread)
     recorded = Intervals.union(covered.starts[:1], covered.ends[-1:]) & time
@@ -362,8 +428,8 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         for code in np.unique(calls.name[among]).tolist()
     }
     return _OfRank(
-        lines_ns=sum(line.own_ns for line in lines),
-        lines=_longest(lines, _MOST_OF_A_RANK),
+        owned_ns={part: sum(each.own_ns for each in owners) for part, owners in owned.items()},
+        owned={part: _longest(owners, _MOST_OF_A_RANK) for part, owners in owned.items()},
         recorded_ns=recorded.length,
         loading_ns=loading.length,
         lost_work=lost_work,
@@ -372,28 +438,70 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         collectives_ns=(_covered(calls, among) & time).length,
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,
-        uses_nccl=bool((calls.named(_OF_GPUS.match) & is_annotation).any()),
+        on_gpus=_on_gpus(calls, is_annotation),
     )
 
 
-def _lines(calls: Calls, own: OwnCpuTime, time: Intervals) -> tuple[CpuOwner, ...]:
-    """The lines of threads that run operators, if any does.
+def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
+    """What shows that the rank used a GPU; empty if nothing does."""
+    if (calls.named(_OF_GPUS.match) & is_annotation).any():
+        return "calls NCCL, which runs on GPUs"
+    operator = calls.name[calls.named(_OPERATOR_OF_GPUS.fullmatch)][:1].tolist()
+    for code in operator:
+        return f"calls {calls.events.name.values[code]}, which runs on GPUs"
+    return _USES_MEMORY * bool(calls.named(_ALLOCATES.match).any())
+
+
+def _owned(rank: Rank, own: OwnCpuTime, time: Intervals) -> dict[str, list[CpuOwner]]:
+    """What the time of the calls belongs to, by part."""
+    calls = calls_of(rank)
+    is_operator = calls.kind == Kind.CPU_OP
+    is_call = calls.is_launch_call & (calls.operator[:-1] == NO_PARENT)
+    is_range = (calls.kind == Kind.ANNOTATION) & ~calls.named(STEP_NAME.match)
+    is_range &= not (is_operator.any() or calls.has_frames)
+    is_owner, begins = is_operator | is_call | is_range, has_cpu_time(rank)
+    begins &= time.covers(calls.start_ns)
+    of_time = nearest_at_or_above(calls.forest, is_owner)
+    is_line = (calls.kind == Kind.PYTHON) & calls.named(is_line_of_users)
+    return {
+        OPERATORS: _by_name(calls, own, of_time, is_operator, begins),
+        CALLS: _by_name(calls, own, of_time, is_call, begins),
+        RANGES: _by_name(calls, own, of_time, is_range, begins),
+        LINES: _by_name(
+            calls,
+            _of_threads_with_operators(calls, own),
+            nearest_at_or_above(calls.forest, is_line),
+            is_line,
+            begins,
+        ),
+    }
+
+
+def _of_threads_with_operators(calls: Calls, own: OwnCpuTime) -> OwnCpuTime:
+    """The time of threads that run operators, if any does.
 
     In a notebook, a thread of Jupyter's own had more time than the loop: 1.3 s in pyzmq.
     """
-    is_line = (calls.kind == Kind.PYTHON) & calls.named(is_line_of_users)
-    names, thread = calls.events.name.values, calls.thread_of(own.place)
+    thread = calls.thread_of(own.place)
     runs = thread[calls.operator[own.place] != NO_PARENT]
     counts = np.isin(thread, runs) if runs.size else np.ones(thread.size, dtype=np.bool_)
-    line = np.append(nearest_at_or_above(calls.forest, is_line), NO_PARENT)[own.place[counts]]
-    own_ns = sums_at(np.append(calls.name, NO_PARENT)[line], own.ns[counts], len(names))
-    begins = calls.name[is_line & time.covers(calls.start_ns)]
+    return OwnCpuTime(own.place[counts], own.ns[counts])
+
+
+def _by_name(
+    calls: Calls, own: OwnCpuTime, owner: Int32Array, chosen: Mask, begins: Mask
+) -> list[CpuOwner]:
+    """The time of calls whose owner is chosen, and the chosen ones that begin, by name."""
+    names, is_of_one = calls.events.name.values, np.append(chosen, False)[owner[own.place]]
+    code = calls.name[owner[own.place[is_of_one]]]
+    own_ns = sums_at(code, own.ns[is_of_one], len(names))
+    count = np.bincount(calls.name[chosen & begins], minlength=len(names))
     # that of a script began before the recording: it is one call all the same
-    count = np.maximum(np.bincount(begins, minlength=len(names)), own_ns > 0)
-    return tuple(
+    count = np.maximum(count, own_ns > 0)
+    return [
         CpuOwner(names[code], int(own_ns[code]), int(count[code]))
         for code in np.flatnonzero(own_ns).tolist()
-    )
+    ]
 
 
 def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:

@@ -17,7 +17,7 @@ from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import recording_in_words
-from hta_widgets.diagnosis.cpu_work import LINES, OPERATORS, WHAT_TO_DO, CpuWork
+from hta_widgets.diagnosis.cpu_work import WHAT_TO_DO, CpuWork
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.diagnosis.finding import MOST_SHOWN, WHAT_TO_TRY, Finding, Price
 from hta_widgets.diagnosis.gpu_bound import GpuBound
@@ -375,19 +375,15 @@ def _what_sets_the_time(diagnosis: Diagnosis) -> str:
 def _cpu_work(work: CpuWork) -> Iterator[str]:
     """What the CPUs did, in the order of `CpuWork.parts`."""
     yield from wrapped(work.no_gpu_work if work.sentences else work.verdict)
-    listed = {
-        OPERATORS: (work.all_operators, work.operators_ns, work.operators),
-        LINES: (work.all_lines, work.lines_ns, work.lines),
-    }
+    lists = work.lists
     for part, text in work.parts.items():
-        if part not in listed:
+        if part not in lists:
             do = WHAT_TO_DO.get(part, "")
             yield from ("", *wrapped(text), *(wrapped(f"What to do: {do}") if do else ()))
             continue
-        whole, whole_ns, owners = listed[part]
-        yield from ("", *wrapped(f"{whole}:"))
-        for name, own_ns, calls in owners:
-            share = percent(100 * own_ns / whole_ns)
+        yield from ("", *wrapped(f"{work.beginning(part)}:"))
+        for name, own_ns, calls in lists[part].owners:
+            share = percent(100 * own_ns / lists[part].ns)
             line = f"{duration(own_ns)} ({share}): {cut(name, MOST_CHARACTERS)}"
             yield from item("- ", f"{line}, {counted(calls, 'call')}")
 

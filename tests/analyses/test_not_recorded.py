@@ -65,8 +65,9 @@ def test_without_kernels_nothing_else_is_said():
 def test_without_gpu_work_it_is_said_what_tells_more_of_the_cpus():
     measured = ALL._replace(gpu_work=False, communication=False, collectives=False)
     launched = measured._replace(measured=False)
-    on_cpu = launched._replace(launches=False)
+    on_cpu = launched._replace(calls=False, launches=False, waited_for=False)
     assert lacking({0: on_cpu}) == ["GPU work is"]
+    assert lacking({0: on_cpu._replace(calls=True)}) == []  # it was recorded: there is none
     assert lacking({0: launched}) == ["Launched GPU work is"]
     assert lacking({0: measured}) == ["Times of kernels are"]
     assert lacking({0: on_cpu, 1: launched, 2: ALL}) == [
@@ -145,6 +146,19 @@ def test_a_few_copies_are_not_what_a_job_does(tmp_path, part, is_said):
     assert (found.status == "cannot_tell", not found.bound_by) == (is_said, is_said)
     lacks = [each.what for each in found.not_recorded]
     assert (lacks == ["Kernels are"]) == is_said
+
+
+@pytest.mark.parametrize(("at", "is_seen"), [(5, True), (60, False)])
+def test_launched_work_that_the_host_waited_for_was_not_cut_off(tmp_path, at, is_seen):
+    """A wait before the first launch is for nothing that is launched here."""
+    calls = [host(9, 50, "aten::mm"), *(call(10 * each, 2, each) for each in (1, 2))]
+    wait = call(at, 3, 9, name="cudaStreamSynchronize")
+    found = diagnosis(open_job(write(tmp_path / "rank-0.json", [*calls, wait])))
+    why = ": the recording ended before it ran, or " if is_seen else ", though the host waited for"
+    assert found.finding.startswith(f"The GPU work of 2 launches was not recorded{why}")
+    (notice,) = (each for each in found.notices if each.startswith("none of 2 launches has GPU"))
+    assert ("though the host waited for it" in notice) != is_seen
+    assert ("torch.cuda.synchronize()" in found.not_recorded[0].how) == is_seen
 
 
 def test_a_rank_without_gpu_work_has_no_steps(tmp_path):

@@ -669,9 +669,9 @@ VERDICTS: Final[list[Form]] = [
         idle_without_waits,
     ),
     Form(
-        "The GPU work of <launches> was not recorded: <_how>[[ Of <whole> of CPU time in "
-        "operators[[ in <_steps>]], <name> takes the most: <time> (<part>) in <calls>."
-        "[[ <_others>]]]][[No operators were, either.]]",
+        "The GPU work of <launches> was not recorded[[, though the host waited for it]]: <_how>[[ "
+        "Of <whole> of CPU time in operators[[ in <_steps>]], <name> takes the most: <time> "
+        "(<part>) in <calls>.[[ <_others>]]]][[No operators were, either.]]",
         lost_at_all,
     ),
     Form(

@@ -50,14 +50,18 @@ _KERNELS: Final = NotRecorded(
     "no cause can be told",
     "Open the export of Nsight Systems that this table was made from (nsys export --type sqlite)",
 )
+UNTOLD_OF_GPU: Final = "what the GPU waits for cannot be told"
 _GPU_WORK: Final = NotRecorded(
     "GPU work is",
-    "what the GPU waits for cannot be told",
+    UNTOLD_OF_GPU,
     "Record activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch, "
     "nsys profile --trace=cuda,nvtx in Nsight Systems",
 )
-_LAUNCHED_WORK: Final = _GPU_WORK._replace(
+_UNSEEN_WORK: Final = _GPU_WORK._replace(
     what="Launched GPU work is",
+    how="Let no other profiler hold the GPU; some drivers, as under WSL, let none see it",
+)
+_LAUNCHED_WORK: Final = _UNSEEN_WORK._replace(
     how="Wait for the GPU before the recording ends (torch.cuda.synchronize(), in C++ "
     "cudaDeviceSynchronize()); if kernels are still missing, another profiler holds the GPU, or "
     "the driver does not let this one see it, as some do not under WSL",
@@ -68,7 +72,7 @@ _MEASURED_WORK: Final = _GPU_WORK._replace(
 )
 _CALLS: Final = NotRecorded(
     "Calls of the CUDA API are",
-    "what the GPU waits for cannot be told",
+    UNTOLD_OF_GPU,
     "Record nsys profile --trace=cuda,nvtx in Nsight Systems, "
     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch",
 )
@@ -190,8 +194,9 @@ def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
     """Ranks without GPU work, apart by what became of it."""
     without = {rank: each for rank, each in records.items() if each.kernels and not each.gpu_work}
     for what, values in (
-        (_GPU_WORK, {"launches": False, "measured": False}),
-        (_LAUNCHED_WORK, {"launches": True, "measured": False}),
+        (_GPU_WORK, {"calls": False, "measured": False}),
+        (_LAUNCHED_WORK, {"launches": True, "waited_for": False, "measured": False}),
+        (_UNSEEN_WORK, {"launches": True, "waited_for": True, "measured": False}),
         (_MEASURED_WORK, {"measured": True}),
     ):
         if lacking := _ranks(without, **values):

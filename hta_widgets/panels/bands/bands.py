@@ -17,7 +17,8 @@ from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
-from hta_widgets.diagnosis.cpu_work import COLLECTIVES, LINES, OPERATORS, WHAT_TO_DO
+from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WHAT_TO_DO
+from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import APART, budget_band
@@ -89,7 +90,9 @@ def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     if work is None:
         return []
     lacks = [
-        _row(f"{each.lack}: {each.untold}.", f"{each.how}.") for each in found.not_recorded[1:]
+        _row(f"{each.lack}: {each.untold}.", f"{each.how}.")
+        for each in found.not_recorded
+        if each.untold != UNTOLD_OF_GPU
     ]
     return [*_of_work(work, selection, found.job), *lacks]
 
@@ -98,13 +101,12 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
     show: dict[str, dict[str, Any]] = {}
     if selection is not None and work.operators:
         show[OPERATORS] = {**selection.nothing(), "operators": [work.operators[0].name]}
-    window_ns = longest_annotation(job, work.collective) if work.collective else None
-    if selection is not None and window_ns is not None:
-        show[COLLECTIVES] = {**selection.nothing(), "window_ns": [*window_ns]}
-    tables = {
-        OPERATORS: [_table("operators", work.operators)],
-        LINES: [_table("Python functions", work.lines)],
-    }
+    spans = {COLLECTIVES: work.collective, RANGES: next((each.name for each in work.ranges), "")}
+    for part, name in spans.items():
+        window_ns = longest_annotation(job, name) if name else None
+        if selection is not None and window_ns is not None:
+            show[part] = {**selection.nothing(), "window_ns": [*window_ns]}
+    tables = {part: [_table(each.what, each.owners)] for part, each in work.lists.items()}
     return [
         _row(
             text,

@@ -13,7 +13,7 @@ import numpy as np
 from hta_widgets.errors import number_ranges
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.details import may_have_memory
-from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import RANK_LIMIT, UNPROFILED_STEP, Recorded
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.kernels import KernelType
@@ -43,8 +43,12 @@ class RankRecords(NamedTuple):
     kernel_work: bool
     """Kernels or graphs; or copies that take `LEAST_COPYING` of the recorded time, as in a program
     that only copies."""
+    calls: bool
+    """Calls of the CUDA API, whatever they do."""
     launches: bool
     """Calls that launch some, whether it is there or not."""
+    waited_for: bool
+    """Those of them without it, although the host waited for it."""
     measured: bool
     """Kernels whose counters CUPTI's range profiler read, instead of recording when they ran."""
     waits: bool
@@ -104,7 +108,9 @@ def rank_records(rank: Rank) -> RankRecords:
     return RankRecords(
         gpu_work=len(rank.gpu_work) > 0,
         kernel_work=_has_kernel_work(rank),
+        calls=bool(events.rows_of(*LAUNCH_CALLS).size),
         launches=rank.health.lost.launches > 0,
+        waited_for=rank.health.lost.waited_for,
         measured=bool(events.rows_of(Kind.PROFILER_RANGE).size),
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,

@@ -77,6 +77,8 @@ class RecordedKind(NamedTuple):
             return f"{self.engine} server"
         if self.name == "inference without marks":
             return "inference, steps not marked"
+        if self.name == "CPU only":  # what was recorded, not where the job ran
+            return "CPU side only"
         return "" if self.name == "unknown" else self.name
 
     @property

@@ -17,6 +17,7 @@ from hta_widgets.diagnosis.report import report
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.kineto_text import Event, call, host, kernel, step, write
+from tests.nsys_export import NVTX, STRINGS, nvtx, strings, write_sqlite
 
 NAMES = (
     ("aten::mm", "cpu_op"),
@@ -138,7 +139,7 @@ def test_ranks_are_summed_up(tmp_path: Path) -> None:
     made = answered(tmp_path, events, events)
     assert [tuple(each) for each in made.cpu_work.operators] == [("aten::mm", 8000, 2)]
     assert [tuple(each) for each in made.cpu_work.lines] == [("train.py(3): step", 18000, 2)]
-    assert made.cpu_work.of_lines == (
+    assert made.cpu_work.parts["lines"] == (
         "Of 18 µs of CPU time in Python functions, train.py(3): step takes the most: 18 µs (100 %) "
         "in 2 calls."
     )
@@ -163,7 +164,70 @@ def loads(folder: Path, part: float) -> bool:
     return any("Loading data" in each for each in made.cpu_work.sentences)
 
 
-test_thresholds = cases(Case("cpu_work.LEAST_LOADING", loads, {0.0099: False, 0.0101: True}))
+def says_calls(folder: Path, part: float) -> bool:
+    free = call(20, round(10_000 * part), 1, name="cudaFree")
+    made = answered(folder, [host(0, 10, "aten::mm"), free, host(9_990, 10, "aten::mm")])
+    return "calls" in made.cpu_work.parts
+
+
+test_thresholds = cases(
+    Case("cpu_work.LEAST_LOADING", loads, {0.0099: False, 0.0101: True}),
+    Case("cpu_work.LEAST_IN_CALLS", says_calls, {0.0099: False, 0.0101: True}),
+)
+
+
+def test_calls_of_cuda_outside_of_operators_are_listed(tmp_path: Path) -> None:
+    events = [host(0, 10, "aten::mm"), call(2, 3, 1, name="cudaMalloc")]
+    events += [call(20, 30, 2, name="cudaFree"), call(60, 4, 3, name="cudaFree")]
+    made = answered(tmp_path, events)
+    assert [tuple(each) for each in made.cpu_work.calls] == [("cudaFree", 34_000, 2)]
+    assert [tuple(each) for each in made.cpu_work.operators] == [("aten::mm", 10_000, 1)]
+    assert [*made.cpu_work.parts] == ["calls", "operators"]
+    assert "in CUDA calls outside of operators:\n    - 34 µs (100 %): cudaFree, 2" in report(made)
+    assert made.finding.startswith(
+        "No GPU work was recorded: the job allocates memory of a GPU, but no recorded call of the "
+        "CUDA API (3 in all) launches any. Of 34 µs of CPU time in CUDA calls outside of "
+        "operators, cudaFree takes the most: 34 µs (100 %) in 2 calls."
+    )
+
+
+def test_an_export_of_ranges_alone_says_which_take_the_time(tmp_path: Path) -> None:
+    ranges = [nvtx(0, 900, "forward"), nvtx(100, 700, "find"), nvtx(900, 1000, "ProfilerStep#1")]
+    made = diagnosis(open_trace(write_sqlite(tmp_path / "a.sqlite", {NVTX: ranges})))
+    assert [tuple(each) for each in made.cpu_work.ranges] == [("find", 600, 1), ("forward", 300, 1)]
+    assert made.finding == (
+        "No GPU work was recorded: no CUDA calls were traced (nsys profile --trace=cuda,nvtx "
+        "traces them). Of 900 ns of CPU time in annotated ranges, find takes the most: 600 ns "
+        "(66.7 %) in 1 call."
+    )
+    empty = diagnosis(open_trace(write_sqlite(tmp_path / "b.sqlite", {STRINGS: strings("a")})))
+    assert empty.finding.endswith("traces them). No ranges were, either.")
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (host(0, 9, "aten::cudnn_convolution"), "calls aten::cudnn_convolution, which runs on GPU"),
+        (
+            {
+                "ph": "i",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "pid": 100,
+                "tid": 100,
+                "ts": 1,
+                "args": {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": 512},
+            },
+            "allocates memory of a GPU",
+        ),
+    ],
+)
+def test_what_shows_a_gpu_excludes_that_the_job_ran_on_the_cpu(
+    tmp_path: Path, event: Event, words: str
+) -> None:
+    found = answered(tmp_path, [host(0, 9, "aten::mm"), event]).finding
+    assert found.startswith(f"No GPU work was recorded: the job {words}")
+    assert ", but was recorded without the GPU (activities=" in found
 
 
 def test_the_largest_part_of_the_time_is_said_first(tmp_path: Path) -> None:
@@ -207,7 +271,7 @@ def test_chosen_steps_count(tmp_path: Path) -> None:
     assert answered(tmp_path, events).cpu_work.steps == (0, 1)
     one = answered(tmp_path, events, steps=[1]).cpu_work
     assert (one.steps, one.operators_ns) == ((1,), 3000)
-    assert "in operators in step 1, aten::mm takes the most: 3 µs" in one.of_operators
+    assert "in operators in step 1, aten::mm takes the most: 3 µs" in one.parts["operators"]
 
 
 def test_a_line_that_runs_on_from_before_the_steps_is_called_once(tmp_path: Path) -> None:
@@ -241,3 +305,4 @@ def test_calls_of_cuda_that_launch_nothing_show_that_the_gpu_was_recorded(tmp_pa
     assert made.finding.startswith(
         "The job ran on the CPU: no recorded call of the CUDA API (1 in all) launches GPU work. "
     )
+    assert "GPU work is" not in [each.what for each in made.not_recorded]

@@ -38,6 +38,8 @@ IN_FLIGHT: Final = 2
 MOST_REPLAYS_LOST: Final = 0.05
 """Part of the replays from which it is said."""
 
+_WAITS_FOR_GPU: Final = re.compile(r"(Device|Ctx|Stream)Synchronize")
+
 _BEGINS_CAPTURE: Final = re.compile(r"StreamBeginCapture")
 _ENDS_CAPTURE: Final = re.compile(r"StreamEndCapture")
 
@@ -98,6 +100,9 @@ class LostWork:
     replays: int = 0
     lost_replays: int = 0
     """Those that replay a graph, and those of them without work."""
+    waited_for: bool = False
+    """Whether the host waited for the GPU after launches of which none has work: it ran, and the
+    recorder could not see it."""
 
     @property
     def lacks_replays(self) -> bool:
@@ -159,6 +164,8 @@ def lost_work(
 
 def _all_lost(events: Events, calls: Int64Array) -> LostWork:
     """A recording of launches without any work: it ended too soon, or could not see the GPU."""
+    every = events.rows_of(*LAUNCH_CALLS)
+    waits_ns = events.start_ns[every[events.named(every, _WAITS_FOR_GPU)]]
     kernels = int(np.count_nonzero(~events.named(calls, REPLAYS_A_GRAPH)))
     return LostWork(
         launches=calls.size,
@@ -167,6 +174,7 @@ def _all_lost(events: Events, calls: Int64Array) -> LostWork:
         replays=calls.size - kernels,
         lost_replays=calls.size - kernels,
         percent=100.0 if calls.size else 0.0,
+        waited_for=bool((waits_ns > events.start_ns[calls[:1]]).any()),
     )
 
 

@@ -21,6 +21,10 @@ _ALL_LOST: Final = (
     "none of {} launches has GPU work in the trace: the recording ended before it ran, or the "
     "recorder could not see the GPU"
 )
+_UNSEEN: Final = (
+    "none of {} launches has GPU work in the trace, though the host waited for it: the recorder "
+    "could not see the GPU"
+)
 _REPLAYS: Final = (
     "{} of {} graph launches have no recorded GPU work: the recorder lost it, and what looks like "
     "idle time there may be none"
@@ -97,7 +101,8 @@ class RankHealth:
 
     def _notices(self) -> Iterator[Notice]:
         if self.lost.is_all:
-            yield Notice(_ALL_LOST, (self.lost.launches,))
+            words = _UNSEEN if self.lost.waited_for else _ALL_LOST
+            yield Notice(words, (self.lost.launches,))
         elif self.lost.lost_kernels:
             kernels = self.lost.launches - self.lost.replays
             yield Notice(_LOST, (self.lost.lost_kernels, kernels))

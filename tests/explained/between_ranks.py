@@ -120,6 +120,7 @@ def exposed(found: Finding, whole: Diagnosis) -> Texts:
             "count": f"{most['count_per_step']:.3g}",
             "time": duration(most["exposed_ms"] * NS_PER_MS),
             "speed": None if np.isnan(speed) else number(speed),
+            "longest": duration(most["longest_ms"] * NS_PER_MS),
         }
     return said | in_module(found) | because(found) | cost_of(found, whole)
 
@@ -221,7 +222,8 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
     "exposed_communication": [
         Form(
             f"<transfer> of communication{PER_STEP} is exposed[[, mostly <count> "
-            "<_what> (<time>[[, <speed> GB/s]])]][[; part of it may be waiting for ranks <_which>]]"
+            "<_what> (<time>[[, <speed> GB/s]][[; <longest> in the longest]])]]"
+            "[[; part of it may be waiting for ranks <_which>]]"
             f"{MODULE}[[, <part> of it <_why>]]{COST}",
             exposed,
         ),

@@ -71,6 +71,7 @@ class Condition(Enum):
     COMPUTES_ON_CPU = "in operators that run on the CPU"
     BROADCASTS_BUFFERS = "in DDP's broadcast of buffers"
     GATHERS = "all-gathers"
+    GATHERS_ONE = "one long all-gather"
     EXPERTS = "tokens sent to experts"
     TAKE_TURNS = "another rank is late each time"
     LATENCY = "short transfers"

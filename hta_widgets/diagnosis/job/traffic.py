@@ -160,13 +160,14 @@ class Traffic:
         sizes[(sizes <= 0) | (self.waits.transfer_of_all_ns <= 0)] = np.nan
         return np.asarray(sizes * factors / np.maximum(self.waits.transfer_of_all_ns, 1))
 
-    def in_cells(self, values: Int64Array, collectives: Mask) -> Matrix:
-        """Sum of the values of kernels of some collectives, by rank and step."""
+    def in_cells(self, values: Int64Array, collectives: Mask, over: np.ufunc = np.add) -> Matrix:
+        """Sum, or maximum, of the values of kernels of some collectives, by rank and step."""
         rows = self._inside[collectives[self.matches.of_row[self._inside]]]
         shape = len(self.steps.ranks), len(self.steps.numbers)
         cells = self.place[rows] * shape[1] + self.step[rows]
-        sums = np.bincount(cells, values[rows], minlength=shape[0] * shape[1])
-        return sums.astype(np.float64).reshape(shape)
+        found = np.zeros(shape[0] * shape[1])
+        over.at(found, cells, values[rows])
+        return found.reshape(shape)
 
     @cached_property
     def _inside(self) -> Int64Array:

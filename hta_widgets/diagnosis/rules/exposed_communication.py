@@ -32,6 +32,11 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
 MOST_INCOMPLETE: Final = 0.5
 """If collectives without some of their members transfer this part, it may be waiting."""
 
+FEW: Final = 2
+OF_ONE: Final = 0.5
+"""Of so many collectives in a step, the part in the longest from which that is said: of ten
+all-gathers in 472 ms, that of the logits took 442."""
+
 _CONDITIONS: Final = {
     Reason.LATENCY: Condition.LATENCY,
     Reason.SAME_STREAM: Condition.SAME_STREAM,
@@ -146,6 +151,12 @@ _CONDITIONS: Final = {
         Advice(
             "Launch what comes next before the transfer is over: do not wait for it on the host.",
             needs=(Condition.NOT_LAUNCHED,),
+        ),
+        Advice(
+            "Gather less than all that one of them gathers: logits, for one, can stay divided.",
+            "with torch.distributed.tensor.parallel.loss_parallel():\n    ...",
+            needs=(Condition.GATHERS_ONE,),
+            unless=(Condition.FSDP1, Condition.FSDP2),
         ),
         Advice(
             "Let FSDP gather the next parameters before they are needed.",
@@ -275,6 +286,8 @@ def _conditions(
         yield Condition.BROADCASTS_BUFFERS
     if "gather" in operation:
         yield Condition.GATHERS
+        if _is_of_one(table.iloc[0]):
+            yield Condition.GATHERS_ONE
     is_exchange = bool(_EXCHANGE.search(operation)) and Condition.MOE in known
     if is_exchange or _OF_EXPERTS.search(operation):
         yield Condition.EXPERTS
@@ -300,6 +313,8 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
         count = f"{most['count_per_step']:.3g}"
         speed = most["busbw_gb_per_s"]
         at = "" if np.isnan(speed) else f", {number(speed)} GB/s"
+        if _is_of_one(most):
+            at += f"; {duration(most['longest_ms'] * NS_PER_MS)} in the longest"
         words += (
             f", mostly {count} {what}{per_noun} ({duration(most['exposed_ms'] * NS_PER_MS)}{at})"
         )
@@ -309,6 +324,12 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
         whom = f"without a trace ({listed(missing)})" if missing else f"that are not {lack}"
         words += f"; part of it may be waiting for ranks {whom}"
     return words
+
+
+def _is_of_one(kind: pd.Series) -> bool:
+    """Whether one collective of a step holds most of the time of several of its kind."""
+    is_one_of_several = kind["count_per_step"] >= FEW
+    return bool(is_one_of_several and kind["longest_ms"] > OF_ONE * kind["exposed_ms"])
 
 
 def _is_doubtful(context: Context) -> bool:
@@ -336,7 +357,9 @@ def _by_group(context: Context) -> pd.DataFrame:
         known = speeds[chosen & ~np.isnan(speeds)]
         if exposed:
             speed = float(np.median(known)) if known.size else float("nan")
-            rows.append((*kind, count / cells, exposed / cells / NS_PER_MS, speed))
-    names = ["operation", "group", "count_per_step", "exposed_ms", "busbw_gb_per_s"]
+            longest = traffic.in_cells(traffic.exposed_transfer_ns, chosen, np.maximum).sum()
+            times = (each / cells / NS_PER_MS for each in (exposed, longest))
+            rows.append((*kind, count / cells, *times, speed))
+    names = ["operation", "group", "count_per_step", "exposed_ms", "longest_ms", "busbw_gb_per_s"]
     table = pd.DataFrame(rows, columns=names)
     return table.sort_values("exposed_ms", ascending=False, kind="stable", ignore_index=True)

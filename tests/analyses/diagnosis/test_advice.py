@@ -204,6 +204,7 @@ FIRST = {
         ((C.NO_KERNELS, C.NO_PYTORCH), "Diagnose the export of Nsight Systems"),
         ((C.NO_COLLECTIVES,), "Record which collective a kernel belongs to"),
         ((C.DDP, C.BROADCASTS_BUFFERS), "Do not broadcast the buffers"),
+        ((C.GATHERS, C.GATHERS_ONE), "Gather less than all that one of them gathers"),
         ((C.DDP,), "Try other sizes of DDP's buckets"),
         ((C.DDP, C.OPTIMIZER_WAITS), "Make DDP's buckets smaller"),
         ((C.OPTIMIZER_WAITS,), "Reduce gradients in smaller pieces"),

@@ -52,6 +52,36 @@ def test_transfer_after_the_computation_is_exposed(tmp_path):
     assert groups["exposed_ms"].tolist() == pytest.approx([1.5], rel=0.02)
 
 
+def gathering(part):
+    """Ten all-gathers in each step, of which the last has a part of all their time, of 2 ms."""
+
+    def program(rank, step):
+        del rank, step
+        last = round(2000 * US * part)
+        others = round((2000 * US - last) / 9)
+        return [
+            *layers(9, 500 * US),
+            *(Meet(EVERYBODY, each, "all_gather", "tp") for each in [*[others] * 9, last]),
+            *layers(1, 500 * US),
+        ]
+
+    return program
+
+
+def has_one(folder, part):
+    return "in the longest" in diagnosed(write_training(folder, 4, gathering(part)))[0].sentence
+
+
+def test_one_of_many_collectives_that_takes_most_is_told(tmp_path):
+    """Of ten all-gathers in 472 ms, the one of the logits took 442; overlapping was advised."""
+    (finding, *_) = diagnosed(write_training(tmp_path, 4, gathering(0.9)))
+    assert (
+        "mostly 10 all_gather per step (2 ms, 0.276 GB/s; 1.8 ms in the longest)"
+        in finding.sentence
+    )
+    assert finding.advice[0].do.startswith("Gather less than all that one of them gathers")
+
+
 def test_without_steps_nothing_is_counted_per_recording(tmp_path):
     finding = found(
         diagnosed(write_training(tmp_path, 4, training(1500), marks=False)), "exposed_communication"
@@ -178,6 +208,7 @@ test_what_transfers_must_cost = least_price(
 )
 
 test_thresholds = cases(
+    Case("exposed_communication.OF_ONE", has_one, {0.49: False, 0.51: True}),
     Case(
         "Limits.least_percent_in_every_job",
         lambda folder, percent: share(

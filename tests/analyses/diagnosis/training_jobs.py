@@ -67,6 +67,7 @@ class Done:
 
 KERNELS = {
     "allreduce": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+    "all_gather": "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     "all_to_all": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
     "p2p": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
 }

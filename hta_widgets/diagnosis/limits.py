@@ -127,7 +127,7 @@ class Limits:
     trial_steps_percent: float = 75.0
     longer_first_step_percent: float = 30.0
     warm_up_explained_percent: float = 50.0
-    initialising_percent: float = 20.0
+    initialising_percent: float = 5.0
     allocating_percent: float = 1.0
     pausing_percent: float = 2.0
     pausing_ranks_percent: float = 25.0

@@ -329,8 +329,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             warming_up,
         ),
         Form(
-            "<_who> initialise[[s]] while the GPU is idle (contexts, modules, first allocations"
-            f"[[, mostly <owner>]]){COST}",
+            "<_who> initialise[[s]] while the GPU is idle ([[contexts, modules, first allocations]]"
+            f"[[first calls of operators]][[, mostly <owner>]]){COST}",
             initialising,
         ),
     ],

@@ -10,7 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import GAP, HostGaps, host_gaps, loading_calls
+from hta_widgets.analyses.budget.device_steps import (
+    GAP,
+    HostGaps,
+    first_uses,
+    host_gaps,
+    loading_calls,
+)
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
@@ -97,10 +103,11 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
         return Intervals.union(segments.start_ns, segments.end_ns)
 
     of_device = calls.is_launch_call
+    first = first_uses(operations.rank)
     return [
         _profiler(calls, numbers) | idle("gap_profiler"),
         inside(loading_calls(operations.rank)) | idle("gap_loader"),
-        inside(calls.named(patterns.ALLOCATING.search) & of_device),
+        inside(calls.named(patterns.ALLOCATING.search) & of_device & ~first),
         inside(calls.named(patterns.INITIALISING.search) & of_device) | idle("gap_init"),
         inside(calls.named(patterns.COMPILING.search)),
         _scheduling(gaps),

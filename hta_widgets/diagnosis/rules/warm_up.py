@@ -15,7 +15,7 @@ import pandas as pd
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
@@ -111,7 +111,9 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
     when="The first step is longer than the median of the others by more than 30 %, and half of it"
     " is idle time that no later step has, or the same kernels with the same work that take "
     "longer, or kernels that never come again beside those of a later step. More work (a "
-    "longer batch, a validation) is no warm-up.",
+    "longer batch, a validation) is no warm-up. Of fewer than three steps: 5 % of the time goes by "
+    "in calls that load modules or take 1 ms to set something up, in the first allocations, or in "
+    "first calls of operators that take ten times the median of later ones.",
     advice=(
         Advice(
             "Leave the first steps out of the recording.",
@@ -132,7 +134,11 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
         Advice(
             "Record after a few warm-up iterations.",
             "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
-            unless=(Condition.TRAINING,),
+            unless=(Condition.TRAINING, Condition.SERVER),
+        ),
+        Advice(
+            "Send requests of such sizes before the recording begins.",
+            needs=(Condition.SERVER,),
         ),
         Advice(
             "Keep what is compiled from run to run, in a folder that stays.",
@@ -250,12 +256,15 @@ def _initialising(context: Context) -> Finding | None:
         return None
     ranks, steps = context.blamed(initialising.mean(axis=1)), context.steps_with(initialising)
     calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
-    most = f", mostly {calls['owner'].iloc[0]}" if len(calls) and calls["owner"].iloc[0] else ""
+    most = calls["owner"].iloc[0] if len(calls) else ""
+    during = "contexts, modules, first allocations"
+    if Condition.IN_OPERATOR in conditions_of_owners([most]):
+        during = "first calls of operators"
     who = subject(context, ranks)
     return context.finding(
         warm_up,
         words=f"{who} {who.verb('initialise')} while the GPU is idle "
-        f"(contexts, modules, first allocations{most})",
+        f"({during}{f', mostly {most}' if most else ''})",
         price=price,
         ranks=ranks,
         steps=(),

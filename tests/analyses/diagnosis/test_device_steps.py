@@ -255,6 +255,16 @@ def after_launches(folder, latency_us, late_ones=5):
     return gaps(folder, [*OPERATORS, *events]).get("gap_depend", 0)
 
 
+def first_of(folder, first_us, later_us, *, later=5, inputs=None):
+    """The GPU waits for the first call of an operator, of which there are more later."""
+    every = [host(50, first_us, "aten::conv2d")]
+    every += [host(3000 + 400 * number, later_us, "aten::conv2d") for number in range(later)]
+    every.append(host(6000, 1, "aten::conv2d"))  # of other inputs
+    for each in every[:-1]:
+        each["args"] = {"Input Dims": inputs} if inputs else {}
+    return kind_of(folder, [*OPERATORS, *late(2000), *(every if inputs else every[:-1])])
+
+
 def short_gap(folder, ns):
     """A launch just after the GPU ran dry, and idle time of some length."""
     after = 10 + ns / 1000
@@ -341,6 +351,21 @@ test_thresholds = cases(
         "device_steps.PROMPT",
         lambda folder, times: after_launches(folder, 8 * times),
         {1.25: 0, 1.251: 8.008},
+    ),
+    Case(
+        "device_steps.FIRST_CALL",
+        lambda folder, times: first_of(folder, 1900, 1900 / times, inputs=[[8]]),
+        {9.9: "gap_pause", 10.1: "gap_init"},
+    ),
+    Case(
+        "device_steps.FEWEST_LIKE",
+        lambda folder, later: first_of(folder, 1900, 50, later=later, inputs=[[8]]),
+        {0: "gap_pause", 1: "gap_init"},
+    ),
+    Case(
+        "device_steps.FEWEST_NAMED",
+        lambda folder, later: first_of(folder, 1900, 50, later=later),
+        {4: "gap_pause", 5: "gap_init"},
     ),
     Case(
         "device_steps.BATCH_COPY_NS",

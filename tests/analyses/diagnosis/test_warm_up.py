@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from hta_widgets import diagnose
@@ -219,6 +221,51 @@ def test_launch_calls_that_load_code_and_begin_while_the_gpu_computes(tmp_path, 
     assert finding.recoverable_ms == pytest.approx(18, rel=0.02)
 
 
+def uses(one, first_us, later_us=50, *, count=7, allocations=0):
+    """An operator that launches a kernel at the end of each call."""
+    for number in range(count):
+        begin, length = one.now, later_us if number else first_us
+        for _ in range(0 if number else allocations):
+            one.calls("cudaMalloc", 500)
+        while one.now < begin + length - 500:  # else a clock may have been set forward
+            one.now += 400
+            one.calls("cudaGetDevice", 1)
+        one.now = begin + length - 10
+        one.queue(20)
+        one.now = begin + length
+        one.events.append(event(begin, length, "aten::cudnn_convolution"))
+
+
+def test_what_the_first_call_of_an_operator_sets_up(tmp_path):
+    """As of cuDNN in an AlexNet: 2.88 s of 15.6 s of its first convolution are in no call."""
+    one = Host()
+    one.launch(100)
+    uses(one, 9000, allocations=8)
+    finding = found(diagnosed(tmp_path, one), "warm_up")
+    assert finding.sentence.startswith(
+        "The host initialises while the GPU is idle (first calls of operators, mostly "
+        "aten::cudnn_convolution): "
+    )
+    assert finding.recoverable_ms == pytest.approx(8.9, rel=0.02)
+    assert finding.advice[0].do == "Record after a few warm-up iterations."
+
+
+@pytest.mark.parametrize(
+    ("why", "marked", "count", "later_us"),
+    [
+        ("the steps before were not recorded", 2, 7, 50),
+        ("too few calls tell", None, 5, 50),
+        ("each call takes as long", None, 7, 1500),
+    ],
+)
+def test_a_first_call_that_is_not_known_to_set_up(tmp_path, why, marked, count, later_us):
+    one = Host()
+    with one.step(marked) if marked else nullcontext():
+        one.launch(100)
+        uses(one, 9000, later_us, count=count)
+    assert found(diagnosed(tmp_path, one), "warm_up") is None, why
+
+
 def test_silent_where_all_steps_are_alike(tmp_path):
     assert not diagnosed(tmp_path, job({}))
 
@@ -291,7 +338,7 @@ test_what_warming_up_must_cost = least_price(
 test_thresholds = cases(
     Case("Limits.longer_first_step_percent", longer_by, {29: False, 31: True}),
     Case("Limits.warm_up_explained_percent", explained, {49: False, 51: True}),
-    Case("Limits.initialising_percent", initialising, {19.8: None, 20.2: 20.2}),
+    Case("Limits.initialising_percent", initialising, {4.9: None, 5.1: 5.1}),
     Case("warm_up.FEWEST_STEPS", of_steps, {2: (), 3: (0,)}),
     Case("warm_up.WORTH_SAYING", also_computing, {0.095: False, 0.105: True}),
     Case("warm_up.ALIKE", alike, {0.89: False, 0.91: True}),

@@ -291,13 +291,12 @@ def operators(
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(operator_rows, chosen, selection, by, tuple(sorted({*modules})))
-    some = next(iter(by_rank.values())).columns
-    table, launch_calls = (
-        _stacked(
-            [rows.columns for rows in by_rank.values() if rows.are_operators == are], some, phase
-        )
-        for are in (True, False)
-    )
+    listed: dict[bool, list[Columns]] = {}
+    for rows in by_rank.values():
+        listed.setdefault(rows.are_operators, []).append(rows.columns)
+    tables = {are: _stacked(columns, phase) for are, columns in listed.items()}
+    nothing = next(iter(tables.values())).iloc[:0]
+    table, launch_calls = (tables.get(are, nothing) for are in (True, False))
     totals = _totals({rank: rows.totals for rank, rows in by_rank.items()})
     return OperatorTable(
         operators=table,
@@ -313,11 +312,9 @@ def operators(
     )
 
 
-def _stacked(ranks: Sequence[Columns], some: Columns, phase: str | None) -> pd.DataFrame:
-    """Rows of all ranks, most GPU time first, then most CPU time; without ranks, like `some`."""
-    table = joined_table(ranks or [some])
-    if not ranks:
-        table = table.iloc[:0]
+def _stacked(ranks: Sequence[Columns], phase: str | None) -> pd.DataFrame:
+    """Rows of all ranks, most GPU time first, then most CPU time."""
+    table = joined_table(ranks)
     if phase is not None:
         table = table[table["phase"] == phase]
     order = ["gpu_self_ns", "cpu_self_ns"]

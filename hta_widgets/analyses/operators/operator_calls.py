@@ -152,7 +152,7 @@ def call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
     kinds = rank.trace.events.kind[work.rows]
     first = np.flatnonzero((selection or EVERYTHING).counts(work))
     cpu, idle = cpu_times(rank, tree, selection), idle_by_call(rank, selection)
-    forward = listed_calls(rank).forward
+    forward: IntArray = listed_calls(rank).forward
     if tree.whole is not None:
         forward = tree.of_whole(forward[tree.whole])
     return CallTimes(
@@ -229,7 +229,23 @@ def grouped_calls(
     By name, they are told apart by their shape, too. Groups of which nothing is counted are left
     out, as are calls of other modules, if any is named.
     """
-    every = rank.remember(_every_group, by == "stack")
+    if by == "stack" or modules:
+        found = _grouped(rank, selection, modules, by_stack=by == "stack")
+    else:
+        keys, sums = remember(rank, _by_shape, selection)
+        found = CallGroups(keys, CallTimes(*(each.astype(np.int64) for each in sums)))
+    return found, rank_totals(rank, selection)
+
+
+def _by_shape(rank: Rank, selection: TimeSelection | None) -> CallGroups:
+    keys, sums = _grouped(rank, selection, (), by_stack=False)
+    return CallGroups(keys, CallTimes(*map(narrowed, sums)))
+
+
+def _grouped(
+    rank: Rank, selection: TimeSelection | None, modules: tuple[str, ...], *, by_stack: bool
+) -> CallGroups:
+    every = rank.remember(_every_group, by_stack)
     place, times = counted_calls(rank, selection).place, call_times(rank, selection)
     if modules:
         inside = np.flatnonzero(in_modules(rank, modules)[place])
@@ -238,7 +254,7 @@ def grouped_calls(
     sums = [sums_at(group, column, size) for column in times]
     row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
     keys = {name: code[row] for name, code in every.keys.items()}
-    return CallGroups(keys, CallTimes(*(each[row] for each in sums))), rank_totals(rank, selection)
+    return CallGroups(keys, CallTimes(*(each[row] for each in sums)))
 
 
 def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001

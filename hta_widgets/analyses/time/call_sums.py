@@ -261,11 +261,11 @@ class SubForest(NamedTuple):
             found.append(np.arange(max(first, begin - 1), end))
         return np.concatenate(found)
 
-    def at(self, places: Int64Array) -> Int64Array:
+    def at(self, places: Int64Array) -> IntArray:
         """Position of the innermost call at or around each place, -1 for none."""
         return self.of_whole(self.innermost[places])
 
-    def of_whole(self, positions: Int64Array) -> Int64Array:
+    def of_whole(self, positions: IntArray) -> IntArray:
         """Positions of calls by those among the calls that these are some of, -1 for others."""
         return positions if self.number is None else self.number[positions]
 
@@ -274,7 +274,7 @@ class SubForest(NamedTuple):
         """Number of the calls."""
         return int(self.place.size)
 
-    def own(self, positions: Int64Array, values: Times) -> Times:
+    def own(self, positions: IntArray, values: Times) -> Times:
         """Sum of the values that belong to each call itself; those at -1 belong to none."""
         return sums_at(positions, values, self.size)
 

@@ -36,7 +36,7 @@ from hta_widgets.analyses.time.tensor_cores import (
     tensor_cores,
 )
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask, narrowed
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import (
     UNKNOWN,
@@ -537,9 +537,9 @@ class ChainRow(NamedTuple):
 class Savings(NamedTuple):
     """By how much less each kernel of a rank could take (ns), of those that could."""
 
-    row: Int64Array
+    row: IntArray
     """In the events of the rank, ascending."""
-    columns: dict[str, Times]
+    columns: dict[str, IntArray]
     """With tensor cores (``plain``); fused with its neighbours (``chains``); in fused attention
     (``attention``); in one layout of images (``layout``); and in products whose sizes fit
     (``shape``)."""
@@ -549,14 +549,15 @@ class Savings(NamedTuple):
         """Of each kernel."""
         chosen = np.flatnonzero(np.bitwise_or.reduce([*columns.values()]))
         chosen = chosen[np.argsort(kernels.rows[chosen], kind="stable")]
-        return cls(kernels.rows[chosen], {name: each[chosen] for name, each in columns.items()})
+        kept = {name: narrowed(each[chosen]) for name, each in columns.items()}
+        return cls(narrowed(kernels.rows[chosen]), kept)
 
     def of_rows(self, column: str, rows: Int64Array) -> Times:
         """A column for each of some rows, 0 where nothing is saved."""
         if not self.row.size:
             return np.zeros(rows.size, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.row, rows), self.row.size - 1)
-        return np.where(self.row[at] == rows, self.columns[column][at], 0)
+        return np.where(self.row[at] == rows, self.columns[column][at], np.int64(0))
 
 
 class ComputeFacts(NamedTuple):

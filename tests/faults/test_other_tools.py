@@ -104,6 +104,14 @@ ROCPROF = [
     {"args": {"name": "CPU HIP API"}, "ph": "M", "pid": "2", "name": "process_name"},
     {"ph": "X", "name": "Cijk_Ailk", "pid": "6", "tid": "0", "ts": "123460", "dur": "50"},
 ]
+TRITON = [
+    {"id": 1, "model_name": "resnet50", "model_version": 1},
+    {"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": 5294383808197}]},
+]
+ASYNC = [
+    {"cat": "resnet50", "name": "1", "id": "1", "ph": phase, "ts": 2432907408.6, "pid": 0}
+    for phase in "be"
+]
 LEGACY = [
     {"ph": "X", "name": "aten::mm", "ts": 1.5, "dur": 10.0, "tid": 1, "pid": "CPU functions"},
     {"ph": "X", "name": "mm", "ts": 20.5, "dur": 5.0, "tid": "cuda:0", "pid": "CUDA functions"},
@@ -114,19 +122,57 @@ LEGACY = [
     ("events", "tool"),
     [
         (JAX, "JAX or TensorFlow"),
-        (ASCEND, "Ascend's profiler"),
+        (ASCEND[:2], "Ascend's profiler"),
         (ROCPROF, "rocprof"),
         (LEGACY, "the old autograd profiler"),
+        (TRITON, "Triton Inference Server"),
+        (ASYNC, "another tool"),
     ],
 )
-def test_traces_of_known_tools_are_named(tmp_path, events, tool):
-    job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
+def test_traces_of_other_tools_are_refused(tmp_path, events, tool):
+    """They were jobs that ran on the CPU, with an exit code of 0."""
+    (tmp_path / "a").mkdir()
+    path = tmp_path / "a" / "rank-1.json"
+    path.write_text(json.dumps(events))
+    for given in (path, [path], {0: path}, tmp_path / "a"):
+        with pytest.raises(TraceFormatError, match=rf"rank-1\.json looks like a trace of {tool}: "):
+            open_trace(given, progress=False)
+    write(tmp_path / "a" / "rank-0.json", [kernel(0, 1)])
+    job = open_trace(tmp_path / "a", progress=False)
+    assert job.ranks == (0,)
+    assert job.notices[0] == "rank-1.json is not a trace and is left out"
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        host(9, 1, "aten::mm"),
+        host(9, 1, "x", cat="Operator"),
+        host(9, 1, "x", cat="privateuse1_runtime"),
+        host(9, 1, "PyTorch Profiler (0)", cat="Trace"),
+        {"ph": "i", "name": "[memory]", "ts": 1},
+        kernel(9, 1),
+    ],
+)
+def test_one_event_of_the_profiler_makes_a_trace(tmp_path, ours):
+    others = [host(number, 1, "x", cat="") for number in range(9_000)]
+    path = write(tmp_path / "rank-0.json", [*others, ours], bare=True)
+    assert open_trace(path, progress=False).ranks == (0,)
+    path = write(tmp_path / "rank-0.json", others)  # its head is the profiler's
+    assert open_trace(path, progress=False).ranks == (0,)
+    marks = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}]
+    path = write(tmp_path / "rank-0.json", marks, bare=True)
+    assert open_trace(path, progress=False).ranks == (0,)
+
+
+def test_a_known_tool_is_named_beside_operators(tmp_path):
+    job = open_trace(write(tmp_path / "rank-0.json", ASCEND), progress=False)
     notice, nothing = job.notices_for([0])
     assert nothing == "no GPU work was recognised"
     assert notice == (
         "no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); there are events "
-        f"without a category. This looks like a trace of {tool}, which has no numbers here; "
-        "supported are traces of torch.profiler and exports of Nsight Systems"
+        "without a category. This looks like a trace of Ascend's profiler, which has no numbers "
+        "here; supported are traces of torch.profiler and exports of Nsight Systems"
     )
 
 

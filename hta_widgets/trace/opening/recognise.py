@@ -57,7 +57,7 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
     if not formats:
         _require_readable(entries)
         for each in entries:
-            if each.is_dir():
+            if each.is_dir() or each.name.endswith(KINETO.suffixes):
                 format_of(each)  # raises an error that says what it is, if that is known
         msg = f"{folder} has no trace: {_describe_contents(entries)}; {WHAT_IS_A_TRACE}"
         raise TraceNotFoundError(msg)

@@ -13,10 +13,16 @@ from typing import Any, Final, NamedTuple
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.loaders.kineto.categories import kind_of
+from hta_widgets.trace.loaders.kineto.categories import (
+    CATEGORY_KINDS,
+    PROFILER_OWN,
+    SUFFIX_KINDS,
+    kind_of,
+)
 from hta_widgets.trace.loaders.kineto.details import read_details
-from hta_widgets.trace.loaders.kineto.load import BASE_TIME, load_kineto
+from hta_widgets.trace.loaders.kineto.load import BASE_TIME, load_kineto, tool_of
 from hta_widgets.trace.loaders.kineto.mark import is_derived
+from hta_widgets.trace.loaders.kineto.refusals import other_tool
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.loaders.xplane import refuse_xplane
 from hta_widgets.trace.model.events import Kind, Trace
@@ -40,6 +46,15 @@ _GPU_WORK: Final = re.compile(
     rb'"cat"\s*:\s*"(?:concurrent_)?(?:kernel|(?:gpu_)?mem(?:cpy|set)|mtia_ccp_events)"',
     re.IGNORECASE,
 )
+_OURS: Final = re.compile(
+    rf'"cat"\s*:\s*"(?:{"|".join((*CATEGORY_KINDS, PROFILER_OWN, "cpu_instant_event"))}'
+    rf'|\w*(?:{"|".join(SUFFIX_KINDS)}))"|"(?:\[memory\]|ProfilerStep)'.encode(),
+    re.IGNORECASE,
+)
+"""What only the PyTorch profiler writes into events."""
+
+_OUR_KEYS: Final = ("schemaVersion", "deviceProperties", "distributedInfo", BASE_TIME)
+_NO_METADATA: Final = re.compile(rb'"ph"\s*:\s*"[^M"]')
 _BETWEEN: Final = " \t\r\n,"
 _DECODER: Final = json.JSONDecoder(strict=False)
 
@@ -49,6 +64,7 @@ class _Header(NamedTuple):
 
     is_trace: bool
     is_copy: bool = False
+    is_foreign: bool = False
     stated: Stated = Stated()
 
 
@@ -77,6 +93,7 @@ def _stated_in(path: Path, rest: Callable[[], Metadata]) -> Stated:
     """Facts of the first events and of ``distributedInfo``, which is before the events or after."""
     header = _header_of(path)
     if not header.is_trace:
+        _refuse(path)
         EventText(path).header()  # raises an error with the reason
     if header.stated.rank is not None:
         return header.stated
@@ -98,9 +115,36 @@ def _read_header(path: Path, _size: int, _changed_ns: int) -> _Header:
     text = EventText(path)
     try:
         metadata, events = text.header_and_events()
+        if _is_foreign(path, metadata, events):
+            return _Header(is_trace=False, is_foreign=True)
     except TraceFormatError:
         return _Header(is_trace=False)
     return _Header(is_trace=True, is_copy=is_derived(text.head), stated=stated(metadata, events))
+
+
+def _is_foreign(path: Path, metadata: Metadata, events: bytes) -> bool:
+    """Whether there are events, and none is of the PyTorch profiler: another tool wrote the file.
+
+    It is read up to the first that is, which is among the first ones.
+    """
+    if any(key in metadata for key in _OUR_KEYS) or _OURS.search(events):
+        return False
+    has_others = any(event.get("ph") != "M" for event in _first_events(events))
+    for piece in EventText(path):
+        if _OURS.search(piece):
+            return False
+        has_others = has_others or bool(_NO_METADATA.search(piece))
+    return has_others
+
+
+def _refuse(path: Path) -> None:
+    """Refuse what is known to be no trace of the PyTorch profiler.
+
+    Raises `TraceFormatError` if it is an XPlane profile, or a trace of another tool.
+    """
+    refuse_xplane(path)
+    if path.is_file() and _header_of(path).is_foreign:
+        raise other_tool(path, tool_of(EventText(path)))
 
 
 def stated(metadata: Metadata, events: bytes) -> Stated:
@@ -176,7 +220,7 @@ KINETO: Final = Format(
     matches=_matches,
     load=_load,
     find_ranks=_find_ranks,
-    refuse=refuse_xplane,
+    refuse=_refuse,
     suffixes=(".json", ".json.gz", ".gz", ".json.xz", ".json.zst"),
     stated_in=_stated_in,
     has_gpu_work=has_gpu_work,

@@ -38,8 +38,9 @@ TOOLS: Final = {
     "Ascend's profiler": re.compile(rb'"Ascend Hardware"'),
     "rocprof": re.compile(rb'"name"\s*:\s*"(?:CPU H(?:IP|SA) API|GPU\d+)"'),
     "the old autograd profiler": re.compile(rb'"pid"\s*:\s*"C(?:PU|UDA) functions"'),
+    "Triton Inference Server": re.compile(rb'"name"\s*:\s*"(?:REQUEST|COMPUTE)_START"'),
 }
-"""What the traces of each tool name their processes."""
+"""What the traces of each tool name their processes, or their events."""
 
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
@@ -100,13 +101,17 @@ def other_tool_notice(categories: Sequence[str], pieces: Iterable[bytes]) -> Not
     Categories are those of its complete events that are not the PyTorch profiler's, sorted; empty
     for events without a category.
     """
-    named = (tool for piece in pieces for tool, says in TOOLS.items() if says.search(piece))
-    tool = next(named, "another tool")
     return Notice(
         "no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); there are events "
-        f"{_described(categories)}. This looks like a trace of {tool}, which has no numbers here; "
-        "supported are traces of torch.profiler and exports of Nsight Systems"
+        f"{_described(categories)}. This looks like a trace of {tool_of(pieces)}, which has no "
+        "numbers here; supported are traces of torch.profiler and exports of Nsight Systems"
     )
+
+
+def tool_of(pieces: Iterable[bytes]) -> str:
+    """Which tool wrote the text of a trace that is not the PyTorch profiler's."""
+    named = (tool for piece in pieces for tool, says in TOOLS.items() if says.search(piece))
+    return next(named, "another tool")
 
 
 def _described(categories: Sequence[str]) -> str:

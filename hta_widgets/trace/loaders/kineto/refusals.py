@@ -49,6 +49,16 @@ def not_json(path: Path, text: bytes) -> TraceFormatError:
     return TraceFormatError(msg)
 
 
+def other_tool(path: Path, tool: str) -> TraceFormatError:
+    """Error for a Chrome trace in which nothing is of the PyTorch profiler."""
+    msg = (
+        f"{path} looks like a trace of {tool}: no event has a category of the PyTorch profiler "
+        "(kernel, cpu_op, …), so that it cannot be read; record with torch.profiler, or with "
+        "Nsight Systems (nsys profile, then nsys export --type sqlite)"
+    )
+    return TraceFormatError(msg)
+
+
 def no_events(path: Path, text: bytes) -> TraceFormatError:
     """Error for a file whose text has no list of events."""
     if not text.strip(WHITE):

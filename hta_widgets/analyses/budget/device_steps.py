@@ -165,7 +165,8 @@ def first_uses(rank: Rank) -> Mask:
     if window_of(rank).steps[0] >= WARM or not (duration_ns[places] > STRETCH_NS).any():
         return found
     places = places[np.argsort(calls.start_ns[places], kind="stable")]
-    inputs, texts = events.texts_at("operators", "input_dims", calls.forest.rows[places])
+    rows = calls.forest.rows[places].astype(np.int64)
+    inputs, texts = events.texts_at("operators", "input_dims", rows)
     says = np.array([*(any(map(str.isdigit, text)) for text in texts), False])
     alike = grouped(calls.name[places], np.where(says[inputs], inputs, -1))
     fewest = np.where(says[inputs[alike.first]], FEWEST_LIKE, FEWEST_NAMED)

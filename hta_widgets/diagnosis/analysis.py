@@ -31,6 +31,7 @@ from hta_widgets.diagnosis.notices import (
     behind_cut_notices,
     decode_weights,
     graph_notices,
+    last_step_notices,
     lead_in_notices,
     not_counted_notices,
     other_phases,
@@ -207,6 +208,7 @@ def _diagnosed(
             *(unseen if findings else ()),
             *(context.not_explained if findings else ()),
             *not_counted_notices(context),
+            *last_step_notices(context, kept, of_few=True),
         ),
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
@@ -231,6 +233,7 @@ def _diagnosed(
             *(recomputation_notices(context) if together.ranks else ()),
             *(training_mode_notices(context) if together.ranks else ()),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
+            *last_step_notices(context, kept),
             *(unseen if findings else ()),
             *(replay_notices(context) if together.ranks else ()),
         ),

@@ -27,8 +27,9 @@ from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.diagnosis.rules.host_evidence import innermost_within, within_gap
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
+from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
@@ -308,29 +309,23 @@ _KINDS: Final = (
 
 def slow_step_notices(
     context: Context, kept: Steps, findings: Sequence[Finding], unsound: Collection[int]
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """What is lost in steps that are left out, and in no finding.
 
     Prices are found in those that are kept; unsound ones are left out as their recording has
     faults.
     """
-    if not kept.period_ns:
-        return ()
-    named = {step for finding in findings for step in finding.steps} | {*unsound}
-    left_out = [each for each in context.all_steps.numbers if each not in kept.numbers]
-    silent = [each for each in left_out if each not in named]
-    return (*_first(context, kept, silent), *_last(context, kept))
-
-
-def _first(context: Context, kept: Steps, silent: Sequence[int]) -> Iterator[str]:
     together = context.all_steps
-    if not silent:
+    named = {step for finding in findings for step in finding.steps} | {*unsound}
+    left_out = [each for each in together.numbers if each not in kept.numbers]
+    silent = [each for each in left_out if each not in named]
+    if not silent or not kept.period_ns:
         return
     lost = together.without([each for each in together.numbers if each not in silent])
     excess_ns = lost.period_ns - kept.period_ns
     which = f"{'step' if len(silent) == 1 else 'steps'} {number_ranges(silent)}"
     share = len(silent) * excess_ns / (len(together.numbers) * together.period_ns)
-    of_it = f"{duration(excess_ns)} more{_what(context, lost, kept)}"
+    of_it = f"{duration(excess_ns)} more{_what(context, lost, kept, excess_ns)}"
     yield (
         f"{which} took {duration(lost.period_ns)}, the others {duration(kept.period_ns)} on "
         f"average, {of_it}: {percent(100 * share)} of the analysed time is lost there, and causes "
@@ -338,8 +333,11 @@ def _first(context: Context, kept: Steps, silent: Sequence[int]) -> Iterator[str
     )
 
 
-def _what(context: Context, lost: Steps, kept: Steps) -> str:
-    """What most of the time is that slow steps take more, on the rank that needs most of it."""
+def _what(context: Context, lost: Steps, kept: Steps, excess_ns: float) -> str:
+    """What most of the time is that slow steps take more, on the rank that needs most of it.
+
+    Where this is more than all of it, as the others pause for longer, no more than all is said.
+    """
     own_ns = lost.own.mean(axis=1) - kept.own.mean(axis=1)
     rank = int(np.argmax(own_ns))
 
@@ -352,7 +350,8 @@ def _what(context: Context, lost: Steps, kept: Steps) -> str:
         return ""
     number = context.ranks[rank]
     where = f" on rank {number}" if len(context.ranks) > 1 else ""
-    return f" ({duration(more[kind])} of it {kind.words}{where}{_owner(context, kind, lost, rank)})"
+    part = "all" if more[kind] >= excess_ns else duration(more[kind])
+    return f" ({part} of it {kind.words}{where}{_owner(context, kind, lost, rank)})"
 
 
 def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
@@ -362,13 +361,21 @@ def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
     return found.words if found else ""
 
 
-def _last(context: Context, kept: Steps) -> Iterator[str]:
-    """A slow last step, which is left out; if the recording ends before it, it takes even more."""
-    if step_source(context.job) == "server":
-        return  # which may have had no requests before it
+def last_step_notices(context: Context, kept: Steps, *, of_few: bool = False) -> Iterator[str]:
+    """A slow last step, which is left out; if the recording ends before it, it takes even more.
+
+    `of_few` says so only where it is complete, and too few others are analysed: the last of three
+    loaded data for 42 of its 50 ms, and the verdict was of the host.
+    """
+    if step_source(context.job) == "server" or not kept.period_ns:
+        return  # a server may have had no requests before it
     facts = [context.facts[rank].last_step for rank in context.ranks]
     known = [each for each in facts if each is not None]
     if not known or len({each.number for each in known}) > 1 or len(known) < len(facts):
+        return
+    is_complete = all(each.is_complete for each in known)
+    analysed = max(context.facts[rank].steps["step"].size for rank in context.ranks)
+    if of_few and not (is_complete and analysed < FEWEST_STEPS):
         return
     length_ns = float(np.median([each.length_ns for each in known]))
     usual_ns = kept.period_ns
@@ -377,13 +384,13 @@ def _last(context: Context, kept: Steps) -> Iterator[str]:
     together = context.all_steps
     recorded_ns = len(together.numbers) * together.period_ns + length_ns
     excess_ns = length_ns - usual_ns
-    least = "" if all(each.is_complete for each in known) else "at least "
+    least = "" if is_complete else "at least "
+    others = "the others on average" if len(kept.numbers) > 1 else f"step {kept.numbers[0]}"
     yield (
-        f"step {known[0].number}, the last, took {least}{duration(length_ns)}, the others "
-        f"{duration(usual_ns)} on average, {least}{duration(excess_ns)} more: "
-        f"{percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is lost "
-        "there, and no cause is looked for in it (open_trace(…, include_last_profiler_step=True) "
-        "analyses it)"
+        f"step {known[0].number}, the last, is left out, and took {least}{duration(length_ns)}, "
+        f"{least}{duration(excess_ns)} more than {others}: "
+        f"{percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is lost there "
+        f"({KEEPS_LAST_STEP} counts it)"
     )
 
 

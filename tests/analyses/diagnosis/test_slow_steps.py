@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose
+from hta_widgets.panels.bands.bands import headline
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -35,9 +36,35 @@ def test_a_slow_first_step_is_said_with_what_it_loses(tmp_path):
     assert made.left_out_steps == (0,)
     whole_ms = made.steps["period_ns"].sum() / 1e6
     (said,) = slow(made)
-    assert said.startswith("step 0 took 21 ms, the others 2.01 ms on average, 19 ms more (19 ms")
+    assert said.startswith("step 0 took 21 ms, the others 2.01 ms on average, 19 ms more (all of")
     assert "while the host loads data, all of this time in the single-process DataLoader)" in said
     assert f"{100 * 19 / whole_ms:.1f} % of the analysed time is lost there" in said
+
+
+def test_no_part_of_what_a_slow_step_takes_more_is_more_than_all_of_it(tmp_path):
+    """It said "19.4 ms more (25 ms of it while the host loads data"; the others pause longer."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            if number == 0:
+                one.does(LOADER, 25_000, cat="user_annotation")
+            else:
+                one.now += 6_000
+            for _ in range(10):
+                one.launch(200)
+            one.synchronise()
+    (said,) = slow(diagnosed(tmp_path, one))
+    assert "19 ms more (all of it while the host loads data, " in said
+
+
+def test_of_two_steps_none_is_unusual(tmp_path):
+    """A T4: steps of 54 and 35 ms, of which each loaded data, and one was left out."""
+    made = diagnosed(tmp_path, job([19_000, 6_000, 0]))
+    assert made.left_out_steps == ()
+    assert not slow(made)
+    (finding,) = made
+    assert finding.cause == "input_starvation"
+    assert finding.recoverable_ms == pytest.approx((19 + 6) / 2, rel=0.02)
 
 
 def test_the_rank_that_holds_the_others_up_is_named(tmp_path):
@@ -66,9 +93,10 @@ def test_a_slow_last_step_is_said(tmp_path):
     assert not made
     (said,) = slow(made)
     assert said.startswith(
-        "step 4, the last, took 11 ms, the others 2.01 ms on average, 9 ms more: "
-        f"{100 * 9 / (4 * 2.01 + 11):.1f} % of the time of all recorded steps is lost there, and "
+        "step 4, the last, is left out, and took 11 ms, 9 ms more than the others on average: "
+        f"{100 * 9 / (4 * 2.01 + 11):.1f} % of the time of all recorded steps is lost there (open"
     )
+    assert said not in made.unexplained
     every = diagnose(open_trace(tmp_path, progress=False, include_last_profiler_step=True))
     assert not slow(every)
     assert [(each.cause, each.steps) for each in every] == [("input_starvation", (4,))]
@@ -89,8 +117,25 @@ def test_a_slow_last_step_that_is_cut_took_at_least_what_is_recorded(tmp_path):
         one.launch(200)
         one.calls("cudaLaunchKernel", 5)
     (said,) = slow(diagnosed(tmp_path, one))
-    assert said.startswith("step 4, the last, took at least 9.2")
-    assert " on average, at least 7.2" in said
+    assert said.startswith("step 4, the last, is left out, and took at least 9.2")
+    assert ", at least 7.2" in said
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_the_headline_says_that_one_of_few_steps_is_left_out(tmp_path, cut):
+    """A T4: of three steps, the last one loaded data for 42 of its 50 ms, and did not count."""
+    one = job([0, 0, 9_000])
+    one.events[-1]["dur"] += 100
+    if cut:
+        one.calls("cudaLaunchKernel", 5)
+    made = diagnosed(tmp_path, one)
+    (said,) = slow(made)
+    assert (said in made.unexplained) == (said in headline(made)) == (not cut)
+
+
+def test_beside_a_single_step_the_last_is_compared_with_it(tmp_path):
+    (said,) = slow(diagnosed(tmp_path, job([0, 9_000])))
+    assert said.startswith("step 1, the last, is left out, and took 11 ms, 9 ms more than step 0: ")
 
 
 @pytest.mark.parametrize(("percent", "is_said"), [(28, False), (33, True)])

@@ -298,8 +298,9 @@ def initialising(folder, percent):
 
 
 def of_steps(folder, count):
-    """Steps that the finding is on: none, where too few can be compared."""
-    return found(diagnosed(folder, job({0: [(MODULE, 4000)]}, steps=count + 1)), "warm_up").steps
+    """Steps that the finding is on, and are left out: none, where too few can be compared."""
+    made = diagnosed(folder, job({0: [(MODULE, 4000)]}, steps=count + 1))
+    return found(made, "warm_up").steps, made.left_out_steps
 
 
 def also_computing(folder, part):
@@ -339,7 +340,7 @@ test_thresholds = cases(
     Case("Limits.longer_first_step_percent", longer_by, {29: False, 31: True}),
     Case("Limits.warm_up_explained_percent", explained, {49: False, 51: True}),
     Case("Limits.initialising_percent", initialising, {4.9: None, 5.1: 5.1}),
-    Case("warm_up.FEWEST_STEPS", of_steps, {2: (), 3: (0,)}),
+    Case("warm_up.FEWEST_STEPS", of_steps, {2: ((), ()), 3: ((0,), (0,))}),
     Case("warm_up.WORTH_SAYING", also_computing, {0.095: False, 0.105: True}),
     Case("warm_up.ALIKE", alike, {0.89: False, 0.91: True}),
 )

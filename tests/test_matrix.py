@@ -346,8 +346,9 @@ def test_without_gpu_work_there_is_an_answer(scarce: Path) -> None:
     listed = board.panels["operators"].result.operators
     assert any(row["sentence"].startswith("Of ") for row in rows) == bool(len(listed))
     assert board.tab == "operators"
-    assert {board.panels[name].weight for name in ("operators", "flame", "modules")} == {"cpu"}
-    assert board.panels["gpu_annotations"].on == "cpu"
+    weighed = {"operators", "flame", "modules"} & {*board.panels}  # modules where some are recorded
+    assert {board.panels[name].weight for name in weighed} == {"cpu"}
+    assert all(board.panels[name].on == "cpu" for name in {"gpu_annotations"} & {*board.panels})
     if len(listed):
         assert board.panels["operators"]._view["empty"] is None
         assert board.panels["flame"]._view["empty"] is None

@@ -215,8 +215,8 @@ def of_idle(context: Context) -> str:
 
 def _explained_kinds(context: Context) -> set[str]:
     """Kinds of idle time that findings are seen in."""
-    whats = [each.seen.what for each in context.found.values() if each.seen]
-    return {*chain.from_iterable(each.kinds for each in whats if isinstance(each, Idle))}
+    seen = [each.seen.what for each in context.found.values() if each.seen]
+    return {*chain.from_iterable(each.kinds for each in seen if isinstance(each, Idle))}
 
 
 def _unexplained(context: Context, ranks: Sequence[int]) -> list[Inside]:

@@ -134,7 +134,8 @@ class GpuBound:
 def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
     """The computing kernels of some ranks and steps by name, longest first, as `launch_facts`."""
     every = launch_facts(job, ranks, steps=steps).kernels
-    kernels = every[[type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]]
+    computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
+    kernels = every[np.array(computes, dtype=np.bool_)]  # of a table without kernels, no column
     groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
     most = groups[["occupancy_percent", "tensor_core", "blocks", "sms"]].first()
     table = groups[["count", "gpu_ns"]].sum().join(most)

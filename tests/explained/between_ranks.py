@@ -116,11 +116,12 @@ def exposed(found: Finding, whole: Diagnosis) -> Texts:
     if len(groups):
         most = groups.loc[groups["exposed_ms"].idxmax()]
         speed = most["busbw_gb_per_s"]
+        is_of_one = most["count_per_step"] >= 1.5 and most["longest_ms"] > most["exposed_ms"] / 2
         said |= {
             "count": f"{most['count_per_step']:.3g}",
             "time": duration(most["exposed_ms"] * NS_PER_MS),
             "speed": None if np.isnan(speed) else number(speed),
-            "longest": duration(most["longest_ms"] * NS_PER_MS),
+            "longest": duration(most["longest_ms"] * NS_PER_MS) if is_of_one else None,
         }
     return said | in_module(found) | because(found) | cost_of(found, whole)
 

@@ -42,7 +42,7 @@ def large(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def older(_: Finding, whole: Diagnosis) -> Texts:
-    times = _times(whole)["sum_ns"]
+    times = _times(whole).xs("COMPUTATION", level="kernel_type")["sum_ns"]
     is_flash = times.index.get_level_values("name").str.contains("flash_(?:fwd|bwd).*_kernel")
     return {"part": share(times[is_flash].sum(), times.sum())}
 

@@ -32,9 +32,8 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
 MOST_INCOMPLETE: Final = 0.5
 """If collectives without some of their members transfer this part, it may be waiting."""
 
-FEW: Final = 2
 OF_ONE: Final = 0.5
-"""Of so many collectives in a step, the part in the longest from which that is said: of ten
+"""Of several collectives in a step, the part in the longest from which that is said: of ten
 all-gathers in 472 ms, that of the logits took 442."""
 
 _CONDITIONS: Final = {
@@ -328,7 +327,7 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
 
 def _is_of_one(kind: pd.Series) -> bool:
     """Whether one collective of a step holds most of the time of several of its kind."""
-    is_one_of_several = kind["count_per_step"] >= FEW
+    is_one_of_several = round(kind["count_per_step"]) > 1
     return bool(is_one_of_several and kind["longest_ms"] > OF_ONE * kind["exposed_ms"])
 
 

@@ -195,7 +195,7 @@ def test_the_real_pair_is_of_two_gpus(kineto_jobs):
     ]
     change = explain_change(*jobs)
     assert change.verdict == "other hardware"
-    assert change.delta_ns == change.waterfall["delta_ns"].sum() == 42_501_200
+    assert change.delta_ns == change.waterfall["delta_ns"].sum() == 41_179_400
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ _AS_IN_TRAINING: Final = re.compile(
 )
 """Kernels of batch norm that compute statistics, and of dropout."""
 
-_OF_GRADIENTS: Final = ("backward", "bwd", "grad", "bn_bw_")
+_OF_GRADIENTS: Final = ("backward", "bwd", "dgrad", "wgrad", "bn_bw_")
+"""In the names of kernels; not in ``winograd``."""
 
 
 def training_mode_notices(context: Context) -> Iterator[str]:

@@ -66,6 +66,8 @@ def is_said(folder, percent):
     [
         (["void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>"], "aten::batch_norm", True),
         (["void at::native::batch_norm_collect_statistics_kernel"], "aten::batch_norm", True),
+        (["void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>", "winograd_nt"], "aten::mm", True),
+        (["void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>", "wgrad_nt"], "aten::mm", False),
         (["void cudnn::bn_fw_inf_1C11_kernel_NCHW<float>"], "aten::batch_norm", False),
         (["MIOpenBatchNormFwdTrainSpatial", "MIOpenBatchNormBwdSpatial"], "aten::mm", False),
         (["void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>"], BACKWARD, False),

@@ -194,9 +194,10 @@ def products_of(
     gpu = gpu_of(rank.trace.metadata, rank.gpu_work.main_device)
     if gpu.peak is None:
         return {}
-    found = {}
+    found, every = {}, kernels_in(rank, selection, names.__contains__)
     for name in names:
-        caller, kernels = as_called(rank, kernels_in(rank, selection, name.__eq__))
+        own = every.take(np.flatnonzero(every.named(name.__eq__)))
+        caller, kernels = as_called(rank, own)
         operators = operators_of(calls_of(caller), kernels, COMPUTING.get)
         kinds = [kind_of_operator(*each) for each in operators.kinds]
         calls, first = np.unique(operators.place, return_index=True)

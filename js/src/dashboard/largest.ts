@@ -12,7 +12,7 @@ export class Largest {
 
   constructor(board: Board) {
     this.band = new Band("largest", "Largest kernels", board.prefix);
-    this.band.aside.textContent = "over the whole recording";
+    this.band.aside.textContent = "over the analysed time";
     const send = (fields: Record<string, unknown>) => board.select(fields);
     const context = { model: null, selection: Promise.resolve(board.selection), send };
     this.#table = new TableView(

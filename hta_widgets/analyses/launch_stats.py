@@ -188,7 +188,7 @@ def _named(rank: int, names: Sequence[str], columns: Columns) -> Columns:
     """Columns of APIs by name, with the rank in front, most operations first."""
     apis = [names[code] for code in columns["launch_api"].tolist()]
     keys = [*zip((-columns["operations"]).tolist(), apis, strict=True)]
-    order = np.array(sorted(range(len(apis)), key=keys.__getitem__), dtype=np.int64)
+    order = np.array(sorted(range(len(apis)), key=keys.__getitem__), dtype=np.intp)
     named = {"rank": np.full(len(apis), rank), **columns, "launch_api": TextColumn.of(apis)}
     return {name: column.take(order) for name, column in named.items()}
 

@@ -57,6 +57,7 @@ from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges, whole_numbers
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.recorded_kind import by_rank
@@ -340,7 +341,7 @@ def _lacks(
 ) -> tuple[NotRecorded, ...]:
     """What the traces of all ranks lack."""
     busy = [rank for rank in chosen if facts[rank].steps["step"].size]
-    return not_recorded(
+    found = not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
         world_size=world_size_among(job.reduce(world_size_of, job.ranks)),
         with_steps=together.are_recorded or job.kind == "request",  # which is not one of many
@@ -348,6 +349,8 @@ def _lacks(
         not_opened=job.unopened_ranks,
         serves=step_source(job) == "server",
     )
+    is_of_pytorch = any(source.format == KINETO for source in job.sources.values())
+    return found if is_of_pytorch else tuple(each.in_nsys for each in found)
 
 
 def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:

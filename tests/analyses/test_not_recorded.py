@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hta_widgets.diagnosis import diagnosis
@@ -39,6 +41,16 @@ def test_nobody_marks_the_steps_of_a_server():
     said = not_recorded({0: ALL, 1: ALL}, world_size=2, with_steps=False, left_out=[1], serves=True)
     assert all("profiler.step" not in each.sentence for each in said)
     assert {each.how for each in said} == {"Record all ranks of the server at the same time"}
+
+
+def test_what_to_do_is_for_the_profiler_that_recorded_the_job():
+    bare = ALL._replace(host_code=False, launches=False, communication=False)
+    found = not_recorded({0: bare}, world_size=1, with_steps=False)
+    assert len(found) == 3
+    assert not any(re.search("nsys|NVTX", each.how) for each in found)
+    assert not any(
+        re.search(r"profiler\.step|ProfilerActivity", each.in_nsys.how) for each in found
+    )
 
 
 def test_groups_are_not_recorded_of_kernels_in_graphs_as_those_of_servers_are():

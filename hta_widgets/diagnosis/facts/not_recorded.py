@@ -44,6 +44,11 @@ class NotRecorded(NamedTuple):
         """All of it in words."""
         return f"{self.lack}: {self.untold}. {self.how}."
 
+    @property
+    def in_nsys(self) -> NotRecorded:
+        """The same with what to do in Nsight Systems, instead of in PyTorch's profiler."""
+        return self._replace(how=_IN_NSYS.get(self.how, self.how))
+
 
 _KERNELS: Final = NotRecorded(
     "Kernels are",
@@ -54,8 +59,7 @@ UNTOLD_OF_GPU: Final = "what the GPU waits for cannot be told"
 _GPU_WORK: Final = NotRecorded(
     "GPU work is",
     UNTOLD_OF_GPU,
-    "Record activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch, "
-    "nsys profile --trace=cuda,nvtx in Nsight Systems",
+    "Record activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
 )
 _UNSEEN_WORK: Final = _GPU_WORK._replace(
     what="Launched GPU work is",
@@ -73,8 +77,7 @@ _MEASURED_WORK: Final = _GPU_WORK._replace(
 _CALLS: Final = NotRecorded(
     "Calls of the CUDA API are",
     UNTOLD_OF_GPU,
-    "Record nsys profile --trace=cuda,nvtx in Nsight Systems, "
-    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] in PyTorch",
+    _GPU_WORK.how,
 )
 _WAITS: Final = _CALLS._replace(
     what="Calls that wait for the GPU are",
@@ -95,7 +98,7 @@ _SHAPES: Final = NotRecorded(
 _STEPS: Final = NotRecorded(
     "ProfilerSteps that all ranks have in common are",
     "costs are those of the GPU span, and no step can be compared with the others",
-    "Mark steps: profiler.step() in PyTorch, NVTX ranges ProfilerStep#1, #2, ... in Nsight Systems",
+    "Mark them with profiler.step()",
 )
 _SERVER_STEPS: Final = _STEPS._replace(
     what="Steps that all ranks have in common are",
@@ -104,7 +107,7 @@ _SERVER_STEPS: Final = _STEPS._replace(
 _HOST_CODE: Final = NotRecorded(
     "Operators are",
     "pauses of the host cannot be told from work that it does not launch",
-    "Record ProfilerActivity.CPU in PyTorch, NVTX ranges (emit_nvtx) in Nsight Systems",
+    "Record ProfilerActivity.CPU",
 )
 _COLLECTIVES: Final = NotRecorded(
     "Process groups and message sizes are",
@@ -115,6 +118,12 @@ _SERVER_COLLECTIVES: Final = _COLLECTIVES._replace(
     how="Record steps without CUDA graphs (vLLM: --enforce-eager, SGLang: --disable-cuda-graph), "
     "with PyTorch 2.4 or newer and ProfilerActivity.CPU: kernels of a replayed graph have neither",
 )
+_IN_NSYS: Final = {
+    _GPU_WORK.how: "Record with nsys profile --trace=cuda,nvtx",
+    _STEPS.how: "Mark them with NVTX ranges: ProfilerStep#1, ProfilerStep#2 and so on",
+    _HOST_CODE.how: "Record NVTX ranges, in PyTorch those of torch.autograd.profiler.emit_nvtx()",
+}
+
 _OTHER_RANKS: Final = "waiting and transfer cannot be told apart"
 
 

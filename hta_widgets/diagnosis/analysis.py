@@ -18,7 +18,7 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, OF_SLOW_HOSTS, RULES
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
-from hta_widgets.diagnosis.facts.not_recorded import NotRecorded, not_recorded
+from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU, NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.gpu_bound import GpuBound
@@ -178,6 +178,8 @@ def _diagnosed(
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
+    if on_cpu is not None and on_cpu.on_cpu:
+        lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
     said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
     if priced:
         said = _verdict(context, findings, elsewhere, of_phases)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import loading_calls
-from hta_widgets.analyses.memory_use import may_record_memory, memory_use
+from hta_widgets.analyses.memory_use import MemoryUse, may_record_memory, memory_use
 from hta_widgets.analyses.time.call_sums import (
     OwnCpuTime,
     has_cpu_time,
@@ -75,6 +75,10 @@ _OF_GPUS: Final = re.compile(r"(?:nccl|rccl):\w+")
 """Those of collectives that the CPU only launches: of a job that ran on GPUs."""
 
 _OPERATOR_OF_GPUS: Final = re.compile(r"aten::_?(?:cudnn|miopen)_(?!is_acceptable)\w+")
+_OPERATOR_OF_CPUS: Final = re.compile(r"aten::mkldnn_\w+")
+_COMPUTES: Final = re.compile(r"aten::\w*(?:conv|mm|pool|norm(?!al)|softmax|attention)")
+"""Operators whose results are on the device that they run on."""
+
 _ALLOCATES: Final = re.compile(r"(?:cuda|hip)Malloc(?!Host)|cuMemAlloc(?!Host)")
 
 MOST_LISTED: Final = 5
@@ -147,6 +151,9 @@ class CpuWork:
         Whether the host waited for this work, which had run then.
     on_gpus : str
         What shows that the job used GPUs, as the predicate of a sentence; empty if nothing does.
+    on_cpu : str
+        What shows that the job ran on the CPU, as a sentence without its end; empty if nothing
+        does.
     of_nsys : bool
         Whether Nsight Systems recorded the ranks.
     measured : int
@@ -185,6 +192,7 @@ class CpuWork:
     measured: int = 0
     lost_work: bool = False
     on_gpus: str = ""
+    on_cpu: str = ""
     of_nsys: bool = False
     api_calls: int = 0
     collectives_ns: int = 0
@@ -282,16 +290,13 @@ class CpuWork:
             return "No GPU work was recorded on the selected ranks."
         if self.lost_work:
             return "No GPU work was recorded, and the recorder warns that it may have lost some."
-        if self.api_calls and not self.on_gpus:
-            return (
-                f"The job ran on the CPU: no recorded call of the CUDA API ({self.api_calls:,} in "
-                "all) launches GPU work."
-            )
+        if self.on_cpu:
+            return f"The job ran on the CPU: {self.on_cpu}."
         return f"No GPU work was recorded: {self._why}."
 
     @property
     def _why(self) -> str:
-        if self.api_calls:
+        if self.api_calls and self.on_gpus:
             return (
                 f"the job {self.on_gpus}, but no recorded call of the CUDA API "
                 f"({self.api_calls:,} in all) launches any"
@@ -357,6 +362,10 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     memory = memory_use(job, chosen) if may_record_memory(job) else None
     devices = {*memory.peak["device_type"]} - {"CPU"} if memory else set()
     has_memory = any(not device.startswith("type") for device in devices)
+    on_gpus = max((each.on_gpus for each in found), default="") or _USES_MEMORY * has_memory
+    api_calls = sum(each.api_calls for each in found)
+    shows_gpu = on_gpus or devices or lost or job.has_gpu_work()
+    shows_gpu = shows_gpu or any(each.lost_work or each.measured for each in found)
     return CpuWork(
         steps=asked,
         operators_ns=owned_ns[OPERATORS],
@@ -375,9 +384,10 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         of_job=not job.has_gpu_work(),
         lost_work=any(each.lost_work for each in found),
-        on_gpus=max((each.on_gpus for each in found), default="") or _USES_MEMORY * has_memory,
+        on_gpus=on_gpus,
+        on_cpu="" if shows_gpu else _on_cpu(api_calls, owned[OPERATORS], memory),
         of_nsys=all(job.sources[rank].format == NSYS for rank in chosen),
-        api_calls=sum(each.api_calls for each in found),
+        api_calls=api_calls,
         measured=sum(each.measured for each in found),
         launches=sum(each.launches for each in lost),
         waited_for=all(each.waited_for for each in lost),
@@ -450,6 +460,22 @@ def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
     for code in operator:
         return f"calls {calls.events.name.values[code]}, which runs on GPUs"
     return _USES_MEMORY * bool(calls.named(_ALLOCATES.match).any())
+
+
+def _on_cpu(api_calls: int, operators: tuple[CpuOwner, ...], memory: MemoryUse | None) -> str:
+    """What shows that the job ran on the CPU, if nothing shows a GPU; empty if nothing does.
+
+    Of operators, only the one with most time does: batches are prepared on the CPU, too, and
+    PyTorch does not record the memory of Apple's GPUs.
+    """
+    if api_calls:
+        return f"no recorded call of the CUDA API ({api_calls:,} in all) launches GPU work"
+    name = operators[0].name if operators else ""
+    if _OPERATOR_OF_CPUS.fullmatch(name):
+        return f"{name}, which takes the most time, runs only there"
+    if memory and _COMPUTES.match(name) and name in {*memory.alive_at_peak["caller"]}:
+        return f"{name}, which takes the most time, allocates memory there"
+    return ""
 
 
 def _owned(rank: Rank, own: OwnCpuTime, time: Intervals) -> dict[str, list[CpuOwner]]:

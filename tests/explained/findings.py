@@ -682,8 +682,9 @@ VERDICTS: Final[list[Form]] = [
         measured_only,
     ),
     Form(
-        "No GPU work was recorded: <_how> Of <whole> of CPU time in operators[[ in <_steps>]], "
-        "<name> takes the most: <time> (<part>) in <calls>.[[ <_others>]]",
+        "[[No GPU work was recorded]][[The job ran on the CPU]]: <_how> Of <whole> of CPU "
+        "time in operators[[ in <_steps>]], <name> takes the most: <time> (<part>) in <calls>."
+        "[[ <_others>]]",
         on_the_cpu,
     ),
 ]

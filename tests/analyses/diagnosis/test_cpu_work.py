@@ -134,6 +134,12 @@ def answered(folder: Path, *ranks: list[Event], **options: Any) -> Any:
     return diagnosis(open_trace(folder, progress=False), **options)
 
 
+def allocates(at: int, device_type: int = 0) -> Event:
+    args = {"Device Type": device_type, "Device Id": 0, "Addr": 1, "Bytes": 512}
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": at, "args": args}
+    return event | {"pid": 100, "tid": 100}
+
+
 def test_ranks_are_summed_up(tmp_path: Path) -> None:
     events = [host(0, 9, "train.py(3): step", cat="python_function"), host(1, 4, "aten::mm")]
     made = answered(tmp_path, events, events)
@@ -208,18 +214,7 @@ def test_an_export_of_ranges_alone_says_which_take_the_time(tmp_path: Path) -> N
     ("event", "words"),
     [
         (host(0, 9, "aten::cudnn_convolution"), "calls aten::cudnn_convolution, which runs on GPU"),
-        (
-            {
-                "ph": "i",
-                "cat": "cpu_instant_event",
-                "name": "[memory]",
-                "pid": 100,
-                "tid": 100,
-                "ts": 1,
-                "args": {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": 512},
-            },
-            "allocates memory of a GPU",
-        ),
+        (allocates(1, 1), "allocates memory of a GPU"),
     ],
 )
 def test_what_shows_a_gpu_excludes_that_the_job_ran_on_the_cpu(
@@ -228,6 +223,27 @@ def test_what_shows_a_gpu_excludes_that_the_job_ran_on_the_cpu(
     found = answered(tmp_path, [host(0, 9, "aten::mm"), event]).finding
     assert found.startswith(f"No GPU work was recorded: the job {words}")
     assert ", but was recorded without the GPU (activities=" in found
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([host(0, 9, "aten::mkldnn_convolution")], "runs only there"),
+        ([host(0, 9, "aten::mkldnn_convolution"), allocates(1, 20)], None),
+        ([host(0, 9, "aten::mkldnn_convolution"), host(9, 10, "aten::mm")], None),
+        ([host(0, 9, "aten::mm"), allocates(1)], "allocates memory there"),
+        ([host(0, 9, "aten::mm"), host(9, 2, "aten::empty"), allocates(10)], None),
+        ([host(0, 9, "aten::_local_scalar_dense"), allocates(1)], None),
+    ],
+)
+def test_what_shows_that_the_job_ran_on_the_cpu(
+    tmp_path: Path, events: list[Event], words: str | None
+) -> None:
+    made, longest = answered(tmp_path, events), max(events, key=lambda each: each.get("dur", 0))
+    said = f"The job ran on the CPU: {longest['name']}, which takes the most time, {words}."
+    assert made.finding.startswith(said) is (words is not None)
+    lacks = [each.lack for each in made.not_recorded]
+    assert ("GPU work is not recorded" in lacks) is (words is None)
 
 
 def test_the_largest_part_of_the_time_is_said_first(tmp_path: Path) -> None:

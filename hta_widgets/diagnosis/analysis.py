@@ -178,7 +178,7 @@ def _diagnosed(
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = _lacks(job, facts, shown, alike) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
-    if on_cpu is not None and on_cpu.on_cpu:
+    if on_cpu is not None and on_cpu.is_complete:
         lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
     said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
     if priced:

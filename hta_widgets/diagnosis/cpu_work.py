@@ -76,6 +76,11 @@ _OF_GPUS: Final = re.compile(r"(?:nccl|rccl):\w+")
 
 _OPERATOR_OF_GPUS: Final = re.compile(r"aten::_?(?:cudnn|miopen)_(?!is_acceptable)\w+")
 _OPERATOR_OF_CPUS: Final = re.compile(r"aten::mkldnn_\w+")
+_OPERATOR_OF_APPLE: Final = re.compile(r"aten::(?:\w*_)?mps(?:_\w+)?")
+_LINEAR_OF_APPLE: Final = re.compile(r"aten::linear_backward")
+_LINEAR_OF_OTHERS: Final = re.compile(r"aten::(?:addmm|mm)")
+"""On other devices, only nested tensors call the former, and always one of the latter in it."""
+
 _COMPUTES: Final = re.compile(r"aten::\w*(?:conv|mm|pool|norm(?!al)|softmax|attention)")
 """Operators whose results are on the device that they run on."""
 
@@ -154,6 +159,8 @@ class CpuWork:
     on_cpu : str
         What shows that the job ran on the CPU, as a sentence without its end; empty if nothing
         does.
+    on_apple : str
+        Operator that only Apple's GPUs run; empty if there is none.
     of_nsys : bool
         Whether Nsight Systems recorded the ranks.
     measured : int
@@ -193,6 +200,7 @@ class CpuWork:
     lost_work: bool = False
     on_gpus: str = ""
     on_cpu: str = ""
+    on_apple: str = ""
     of_nsys: bool = False
     api_calls: int = 0
     collectives_ns: int = 0
@@ -270,6 +278,11 @@ class CpuWork:
         return {part: texts[part] for part in order if texts[part]}
 
     @property
+    def is_complete(self) -> bool:
+        """Whether there was no GPU work that the profiler could have recorded."""
+        return bool(self.on_cpu or self.on_apple)
+
+    @property
     def no_gpu_work(self) -> str:
         """Why there is no cause of lost time, in a sentence."""
         if self.measured:
@@ -300,6 +313,11 @@ class CpuWork:
             return (
                 f"the job {self.on_gpus}, but no recorded call of the CUDA API "
                 f"({self.api_calls:,} in all) launches any"
+            )
+        if self.on_apple:
+            return (
+                f"the job calls {self.on_apple}, which runs on Apple's GPUs, and PyTorch's "
+                "profiler does not record these (torch.mps.profiler does, for Xcode's Instruments)"
             )
         if self.of_nsys:
             return "no CUDA calls were traced (nsys profile --trace=cuda,nvtx traces them)"
@@ -366,6 +384,8 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     api_calls = sum(each.api_calls for each in found)
     shows_gpu = on_gpus or devices or lost or job.has_gpu_work()
     shows_gpu = shows_gpu or any(each.lost_work or each.measured for each in found)
+    of_apple = max((each.on_apple for each in found), default="")
+    on_apple = "" if shows_gpu or api_calls else of_apple
     return CpuWork(
         steps=asked,
         operators_ns=owned_ns[OPERATORS],
@@ -385,7 +405,8 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         of_job=not job.has_gpu_work(),
         lost_work=any(each.lost_work for each in found),
         on_gpus=on_gpus,
-        on_cpu="" if shows_gpu else _on_cpu(api_calls, owned[OPERATORS], memory),
+        on_apple=on_apple,
+        on_cpu="" if shows_gpu or on_apple else _on_cpu(api_calls, owned[OPERATORS], memory),
         of_nsys=all(job.sources[rank].format == NSYS for rank in chosen),
         api_calls=api_calls,
         measured=sum(each.measured for each in found),
@@ -409,6 +430,7 @@ class _OfRank(NamedTuple):
     analysed_ns: int = 0
     collectives: Mapping[str, int] = {}
     on_gpus: str = ""
+    on_apple: str = ""
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -449,6 +471,8 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,
         on_gpus=_on_gpus(calls, is_annotation),
+        on_apple=_first(calls, _OPERATOR_OF_APPLE)
+        or (_first(calls, _LINEAR_OF_APPLE) if not _first(calls, _LINEAR_OF_OTHERS) else ""),
     )
 
 
@@ -456,10 +480,16 @@ def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
     """What shows that the rank used a GPU; empty if nothing does."""
     if (calls.named(_OF_GPUS.match) & is_annotation).any():
         return "calls NCCL, which runs on GPUs"
-    operator = calls.name[calls.named(_OPERATOR_OF_GPUS.fullmatch)][:1].tolist()
-    for code in operator:
-        return f"calls {calls.events.name.values[code]}, which runs on GPUs"
+    if operator := _first(calls, _OPERATOR_OF_GPUS):
+        return f"calls {operator}, which runs on GPUs"
     return _USES_MEMORY * bool(calls.named(_ALLOCATES.match).any())
+
+
+def _first(calls: Calls, pattern: re.Pattern[str]) -> str:
+    """Name of the first call whose whole name fits; empty if there is none."""
+    for code in calls.name[calls.named(pattern.fullmatch)][:1].tolist():
+        return calls.events.name.values[code]
+    return ""
 
 
 def _on_cpu(api_calls: int, operators: tuple[CpuOwner, ...], memory: MemoryUse | None) -> str:

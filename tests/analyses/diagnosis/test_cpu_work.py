@@ -246,6 +246,31 @@ def test_what_shows_that_the_job_ran_on_the_cpu(
     assert ("GPU work is not recorded" in lacks) is (words is None)
 
 
+@pytest.mark.parametrize(
+    ("names", "operator"),
+    [
+        (["aten::linear_backward"], "aten::linear_backward"),
+        (["aten::linear_backward", "aten::addmm"], None),
+        (["aten::addmm", "aten::_mps_convolution"], "aten::_mps_convolution"),
+        (["aten::mps_convolution_backward"], "aten::mps_convolution_backward"),
+        (["aten::_mps_convolution", "cudaMalloc"], None),
+        (["aten::clamps"], None),
+    ],
+)
+def test_apples_gpus_are_not_recorded(
+    tmp_path: Path, names: list[str], operator: str | None
+) -> None:
+    calls = [
+        call(20, 5, 1, name=name) if name.startswith("cuda") else host(at, 1, name)
+        for at, name in enumerate(names)
+    ]
+    made = answered(tmp_path, calls)
+    said = f"No GPU work was recorded: the job calls {operator}, which runs on Apple's GPUs, and"
+    assert made.finding.startswith(said) is (operator is not None)
+    lacks = [each.lack for each in made.not_recorded]
+    assert operator is None or "GPU work is not recorded" not in lacks
+
+
 def test_the_largest_part_of_the_time_is_said_first(tmp_path: Path) -> None:
     main = host(0, 1000, "train.py(1): main", cat="python_function")
     batch = host(10, 900, "collate_batch", cat="python_function")

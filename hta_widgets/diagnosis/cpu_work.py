@@ -223,7 +223,8 @@ class CpuWork:
     def beginning(self, part: str) -> str:
         """The time in all that a part lists, as the beginning of a sentence."""
         listed = self.lists[part]
-        return f"Of {duration(listed.ns)} of CPU time in {listed.what}{self.in_steps}"
+        replays = ", with the profiler's replays of kernels" if self.measured else ""
+        return f"Of {duration(listed.ns)} of CPU time in {listed.what}{self.in_steps}{replays}"
 
     @property
     def of_loading(self) -> str:

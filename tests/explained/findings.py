@@ -677,8 +677,9 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "CUPTI's range profiler measured <measured> and did not record when they ran: see the tab "
         "CUPTI counters of the dashboard. For the times of kernels, record again without "
-        "profiler_metrics. Of <whole> of CPU time in operators[[ in <_steps>]], <name> takes the "
-        "most: <time> (<part>) in <calls>.[[ <_others>]]",
+        "profiler_metrics. Of <whole> of CPU time in operators[[ in <_steps>]], with the "
+        "profiler's replays of kernels, <name> takes the most: <time> (<part>) in <calls>."
+        "[[ <_others>]]",
         measured_only,
     ),
     Form(

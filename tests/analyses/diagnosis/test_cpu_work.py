@@ -337,6 +337,7 @@ def test_counters_are_named_where_they_were_measured_instead_of_times(tmp_path: 
     made = answered(tmp_path, [host(0, 50, "aten::mm"), call(10, 5, 1), measured])
     assert made.finding.startswith("CUPTI's range profiler measured 1 kernel and did not record ")
     assert made.cpu_work.measured == 1
+    assert made.cpu_work.beginning("operators").endswith(", with the profiler's replays of kernels")
     assert not any("launches" in said for said in made.notices)  # which are not lost
 
 

@@ -176,7 +176,7 @@ def _diagnosed(
     shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
-    lacks = _lacks(job, facts, shown, alike) if priced else ()
+    lacks = _lacks(job, facts, shown, alike, lost_most=health.lost_most) if priced else ()
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
     if on_cpu is not None and on_cpu.is_complete:
         lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
@@ -339,7 +339,12 @@ def _lost_to_unrecorded_waits(context: Context) -> float:
 
 
 def _lacks(
-    job: Job, facts: Mapping[int, RankFacts], together: Steps, chosen: Sequence[int]
+    job: Job,
+    facts: Mapping[int, RankFacts],
+    together: Steps,
+    chosen: Sequence[int],
+    *,
+    lost_most: bool,
 ) -> tuple[NotRecorded, ...]:
     """What the traces of all ranks lack."""
     busy = [rank for rank in chosen if facts[rank].steps["step"].size]
@@ -350,6 +355,7 @@ def _lacks(
         left_out=[rank for rank in busy if rank not in together.ranks],
         not_opened=job.unopened_ranks,
         serves=step_source(job) == "server",
+        lost_most=lost_most,
     )
     is_of_pytorch = any(source.format == KINETO for source in job.sources.values())
     return found if is_of_pytorch else tuple(each.in_nsys for each in found)
@@ -357,7 +363,7 @@ def _lacks(
 
 def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
     """Ask all rules, and sort what they find by its cost; and the steps that most were asked of."""
-    if context.lacks_kernels:
+    if context.lacks_kernels or context.health.lost_most:
         return (), context.steps
     for cause in FIRST_CAUSES:
         found = cause(context)

@@ -71,6 +71,7 @@ _LAUNCHED_WORK: Final = _UNSEEN_WORK._replace(
     "the driver does not let this one see it, as some do not under WSL",
 )
 _LOST_KERNELS: Final = _LAUNCHED_WORK._replace(what="Kernels are", untold=_KERNELS.untold)
+_MOST_KERNELS: Final = _LOST_KERNELS._replace(what="Most kernels that were launched are")
 _MEASURED_WORK: Final = _GPU_WORK._replace(
     what="Times of kernels are", how="Record again without profiler_metrics"
 )
@@ -135,6 +136,7 @@ def not_recorded(
     left_out: Sequence[int] = (),
     not_opened: Sequence[int] = (),
     serves: bool = False,
+    lost_most: bool = False,
 ) -> tuple[NotRecorded, ...]:
     """List what the traces of a job of some size (0 if not recorded) lack.
 
@@ -149,8 +151,8 @@ def not_recorded(
         found.append(_on(_KERNELS, lacking, len(records)))
         if len(lacking) == len(records):
             return tuple(found)
-    if len(_ranks(records, kernel_work=False)) == len(records):
-        return (*found, _LOST_KERNELS)
+    if lost_most or len(_ranks(records, kernel_work=False)) == len(records):
+        return (*found, _MOST_KERNELS if lost_most else _LOST_KERNELS)
     found += _calls_of(records)
     if left_out:
         found.append(_not_compared(left_out, steps.how))

@@ -188,9 +188,15 @@ class JobHealth:
         return not is_apart and all(each.is_sound for each in self.ranks.values())
 
     @property
+    def lost_most(self) -> bool:
+        """Whether so much GPU work is lost that what looks idle was probably busy."""
+        return _MOST_LOST in self.doubts
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What follows for the diagnosis; what is wrong is among the notices of the job."""
-        doubts = (f"all findings are inconclusive: {doubt}" for doubt in self.doubts)
+        told = () if self.lost_most else self.doubts
+        doubts = (f"all findings are inconclusive: {doubt}" for doubt in told)
         found = [*self.foreign.notices, *doubts]
         if self.left_out_steps:
             is_one = len(self.left_out_steps) == 1
@@ -212,6 +218,8 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
         touched, doubts = set(), [_LOST_IN_ALL]
     elif not steps.are_recorded and any(each.lost.matters for each in diagnosed):
         doubts = [_LOST]
+    if doubts and any(each.lost.lost > HALF * each.lost.launches for each in diagnosed):
+        doubts = [_MOST_LOST]
     doubts += [doubt for doubt, is_wrong in _DOUBTS.items() if any(map(is_wrong, diagnosed))]
     return JobHealth(
         ranks=ranks,
@@ -227,6 +235,7 @@ CLOCKS_APART: Final = "the clocks of host and GPU are apart"
 
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"
+_MOST_LOST = "most GPU work that was launched is not in the traces, so that idle time may be none"
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     "a file is cut, and what its end held is not known": lambda rank: rank.faults.is_cut,
     CLOCKS_APART: lambda rank: rank.times.clocks_contradict,

@@ -96,6 +96,22 @@ def test_without_steps_nothing_is_measured(tmp_path):
     assert {each.confidence for each in made} == {"inconclusive"}
 
 
+@pytest.mark.parametrize(("count", "can_tell"), [(250, True), (350, False)])
+def test_nothing_is_found_where_most_kernels_are_lost(tmp_path, count, can_tell):
+    """Of 24,944 launches of a recording 143 had kernels, and 38 % of it were called warm-up."""
+    lost = set(range(25, 25 + count))
+    work = iter(range(600))
+    one = without_steps(job())
+    one.events = [each for each in one.events if each["cat"] != "kernel" or next(work) not in lost]
+    made = diagnosed(tmp_path, one)
+    assert (len(made) > 0, made.health.lost_most) == (can_tell, not can_tell)
+    if not can_tell:
+        assert made.status == "cannot_tell"
+        assert made.finding.startswith("No cause can be told: most GPU work that was launched is")
+        assert [each.what for each in made.not_recorded] == ["Most kernels that were launched are"]
+        assert not any("% of the GPU span" in each for each in made.notices)
+
+
 def test_it_cannot_be_told_whether_such_a_recording_is_healthy(tmp_path):
     one = Host()
     for number in range(4):

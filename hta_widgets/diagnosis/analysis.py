@@ -33,6 +33,7 @@ from hta_widgets.diagnosis.notices import (
     graph_notices,
     last_step_notices,
     lead_in_notices,
+    longest_set_up,
     not_counted_notices,
     other_phases,
     phase_notices,
@@ -183,7 +184,7 @@ def _diagnosed(
     said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
     if priced:
         said = _verdict(context, findings, elsewhere, of_phases)
-    beyond_ns = unrecorded_ns(context)
+    beyond_ns, before_ns = unrecorded_ns(context), longest_set_up(context).inside.whole_ns
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(shown),
@@ -207,6 +208,7 @@ def _diagnosed(
         status=_status(context, findings, of_phases, unseen) if priced else "not_applicable",
         health=health,
         unrecorded_ns=beyond_ns,
+        before_ns=before_ns if before_ns > context.step_ns else 0,
         unexplained=(
             *(unseen if findings else ()),
             *(context.not_explained if findings else ()),

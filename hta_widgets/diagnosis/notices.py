@@ -18,14 +18,16 @@ from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
+from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.job.steps import Steps
+from hta_widgets.diagnosis.rank_answers import SetUp
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
-from hta_widgets.diagnosis.rules.host_evidence import innermost_within, within_gap
+from hta_widgets.diagnosis.rules.host_evidence import Within, innermost_within, within_gap
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
@@ -93,20 +95,47 @@ def lead_in_notices(context: Context) -> Iterator[str]:
 SET_UP_NS: Final = 10_000_000
 SET_UP_SHARE: Final = 0.5
 """How long what no step counts must take, and what part of the mean step or the GPU span, to be
-said: the first call of a program creates the context, for 309 ms before a GPU span of 2 ms."""
+said."""
+
+BEFORE_GPU_WORK: Final = 0.15
+"""Part of a recording without steps that must pass before its first GPU work, to be said: a job
+loaded its first batch for 5.1 s before a GPU span of 67 ms, and all prices were of these 67."""
+
+
+def longest_set_up(context: Context) -> SetUp:
+    """What a program without steps does before its GPU span, if that is worth saying.
+
+    Where it waits, it is for what was launched before the recording, which no file has.
+    """
+    facts = [context.facts[rank] for rank in context.ranks]
+    found = [each.set_up for each in facts if not each.lead_in_ns]
+    longest = max(found, key=lambda each: each.inside.whole_ns, default=SetUp())
+    length_ns, names = longest.inside.whole_ns, longest.calls_ns
+    waits_ns = sum(ns for name, ns in names.items() if patterns.BLOCKING.search(name))
+    least_ns = BEFORE_GPU_WORK * (length_ns + context.steps.period_ns)
+    is_said = length_ns >= max(SET_UP_NS, least_ns) and 2 * waits_ns <= length_ns
+    return longest if is_said else SetUp()
 
 
 def set_up_notices(context: Context) -> Iterator[str]:
-    """What programs without steps do before the GPU span, where it takes longer than most of it."""
-    facts = [context.facts[rank] for rank in context.ranks]
-    found = [each.set_up for each in facts if each.set_up and not each.lead_in_ns]
-    longest = max(found, key=lambda each: each.length_ns, default=None)
-    least_ns = max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns)
-    if longest is not None and longest.length_ns >= least_ns:
-        yield (
-            f"before the first GPU work, {named(longest.name)} takes "
-            f"{duration(longest.length_ns)}, as the first use of a GPU does; it is not counted"
-        )
+    """How long that is, and what takes most of it."""
+    within, nothing_ns, calls_ns = longest_set_up(context)
+    length_ns = within.whole_ns
+    if not length_ns:
+        return
+    call, most = max(calls_ns, key=lambda each: calls_ns[each], default=""), ""
+    if 2 * calls_ns.get(call, 0) > length_ns:
+        first = Within(call, "", calls_ns[call] / length_ns, "", "it").call
+        most = f"{first}, as at the first use of a GPU"
+    elif 2 * nothing_ns > length_ns:
+        most = f", with nothing recorded in {Within('', '', nothing_ns / length_ns, '', 'it').part}"
+    elif within.chain:
+        name = within.chain[-1].name
+        most = Within(name, "", within.ns_of[name] / length_ns, within.loader, "it").words
+    yield (
+        f"the first GPU work begins {duration(length_ns)} after the first recorded call{most}; "
+        "that is not counted"
+    )
 
 
 def not_counted_notices(context: Context) -> Iterator[str]:

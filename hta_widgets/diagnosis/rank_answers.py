@@ -10,10 +10,11 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
-from hta_widgets.analyses.idle_owners.gaps import TAIL, gaps_of, owned_time
+from hta_widgets.analyses.idle_owners.gaps import HEAD, TAIL, gaps_of, owned_time
 from hta_widgets.analyses.server_steps import main_phase, phases_of
-from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, lead_in_ns
+from hta_widgets.arrays import IntArray
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
     CommunicationFacts,
@@ -29,12 +30,13 @@ from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
+from hta_widgets.grouping import grouped
+from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
-from hta_widgets.trace.model.events import LAUNCH_CALLS
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import RankRecords, rank_records
-from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.rank import NEVER, Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 from hta_widgets.trace.remote.urls import TraceSource
 
@@ -70,27 +72,30 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
 
 
 class SetUp(NamedTuple):
-    """The longest call of CUDA before the first GPU work, where no steps are recorded."""
+    """Where the time passes before the first GPU work, where no steps are recorded."""
 
-    name: str
-    length_ns: int
+    inside: Inside = Inside()
+    nothing_ns: int = 0
+    """Time in which no call is recorded."""
+    calls_ns: Mapping[str, int] = {}
+    """Time in calls of CUDA, by their names."""
 
 
-def set_up(rank: Rank, steps: DeviceSteps) -> SetUp | None:
-    """What comes before the first GPU work; None where steps are recorded, or without calls.
-
-    A call that waits is none: it waits for what was launched before the recording.
-    """
-    events, first_ns = rank.trace.events, steps.work.start_ns.min()
-    calls = events.rows_of(*LAUNCH_CALLS)
-    calls = calls[events.start_ns[calls] < first_ns]
-    calls = calls[~events.named(calls, patterns.BLOCKING)]
-    if NO_STEP not in steps.window.steps or not calls.size:
-        return None
-    length_ns = np.minimum(events.end_ns[calls], first_ns) - events.start_ns[calls]
-    longest = int(np.argmax(length_ns))
-    name = events.name.values[events.name.codes[calls[longest]]]
-    return SetUp(name, int(length_ns[longest]))
+def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
+    """What comes before the first GPU work; nothing where steps are recorded."""
+    if NO_STEP not in steps.window.steps:
+        return SetUp()
+    owner, length_ns = _beside_gpu_work(rank, steps, HEAD)
+    calls, names = calls_of(rank), rank.trace.events.name.values
+    is_of_cuda = (owner >= 0) & np.append(calls.is_launch_call, False)[owner]
+    by_name = grouped(calls.name[owner[is_of_cuda]])
+    codes = calls.name[owner[is_of_cuda][by_name.first]].tolist()
+    sums = by_name.reduce(np.add, length_ns[is_of_cuda]).tolist()
+    return SetUp(
+        inside(rank, owner, length_ns),
+        int(length_ns[owner < 0].sum()),
+        {names[code]: ns for code, ns in zip(codes, sums, strict=True)},
+    )
 
 
 def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
@@ -117,12 +122,17 @@ def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
     end_ns = steps.window.step_start_ns + steps.window.step_length_ns
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:
         return Inside()
-    segments = owned_time(rank).segments
-    gaps = gaps_of(rank)
-    is_after = (gaps.part == TAIL) & (gaps.device == steps.device)
-    segments = segments.take(is_after[segments.gap] & (segments.start_ns < end_ns))
-    length_ns = np.minimum(segments.length_ns, end_ns - segments.start_ns)
-    return inside(rank, segments.owner, length_ns)
+    return inside(rank, *_beside_gpu_work(rank, steps, TAIL, end_ns))
+
+
+def _beside_gpu_work(
+    rank: Rank, steps: DeviceSteps, part: int, end_ns: int = NEVER
+) -> tuple[IntArray, Times]:
+    """The owners of the time before all GPU work or after it, until a time, and how long each."""
+    segments, gaps = owned_time(rank).segments, gaps_of(rank)
+    is_asked = (gaps.part == part) & (gaps.device == steps.device)
+    segments = segments.take(is_asked[segments.gap] & (segments.start_ns < end_ns))
+    return segments.owner, np.minimum(segments.length_ns, end_ns - segments.start_ns)
 
 
 class RankFacts(NamedTuple):
@@ -149,7 +159,7 @@ class RankFacts(NamedTuple):
     lead_in_ns: int = 0
     """Time from the begin of its window in which its GPU is busy with work from before the
     recording."""
-    set_up: SetUp | None = None
+    set_up: SetUp = SetUp()
     unrecorded_ns: int = 0
     """Time at the end of the last analysed step, by its mark, of which nothing is recorded."""
     after_gpu_work: Inside = Inside()
@@ -175,7 +185,7 @@ def rank_facts(
         last_step=None if steps is None else last_step(rank, steps),
         behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=lead_in_ns(rank),
-        set_up=None if steps is None else set_up(rank, steps),
+        set_up=SetUp() if steps is None else set_up(rank, steps),
         unrecorded_ns=0 if steps is None else unrecorded_ns(rank, steps),
         after_gpu_work=Inside() if steps is None else after_gpu_work(rank, steps),
     )

@@ -177,6 +177,8 @@ class Diagnosis(Result, Sequence[Finding]):
     unrecorded_ns : int
         How long the last analysed step goes on, by its mark, of which nothing is recorded, where
         that is long; no step counts it.
+    before_ns : int
+        How long before a GPU span the first call is recorded, where that is longer than the span.
     profiler_ns : float
         By how much the profiler makes a step longer than ``step_ns``, where that is known.
     unexplained : tuple of str
@@ -205,6 +207,7 @@ class Diagnosis(Result, Sequence[Finding]):
     gpu_bound: GpuBound | None = None
     phase: str = ""
     unrecorded_ns: int = 0
+    before_ns: int = 0
     profiler_ns: float = 0.0
     unexplained: tuple[str, ...] = ()
 
@@ -235,6 +238,12 @@ class Diagnosis(Result, Sequence[Finding]):
         """What no step counts, to follow on what does; empty where that is nothing."""
         time = duration(self.unrecorded_ns)
         return f" (and {time} of which nothing is recorded)" if self.unrecorded_ns else ""
+
+    @property
+    def before(self) -> str:
+        """When a GPU span begins, to follow on its length; empty where little comes before it."""
+        time = duration(self.before_ns)
+        return f" ({time} after the first recorded call)" if self.before_ns else ""
 
     @property
     def collectives(self) -> Collectives:
@@ -357,7 +366,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
         f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.profiled}"
         f"{diagnosis.unrecorded}"
         if steps
-        else f"a GPU span of {duration(diagnosis.step_ns)}",
+        else f"a GPU span of {duration(diagnosis.step_ns)}{diagnosis.before}",
     ]
     return f"{name}: {', '.join(parts)}"
 

@@ -7,11 +7,20 @@ import pytest
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
 
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
-def notices(folder, length, *, name="cudaMalloc", span=1_000, step=False):
-    """Of a program whose first call takes so long (µs), and its GPU work another time."""
+
+def started(folder, length, *, name="cudaMalloc", span=1_000, step=False, then=0):
+    """A diagnosis of a program whose first call takes so long (µs), and its GPU work another time.
+
+    Nothing is recorded for some time in between.
+    """
     one = Host()
-    one.calls(name, length)
+    if name.startswith("cuda"):
+        one.calls(name, length)
+    else:
+        one.does(name, length, cat="user_annotation")
+    one.now += then
     begin = one.now
     for _ in range(20):
         one.launch(span / 20)
@@ -20,13 +29,38 @@ def notices(folder, length, *, name="cudaMalloc", span=1_000, step=False):
         one.now, after = begin, one.now
         with one.step(1):
             one.now = after
-    return [each for each in diagnosed(folder, one).notices if each.startswith("before the first")]
+    return diagnosed(folder, one)
 
 
-def test_the_first_call_of_a_program_is_said(tmp_path):
-    (notice,) = notices(tmp_path, 309_000)
-    said = "before the first GPU work, cudaMalloc takes 309 ms, as the first use of a GPU does"
-    assert notice == f"{said}; it is not counted"
+def notices(*args, **kwargs):
+    """What such a diagnosis says of the time before the first GPU work."""
+    made = started(*args, **kwargs)
+    said = [each for each in made.notices if each.startswith("the first GPU work begins")]
+    assert [each for each in made.unexplained if each in said] == said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "then", "said"),
+    [
+        ("cudaMalloc", 309_000, 0, ", all of it inside cudaMalloc, as at the first use of a GPU"),
+        ("cudaMalloc", 100_000, 209_000, ", with nothing recorded in 67.6 % of it"),
+        (LOADER, 200_000, 109_000, ", 64.7 % of it in the DataLoader with workers"),
+    ],
+)
+def test_what_a_program_does_first_is_said(tmp_path, name, length, then, said):
+    """A GPU span of 67 ms stood for a recording of 8.67 s, 5.1 s of which loaded a batch."""
+    made = started(tmp_path, length, name=name, then=then)
+    notice = f"the first GPU work begins 309 ms after the first recorded call{said}; "
+    assert f"{notice}that is not counted" in made.unexplained
+    head = "a GPU span of 1 ms (309 ms after the first recorded call)"
+    assert head in " ".join(repr(made).split())
+
+
+def test_the_head_line_is_silent_on_what_is_shorter_than_the_gpu_span(tmp_path):
+    made = started(tmp_path, 309_000, span=400_000)
+    assert made.unexplained
+    assert not made.before
 
 
 def test_a_call_that_waits_for_what_was_launched_before_sets_up_nothing(tmp_path):
@@ -106,7 +140,12 @@ test_thresholds = cases(
     ),
     Case(
         "notices.SET_UP_SHARE",
-        lambda folder, share: bool(notices(folder, share * 1_000_020, span=1_000_000)),
+        lambda folder, share: one_step(folder, share * 1e6, span=1_000_000).unrecorded_ns > 0,
         {0.495: False, 0.505: True},
+    ),
+    Case(
+        "notices.BEFORE_GPU_WORK",
+        lambda folder, part: bool(notices(folder, part / (1 - part) * 1e6, span=1_000_000)),
+        {0.148: False, 0.152: True},
     ),
 )

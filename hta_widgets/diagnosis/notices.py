@@ -35,6 +35,7 @@ from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
+from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
 
@@ -180,6 +181,15 @@ def unrecorded_notices(context: Context) -> Iterator[str]:
         yield (
             f"step {number} goes on for {duration(length_ns)} after all that is recorded in it; "
             "that is not counted"
+        )
+
+
+def shared_gpu_notices(job: Job) -> Iterator[str]:
+    """Ranks on one GPU, each of which looks idle while another's work runs."""
+    for ranks in sharing_ranks(job.reduce(identity_of, job.ranks)):
+        yield (
+            f"ranks {number_ranges(ranks)} share one GPU: what is idle time of one may be work of "
+            "another; under MPS (nvidia-cuda-mps-control -d), their kernels run at the same time"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets import diagnose
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.panels.bands import bands
 from hta_widgets.panels.bands.bands import devices_in_words
@@ -28,8 +29,8 @@ def launched(start, end, *sizes, **columns):
 def opened(request, tmp_path):
     """Open an export of some kernels."""
 
-    def opened(*kernels):
-        tables = {KERNEL: kernels, STRINGS: nsys_export.strings("gemm", "", "add")}
+    def opened(*kernels, **others):
+        tables = {KERNEL: kernels, STRINGS: nsys_export.strings("gemm", "", "add")} | others
         if request.param == "sqlite":
             path = nsys_export.write_sqlite(tmp_path / "report.sqlite", tables)
         else:
@@ -121,6 +122,19 @@ def test_gpus_of_an_export(tmp_path):
         assert (row["sms"], row["waves"], row["occupancy_percent"]) == (108, 2.0, 37.5)
         assert devices_in_words(job) == "1 × NVIDIA A100-SXM4-40GB"
         assert "secret" not in str(job.rank(0).trace.metadata)
+
+
+@pytest.mark.parametrize("described", [1, 2, 0])
+def test_processes_share_the_only_gpu_of_an_export(opened, described):
+    """Two MPI processes on one A100 were called two: each counts its devices from 0."""
+    gpus = [{"id": each, "cuDevice": each, "name": "NVIDIA A100"} for each in range(described)]
+    kernels = [launched(at, at + 9, 1, 1, 1, 1, 1, 1, pid=PID + at) for at in (0, 1)]
+    job = opened(*kernels, **({"TARGET_INFO_GPU": gpus} if gpus else {}))
+    words = {1: "2 ranks, 1 × NVIDIA A100", 2: "2 × NVIDIA A100", 0: "2 GPUs"}
+    assert devices_in_words(job) == words[described]
+    said = [each for each in diagnose(job).notices if "share one GPU" in each]
+    assert len(said) == (described == 1)
+    assert all(each.startswith("ranks 0-1 share one GPU: what is idle time") for each in said)
 
 
 def test_other_fields_are_refused(opened):

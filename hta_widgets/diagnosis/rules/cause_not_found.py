@@ -41,6 +41,7 @@ from hta_widgets.diagnosis.rules.wording import listed, named, on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
+from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
 
 WORTH_NAMING: Final = 0.1
 """Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
@@ -411,7 +412,9 @@ def _held_back(context: Context) -> str:
     if 2 * sums.graph > sum(sums):
         return f"{words}, {of_it} before CUDA graphs or inside them"
     if 2 * sums.same_stream > sum(sums):
-        return f"{words}, {of_it} within one stream, as when another process uses the GPU"
+        sharing = sharing_ranks(context.job.reduce(identity_of, context.ranks))
+        who = "another of the ranks" if sharing else "another process"
+        return f"{words}, {of_it} within one stream, as when {who} uses the GPU"
     return words
 
 

@@ -35,6 +35,7 @@ from hta_widgets.panels.base.table import table_view
 from hta_widgets.quantities import counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import joined_replays
 
@@ -197,8 +198,10 @@ def _facts(row: Row, others: int, occupancy_percent: float) -> list[Fact]:
 
 def devices_in_words(job: Job) -> str:
     """How many GPUs of which kind did work, such as ``4 × NVIDIA H100``, and how many ranks."""
-    by_rank = job.reduce(gpu_names, job.ranks).values()
-    kinds = Counter(name for names in by_rank for name in names)
+    by_rank = job.reduce(gpu_names, job.ranks)
+    identities = job.reduce(identity_of, job.ranks)
+    again = {rank for ranks in sharing_ranks(identities) for rank in ranks[1:]}
+    kinds = Counter(name for rank in {*by_rank} - again for name in by_rank[rank])
     if not kinds:
         return counted(len(job.ranks), "rank")
     said = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())

@@ -27,6 +27,8 @@ class RankIdentity(NamedTuple):
     would prove nothing."""
     gpus: tuple[str, ...]
     """Names of the GPUs that work, each once; empty if not recorded."""
+    only_gpu: str = ""
+    """The recording, where it describes one GPU alone, which all of its processes then share."""
 
 
 def identity_of(rank: Rank) -> RankIdentity:
@@ -39,7 +41,17 @@ def identity_of(rank: Rank) -> RankIdentity:
     known = described_gpus(rank.trace.metadata)
     devices = np.flatnonzero(np.bincount(np.maximum(events.device[rows], 0))).tolist()
     names = {str(known[each].get("name", "")) for each in devices if each in known}
-    return RankIdentity(digest if told else "", tuple(sorted(names - {""})))
+    is_alone = len(rank.trace.metadata.get("deviceProperties") or ()) == 1
+    only_gpu = rank.trace.source if is_alone and devices else ""
+    return RankIdentity(digest if told else "", tuple(sorted(names - {""})), only_gpu)
+
+
+def sharing_ranks(identities: Mapping[int, RankIdentity]) -> list[list[int]]:
+    """Ranks that share a GPU, for each such GPU."""
+    by_gpu: dict[str, list[int]] = {}
+    for rank, each in identities.items():
+        by_gpu.setdefault(each.only_gpu, []).append(rank)
+    return [ranks for gpu, ranks in by_gpu.items() if gpu and len(ranks) > 1]
 
 
 def described_gpus(metadata: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:

@@ -238,7 +238,7 @@ def _diagnosed(
             *unrecorded_notices(context),
             *graph_notices(context),
             *(recomputation_notices(context) if together.ranks else ()),
-            *(training_mode_notices(context) if together.ranks else ()),
+            *(training_mode_notices(context, on_cpu) if together.ranks or on_cpu else ()),
             *slow_step_notices(context, kept, findings, health.left_out_steps),
             *last_step_notices(context, kept),
             *(unseen if findings else ()),

@@ -84,6 +84,10 @@ _LINEAR_OF_OTHERS: Final = re.compile(r"aten::(?:addmm|mm)")
 _COMPUTES: Final = re.compile(r"aten::\w*(?:conv|mm|pool|norm(?!al)|softmax|attention)")
 """Operators whose results are on the device that they run on."""
 
+_DROPOUT: Final = re.compile(r"aten::dropout")
+_DROPS: Final = re.compile(r"aten::(?:bernoulli_|native_dropout)")
+"""What dropout calls in training only."""
+
 _ALLOCATES: Final = re.compile(r"(?:cuda|hip)Malloc(?!Host)|cuMemAlloc(?!Host)")
 
 MOST_LISTED: Final = 5
@@ -171,6 +175,8 @@ class CpuWork:
         Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
     collectives_ns : int
         Time in which collectives run, on any thread.
+    dropout_ns : int
+        Time in dropout as in training, on any thread.
     analysed_ns : int
         Time from the first call of all threads to the end of the last one.
     collective : str
@@ -204,6 +210,7 @@ class CpuWork:
     of_nsys: bool = False
     api_calls: int = 0
     collectives_ns: int = 0
+    dropout_ns: int = 0
     analysed_ns: int = 0
     collective: str = ""
     step_ns: int = 0
@@ -400,6 +407,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         collectives_ns=sum(each.collectives_ns for each in found),
+        dropout_ns=sum(each.dropout_ns for each in found),
         analysed_ns=analysed_ns,
         step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
@@ -428,6 +436,7 @@ class _OfRank(NamedTuple):
     recorded_ns: int = 0
     loading_ns: int = 0
     collectives_ns: int = 0
+    dropout_ns: int = 0
     analysed_ns: int = 0
     collectives: Mapping[str, int] = {}
     on_gpus: str = ""
@@ -469,6 +478,7 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         api_calls=api_calls,
         measured=measured,
         collectives_ns=(_covered(calls, among) & time).length,
+        dropout_ns=(_covered(calls, _drops(calls)) & time).length,
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,
         on_gpus=_on_gpus(calls, is_annotation),
@@ -486,11 +496,17 @@ def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
     return _USES_MEMORY * bool(calls.named(_ALLOCATES.match).any())
 
 
+def _drops(calls: Calls) -> Int64Array:
+    """Places of the calls of dropout that drop something."""
+    parent = calls.forest.parent[calls.named(_DROPS.fullmatch)]
+    is_dropout = np.append(calls.named(_DROPOUT.fullmatch), False)  # for those without a parent
+    return np.unique(parent[is_dropout[parent]]).astype(np.int64)
+
+
 def _first(calls: Calls, pattern: re.Pattern[str]) -> str:
     """Name of the first call whose whole name fits; empty if there is none."""
-    for code in calls.name[calls.named(pattern.fullmatch)][:1].tolist():
-        return calls.events.name.values[code]
-    return ""
+    code = calls.name[calls.named(pattern.fullmatch)][:1].tolist()
+    return str(calls.events.name.values[code[0]]) if code else ""
 
 
 def _on_cpu(api_calls: int, operators: tuple[CpuOwner, ...], memory: MemoryUse | None) -> str:

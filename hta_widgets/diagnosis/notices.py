@@ -20,6 +20,7 @@ from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
@@ -218,16 +219,21 @@ _OF_GRADIENTS: Final = ("backward", "bwd", "dgrad", "wgrad", "bn_bw_")
 """In the names of kernels; not in ``winograd``."""
 
 
-def training_mode_notices(context: Context) -> Iterator[str]:
+def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[str]:
     """What computes as in training, in a recording that shows none: nobody called ``eval()``."""
-    if Condition.TRAINING in context.conditions():
+    if Condition.TRAINING in context.conditions(() if on_cpu is None else context.facts):
         return
-    spent = context.job.reduce(_as_in_training_ns, context.ranks).values()
-    ns = sum(spent) / max(len(context.ranks) * len(context.all_steps.numbers), 1)
-    least_percent = context.limits.least_percent_with_evidence
-    if ns > least_percent / 100 * context.all_steps.median_period_ns:
+    if on_cpu is not None:
+        ns, whole_ns = float(on_cpu.dropout_ns), float(on_cpu.analysed_ns)
+        what, of = "dropout", f" of {duration(whole_ns)}"
+    else:
+        spent = context.job.reduce(_as_in_training_ns, context.ranks).values()
+        ns = sum(spent) / max(len(context.ranks) * len(context.all_steps.numbers), 1)
+        whole_ns = context.all_steps.median_period_ns
+        what, of = "batch norm or dropout", context.steps.per_noun
+    if ns > context.limits.least_percent_with_evidence / 100 * whole_ns:
         yield (
-            f"batch norm or dropout runs as in training, {duration(ns)}{context.steps.per_noun}: "
+            f"{what} runs as in training, {duration(ns)}{of}: "
             "if nothing is trained here, call model.eval() first"
         )
 

@@ -271,6 +271,24 @@ def test_apples_gpus_are_not_recorded(
     assert operator is None or "GPU work is not recorded" not in lacks
 
 
+@pytest.mark.parametrize(
+    ("more", "times"),
+    [
+        ([host(20, 10, "aten::bernoulli_")], 1),
+        ([host(21, 5, "aten::native_dropout")], 1),
+        ([], 0),
+        ([host(45, 5, "aten::bernoulli_")], 0),
+        ([host(20, 10, "aten::bernoulli_"), host(90, 5, "Optimizer.step#SGD.step")], 0),
+    ],
+)
+def test_dropout_as_in_training(tmp_path: Path, more: list[Event], times: int) -> None:
+    made = answered(tmp_path, [host(0, 100, "aten::mm"), host(15, 20, "aten::dropout"), *more])
+    found = [each for each in made.notices if "as in training" in each]
+    assert [each.partition(":")[0] for each in found] == times * [
+        "dropout runs as in training, 20 µs of 100 µs"
+    ]
+
+
 def test_the_largest_part_of_the_time_is_said_first(tmp_path: Path) -> None:
     main = host(0, 1000, "train.py(1): main", cat="python_function")
     batch = host(10, 900, "collate_batch", cat="python_function")

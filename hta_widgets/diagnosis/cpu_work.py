@@ -158,6 +158,9 @@ class CpuWork:
         Calls that launched GPU work, which is not in the traces.
     waited_for : bool
         Whether the host waited for this work, which had run then.
+    final_wait_ns : int
+        How long the host waited at the end for GPUs that had kept up with it; 0 if they may not
+        have.
     on_gpus : str
         What shows that the job used GPUs, as the predicate of a sentence; empty if nothing does.
     on_cpu : str
@@ -202,6 +205,7 @@ class CpuWork:
     ranges: tuple[CpuOwner, ...] = ()
     launches: int = 0
     waited_for: bool = False
+    final_wait_ns: int = 0
     measured: int = 0
     lost_work: bool = False
     on_gpus: str = ""
@@ -304,8 +308,13 @@ class CpuWork:
             why = ": the recording ended before it ran, or the"
             if self.waited_for:
                 why = ", though the host waited for it: the"
+            kept_up = (
+                f" The host sets the pace: after the last launch, all was done within "
+                f"{duration(self.final_wait_ns)}."
+            )
             return (
                 f"The GPU work of {launches} was not recorded{why} recorder could not see the GPU."
+                f"{kept_up if self.final_wait_ns else ''}"
             )
         if not self.of_job:
             return "No GPU work was recorded on the selected ranks."
@@ -389,6 +398,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     devices = {*memory.peak["device_type"]} - {"CPU"} if memory else set()
     has_memory = any(not device.startswith("type") for device in devices)
     on_gpus = max((each.on_gpus for each in found), default="") or _USES_MEMORY * has_memory
+    waits_ns = [each.final_wait_ns for each in lost] or [0]
     api_calls = sum(each.api_calls for each in found)
     shows_gpu = on_gpus or devices or lost or job.has_gpu_work()
     shows_gpu = shows_gpu or any(each.lost_work or each.measured for each in found)
@@ -421,6 +431,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         measured=sum(each.measured for each in found),
         launches=sum(each.launches for each in lost),
         waited_for=all(each.waited_for for each in lost),
+        final_wait_ns=max(waits_ns) if all(waits_ns) else 0,
         memory=memory.finding if memory else "",
     )
 

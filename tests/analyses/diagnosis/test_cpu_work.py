@@ -176,10 +176,42 @@ def says_calls(folder: Path, part: float) -> bool:
     return "calls" in made.cpu_work.parts
 
 
+def says_pace(
+    folder: Path, launches: int, wait: int, before: int = 0, begins: int = 20_000
+) -> bool:
+    """After so many launches of 1 µs every 10 µs, a wait; another call within the first of them."""
+    events = [call(10 * at, 1, at + 1, name="cudaLaunchKernel") for at in range(launches)]
+    events += [call(2, before, 3000, name="cudaMalloc")] if before else []
+    events += [call(begins, wait, 3001, name="cudaDeviceSynchronize")]
+    made = answered(folder, [host(0, 1, "aten::mm"), *events])
+    return f"launch, all was done within {wait} µs." in made.finding
+
+
+def says_pace_of_last(folder: Path, launches: int) -> bool:
+    """After 2,000 launches, with a wait that is just short beside the last so many."""
+    return says_pace(folder, 2000, launches // 2)
+
+
 test_thresholds = cases(
+    Case(
+        "lost_work.MOST_WAITING",
+        lambda folder, part: says_pace(folder, 100, round(991 * part)),
+        {0.049: True, 0.051: False},
+    ),
+    Case("lost_work.QUEUED", says_pace_of_last, {1000: True, 1040: False}),
     Case("cpu_work.LEAST_LOADING", loads, {0.0099: False, 0.0101: True}),
     Case("cpu_work.LEAST_IN_CALLS", says_calls, {0.0099: False, 0.0101: True}),
 )
+
+
+@pytest.mark.parametrize(
+    ("wait", "before", "begins", "said"),
+    [(20, 0, 1000, 1), (20, 40, 1000, 0), (20, 20, 1000, 1), (20, 0, 500, 0)],
+)
+def test_a_host_that_hardly_waits_sets_the_pace(
+    tmp_path: Path, wait: int, before: int, begins: int, said: int
+) -> None:
+    assert says_pace(tmp_path, 100, wait, before, begins) == said
 
 
 def test_calls_of_cuda_outside_of_operators_are_listed(tmp_path: Path) -> None:

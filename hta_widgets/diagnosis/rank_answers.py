@@ -34,6 +34,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import RankRecords, rank_records
 from hta_widgets.trace.ranks.rank import NEVER, Rank
@@ -181,7 +182,7 @@ def rank_facts(
         conditions=conditions_of(rank.trace.events, recorded_kind(rank), rank.format),
         compute=compute_facts(rank),
         host=host,
-        beside_trials=_beside_trials(steps, host, columns),
+        beside_trials=_beside_trials(rank, steps, host, columns),
         last_step=None if steps is None else last_step(rank, steps),
         behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=lead_in_ns(rank),
@@ -200,7 +201,7 @@ def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
 
 
 def _beside_trials(
-    steps: DeviceSteps | None, host: HostFacts | None, columns: Columns
+    rank: Rank, steps: DeviceSteps | None, host: HostFacts | None, columns: Columns
 ) -> Columns | None:
     """The columns of the steps without what passes from the first to the last trial of a series."""
     if steps is None or host is None or not host.trials.spans_ns:
@@ -210,6 +211,8 @@ def _beside_trials(
     edges = np.maximum.accumulate(np.clip(np.array([first, *ends, last]), first, last))
     by_bin = {**step_facts.of_gpu(steps, edges), "host": np.diff(edges)}
     during = {name: bins[1::2].sum() for name, bins in by_bin.items()}
+    is_kernel = rank.trace.events.kind[steps.work.rows] == Kind.KERNEL
+    during["kernels"] = np.count_nonzero(is_kernel & host.trials.spans.covers(steps.work.start_ns))
     left = {name: np.maximum(columns[name] - ns, 0) for name, ns in during.items()}
     return {**columns, **left}
 

@@ -36,6 +36,10 @@ _FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
 _BUILT_IN: Final = re.compile(
     r"^<built-in (?:function|method) (\S+?)(?: of (\S+) object at 0x[0-9a-f]+)?>$"
 )
+_OF_DLPROF: Final = re.compile(
+    r"^\{'(?:mod': '(?P<mod>[\w.]+)', 'op': '|traceMarker': .*'funcStack': '.*/)(?P<op>\w+)'"
+)
+"""Ranges that nvidia-dlprof-pytorch-nvtx marks: a call with its arguments, or where it is made."""
 _NO_OWNER: Final = {None, "type"}
 """Owners that say nothing: of a function, and of a method of a class that is not named."""
 
@@ -95,7 +99,7 @@ def plain_name(name: str) -> str:
 
 
 def without_built_in(name: str) -> str:
-    """What a built-in function or method is called, in place of how Python prints it.
+    """What a built-in function is called, in place of how Python prints it; or a call, by DLProf.
 
     Other names stay.
 
@@ -107,7 +111,11 @@ def without_built_in(name: str) -> str:
     'run_backward of torch._C._EngineBase'
     >>> without_built_in("<built-in method conv2d of type object at 0x7f2d>")
     'conv2d'
+    >>> without_built_in("{'mod': 'torch.nn.functional', 'op': 'conv2d', 'args': []}")
+    'torch.nn.functional.conv2d'
     """
+    if marker := _OF_DLPROF.match(name):
+        return ".".join(filter(None, marker.groups()))
     found = _BUILT_IN.match(name)
     if found is None:
         return name

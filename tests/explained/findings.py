@@ -458,8 +458,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             trying,
         ),
         Form(
-            "<_who> tr<_ies> up to <kernels> kernels[[, such as <_name>,]] one after another, with "
-            f"a wait for each{COST}",
+            "<_who> tr<_ies> up to <kernels> kernels[[ in convolutions]][[, such as <_name>,]] one "
+            f"after another, with waits in between{COST}",
             trying,
         ),
     ],

@@ -375,14 +375,17 @@ def host_facts(
 ) -> HostFacts:
     """Facts on the host of a rank with GPU work, in steps of some numbers; in all when None."""
     work, gaps = rank.gpu_work.by_device()[steps.device], steps.gaps
-    counted = work
+    counted, found = work, _trials(rank, steps, work, limits)
     if numbers is not None:
         gaps = gaps.take(steps.are_in(gaps.segments.start_ns, numbers))
         counted = work.take(np.flatnonzero(steps.are_in(work.start_ns, numbers)))
+    if found.spans_ns:  # they have a finding of their own
+        gaps = gaps.take(~found.spans.covers(gaps.segments.start_ns))
+        counted = counted.take(np.flatnonzero(~found.spans.covers(counted.start_ns)))
     return HostFacts(
         gaps=gap_owners(rank, gaps),
         launching=launching(rank, counted, gaps),
-        trials=_trials(rank, steps, work, limits),
+        trials=found,
         copies=host_copies(rank, steps, numbers),
         retries_ns=_retries(rank, steps),
         overhead_ns=_overhead(rank),

@@ -1,7 +1,8 @@
 """Kernels that run in few steps only: trials of an autotuner, and what is run once.
 
 An autotuner waits for an event or the device after each kernel that it tries. Where no steps are
-recorded, that alone tells its trials.
+recorded, that alone tells its trials. cuDNN tries kernels inside a convolution, of PyTorch only
+where the user wants it to: no other convolution waits for events.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
+from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 
@@ -29,6 +31,8 @@ A program that is debugged waits after each launch.
 
 _FLUSHES: Final = re.compile(r"FillFunctor")
 """Autotuners empty the cache between two runs."""
+
+_CONVOLUTION: Final = re.compile(r"(cudnn|miopen)_convolution")
 
 _NO_SEGMENT: Final = -1
 
@@ -95,8 +99,15 @@ class Trials(NamedTuple):
     names: tuple[str, ...]
     """Of the kernels tried, the longest first."""
     spans_ns: tuple[tuple[int, int], ...] = ()
-    """Without steps, when each series of trials starts and ends on the GPU, ascending; empty
-    without trials, and where the steps are recorded."""
+    """Without steps, when each series of trials starts and ends on the GPU, or in a convolution on
+    the host, ascending; empty without trials, and where the steps are recorded."""
+    inside: str = ""
+    """What all of these are in, in words, with a space before it."""
+
+    @property
+    def spans(self) -> Intervals:
+        """The same as intervals."""
+        return Intervals.union(*np.array(self.spans_ns, np.int64).reshape(-1, 2).T)
 
 
 def trials(
@@ -161,6 +172,8 @@ def unmarked_trials(calls: Calls, work: GpuWork, limits: TrialLimits) -> Trials 
     if waits.size < limits.kernels:
         return None
     kernels = launched_kernels(calls, work)
+    if (of_convolutions := _in_convolutions(calls, work, kernels, limits)) is not None:
+        return of_convolutions
     name, segment = work.name[kernels], segments(calls, work, kernels, waits)
     whole_ns = int(work.end_ns.max() - work.start_ns.min())
     stretches = _stretches(name, segment)
@@ -177,6 +190,28 @@ def unmarked_trials(calls: Calls, work: GpuWork, limits: TrialLimits) -> Trials 
     spent_ns = sum(end - start for start, end in spans)
     is_part = 100 * spent_ns <= limits.steps_percent * whole_ns
     return _trials(work, np.concatenate(found), spans) if found and is_part else None
+
+
+def _in_convolutions(
+    calls: Calls, work: GpuWork, kernels: Int64Array, limits: TrialLimits
+) -> Trials | None:
+    """Find the convolutions that try kernels: several between waits for events in one of them."""
+    waits = np.flatnonzero(calls.named(patterns.WAITS_FOR_EVENT.search) & calls.is_launch_call)
+    waits = waits[np.append(calls.named(_CONVOLUTION.search), False)[calls.operator[waits]]]
+    around = calls.operator[calls.places_of(work.launch[kernels])]
+    launched_ns, found, spans = calls.events.start_ns[work.launch[kernels]], [], []
+    for place in distinct(calls.operator[waits]).tolist():
+        own = waits[calls.operator[waits] == place]
+        wait_ns = np.sort(calls.start_ns[own])
+        tried = np.flatnonzero((around == place) & (launched_ns < wait_ns[-1]))
+        segments = np.unique(np.searchsorted(wait_ns, launched_ns[tried]))
+        names = np.unique(work.name[kernels[tried]])
+        if min(segments.size, names.size) >= limits.kernels:
+            found.append(kernels[tried])
+            spans.append((int(launched_ns[tried[0]]), int(calls.forest.cut_end_ns[own].max())))
+    if not found:
+        return None
+    return _trials(work, np.concatenate(found), sorted(spans))._replace(inside=" in convolutions")
 
 
 def _stretches(name: Int32Array, segment: Int64Array) -> list[Int64Array]:

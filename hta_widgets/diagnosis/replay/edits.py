@@ -5,7 +5,7 @@ Each takes weights and gives others, so that several are applied one after anoth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -16,6 +16,7 @@ from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.errors import ParameterError, UnknownRankError, check_choice
+from hta_widgets.intervals import Intervals
 
 START_NS: Final = 4_000
 """Longest time between two operations of a stream that is the start of the second."""
@@ -73,6 +74,28 @@ class HostSpeed:
         launching = _less_before(job, weights.own, weights.host_work.sum(axis=0))
         less = launching * (1 - 1 / self.factor) * _of_ranks(job, self.ranks)[job.point_rank]
         return weights.changed(own=np.maximum(weights.own - less, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutSpans:
+    """Some of the time goes by at once, and nobody waits in it."""
+
+    spans: Mapping[int, Intervals]
+    """Of ranks, on their own clocks."""
+
+    def apply(self, job: RecordedJob, weights: Weights) -> Weights:
+        own, duration, gap = (each.copy() for each in (weights.own, weights.duration, weights.gap))
+        returning = weights.returning.copy()
+        times_ns = map(job.of_parts, ("line.time_ns", "start_ns"))
+        for place, (rank, *times) in enumerate(zip(job.ranks, *times_ns, strict=True)):
+            if rank in self.spans:
+                points, starts = (self.spans[rank].covers(each) for each in times)
+                own[job.point_rank == place] *= ~points
+                gone = np.flatnonzero(job.operation_rank == place)
+                gone = gone[starts[job.operation[gone]]]
+                duration[gone] = gap[gone] = 0
+                returning[np.isin(job.awaited, gone)] = -np.inf
+        return weights.changed(own=own, duration=duration, gap=gap, returning=returning)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
+from hta_widgets.diagnosis.replay.edits import WithoutSpans
 from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
@@ -18,7 +19,8 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
     when="In some steps, kernels are tried out that the other steps do not run: with as many waits"
     " for an event, or each launched five times and more in a row, and nothing else, before a"
     " wait for the device. Without steps: the host launches one kernel after another, each a "
-    "few times, waits for an event between them, and they run nowhere else.",
+    "few times, waits for an event between them, and they run nowhere else; or it waits for events "
+    "between several kernels of one convolution.",
     advice=(
         Advice(
             "Keep what is compiled and tuned from run to run, in a folder that stays.",
@@ -28,6 +30,11 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
         Advice(
             "Run every shape once before you measure: each new one is tuned again.",
             "torch.profiler.schedule(wait=1, warmup=3, active=5)",
+            unless=(Condition.OTHER_RECORDER,),
+        ),
+        Advice(
+            "Run every shape once before the recording begins: each new one is tuned again.",
+            needs=(Condition.OTHER_RECORDER,),
         ),
         Advice("Use fewer distinct shapes: pad batches to a few lengths."),
         Advice(
@@ -76,19 +83,19 @@ def autotuning(context: Context) -> Finding | None:
 
 def _unmarked(context: Context) -> Finding | None:
     """Report what trials take of a recording without steps: the others wait for who tries most."""
-    hosts = context.hosts().values()
-    spans = [sum(end - start for start, end in host.trials.spans_ns) for host in hosts]
-    cost_ns = float(max(spans, default=0))
+    spans = {rank: host.trials.spans for rank, host in context.hosts().items()}
+    cost_ns = float(max((each.length for each in spans.values()), default=0))
     if not cost_ns or not context.is_worth_it(autotuning, cost_ns):
         return None
     ranks = context.blamed(context.steps["trials"][:, 0])
     who, names = subject(context, ranks), _names(context, ranks)
     tried = context.steps["trial_names"].max()
+    inside = next(filter(None, (host.trials.inside for host in context.hosts(ranks).values())), "")
     return context.finding(
         autotuning,
         words=f"{who} {'try' if who.is_plural else 'tries'} up to {number(float(tried))} kernels"
-        f"{_example(names)} one after another, with a wait for each",
-        price=Price.counted(cost_ns),
+        f"{inside}{_example(names)} one after another, with waits in between",
+        price=Price(cost_ns, cost_ns, edits=(WithoutSpans(spans),)),
         ranks=ranks,
         steps=(),
         evidence={

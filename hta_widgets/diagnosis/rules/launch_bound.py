@@ -24,6 +24,7 @@ from hta_widgets.diagnosis.finding import (
 )
 from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork, WithoutStarts
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
+from hta_widgets.diagnosis.rules.autotuning import autotuning
 from hta_widgets.diagnosis.rules.host_evidence import Within, busiest_within_idle, largest_owner
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.input_starvation import input_starvation
@@ -45,6 +46,7 @@ LONG_KERNEL_US: Final = 50
 as in a step of Megatron with 690 kernels of 161 µs, and one launch every 0.9 ms."""
 
 HELD_UP: Final = (
+    autotuning,
     input_starvation,
     preprocessing,
     allocator_retries,

@@ -129,9 +129,51 @@ def test_trials_in_a_recording_without_steps(tmp_path, runs, repeats):
     assert finding.steps == ()
     assert finding.recoverable_ms == pytest.approx(18 * 0.15, rel=0.1)
     assert finding.sentence.startswith(
-        "The host tries up to 6 kernels, such as triton_mm_0, one after another, with a wait for"
+        "The host tries up to 6 kernels, such as triton_mm_0, one after another, with waits in "
     )
     assert [each.cause for each in result] == ["autotuning"]
+
+
+def convolutions(*, kernels=5, waits=True, operator="aten::cudnn_convolution", each=2):
+    """One rank that only runs two convolutions, which try their kernels first, each once."""
+    one = Host()
+    for _ in range(2):
+        with one.inside(operator, "cpu_op"):
+            for number in range(kernels):
+                for part in range(each):
+                    one.queue(20, name=f"{'im2col' if part else 'conv'}_{number}")
+                    one.now += 10
+                if waits:
+                    one.calls("cudaEventSynchronize", max(1, one.free - one.now + 30))
+            one.queue(20, name="conv_1")
+            one.now += 10
+        for _ in range(10):
+            one.now += 50
+            one.launch(5)
+    one.synchronise()
+    return one
+
+
+def test_convolutions_try_their_kernels(tmp_path):
+    """As cuDNN's benchmark does: most of the recording, and one of them runs afterwards."""
+    result = diagnosed(tmp_path, convolutions())
+    finding, late = found(result, "autotuning"), found(result, "launch_bound")
+    assert finding.recoverable_ms == pytest.approx(2 * 5 * 0.076, rel=0.02)
+    assert finding.sentence.startswith(
+        "The host tries up to 10 kernels in convolutions, such as conv_0, one after another, with "
+    )
+    assert [each.cause for each in result] == ["launch_bound", "autotuning"]
+    assert "with 22 kernels" in late.sentence
+    assert late.recoverable_ms < result.period_ns / 1e6 - finding.recoverable_ms
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"waits": False}, {"kernels": 3}, {"operator": "my::op"}],
+    ids=["no waits", "few kernels", "another operator"],
+)
+def test_convolutions_that_try_nothing(tmp_path, options):
+    assert found(diagnosed(tmp_path, convolutions(**options)), "autotuning") is None
 
 
 def test_trials_that_come_again_after_other_work(tmp_path):

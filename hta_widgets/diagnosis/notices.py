@@ -432,8 +432,12 @@ def last_step_notices(context: Context, kept: Steps, *, of_few: bool = False) ->
     excess_ns = length_ns - usual_ns
     least = "" if is_complete else "at least "
     others = "the others on average" if len(kept.numbers) > 1 else f"step {kept.numbers[0]}"
+    idle_ns = float(np.median([each.loading_ns for each in known]))
+    loads = f" (for {duration(idle_ns)} of that, the GPU is idle while the host loads data)"
+    what = loads if idle_ns > MOST_OF_IT * excess_ns else ""
     yield (
-        f"step {known[0].number}, the last, is left out, and took {least}{duration(length_ns)}, "
+        f"step {known[0].number}, the last, is left out, and took {least}{duration(length_ns)} "
+        f"from the end of the GPU work before it{what}, "
         f"{least}{duration(excess_ns)} more than {others}: "
         f"{percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is lost there "
         f"({KEEPS_LAST_STEP} counts it)"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
+from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps, loading_calls
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.idle_owners.gaps import HEAD, TAIL, gaps_of, owned_time
@@ -31,7 +31,7 @@ from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
 from hta_widgets.grouping import grouped
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.events import Kind
@@ -52,6 +52,8 @@ class LastStep(NamedTuple):
     is_complete: bool
     """Whether that is all it took: its mark has an end, and all kernels that were launched in it
     have run."""
+    loading_ns: int
+    """Of this, in which the GPU is idle while the thread with the mark loads data."""
 
 
 def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
@@ -68,8 +70,17 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
     own &= (launched_ns < marks.end_ns[place]) & np.isin(steps.work.type, MAY_COMPUTE)
     if not own.any():
         return None
-    length_ns = int(steps.work.end_ns[own].max() - steps.edges[-1])
-    return LastStep(number, length_ns, is_complete=not rank.health.lost.at_end)
+    first_ns, end_ns = int(steps.edges[-1]), int(steps.work.end_ns[own].max())
+    calls, events, mark = calls_of(rank), rank.trace.events, marks.rows[place]
+    rows = calls.forest.rows[loading_calls(rank)]
+    rows = rows[(events.pid[rows] == events.pid[mark]) & (events.tid[rows] == events.tid[mark])]
+    loading = Intervals.union(events.start_ns[rows], events.end_ns[rows]).clip(first_ns, end_ns)
+    return LastStep(
+        number,
+        end_ns - first_ns,
+        is_complete=not rank.health.lost.at_end,
+        loading_ns=(loading - Intervals.union(steps.work.start_ns, steps.work.end_ns)).length,
+    )
 
 
 class SetUp(NamedTuple):

@@ -13,12 +13,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.clocks.aligned import job_clocks
+from hta_widgets.analyses.clocks.aligned import job_clocks, on_common_clock
+from hta_widgets.analyses.clocks.alignment import ALIGNED
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.conditions import Condition
@@ -33,6 +35,7 @@ from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
 from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
+from hta_widgets.intervals import Times
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
@@ -192,6 +195,37 @@ def shared_gpu_notices(job: Job) -> Iterator[str]:
             f"ranks {number_ranges(ranks)} share one GPU: what is idle time of one may be work of "
             "another; under MPS (nvidia-cuda-mps-control -d), their kernels run at the same time"
         )
+
+
+def late_begin_notices(context: Context) -> Iterator[str]:
+    """A rank that begins the recorded steps later than others, which wait for it; why is unknown.
+
+    On a clock that is known to be common. The rank that waits least in the first step must be last.
+    """
+    job, ranks, steps = context.job, context.ranks, context.all_steps
+    is_known = len(ranks) > 1 and {*job_clocks(job).states} == {ALIGNED}
+    firsts = {int(each) for rank in ranks for each in context.facts[rank].steps["step"][:1]}
+    if not (is_known and steps.are_recorded and firsts == {steps.numbers[0]}):
+        return
+    found = job.reduce(_first_step_and_event, ranks)
+    begins = np.array([on_common_clock(job, rank, found[rank])[0] for rank in ranks])
+    last, apart_ns, wait_ns = int(np.argmax(begins)), int(np.ptp(begins)), steps["wait"][:, 0]
+    per_step_ns = apart_ns / len(steps.numbers)
+    waits = wait_ns[np.argmin(begins)] >= apart_ns and np.argmin(wait_ns) == last
+    is_first = found[ranks[last]][0] == found[ranks[last]][1]
+    least_percent = context.limits.least_percent
+    if waits and is_first and per_step_ns > least_percent / 100 * steps.median_period_ns:
+        yield (
+            f"ranks begin step {steps.numbers[0]}, the first recorded, up to "
+            f"{duration(apart_ns)} apart, rank {ranks[last]} last: others wait for it in their "
+            "communication, and what it did before is not recorded"
+        )
+
+
+def _first_step_and_event(rank: Rank) -> Times:
+    """When the first analysed step of a rank begins by its mark, and its first event."""
+    starts = (window_of(rank).step_start_ns[0], rank.trace.events.start_ns.min())
+    return np.array(starts, dtype=np.int64)
 
 
 def recomputation_notices(context: Context) -> Iterator[str]:

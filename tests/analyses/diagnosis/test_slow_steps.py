@@ -7,7 +7,7 @@ import pytest
 from hta_widgets import diagnose
 from hta_widgets.panels.bands.bands import headline
 from hta_widgets.trace.opening.open import open_trace
-from tests.analyses.diagnosis.scripts import Host, diagnosed
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -165,3 +165,37 @@ def says_loading(folder, part):
 test_thresholds = cases(
     Case("notices.MOST_OF_IT", says_loading, {0.47: False, 0.54: True}),
 )
+
+
+def begin(apart, *, before=False):
+    """Two ranks whose second one begins the first step later, and meets the other in each."""
+    hosts = Host(), Host()
+    if before:
+        hosts[1].does("aten::cat", 100)
+    hosts[1].now = hosts[1].free = hosts[1].now + apart
+    for number in range(4):
+        with hosts[0].step(number), hosts[1].step(number):
+            for _ in range(5):
+                for each in hosts:
+                    each.launch(200)
+                all_reduce(hosts)
+            for each in hosts:
+                each.synchronise()
+    return hosts
+
+
+def late(made):
+    return [each for each in made.notices if "begin step" in each]
+
+
+def test_a_rank_that_begins_late_is_said(tmp_path):
+    (said,) = late(diagnosed(tmp_path, *begin(1_000)))
+    assert said == (
+        "ranks begin step 0, the first recorded, up to 1 ms apart, rank 1 last: others wait for it "
+        "in their communication, and what it did before is not recorded"
+    )
+
+
+@pytest.mark.parametrize("options", [{"apart": 100}, {"apart": 1_000, "before": True}])
+def test_a_rank_that_begins_a_bit_late_or_after_what_is_recorded_is_silent(tmp_path, options):
+    assert not late(diagnosed(tmp_path, *begin(**options)))

@@ -122,21 +122,30 @@ def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
 
 
 def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:
+    """The copies with most exposed time, and others of that rank that are worth a finding alone.
+
+    The price is of all: 805 MB at 2.97 GB/s do not take 361 ms, unless 1.28 GB the other way do.
+    """
     by_rank = [host.copies.by_name for host in context.hosts(ranks).values()]
-    every: list[CopiesOfName] = [each for by_name in by_rank for each in by_name]
-    largest = max(every, key=lambda each: each.exposed_ns)
+    by_time = [sorted(each, key=lambda name: -name.exposed_ns) for each in by_rank if each]
+    first, *others = max(by_time, key=lambda each: each[0].exposed_ns)
     who, count = subject(context, ranks), len(context.steps.numbers)
-    size = data_size(largest.size_bytes / count)
-    where = context.steps.per_noun
-    if not largest.size_bytes:
-        amount = f"{number(largest.copies / count)} times{where}"
-    else:
-        gb_per_s = largest.size_bytes / max(largest.duration_ns, 1)
-        amount = f"{size}{where} at {number(gb_per_s)} GB/s"
+    least_ns = context.limits.host_copies_percent / 100 * context.steps.median_period_ns * count
+    told = [first, *(each for each in others if each.exposed_ns > least_ns)]
+    amounts = " and ".join(_amount(context, each) for each in told)
     return (
-        f"{who} {who.verb('copy') if who.is_plural else 'copies'} {amount} "
-        f"({named(largest.name)}){in_steps(context, steps)} with no kernel running at the same time"
+        f"{who} {who.verb('copy') if who.is_plural else 'copies'} {amounts}"
+        f"{in_steps(context, steps)} with no kernel running at the same time"
     )
+
+
+def _amount(context: Context, copies: CopiesOfName) -> str:
+    count, where = len(context.steps.numbers), context.steps.per_noun
+    amount = f"{number(copies.copies / count)} times{where}"
+    if copies.size_bytes:
+        gb_per_s = copies.size_bytes / max(copies.duration_ns, 1)
+        amount = f"{data_size(copies.size_bytes / count)}{where} at {number(gb_per_s)} GB/s"
+    return f"{amount} ({named(copies.name)})"
 
 
 def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:

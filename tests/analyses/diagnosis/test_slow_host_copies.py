@@ -37,6 +37,26 @@ def test_a_batch_that_is_copied_first(tmp_path):
     assert finding.evidence["copies"]["exposed_ms"].tolist() == [4]
 
 
+@pytest.mark.parametrize(("back_us", "is_told"), [(500, True), (20, False)])
+def test_both_ways_are_told_where_each_costs(tmp_path, back_us, is_told):
+    """805 MB at 2.97 GB/s, “361 ms”: they take 271, the rest was copied the other way."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            for name, length in ((TO_DEVICE, 1000), (TO_HOST, back_us)):
+                one.launch(length, name=name, cat="gpu_memcpy", bytes=8_000_000)
+            for _ in range(10):
+                one.launch(200)
+            one.synchronise()
+    finding = found(diagnosed(tmp_path, one), "slow_host_copies")
+    assert finding.recoverable_ms == pytest.approx((1000 + back_us) / 1000, rel=0.05)
+    both = f"{TO_DEVICE}) and 8 MB per step at 16 GB/s ({TO_HOST}) with no kernel"
+    assert ("8 MB per step at 8 GB/s" in finding.sentence, both in finding.sentence) == (
+        True,
+        is_told,
+    )
+
+
 def test_the_code_that_asks_for_the_copies_is_named(tmp_path):
     one = Host()
     for number in range(5):

@@ -334,8 +334,21 @@ class RawIdle:
                 busy += max(end - max(each["start"], reached), 0)
                 reached = max(reached, end)
             until_then = first["start"] - self._begins()
-            if wait >= 1_000_000 and 100 * busy <= wait and 2 * wait >= until_then:
+            is_long = wait >= 1_000_000 and 100 * busy <= wait and 2 * wait >= until_then
+            if is_long and 2 * self._waits_again(streams) < wait:
                 yield first["start"]
+
+    @staticmethod
+    def _waits_again(streams: dict[Any, list[dict[str, Any]]]) -> int:
+        """The longest wait of work behind the first of its stream with nothing to wait for."""
+        every, longest = [*itertools.chain(*streams.values())], 0
+        for own in streams.values():
+            first = min(own, key=lambda each: each["start"])
+            for each in own:
+                ends = [e["end"] for e in every if e["start"] < each["start"]]
+                if each is not first and each["call"] and ends:
+                    longest = max(longest, each["start"] - max(*ends, each["call"].end))
+        return longest
 
     def _begins(self) -> int:
         works = [each["start"] for each in self.work]

@@ -131,7 +131,7 @@ def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
     Of a request it is part of what its user waits for: 45 of 1,140 ms went into drawing boxes. Of
     one step of many, it is the begin of the next one.
     """
-    end_ns = steps.window.step_start_ns + steps.window.step_length_ns
+    end_ns = int((steps.window.step_start_ns + steps.window.step_length_ns)[0])
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:
         return Inside()
     return inside(rank, *_beside_gpu_work(rank, steps, TAIL, end_ns))

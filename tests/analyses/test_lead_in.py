@@ -110,6 +110,17 @@ def test_a_kernel_that_the_recorder_lost_may_be_what_is_waited_for(tmp_path):
     assert lead_in_end(open_job(tmp_path, [events]).rank(0), 0) is not None
 
 
+@pytest.mark.parametrize(("again_us", "is_told"), [(4_490, True), (4_510, False)])
+def test_a_gpu_that_makes_later_work_wait_as_long_shows_no_earlier_work(
+    tmp_path, again_us, is_told
+):
+    """As another process uses it: four launches waited 2.2 ms each, the first of a job, too."""
+    ends_us = 100 + 9_000 + 100 * (2 + KERNELS) + 90
+    again = [call(ends_us, 5, 1_000), kernel(ends_us + 5 + again_us, 80, correlation=1_000)]
+    rank = open_job(tmp_path, [[*server(8_995), *again]]).rank(0)
+    assert (lead_in_end(rank, 0) is not None) == is_told
+
+
 def test_work_without_a_launch_is_recorded_and_counts(tmp_path):
     events = [call(0, 1, 1), kernel(100, 50), kernel(9_000, 50, correlation=1)]
     rank = open_job(tmp_path, [events]).rank(0)

@@ -697,6 +697,16 @@ def test_findings(tmp_path):
     assert "on 2 GPUs" in idle_owners(job, [0, 1]).finding
 
 
+@pytest.mark.parametrize(("takes", "most"), [(49, ""), (51, "aten::mm (51 µs)")])
+def test_a_call_takes_none_of_the_time_in_which_the_gpu_holds_its_work_back(tmp_path, takes, most):
+    """A call that returned within 3 µs was said to have the most of 17.3 ms, 14.7 ms."""
+    events = [kernel(0, 10), host(100 - takes, takes, "aten::mm"), call(100, 3, 1)]
+    job = open_job(tmp_path, [[*events, kernel(1_010, 10, correlation=1)]])
+    said = "of the recording), for 89.5 %, the next work was launched, and held back on the GPU"
+    of_call = f"; the call on the host with the most is {most}" if most else ""
+    assert idle_owners(job).finding.endswith(f"{said}{of_call}.")
+
+
 def test_no_gpu_work(tmp_path):
     result = idle_owners(open_job(tmp_path, [[host(0, 1, "op")]]))
     assert result.finding == "No GPU work was recorded on the selected ranks."

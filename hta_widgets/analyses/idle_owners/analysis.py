@@ -34,7 +34,14 @@ from hta_widgets.analyses.idle_owners.sums import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.causes import CAUSE_NAMES, CODE, NO_CALL, Share, idle_cause
+from hta_widgets.analyses.time.causes import (
+    CAUSE_NAMES,
+    CODE,
+    IDLE_CAUSES,
+    NO_CALL,
+    Share,
+    idle_cause,
+)
 from hta_widgets.analyses.time.rows import Columns, joined_table, sums_by_text, texts_at
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, begin_on, lead_in_end, window_of
@@ -254,16 +261,15 @@ def idle_owner_finding(
 
 def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) -> str:
     """The line of Python with the most, without any the call; nothing where it is said already."""
-    noun, (most, most_ns) = "line of Python", _most_of_all(owners, paths, paths.line)
-    if not most_ns:
-        noun, (most, most_ns) = "call", _most_of_all(owners, paths, paths.name)
+    owned_ns = owners["idle_ns"].to_numpy()
+    noun, (most, most_ns) = "line of Python", _most(owned_ns, owners, paths, paths.line)
+    if not most_ns:  # what the GPU holds back takes the call that launched it none of its time
+        held_back = [each.name for each in IDLE_CAUSES if each.share is Share.GPU]
+        owned_ns = np.where(owners["cause"].isin(held_back), 0, owned_ns)
+        noun, (most, most_ns) = "call on the host", _most(owned_ns, owners, paths, paths.name)
     if most_ns < LINE_WORTH_SAYING * idle_ns or not most_ns or f"in {most} (" in said:
         return ""
     return f"; the {noun} with the most is {most} ({duration(most_ns)})"
-
-
-def _most_of_all(owners: pd.DataFrame, paths: MergedPaths, name: Int64Array) -> tuple[str, int]:
-    return _most(owners["idle_ns"].to_numpy(), owners, paths, name)
 
 
 def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:

@@ -414,11 +414,13 @@ def _advised(mark: str, finding: Finding) -> Iterator[str]:
 def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
     """The price if it is known, the cause, who, and when."""
     price = f"{duration(finding.recoverable_ms * NS_PER_MS)} ({percent(finding.percent)}): "
-    known = f"{finding.sign} {price}".lstrip() if finding.recoverable_ms > 0 else ""
-    words = [f"{known}{finding.cause}", _who(diagnosis, finding.ranks)]
-    if finding.steps:
-        every = {*finding.steps} == {*_recorded_steps(diagnosis)}
-        words.append("every step" if every else _numbered("step", finding.steps))
+    cost = f"{finding.sign} {price}".lstrip() if finding.recoverable_ms > 0 else ""
+    words = [f"{cost}{finding.cause}", _who(diagnosis, finding.ranks)]
+    known = {*_recorded_steps(diagnosis)}
+    if {*finding.steps} == known:
+        words += ["every step"] * (len(known) > 1)
+    elif finding.steps:
+        words.append(_numbered("step", finding.steps))
     if finding.confidence == "inconclusive":
         words.append("inconclusive")
     return ", ".join(words)

@@ -137,9 +137,9 @@ def listed(ranks: tuple[int, ...]) -> str:
 
 
 def in_n_steps(context: Context, steps: int) -> str:
-    """Say in how many of the steps, with a space before it; nothing if no steps are recorded."""
+    """Say in how many of the steps, with a space before it; nothing of one, or without any."""
     every = len(context.steps.numbers)
-    if not context.steps.are_recorded:
+    if not context.steps.are_recorded or every == 1:
         return ""
     return " in every step" if steps == every else f" in {steps} of {counted(every, 'step')}"
 

@@ -152,8 +152,9 @@ _CONDITIONS: Final = {
             needs=(Condition.NOT_LAUNCHED,),
         ),
         Advice(
-            "Gather less than all that one of them gathers: logits, for one, can stay divided.",
-            "with torch.distributed.tensor.parallel.loss_parallel():\n    ...",
+            "Let what the longest one gathers stay sharded, as logits can: each rank samples, or "
+            "computes the loss, from its own part.",
+            "ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)",
             needs=(Condition.GATHERS_ONE,),
             unless=(Condition.FSDP1, Condition.FSDP2),
         ),

@@ -86,6 +86,7 @@ class RawIdle:
         self.calls: list[Call] = []
         self.steps: list[Call] = []
         self.overhead: list[tuple[int, int]] = []
+        self.code_loading: list[tuple[int, int]] = []
         self.call_of: dict[Any, Call] = {}
         for index, event in enumerate(events):
             if event.get("ph") == "X":
@@ -122,7 +123,8 @@ class RawIdle:
                 }
             )
         elif category == "overhead":
-            self.overhead.append((start, end))
+            loads = re.search("Module Loading|Function Loading|Driver Compiler", event["name"])
+            (self.code_loading if loads else self.overhead).append((start, end))
         elif category not in NEITHER:
             is_api = category.endswith(("runtime", "driver"))
             kind = "api" if is_api else KINDS.get(category, "other")
@@ -438,7 +440,7 @@ class RawIdle:
 
     @cached_property
     def _overhead_edges(self) -> list[int]:
-        return sorted({edge for each in self.overhead for edge in each})
+        return sorted({edge for each in (*self.overhead, *self.code_loading) for edge in each})
 
     def _edges(self, thread) -> list[int]:
         known = self._thread_edges
@@ -483,6 +485,8 @@ class RawIdle:
         place = bisect_right(self._overhead_edges, time) - 1
         if place >= 0 and any(start <= time < end for start, end in self._overhead_at(place)):
             yield "profiler"
+        if any(start <= time < end for start, end in self.code_loading):
+            yield "initialising"
         path = [] if owner is None else owner.path
         for cause, kind, pattern in ON_THE_PATH:
             if any(holds(pattern, e.name) for e in path if kind in (None, e.kind)):

@@ -38,8 +38,8 @@ def annotation(ts, dur, name, **where):
     return host(ts, dur, name, cat="user_annotation", **where)
 
 
-def overhead(ts, dur, **where):
-    return host(ts, dur, "Activity Buffer Request", cat="overhead", **where)
+def overhead(ts, dur, name="Activity Buffer Request", **where):
+    return host(ts, dur, name, cat="overhead", **where)
 
 
 def api(ts, dur, name, correlation=1000, **where):
@@ -347,6 +347,8 @@ def test_two_devices(tmp_path):
         ("host_code", [annotation(8, 90, "forward")]),
         ("operator", [host(8, 90, "aten::mm"), frame(9, 80, "inner.py(1): f")]),
         ("profiler", [overhead(8, 90, tid=5)]),
+        ("initialising", [overhead(8, 90, "Runtime Triggered Module Loading", tid=5)]),
+        ("profiler", [overhead(8, 90, "Lazy Function Loading"), overhead(7, 92)]),
         ("profiler", [frame(8, 90, "torch/profiler/profiler.py(9): step")]),
         (
             "data_loading",

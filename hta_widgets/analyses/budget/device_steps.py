@@ -31,6 +31,7 @@ from hta_widgets.analyses.idle_owners.gaps import (
     LateLaunches,
     OwnedTime,
     gaps_of,
+    overheads,
     owned_time,
     recorded_work,
     runs_at,
@@ -48,10 +49,9 @@ from hta_widgets.arrays import (
     Int64Array,
     IntArray,
     Mask,
-    narrowed,
 )
 from hta_widgets.grouping import distinct, grouped
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.training import trains
@@ -140,15 +140,6 @@ def loading_calls(rank: Rank) -> Mask:
     return (prepares | calls.named(patterns.DATA_LOADING.search)) & ~calls.is_launch_call
 
 
-def code_loading(rank: Rank) -> Intervals:
-    """Time in which CUDA loads code at its first use, on any thread."""
-    events = rank.trace.events
-    rows = events.rows_of(Kind.OVERHEAD)
-    rows = rows[events.named(rows, patterns.LOADS_CODE)]
-    start_ns = events.start_ns[rows]
-    return Intervals.union(start_ns, start_ns + events.duration_ns[rows])
-
-
 @asked_once
 def first_uses(rank: Rank) -> Mask:
     """Operators that set up what they need in their first call, with everything inside them.
@@ -211,9 +202,6 @@ class HostGaps(NamedTuple):
     """Which are the few µs that starting a short kernel takes after another one."""
     within_graph: Mask
     """Which are the few µs that a graph takes from one of its kernels to the next."""
-    loads_ns: IntArray
-    """Time in each in which CUDA loads code at its first use, before or in the call that launches.
-    It is written among the overhead of the profiler, and would be there without."""
     drained: Int32Array
     """Of each interval in `gaps_of`: place of the last blocking call that let the GPU run dry, -1
     for none."""
@@ -245,10 +233,6 @@ class HostGaps(NamedTuple):
         """Time (ns) that graphs take between kernels, between consecutive edges."""
         return self._some_in_bins(self.within_graph * self.segments.length_ns, edges)
 
-    def loading_code_in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) in which code is loaded at its first use between consecutive edges."""
-        return self._some_in_bins(self.loads_ns, edges)
-
     def unattributed_in_bins(self, edges: Times) -> Int64Array:
         """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
         return self._some_in_bins(self.unattributed * self.segments.length_ns, edges)
@@ -271,7 +255,6 @@ class HostGaps(NamedTuple):
             kind=self.kind[chosen],
             starts_short=self.starts_short[chosen],
             within_graph=self.within_graph[chosen],
-            loads_ns=self.loads_ns[chosen],
             unattributed=self.unattributed[chosen],
         )
 
@@ -361,23 +344,22 @@ class _Division:
             unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
             kind[unattributed] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
+        _, loads_code = overheads(self.rank)
+        kind[loads_code.covers(self.segments.start_ns) & (self.cause == CODE["initialising"])] = (
+            GAP["gap_init"]
+        )
         kind[self.is_handed_over[self.segments.gap]] = GAP["gap_op"]
         between = self.between_steps[self.segments.gap] & decides & np.isin(kind, _BETWEEN_STEPS)
         between &= ~waits
         kind[between] = GAP["gap_step"]
         unattributed &= ~between
         kind[self.has_no_requests[self.segments.gap]] = GAP["gap_depend"]
-        until_ns = code_loading(self.rank).covered_until
-        loads_ns = until_ns(self.segments.end_ns) - until_ns(self.segments.start_ns)
-        loads_ns *= self.cause == CODE["profiler"]
-        loads_ns = narrowed(loads_ns)
         is_short = self.gaps.end_ns - self.gaps.start_ns <= BETWEEN_KERNELS_NS
         return HostGaps(
             segments=self.segments,
             kind=kind.astype(np.int8),
             starts_short=self._starts_short(),
             within_graph=(self.gaps.inside_graph & is_short)[self.segments.gap],
-            loads_ns=loads_ns,
             drained=self._last_drain(),
             unattributed=unattributed,
         )

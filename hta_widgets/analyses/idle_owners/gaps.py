@@ -395,13 +395,13 @@ class HostCauses:
         usual[calls.is_launch_call] = CODE["launching"]
         return cls(named, usual)
 
-    def decide(self, owner: IntArray, *, overhead: Mask, drained: Mask) -> Int8Array:
+    def decide(self, owner: IntArray, *, overhead: IntArray, drained: Mask) -> Int8Array:
         """Cause of each segment of time, of which `owner` is the innermost call, -1 for none.
 
         Parameters
         ----------
-        overhead : ndarray of bool
-            Whether the profiler was at work on any thread.
+        overhead : ndarray of int
+            Position in `overheads` of what was at work on any thread, -1 for none.
         drained : ndarray of bool
             Whether the idle interval followed a blocking call that had drained the GPU.
         """
@@ -409,7 +409,8 @@ class HostCauses:
         usual = np.append(self.usual, CODE["nothing_recorded"])
         cause = np.where(drained, CODE["synchronising"], usual[owner])
         cause = np.where(named[owner] == UNDECIDED, cause, named[owner])
-        return np.where(overhead, CODE["profiler"], cause).astype(np.int8)
+        cause = np.where(overhead == 0, CODE["profiler"], cause)
+        return np.where(overhead == 1, CODE["initialising"], cause).astype(np.int8)
 
 
 def _deciding(calls: Calls) -> list[tuple[str, Mask]]:
@@ -577,12 +578,12 @@ class _Split:
 
     def host_causes(self, segments: IdleSegments) -> tuple[IdleSegments, Int8Array]:
         """Cut the host's and the launch calls' segments by profiler overhead; add their causes."""
-        cut, source = Timeline.covering(overhead(self.rank)).cut(segments)
-        is_overhead = cut.owner != NOBODY
+        cut, source = Timeline.covering(*overheads(self.rank)).cut(segments)
+        overhead = cut.owner
         cut = cut._replace(owner=segments.owner[source])
         drained = self.drain[cut.gap] != NO_CALL
         causes = HostCauses.of(self.calls)
-        return cut, causes.decide(cut.owner, overhead=is_overhead, drained=drained)
+        return cut, causes.decide(cut.owner, overhead=overhead, drained=drained)
 
     def of_gpu(self) -> tuple[IdleSegments, Int8Array]:
         """The rest of each interval, with its cause; it belongs to the call of the waiting work."""
@@ -630,9 +631,14 @@ class _Split:
         return first, last
 
 
-def overhead(rank: Rank) -> Intervals:
-    """Time in which the profiler is at work on any thread."""
+def overheads(rank: Rank) -> tuple[Intervals, Intervals]:
+    """Time in which the profiler is at work on any thread, and that in which CUDA loads code.
+
+    Both are written as overhead. Code is loaded at the first use of a kernel, profiled or not.
+    """
     events = rank.trace.events
     rows = events.rows_of(Kind.OVERHEAD)
-    start_ns = events.start_ns[rows]
-    return Intervals.union(start_ns, start_ns + events.duration_ns[rows])
+    start_ns, end_ns = events.start_ns[rows], events.start_ns[rows] + events.duration_ns[rows]
+    loads = events.named(rows, patterns.LOADS_CODE)
+    profiler = Intervals.union(start_ns[~loads], end_ns[~loads])
+    return profiler, Intervals.union(start_ns[loads], end_ns[loads]) - profiler

@@ -121,12 +121,14 @@ class Timeline(NamedTuple):
         return cls._of_changes(*_changes_of(calls, thread))  # without what they are made of
 
     @classmethod
-    def covering(cls, covered: Intervals) -> Timeline:
-        """0 where time is covered, else `NOBODY`."""
-        ends = np.full(len(covered), NOBODY, dtype=np.int32)
+    def covering(cls, *covered: Intervals) -> Timeline:
+        """Position of what covers time, of intervals of which none do at once, else `NOBODY`."""
+        sizes = [len(each) for each in covered]
+        ends = np.full(sum(sizes), NOBODY, dtype=np.int32)
+        starts = np.repeat(np.arange(len(covered), dtype=np.int32), sizes)
         return cls._of_changes(
-            np.concatenate((covered.ends, covered.starts)),
-            np.concatenate((ends, np.zeros_like(ends))),
+            np.concatenate([*(each.ends for each in covered), *(each.starts for each in covered)]),
+            np.concatenate((ends, starts)),
         )
 
     @classmethod

@@ -417,6 +417,7 @@ def _retries(rank: Rank, steps: DeviceSteps) -> Int64Array:
 def _overhead(rank: Rank) -> dict[str, int]:
     events = rank.trace.events
     rows = events.rows_of(Kind.OVERHEAD)
+    rows = rows[~events.named(rows, patterns.LOADS_CODE)]
     codes = events.name.codes[rows]
     sums = np.bincount(codes, events.duration_ns[rows], minlength=len(events.name.values))
     longest = np.argsort(-sums, kind="stable")[:MOST_OVERHEADS]

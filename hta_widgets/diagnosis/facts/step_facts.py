@@ -14,7 +14,7 @@ from hta_widgets.analyses.budget.device_steps import (
     loading_calls,
 )
 from hta_widgets.analyses.communication.partition import PARTS
-from hta_widgets.analyses.idle_owners.gaps import overhead
+from hta_widgets.analyses.idle_owners.gaps import overheads
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window
@@ -42,7 +42,6 @@ STEP_COLUMNS: Final = (
     "starting",
     "within_graphs",
     "unattributed",
-    "loading_code",
     "host_copies",
 )
 """What rules work on."""
@@ -66,7 +65,7 @@ def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
     blocks = (
         blocking_calls(rank) | _held_up(calls) | _copies_to_pageable_memory(rank, calls)
     ) & asked
-    loading, profiler = _covered(calls, loads), overhead(rank)
+    loading, (profiler, _) = _covered(calls, loads), overheads(rank)
     waiting = loading | profiler | _covered(calls, blocks)
     frees = np.sort(calls.start_ns[allocates & calls.named(patterns.FREEING.search)])
     marks = _Marks(rank, window, edges)
@@ -181,7 +180,6 @@ def of_gpu(steps: DeviceSteps, edges: Times) -> Columns:
         "starting": gaps.starting_in_bins(edges),
         "within_graphs": gaps.within_graphs_in_bins(edges),
         "unattributed": gaps.unattributed_in_bins(edges),
-        "loading_code": gaps.loading_code_in_bins(edges),
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, gaps.in_bins(edges), strict=True)),
     }

@@ -50,7 +50,7 @@ def preparing_idle_ns(context: Context, count: int) -> Matrix:
     """
     steps = context.steps
     rest = steps["idle"] - sum(steps[name] for name in (*_NOT_PREPARING, *_SETTING_UP))
-    sets_up = np.asarray(sum(steps[name] for name in (*_SETTING_UP, "loading_code")))
+    sets_up = np.asarray(sum(steps[name] for name in _SETTING_UP))
     later = rest[:, count + 1 :] if rest.shape[1] > count + 1 else rest[:, count:]
     more_kernels = steps["kernels"][:, :count] / np.maximum(_usual(steps["kernels"], count), 1)
     usual = np.maximum(_usual(rest, count) * more_kernels, later.max(axis=1, keepdims=True))

@@ -444,7 +444,10 @@ class Context:
         of = f"of {whole} {self.steps.noun}"
         share = percent(self._percent(price.ns))
         if round(price.lower_ns / NS_PER_MS, 3) < NEARLY * round(price.ns / NS_PER_MS, 3):
-            lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)  # rounding leaves 1e-6
+            if price.lower_ns < 1 and self.replay.has_unknown_peers:  # rounding leaves 1e-6
+                said = "if other ranks keep up"
+                return f"up to {duration(price.ns)} {of} ({share}), {said}"
+            lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)
             return f"{lower} to {duration(price.ns)} {of} (up to {share})"
         bound = "up to" if price.bound == "at most" else price.bound
         of_price = "" if bound == "measured" else f"{bound} "

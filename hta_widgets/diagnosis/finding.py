@@ -154,11 +154,18 @@ def other_kernels(unless: Condition) -> tuple[Advice, ...]:
 
 
 def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
-    """The advice of a cause that can be followed, the first one first."""
+    """The advice of a cause that can be followed, the first one first.
+
+    To record again without stacks stands before what makes the job faster, and hid it: a jury read
+    nothing else to do off the first screens of three jobs.
+    """
     found = [each for each in advice if each.holds(conditions)]
     if Condition.NO_PYTORCH in conditions:
         found = [each for each in found if not each.is_of_pytorch] or found
     said = found[:MOST_GIVEN]
+    if len(said) > 1 and Condition.SLOWED_BY_STACKS in said[0].needs:
+        again, fix, *rest = said
+        said = [fix._replace(do=f"{again.do} {fix.do}"), *rest]
     return tuple(each._replace(do=in_words_of(each.do, conditions)) for each in said)
 
 
@@ -179,7 +186,7 @@ Confidence = Literal["measured", "inconclusive"]
 
 Evidence = pd.DataFrame | float | int | str
 
-LONGEST_SENTENCE: Final = 240
+LONGEST_SENTENCE: Final = 250
 """Characters that are read at one glance."""
 
 

@@ -297,10 +297,8 @@ def replay_notices(context: Context) -> Iterator[str]:
     if replay.has_unknown_peers:
         share = replay.unmatched_percent
         which, how = _unmatched(context)
-        yield (
-            f"{percent(share)} of the time is communication {which}: prices are from none "
-            f"of it moving to all of it{how}"
-        )
+        prices = ": prices are from none of it moving to all of it" * bool(context.prices)
+        yield f"{percent(share)} of the time is communication {which}{prices}{how}"
     yield from context.hidden
     yield from context.not_explained
 

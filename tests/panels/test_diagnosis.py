@@ -10,14 +10,13 @@ import pytest
 
 from hta_widgets.analyses.budget.device_steps import GAPS
 from hta_widgets.diagnosis import Finding, Link, diagnosis
-from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.diagnosis.proof.what import Idle, Seen
 from hta_widgets.panels import Dashboard, DiagnosisPanel, Selection
 from hta_widgets.panels import diagnosis as panel_module
-from hta_widgets.panels.base.finding_rows import INCONCLUSIVE, finding_rows
+from hta_widgets.panels.base.finding_rows import INCONCLUSIVE
 from hta_widgets.quantities import percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
@@ -108,17 +107,6 @@ def test_rows(loaded: Job):
         },
         {"label": "slower", "text": "25.1 %", "table": None},
     ]
-
-
-@pytest.mark.parametrize("slowed", [False, True])
-def test_to_record_again_without_stacks_hides_no_other_advice(loaded: Job, slowed):
-    needs = (Condition.STACKS, *(Condition.SLOWED_BY_STACKS,) * slowed)
-    again = Advice("Record again.", needs=needs)
-    finding = found(0, advice=(again, Advice("Compile.", "compile()"), Advice("Wait.")))
-    (row,) = finding_rows([finding], diagnosis(loaded))
-    told = [("Record again. Compile.", "compile()"), ("Wait.", "")]
-    apart = [("Record again.", ""), ("Compile.", "compile()"), ("Wait.", "")]
-    assert [(each["do"], each["code"]) for each in row["advice"]] == (told if slowed else apart)
 
 
 def test_what_show_selects(loaded: Job, several):

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Advice, Evidence, Finding, Link
 from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.diagnosis.replay.replay import MOST_UNMATCHED
@@ -84,16 +83,8 @@ def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]
 
 
 def _advice(given: Sequence[Advice]) -> list[AdviceRow]:
-    """What to do, the first in sight.
-
-    To record again without stacks stands before what makes the job faster, and hid it: a jury read
-    nothing else to do off the first screens of three jobs.
-    """
-    rows = [AdviceRow(do=each.do, code=each.code) for each in given]
-    if len(rows) > 1 and Condition.SLOWED_BY_STACKS in given[0].needs:
-        again, fix = rows[:2]
-        rows[:2] = [AdviceRow(do=f"{again['do']} {fix['do']}", code=fix["code"])]
-    return rows
+    """What to do, the first in sight."""
+    return [AdviceRow(do=each.do, code=each.code) for each in given]
 
 
 def _price(found: Finding) -> str:

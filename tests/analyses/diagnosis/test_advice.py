@@ -124,6 +124,16 @@ def test_advice_is_a_sentence_and_its_code_can_be_run(cause):
             ast.parse(each.code)
 
 
+@pytest.mark.parametrize("slowed", [False, True])
+def test_to_record_again_without_stacks_hides_no_other_advice(slowed):
+    needs = (C.STACKS, *(C.SLOWED_BY_STACKS,) * slowed)
+    again = Advice("Record again.", needs=needs)
+    said = chosen((again, Advice("Compile.", "compile()"), Advice("Wait.")), needs)
+    told = [("Record again. Compile.", "compile()"), ("Wait.", "")]
+    apart = [("Record again.", ""), ("Compile.", "compile()"), ("Wait.", "")]
+    assert [(each.do, each.code) for each in said] == (told if slowed else apart)
+
+
 FIRST = {
     "launch_bound": [
         ((), "Compile the model, and let it"),
@@ -204,7 +214,7 @@ FIRST = {
         ((C.NO_KERNELS, C.NO_PYTORCH), "Diagnose the export of Nsight Systems"),
         ((C.NO_COLLECTIVES,), "Record which collective a kernel belongs to"),
         ((C.DDP, C.BROADCASTS_BUFFERS), "Do not broadcast the buffers"),
-        ((C.GATHERS, C.GATHERS_ONE), "Gather less than all that one of them gathers"),
+        ((C.GATHERS, C.GATHERS_ONE), "Let what the longest one gathers stay sharded"),
         ((C.DDP,), "Try other sizes of DDP's buckets"),
         ((C.DDP, C.OPTIMIZER_WAITS), "Make DDP's buckets smaller"),
         ((C.OPTIMIZER_WAITS,), "Reduce gradients in smaller pieces"),

@@ -79,7 +79,7 @@ def test_one_of_many_collectives_that_takes_most_is_told(tmp_path):
         "mostly 10 all_gather per step (2 ms, 0.276 GB/s; 1.8 ms in the longest)"
         in finding.sentence
     )
-    assert finding.advice[0].do.startswith("Gather less than all that one of them gathers")
+    assert finding.advice[0].do.startswith("Let what the longest one gathers stay sharded")
 
 
 def test_without_steps_nothing_is_counted_per_recording(tmp_path):

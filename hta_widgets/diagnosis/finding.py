@@ -264,7 +264,7 @@ class Finding:
     steps : tuple of int
         ProfilerSteps in which it occurs; empty if no steps are recorded.
     sentence : str
-        The cause in words, with its numbers and its cost, if that is known; at most 240 characters.
+        The cause in words, with its numbers and its cost, if that is known; at most 250 characters.
     words : Words
         What it is made of.
     recoverable_ms : float

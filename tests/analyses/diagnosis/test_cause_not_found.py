@@ -316,7 +316,7 @@ def test_without_launches_work_belongs_to_the_step_in_which_it_runs(tmp_path):
 LAUNCHED = "the GPU is idle with its next work launched already (blocked on a dependency)"
 
 
-IN_ONE_STREAM = "within one stream, as when another process uses the GPU"
+IN_ONE_STREAM = "within one stream, held back by something unrecorded"
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,7 @@ def identity_of(rank: Rank) -> RankIdentity:
     known = described_gpus(rank.trace.metadata)
     devices = np.flatnonzero(np.bincount(np.maximum(events.device[rows], 0))).tolist()
     names = {str(known[each].get("name", "")) for each in devices if each in known}
-    is_alone = len(rank.trace.metadata.get("deviceProperties") or ()) == 1
-    only_gpu = rank.trace.source if is_alone and devices else ""
+    only_gpu = rank.trace.source if len(known) == 1 and devices else ""
     return RankIdentity(digest if told else "", tuple(sorted(names - {""})), only_gpu)
 
 

@@ -48,7 +48,8 @@ BOUNDS = {"measured": "", "about": "≈", "at most": "≤", "at least": "≥"}
 PRICE = re.compile(
     r": (?:at least |about |up to |\S+ \S+ to )?(?P<price>\S+ \S+) of (?:each|the) "
     r"(?P<period>\S+ \S+) "
-    r"(?:\w+ )?(?P<noun>step|GPU span) \((?:up to )?(?P<percent>(?:under )?\S+ %)\)\.$"
+    r"(?:\w+ )?(?P<noun>step|GPU span) \((?:up to )?(?P<percent>(?:under )?\S+ %)\)"
+    r"(?:, if other ranks keep up)?\.$"
 )
 NS_PER_MS = 1e6
 

@@ -186,7 +186,7 @@ Confidence = Literal["measured", "inconclusive"]
 
 Evidence = pd.DataFrame | float | int | str
 
-LONGEST_SENTENCE: Final = 250
+LONGEST_SENTENCE: Final = 260
 """Characters that are read at one glance."""
 
 
@@ -264,7 +264,7 @@ class Finding:
     steps : tuple of int
         ProfilerSteps in which it occurs; empty if no steps are recorded.
     sentence : str
-        The cause in words, with its numbers and its cost, if that is known; at most 250 characters.
+        The cause in words, with its numbers and its cost, if that is known; at most 260 characters.
     words : Words
         What it is made of.
     recoverable_ms : float

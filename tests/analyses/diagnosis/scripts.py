@@ -148,7 +148,7 @@ def diagnosed(
 def found(result, cause):
     """The finding of a cause, checked for what holds of all; None without it."""
     for each in result:
-        assert len(each.sentence) <= 250, each.sentence
+        assert len(each.sentence) <= 260, each.sentence
         assert any(character.isdigit() for character in each.sentence)
         assert each.action
         assert each.links

@@ -213,7 +213,7 @@ def found(made: Diagnosis, cause: str) -> Any:
     """The finding of a cause, which must be there and read well; None if it is not."""
     finding = next((each for each in made if each.cause == cause), None)
     if finding is not None:
-        assert len(finding.sentence) <= 240
+        assert len(finding.sentence) <= 260
         assert any(letter.isdigit() for letter in finding.sentence)
         assert finding.recoverable_ms >= 0
     return finding

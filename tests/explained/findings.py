@@ -221,18 +221,20 @@ def unfused(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def copying(found: Finding, whole: Diagnosis) -> Texts:
-    table = found.evidence["copies"]
+    """The kind of copies that is alone for longest, and the next one of its rank if it is said."""
+    table, count = found.evidence["copies"], whole.steps["step"].nunique()
     most = table.loc[table["exposed_ms"].idxmax()]
-    size, count = most["size_mb"] * 1e6, whole.steps["step"].nunique()
-    return (
-        {
+    own = table[table["rank"] == most["rank"]].sort_values("exposed_ms", ascending=False)
+    told: dict[str, str | None] = {}
+    for kind, row in zip(("", "other_"), own.to_dict("records"), strict=False):
+        size, is_said = row["size_mb"] * 1e6, not kind or found.sentence.count("GB/s") > 1
+        values = {
             "size": data_size(size / count),
-            "speed": number(size / (most["duration_ms"] * NS_PER_MS)),
-            "name": short_name(most["name"], RULE_WIDTH),
+            "speed": number(size / (row["duration_ms"] * NS_PER_MS)),
+            "name": short_name(row["name"], RULE_WIDTH),
         }
-        | inside(found)
-        | cost_of(found, whole)
-    )
+        told |= {kind + name: value if is_said else None for name, value in values.items()}
+    return told | inside(found) | cost_of(found, whole)
 
 
 def blocking(found: Finding, whole: Diagnosis) -> Texts:
@@ -425,8 +427,9 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "slow_host_copies": [
         Form(
-            f"<_who> cop<_ies> <size>{PER_STEP} at <speed> GB/s (<name>)[[ in <_steps>]] with no "
-            f"kernel running at the same time{INSIDE}{COST}",
+            f"<_who> cop<_ies> <size>{PER_STEP} at <speed> GB/s (<name>)"
+            f"[[ and <other_size>{PER_STEP} at <other_speed> GB/s (<other_name>)]]"
+            f"[[ in <_steps>]] with no kernel running at the same time{INSIDE}{COST}",
             copying,
         )
     ],

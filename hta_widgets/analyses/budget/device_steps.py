@@ -344,10 +344,7 @@ class _Division:
             unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
             kind[unattributed] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
-        _, loads_code = overheads(self.rank)
-        kind[loads_code.covers(self.segments.start_ns) & (self.cause == CODE["initialising"])] = (
-            GAP["gap_init"]
-        )
+        kind[self._loads_code] = GAP["gap_init"]
         kind[self.is_handed_over[self.segments.gap]] = GAP["gap_op"]
         between = self.between_steps[self.segments.gap] & decides & np.isin(kind, _BETWEEN_STEPS)
         between &= ~waits
@@ -363,6 +360,13 @@ class _Division:
             drained=self._last_drain(),
             unattributed=unattributed,
         )
+
+    @property
+    def _loads_code(self) -> Int64Array:
+        """Segments in which CUDA loads code for the first use of a kernel, however late."""
+        _, loads = overheads(self.rank)
+        initialising = np.flatnonzero(self.cause == CODE["initialising"])
+        return initialising[loads.covers(self.segments.start_ns[initialising])]
 
     def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> Mask:
         """Divide the time in which the host launches nothing, if it is long.

@@ -201,7 +201,7 @@ def devices_in_words(job: Job) -> str:
     by_rank = job.reduce(gpu_names, job.ranks)
     identities = job.reduce(identity_of, job.ranks)
     again = {rank for ranks in sharing_ranks(identities) for rank in ranks[1:]}
-    kinds = Counter(name for rank in {*by_rank} - again for name in by_rank[rank])
+    kinds = Counter(name for rank in by_rank if rank not in again for name in by_rank[rank])
     if not kinds:
         return counted(len(job.ranks), "rank")
     said = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())

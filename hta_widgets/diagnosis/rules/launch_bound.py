@@ -98,6 +98,8 @@ def not_held_up(context: Context) -> list[Edit]:
             "optimizer.zero_grad(set_to_none=True)",
             needs=(Condition.ZEROES_GRADIENTS,),
         ),
+        *KEEPS_NUMBERS,  # which no graph can capture
+        CHOOSES_BY_MASK,
         Advice(
             "Capture what is launched again and again in a CUDA graph.",
             "cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);\n"
@@ -173,8 +175,6 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.COMPILED,),
             unless=(Condition.SERVER, Condition.IN_OPERATOR),
         ),
-        *KEEPS_NUMBERS,
-        CHOOSES_BY_MASK,
         Advice(
             "Launch larger kernels: use a larger batch.",
             needs=(Condition.TRAINING,),

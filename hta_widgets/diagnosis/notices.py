@@ -20,7 +20,6 @@ from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.analyses.time import patterns
-from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.conditions import Condition
@@ -35,7 +34,6 @@ from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
 from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
-from hta_widgets.intervals import Times
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
@@ -207,12 +205,17 @@ def late_begin_notices(context: Context) -> Iterator[str]:
     firsts = {int(each) for rank in ranks for each in context.facts[rank].steps["step"][:1]}
     if not (is_known and steps.are_recorded and firsts == {steps.numbers[0]}):
         return
-    found = job.reduce(_first_step_and_event, ranks)
-    begins = np.array([on_common_clock(job, rank, found[rank])[0] for rank in ranks])
+    own = [context.facts[rank].begin_ns for rank in ranks]
+    begins = np.array(
+        [
+            on_common_clock(job, rank, np.array(each))[0]
+            for rank, each in zip(ranks, own, strict=True)
+        ]
+    )
     last, apart_ns, wait_ns = int(np.argmax(begins)), int(np.ptp(begins)), steps["wait"][:, 0]
     per_step_ns = apart_ns / len(steps.numbers)
     waits = wait_ns[np.argmin(begins)] >= apart_ns and np.argmin(wait_ns) == last
-    is_first = found[ranks[last]][0] == found[ranks[last]][1]
+    is_first = own[last][0] == own[last][1]
     least_percent = context.limits.least_percent
     if waits and is_first and per_step_ns > least_percent / 100 * steps.median_period_ns:
         yield (
@@ -220,12 +223,6 @@ def late_begin_notices(context: Context) -> Iterator[str]:
             f"{duration(apart_ns)} apart, rank {ranks[last]} last: others wait for it in their "
             "communication, and what it did before is not recorded"
         )
-
-
-def _first_step_and_event(rank: Rank) -> Times:
-    """When the first analysed step of a rank begins by its mark, and its first event."""
-    starts = (window_of(rank).step_start_ns[0], rank.trace.events.start_ns.min())
-    return np.array(starts, dtype=np.int64)
 
 
 def recomputation_notices(context: Context) -> Iterator[str]:

@@ -110,6 +110,11 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     )
 
 
+def begin_ns(rank: Rank, steps: DeviceSteps) -> tuple[int, int]:
+    """When the first analysed step begins by its mark, and when the first event does."""
+    return int(steps.window.step_start_ns[0]), int(rank.trace.events.start_ns.min())
+
+
 def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
     """How long the last analysed step goes on by its mark after all that is recorded in it.
 
@@ -171,6 +176,8 @@ class RankFacts(NamedTuple):
     lead_in_ns: int = 0
     """Time from the begin of its window in which its GPU is busy with work from before the
     recording."""
+    begin_ns: tuple[int, int] = (0, 0)
+    """When its first analysed step begins by its mark, and when its first event does."""
     set_up: SetUp = SetUp()
     unrecorded_ns: int = 0
     """Time at the end of the last analysed step, by its mark, of which nothing is recorded."""
@@ -197,6 +204,7 @@ def rank_facts(
         last_step=None if steps is None else last_step(rank, steps),
         behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=lead_in_ns(rank),
+        begin_ns=(0, 0) if steps is None else begin_ns(rank, steps),
         set_up=SetUp() if steps is None else set_up(rank, steps),
         unrecorded_ns=0 if steps is None else unrecorded_ns(rank, steps),
         after_gpu_work=Inside() if steps is None else after_gpu_work(rank, steps),

@@ -44,6 +44,11 @@ WITH_LEAD_IN = "sglang_decode_graph/"
 step of 10. Brute force leaves that out, too."""
 
 
+LOADS_CODE = "b200_eager/"
+"""Its reference counts CUDA's loading of code, which Kineto lists as overhead, as the profiler's.
+Ours is initialising, as brute force has it, too: 0.44 ms."""
+
+
 @cache
 def references():
     if not ATTRIBUTION.is_file():
@@ -96,7 +101,10 @@ def test_equal_to_the_reference(trace, result):
         for name in ("window_ns", "busy_ns", "idle_ns", "gaps"):
             assert row[name] == expected[name], name
         causes = result.causes[result.causes["device"] == int(device)]
-        assert by(causes, "cause") == expected["by_cause"]
+        by_cause = by(causes, "cause")
+        if trace.startswith(LOADS_CODE):
+            by_cause["profiler"] += by_cause.pop("initialising")
+        assert by_cause == expected["by_cause"]
         assert by(causes, "part") == expected["by_part"]
 
 

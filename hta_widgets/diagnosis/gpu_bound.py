@@ -20,7 +20,7 @@ from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
-from hta_widgets.analyses.roofline.formulas import PRODUCTS, inputs_of
+from hta_widgets.analyses.roofline.formulas import MOVING, PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Row, records
@@ -66,6 +66,13 @@ _LISTED: Final = 10
 LEAST_SHARE: Final = 5.0
 """Part of the kernel time (%) from which kernels of a kind are worth a line."""
 
+MOVING_SHARE: Final = 25.0
+"""Part of the kernel time (%) from which operators that only read and write memory are worth a line
+where no chain of them is: a ResNet spent 60 % in norms, activations and additions between its
+convolutions, of which no word said anything."""
+
+_NAMED: Final = 3
+
 NEAR_ROOF: Final = 60.0
 """Part of the peak (%) that large products of the libraries usually reach: of 13 large bf16 shapes
 on H100 and MI300X, the better half reach 57 to 69 %."""
@@ -86,6 +93,8 @@ class Rates(NamedTuple):
 
     products: pd.DataFrame
     """Matrix products by shape, with a peak: rows of `over_ranks`."""
+    moving: pd.DataFrame
+    """Operators that only read and write memory, most time first: ``operator``, ``gpu_ns``."""
     kernel_ns: float
     """Time of all kernels."""
     in_graphs_ns: float
@@ -97,9 +106,13 @@ class Rates(NamedTuple):
         found = roofline(context.job, context.ranks, steps=context.steps.marked)
         table = over_ranks(found.operators)
         is_known = table["operator"].isin(PRODUCTS) & (table["percent_of_peak"] > 0)
+        columns = ["operator", "gpu_ns"]
+        every = pd.concat([table[columns], found.uncounted[columns]])  # shapes known or not
+        moving = every[every["operator"].isin(MOVING)].groupby("operator", as_index=False).sum()
+        moving = moving.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
         in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
         kernel_ns = float(found.devices["kernel_ns"].sum())
-        return cls(table[is_known], kernel_ns, float(in_graphs["gpu_ns"].sum()))
+        return cls(table[is_known], moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))
 
     def share(self, gpu_ns: float) -> float:
         """In percent of the time of all kernels."""
@@ -347,6 +360,59 @@ def few_rows(context: Context) -> Finding | None:
 
 @cause(
     seen_in="compute",
+    when="Operators that only read and write memory (norms, activations, additions, copies) take "
+    "25 % of the kernel time, in no chains of which fusing is worth a line.",
+    advice=(
+        Advice(
+            "Compile the model: what is fused reads and writes its tensors once.",
+            "model = torch.compile(model)",
+            unless=(Condition.COMPILED, Condition.EMBEDDINGS),
+        ),
+        Advice(
+            "Find why they run outside of the compiled code.",
+            'TORCH_LOGS="graph_breaks,recompiles" python script.py',
+            needs=(Condition.COMPILED,),
+        ),
+        Advice(
+            "Fold the batch norms into the convolutions before them.",
+            "from torch.nn.utils.fusion import fuse_conv_bn_eval\n\n"
+            "convolution = fuse_conv_bn_eval(convolution, norm)",
+            needs=(Condition.BATCH_NORM,),
+            unless=(Condition.TRAINING,),
+        ),
+        Advice("Use kernels that do all of it at once, as fused norms and activations."),
+    ),
+)
+def memory_bound(context: Context) -> Finding | None:
+    """Tell what only reads and writes memory, where no chain of it says what fusing saves."""
+    if unfused_elementwise in context.found or unfused_elementwise(context) is not None:
+        return None
+    rates = Rates.of(context)
+    share = rates.share(float(rates.moving["gpu_ns"].sum()))
+    if share < MOVING_SHARE:
+        return None
+    rows = records(rates.moving)
+    most = [f"{row['operator']} {percent(rates.share(row['gpu_ns']))}" for row in rows[:_NAMED]]
+    norms = [row for row in rows if "batch_norm" in row["operator"]]
+    return _line(
+        context,
+        memory_bound,
+        f"Operators that only read and write memory take {percent(share)} of the kernel time, "
+        f"most in {', '.join(most)}",
+        conditions=(Condition.BATCH_NORM,) if norms else (),
+        evidence={
+            "share_percent": share,
+            "operators": rates.moving.assign(gpu_ms=rates.moving["gpu_ns"] / NS_PER_MS)[
+                ["operator", "gpu_ms"]
+            ],
+        },
+        link=Link(panel="operators", ranks=context.ranks),
+        seen_in=NamedKernels(operators=frozenset(rates.moving["operator"])),
+    )
+
+
+@cause(
+    seen_in="compute",
     when="Always: the kernel with most time.",
     advice=(
         Advice(
@@ -460,7 +526,7 @@ _STARTS: Final = {
 """What starts an inference server, or a program without PyTorch; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
-BY_RATE: Final = (large_products, few_rows, older_attention, largest_kernel)
+BY_RATE: Final = (large_products, few_rows, older_attention, memory_bound, largest_kernel)
 
 
 def _gpu(context: Context) -> Gpu:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import pandas as pd
+
 from hta_widgets.analyses import kernel_breakdown, roofline
+from hta_widgets.analyses.roofline.formulas import MOVING
 from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.quantities import counted, duration
 from tests.explained.forms import Form, Texts, share
@@ -38,6 +41,18 @@ def large(found: Finding, whole: Diagnosis) -> Texts:
     return of_products(found, whole) | {
         "kind": most["dtype"],
         "most": share(most["percent_of_peak"], 100),
+    }
+
+
+def moving(_: Finding, whole: Diagnosis) -> Texts:
+    table = roofline(whole.job, whole.ranks, steps=steps_of(whole))
+    every = pd.concat([table.operators, table.uncounted])
+    by_operator = every[every["operator"].isin(MOVING)].groupby("operator")["gpu_ns"].sum()
+    kernel_ns = table.devices["kernel_ns"].sum()
+    most = by_operator.sort_values(ascending=False, kind="stable")[:3]
+    return {
+        "part": share(by_operator.sum(), kernel_ns),
+        "most": ", ".join(f"{name} {share(ns, kernel_ns)}" for name, ns in most.items()),
     }
 
 
@@ -76,6 +91,13 @@ FORMS_TO_TRY: Final = {
             "reading their weights (<reached> of the memory bandwidth); up to about <_until> rows, "
             "extra ones are nearly free.",
             of_products,
+        ),
+    ],
+    "memory_bound": [
+        Form(
+            "Operators that only read and write memory take <part> of the kernel time, most in "
+            "<most>.",
+            moving,
         ),
     ],
     "older_attention": [

@@ -117,6 +117,7 @@ class Condition(Enum):
     FP8 = "GPU with FP8"
     NO_SHAPES = "kernels without shapes"
     CAPTURES = "captures of other graphs"
+    BATCH_NORM = "batch norms"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
 
 

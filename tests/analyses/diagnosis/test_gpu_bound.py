@@ -143,9 +143,44 @@ def test_products_of_few_rows_wait_for_their_weights(tmp_path):
     assert found.advice[0].do.startswith("Serve more concurrent requests")
 
 
+NETWORK = "aten::cudnn_convolution", "aten::cudnn_batch_norm", "aten::clamp_min_", "aten::add_"
+"""Of which no chain is long enough to be worth fusing."""
+
+
+def of_network(folder, us=(400, 213, 168, 163), *, trains=False, compiled=False):
+    """Convolutions with norms, activations and additions between them, without shapes."""
+    one = Host()
+    for number in range(12):
+        for name, length in zip(NETWORK, us, strict=True):
+            kernel = "triton_poi_fused_0" if compiled and number == 0 else f"of_{name[6:]}"
+            one.launch(length, operator=name, name=kernel)
+    if trains:
+        one.launch(10, operator="autograd::engine::evaluate_function: MmBackward0", name="mm")
+    return diagnosed(folder, one, gpu=H100)
+
+
+def test_operators_that_only_move_data_are_named(tmp_path):
+    found = line(of_network(tmp_path), "memory_bound")
+    assert found.sentence == (
+        "Operators that only read and write memory take 57.6 % of the kernel time, most in "
+        "aten::cudnn_batch_norm 22.6 %, aten::clamp_min_ 17.8 %, aten::add_ 17.3 %."
+    )
+    assert found.evidence["operators"]["gpu_ms"].round(6).tolist() == [2.556, 2.016, 1.956]
+    assert [each.do.split()[0] for each in found.advice] == ["Compile", "Fold", "Use"]
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [({"trains": True}, ["Compile", "Use"]), ({"compiled": True}, ["Find", "Fold", "Use"])],
+)
+def test_what_helps_operators_that_only_move_data(tmp_path, options, advice):
+    found = line(of_network(tmp_path, **options), "memory_bound")
+    assert [each.do.split()[0] for each in found.advice] == advice
+
+
 def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     result = made(tmp_path)
-    (found,) = result.to_try
+    _, found = result.to_try
     assert found.sentence == (
         "norm is the largest kernel, with 100 % of the compute time (10 launches of 1 ms), all "
         "of it in aten::native_layer_norm."
@@ -301,6 +336,11 @@ def products_taking(folder, percent):
     )
 
 
+def says_moving(folder, percent):
+    us = 1000 - 10 * percent, 10 * percent, 0, 0
+    return line(of_network(folder, us), "memory_bound") is not None
+
+
 def first_advice(folder, percent):
     found = line(made(folder, product(100 * AT_PEAK_US / percent)), "large_products")
     return found.advice[0].do[:3]
@@ -310,5 +350,6 @@ test_thresholds = cases(
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
+    Case("gpu_bound.MOVING_SHARE", says_moving, {24.8: False, 25.2: True}),
     Case("gpu_bound.NEAR_ROOF", first_advice, {59.0: "Let", 61.0: "Try"}),
 )

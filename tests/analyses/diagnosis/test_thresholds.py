@@ -53,6 +53,7 @@ NO_THRESHOLDS = {
         "proof.MARGIN",
         "proof.SEEN_AT_ONCE",
         "gpu_bound._LISTED",
+        "gpu_bound._NAMED",
         "largest_kernels._NAMED",
         "shape_facts.MOST_LISTED",
         "time_spent.WIDTH",

@@ -56,6 +56,11 @@ SOON_NS: Final = 100_000
 """A call that synchronises so soon before the allocator is asked is part of what it costs: the
 caching allocator waits for all streams before it gives blocks back."""
 
+LONG_LOAD_NS: Final = 1_000_000
+"""A call that loads code, which takes longer and ends so soon after the GPU as `SOON_NS`, waited
+for it: the last layer of a request, whose launch was 43 ms ahead of the GPU, lost all of that in
+``cudaOccupancyMaxActiveBlocksPerMultiprocessor``, and the host was said to set the pace."""
+
 FEWEST: Final = 3
 OWN_NS: Final = 4_000
 RETURN_NS: Final = 3_000
@@ -70,6 +75,8 @@ _FREE = re.compile(r"Free(?!Async)|HostUnregister")
 _OF_POOL = re.compile(r"(?:Malloc|Free|Alloc)(?:FromPool)?Async")
 """They are in the order of a stream, and wait for nothing."""
 _STREAM = re.compile(r"StreamSynchronize")
+_LOADS = re.compile(rf"{patterns.INITIALISING.pattern}|Occupancy|FuncSetAttribute")
+"""With lazy loading, the first of them for a kernel loads it, which may wait for the device."""
 
 
 class Wait(IntEnum):
@@ -83,6 +90,7 @@ class Wait(IntEnum):
     FREE = 5
     QUEUE = 6
     POLLED = 7
+    LOADED = 8
 
 
 SYNCHRONISING: Final = (Wait.STREAM, Wait.EVENT, Wait.DEVICE)
@@ -106,7 +114,7 @@ class WaitingCalls(NamedTuple):
     no lead."""
     is_needed: Mask
     """Whether a graph is launched next, or the next step of a server, whose input depends on what
-    the call returned, or the call ends before the analysed steps."""
+    the call returned, or the call ends before the analysed steps, or loads code."""
     waited: Mask
     """Which of them ended with an operation."""
     of: Int64Array
@@ -184,6 +192,7 @@ class _Candidates:
         is_launch[places] = True
         length_ns = events.duration_ns[calls.forest.rows]
         blocks = calls.named(patterns.BLOCKING.search) | calls.named(_FREE.search)
+        blocks |= calls.named(_LOADS.search) & (length_ns > LONG_LOAD_NS)
         copies = is_launch & calls.named(_OWN_COPY.search)
         long_ones = is_launch & (length_ns > LONG_CALL_NS)
         chosen = calls.is_launch_call & own_threads & ~repeats & (blocks | copies | long_ones)
@@ -206,6 +215,7 @@ class _Candidates:
         self._events()
         self._streams()
         self._devices()
+        self._loads()
         return self._timed()
 
     def _named(self, pattern: re.Pattern[str]) -> Mask:
@@ -341,6 +351,20 @@ class _Candidates:
             for of_stream in last:
                 self._await(calls, np.where(busy, NONE, of_stream))
 
+    def _loads(self) -> None:
+        """All streams, where the last of them ends shortly before a call that loads code does."""
+        work, calls = self.operations, self._left(_LOADS)
+        if not calls.size or not len(work):
+            return
+        at = self.start_ns[calls]
+        last = np.stack([work.last_launched(stream, at) for stream in range(work.streams)])
+        latest_ns = np.append(work.end_ns, 0)[last].max(axis=0)
+        waits = (latest_ns > at) & (latest_ns <= self.limit_ns[calls])
+        waits &= self.end_ns[calls] - latest_ns <= SOON_NS
+        self.kind[calls[waits]] = Wait.LOADED
+        for of_stream in last:
+            self._await(calls[waits], of_stream[waits])
+
     def _allocates(self, kept: Int64Array) -> Mask:
         calls = calls_of(self.operations.rank)
         chosen = calls.named(patterns.ALLOCATING.search) & ~calls.named(_OF_POOL.search)
@@ -367,7 +391,7 @@ class _Candidates:
             needed = mark < np.searchsorted(marks_ns, next_ns, side="right")
         window = window_of(self.operations.rank)
         is_before = (self.end_ns[kept] < window.start_ns) & (NO_STEP not in window.steps)
-        return np.asarray(needed | is_before)
+        return np.asarray(needed | is_before | (self.kind[kept] == Wait.LOADED))
 
     def _timed(self) -> WaitingCalls:
         """How long each takes of its own, and how soon it returns."""

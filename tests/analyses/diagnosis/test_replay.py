@@ -11,6 +11,7 @@ from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import WithoutStarts
+from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.diagnosis.training_jobs import US, Compute, Meet, write_training
@@ -126,6 +127,13 @@ def held_up(folder, ns, in_flight=600):
     begins = [call(-20, 5, 5000), kernel(-10, 5, correlation=5000)]
     held = asked(folder, *begins, *queued, *waits)
     return held.job.wait_kind.size > 0
+
+
+def loads(folder, ns):
+    """A call that loads code for so long, until the GPU is done."""
+    load = call(3006 - ns / 1000, ns / 1000, 3, name="cuModuleLoadData")
+    found = asked(folder, *FIRST, *launched(2, 6, 20, 2980), load, *launched(4, 3100, 3110, 10))
+    return found.job.wait_kind.tolist() == [Wait.LOADED]
 
 
 def before_allocating(folder, ns, name="cudaMalloc"):
@@ -285,6 +293,7 @@ test_thresholds = cases(
         lambda folder, part: early(folder, 60, 100, 100 * part),
         {0.499: True, 0.501: False},
     ),
+    Case("waiting_calls.LONG_LOAD_NS", loads, {1_000_000: False, 1_000_010: True}),
     Case("waiting_calls.SOON_NS", before_allocating, {100_000: True, 100_001: False}),
     Case(
         "waiting_calls.FEWEST",

@@ -50,6 +50,10 @@ USUAL_DELAY = 1.5 * US
 FULL_QUEUE = 500
 
 FREES = re.compile(r"Free(?!Async)|HostUnregister")
+LOADS = re.compile(
+    r"ModuleLoad|Library(?:Load|Get|Unload)|nvrtc|cuLink|FuncGetAttributes|hipModuleGet"
+    r"|Occupancy|FuncSetAttribute"
+)
 COPIES = re.compile(r"Memcpy")
 WAITS_FOR_STREAM = re.compile(r"StreamSynchronize")
 WAITS_FOR_EVENT = re.compile(r"EventSynchronize")
@@ -482,7 +486,12 @@ def _candidates(rank: RankRecording, launching: set[Call]) -> list[Call]:
         call
         for call in rank.calls
         if call.thread in threads
-        and (call in launching or BLOCKING.search(call.name) or FREES.search(call.name))
+        and (
+            call in launching
+            or BLOCKING.search(call.name)
+            or FREES.search(call.name)
+            or (LOADS.search(call.name) and call.duration > 1_000 * US)
+        )
         and not (call.is_driver and any(each.around(call) for each in runtime))
     ]
 
@@ -500,6 +509,9 @@ def _awaited(rank: RankRecording, call: Call, launching: set[Call]) -> list[Oper
         return _last_of_its_stream(rank, call, until)
     last = [*_last_of_streams(rank, call).values()]
     ended = [each for each in last if each.end <= until]
+    if LOADS.search(call.name):
+        is_soon = call.start < max((each.end for each in last), default=0) >= call.end - 100 * US
+        return last if is_soon and len(ended) == len(last) else []
     return [] if FREES.search(call.name) and len(ended) < len(last) else ended
 
 

@@ -344,6 +344,23 @@ def test_freeing_waits_for_all_streams_or_for_none(tmp_path, end, is_waited_for)
     assert waits(built) == ({(6, end), (12, end)} if is_waited_for else set())
 
 
+@pytest.mark.parametrize(
+    ("name", "end", "is_waited_for"),
+    [
+        ("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 3060, True),
+        ("cuModuleLoadData", 3100, True),
+        ("cuModuleLoadData", 3101, False),
+        ("cuModuleLoadData", 2900, False),
+        ("cudaGetDevice", 3060, False),
+    ],
+)
+def test_code_that_is_loaded_until_the_gpu_is_done_waits_for_it(tmp_path, name, end, is_waited_for):
+    """Of one request it was 19 ms, and the host was said to set its pace."""
+    events = [*launched(0, 6, 20, 1), *launched(5, 12, 2988, 2, stream=13)]
+    built = replayed(tmp_path, [*events, call(20, end - 20, 9, name=name)])
+    assert waits(built) == ({(6, end), (12, end)} if is_waited_for else set())
+
+
 def test_a_stream_that_contradicts_is_not_waited_for(tmp_path):
     events = [*launched(0, 6, 20, 1), *launched(5, 12, 500, 2, stream=13)]
     built = replayed(tmp_path, [*events, call(20, 20, 9, name="cudaStreamSynchronize")])

@@ -696,7 +696,7 @@ def test_findings(tmp_path):
         "next work is not in the trace."
     )
     assert idle_owners(job, [2]).finding == ""
-    assert "on 2 GPUs" in idle_owners(job, [0, 1]).finding
+    assert "on 2 ranks" in idle_owners(job, [0, 1]).finding
 
 
 @pytest.mark.parametrize(("takes", "most"), [(49, ""), (51, "aten::mm (51 µs)")])

@@ -132,9 +132,10 @@ def idle_causes(result: Any, panel: Panel[Any]) -> tuple[Texts, dict[str, int], 
     idle_ns, window = summed(result.devices, "idle_ns", "window_ns")
     has_steps = bool((result.causes["step"] >= 0).any())
     whole = "the analysed time" if has_steps else "the recording"
+    each = "ranks" if result.devices["rank"].is_unique else "GPUs"
     texts: Texts = {
         "idle": duration(idle_ns),
-        "gpus": f" on {len(result.devices)} GPUs" if len(result.devices) > 1 else None,
+        "gpus": f" on {len(result.devices)} {each}" if len(result.devices) > 1 else None,
         "part": share(idle_ns, window),
         "whole": "the selected time" if panel._time() else whole,
     }

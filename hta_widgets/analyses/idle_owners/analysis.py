@@ -240,8 +240,10 @@ def idle_owner_finding(
     idle_ns, window_ns = int(devices["idle_ns"].sum()), int(devices["window_ns"].sum())
     if idle_ns < WORTH_SAYING * window_ns or not idle_ns:
         return ""
-    gpus = f" on {len(devices)} GPUs" if len(devices) > 1 else ""
-    of = f"Of {duration(idle_ns)} idle{gpus} ({percent(100 * idle_ns / window_ns)} of {whole})"
+    # ranks may share a GPU: two processes on one were "on 2 GPUs"
+    each = "ranks" if devices["rank"].is_unique else "GPUs"
+    where = f" on {len(devices)} {each}" if len(devices) > 1 else ""
+    of = f"Of {duration(idle_ns)} idle{where} ({percent(100 * idle_ns / window_ns)} of {whole})"
     known = sums_by_text(causes["cause"], causes["idle_ns"])
     unknown_ns = known.pop(_UNKNOWN, 0)
     if not known or unknown_ns > sum(known.values()):

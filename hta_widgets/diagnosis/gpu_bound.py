@@ -22,9 +22,11 @@ from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
 from hta_widgets.analyses.roofline.formulas import MOVING, PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
+from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
+from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
@@ -72,6 +74,12 @@ where no chain of them is: a ResNet spent 60 % in norms, activations and additio
 convolutions, of which no word said anything."""
 
 _NAMED: Final = 3
+
+FEW_REQUESTS: Final = 16
+PRODUCTS_SHARE: Final = 50.0
+"""Requests of a step of decoding, and the part of the compute time (%) in products, of which it is
+said without shapes that more rows cost little: vLLM decoded for four requests in CUDA graphs, and
+only faster kernels were said to help."""
 
 NEAR_ROOF: Final = 60.0
 """Part of the peak (%) that large products of the libraries usually reach: of 13 large bf16 shapes
@@ -320,7 +328,9 @@ def large_products(context: Context) -> Finding | None:
 @cause(
     seen_in="compute",
     when="Matrix products of few rows take 5 % of the kernel time, and wait for their weights: up "
-    "to the number of rows from which they would wait for the tensor cores, more cost little.",
+    "to the number of rows from which they would wait for the tensor cores, more cost little. Or, "
+    "where no shapes tell, a server decodes for at most 16 requests in each step, and half of the "
+    "compute time is in products.",
     advice=(
         Advice(
             "Serve more concurrent requests: extra rows are nearly free.",
@@ -338,7 +348,7 @@ def few_rows(context: Context) -> Finding | None:
     gpu_ns = float(waiting["gpu_ns"].sum())
     share = rates.share(gpu_ns)
     if share < LEAST_SHARE or peak is None:
-        return None
+        return _few_requests(context)
     kind = str(waiting["dtype"].iloc[0])
     until = peak.tflops[kind] * TERA * _BYTES[kind] / 2 / (peak.gb_per_s * GIGA)
     reached = _reached(waiting)
@@ -355,6 +365,33 @@ def few_rows(context: Context) -> Finding | None:
         },
         link=Link(panel="roofline", ranks=context.ranks),
         seen_in=NamedKernels(operators=frozenset(waiting["operator"])),
+    )
+
+
+def _few_requests(context: Context) -> Finding | None:
+    """Tell of a server's steps what the rows of its products would, which CUDA graphs do not have.
+
+    Whatever the GPU: 16 rows of two bytes are 16 FLOP for each byte of a weight, and tensor cores
+    compute over 100 in the time that reads one.
+    """
+    steps = server_steps(context.job).steps
+    steps = steps[steps["rank"].isin(context.ranks)]
+    if steps.empty or {*steps["phase"]} != {"decode"}:
+        return None
+    requests = float(steps["generation_requests"].median())
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    products = kernels[[*map(is_product, kernels["name"])]]
+    share = 100 * int(products["gpu_ns"].sum()) / max(int(kernels["gpu_ns"].sum()), 1)
+    if not requests <= FEW_REQUESTS or share < PRODUCTS_SHARE:  # NaN where it is not known
+        return None
+    return _line(
+        context,
+        few_rows,
+        f"Each step decodes for {counted(round(requests), 'request')}, and matrix products take "
+        f"{percent(share)} of the compute time: they read all weights, however few the rows",
+        evidence={"share_percent": share, "requests": requests},
+        link=Link(panel="kernel_breakdown", ranks=context.ranks),
+        seen_in=NamedKernels(names=frozenset(products["name"])),
     )
 
 

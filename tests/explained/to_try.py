@@ -6,8 +6,9 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.analyses import kernel_breakdown, roofline
+from hta_widgets.analyses import kernel_breakdown, roofline, server_steps
 from hta_widgets.analyses.roofline.formulas import MOVING
+from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.quantities import counted, duration
 from tests.explained.forms import Form, Texts, share
@@ -41,6 +42,16 @@ def large(found: Finding, whole: Diagnosis) -> Texts:
     return of_products(found, whole) | {
         "kind": most["dtype"],
         "most": share(most["percent_of_peak"], 100),
+    }
+
+
+def few_requests(_: Finding, whole: Diagnosis) -> Texts:
+    steps = server_steps(whole.job, whole.ranks).steps
+    times = _times(whole).xs("COMPUTATION", level="kernel_type")["sum_ns"]
+    products = [is_product(name) for name in times.index.get_level_values("name")]
+    return {
+        "requests": counted(round(steps["generation_requests"].median()), "request"),
+        "part": share(times[products].sum(), times.sum()),
     }
 
 
@@ -91,6 +102,11 @@ FORMS_TO_TRY: Final = {
             "reading their weights (<reached> of the memory bandwidth); up to about <_until> rows, "
             "extra ones are nearly free.",
             of_products,
+        ),
+        Form(
+            "Each step decodes for <requests>, and matrix products take <part> of the compute "
+            "time: they read all weights, however few the rows.",
+            few_requests,
         ),
     ],
     "memory_bound": [

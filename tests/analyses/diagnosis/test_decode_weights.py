@@ -15,14 +15,19 @@ BF16 = "c10::BFloat16"
 STEPS = 4
 
 
-def served(folder, *, rows=16, product_us=500.0, other_us=500.0, step=DECODE, device=MI300X):
-    """Steps of 1 ms with a product that reads 8,192 × 8,192 × 2 bytes, and another kernel."""
+def served(
+    folder, *, rows: int | None = 16, product_us=500.0, other_us=500.0, step=DECODE, device=MI300X
+):
+    """Steps of 1 ms with a product that reads 8,192 × 8,192 × 2 bytes, and another kernel.
+
+    Without rows, no shapes are recorded.
+    """
     events, at, number = [], 100.0, 1
     dims = [[rows, 8192], [8192, 8192]]
     for _ in range(STEPS + 1):
         events.append(host(at, 60, vllm(step), cat="user_annotation"))
         inputs = {"Input Dims": dims, "Input type": [BF16, BF16]}
-        events.append(host(at + 5, 20, "aten::mm") | {"args": inputs})
+        events.append(host(at + 5, 20, "aten::mm") | ({"args": inputs} if rows else {}))
         events += [call(at + 10, 5, number), call(at + 40, 5, number + 1)]
         events.append(kernel(at + 50, product_us, correlation=number, name="Cijk_BBS"))
         events.append(

@@ -16,6 +16,7 @@ from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.test_decode_weights import served
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.kineto_text import kernel
+from tests.server_loops import PREFILL, Step
 
 H100 = {"name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
 A100 = {"name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8, "computeMinor": 0}
@@ -141,6 +142,29 @@ def test_products_of_few_rows_wait_for_their_weights(tmp_path):
         "free."
     )
     assert found.advice[0].do.startswith("Serve more concurrent requests")
+
+
+def decoded(folder, requests, percent=60, phase=None):
+    """A server whose products, of no recorded shapes, take a part of the time."""
+    step = phase or Step(generation=requests)
+    job = served(
+        folder, rows=None, step=step, product_us=10 * percent, other_us=1000 - 10 * percent
+    )
+    return line(diagnose(job), "few_rows")
+
+
+def test_few_requests_tell_what_shapes_would(tmp_path):
+    """vLLM replays its products from graphs: of 4 requests, only faster kernels were advised."""
+    found = decoded(tmp_path, 4)
+    assert found.sentence == (
+        "Each step decodes for 4 requests, and matrix products take 60 % of the compute time: they "
+        "read all weights, however few the rows."
+    )
+    assert found.advice[0].do.startswith("Serve more concurrent requests")
+
+
+def test_prompts_are_no_few_rows(tmp_path):
+    assert decoded(tmp_path, 0, phase=PREFILL) is None
 
 
 NETWORK = "aten::cudnn_convolution", "aten::cudnn_batch_norm", "aten::clamp_min_", "aten::add_"
@@ -350,6 +374,16 @@ test_thresholds = cases(
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
+    Case(
+        "gpu_bound.FEW_REQUESTS",
+        lambda folder, requests: decoded(folder, requests) is not None,
+        {16: True, 17: False},
+    ),
+    Case(
+        "gpu_bound.PRODUCTS_SHARE",
+        lambda folder, percent: decoded(folder, 4, percent) is not None,
+        {49.9: False, 50.1: True},
+    ),
     Case("gpu_bound.MOVING_SHARE", says_moving, {24.8: False, 25.2: True}),
     Case("gpu_bound.NEAR_ROOF", first_advice, {59.0: "Let", 61.0: "Try"}),
 )

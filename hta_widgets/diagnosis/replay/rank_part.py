@@ -112,7 +112,8 @@ def _last_operations(
         known = device is not None and has_launches(operations.rank, device)
         kept = (operations.is_launched[on_device] | (not known)) & (step >= 0)
         on_device, step = on_device[kept], step[kept]
-        computes = may_end_step(operations.rank, operations.type[on_device], step)
+        types, ends_ns = operations.type[on_device], operations.end_ns[on_device]
+        computes = may_end_step(operations.rank, types, ends_ns, step)
         has_computing = np.bincount(step[computes], minlength=window.steps.size) > 0
         kept = computes | ~has_computing[step]
         on_device, step = on_device[kept], step[kept]

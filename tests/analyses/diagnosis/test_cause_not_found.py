@@ -316,7 +316,10 @@ def test_without_launches_work_belongs_to_the_step_in_which_it_runs(tmp_path):
 LAUNCHED = "the GPU is idle with its next work launched already (blocked on a dependency)"
 
 
-IN_ONE_STREAM = "within one stream, held back by something unrecorded"
+IN_ONE_STREAM = (
+    "within one stream, held back by something unrecorded (another process, or a driver that "
+    "submits in batches, as in WSL)"
+)
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,8 @@ class RawIdle:
                 # no step of a server follows the last one, which would begin with what ends it
                 is_last = self.serves and self.last_start is None and place == len(order) - 1
                 computes = is_last or self._computes(each)
+                if not computes and len(order) == 1 and not self.serves:
+                    computes = self._is_waited_for(each, device)
                 last_of[computes] = max(last_of.get(computes, 0), each["end"])
         reached, bounds = self._free_from(device), []
         for number in order:
@@ -287,6 +289,23 @@ class RawIdle:
             bounds.append((number, reached, max(reached, last)))
             reached = bounds[-1][2]
         return bounds
+
+    def _is_waited_for(self, work: dict[str, Any], device: int) -> bool:
+        """Whether the host waits for it in the mark of a step that computes in its first half."""
+        begin, length = self.marks[0].start, sum(each.end - each.start for each in self.marks)
+        known = self._has_launches(device)
+        computed = [
+            each["end"]
+            for each in self.analysed
+            if each["device"] == device
+            and self._computes(each)
+            and (each["call"].start >= begin if each["call"] else not known)
+        ]
+        if 2 * (max(computed, default=begin) - begin) >= length:
+            return False
+        end = min(work["end"], begin + length)
+        waits = (each for each in self.calls if each.kind == "api" and BLOCKING.search(each.name))
+        return work["end"] == end and any(each.start <= end < each.end for each in waits)
 
     def _has_launches(self, device: int) -> bool:
         """Whether any launch of the work of the device is recorded."""

@@ -22,6 +22,7 @@ from hta_widgets.analyses.time.causes import (
     idle_cause,
 )
 from hta_widgets.analyses.time.selection import TimeSelection
+from hta_widgets.analyses.time.window import window_of
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
@@ -516,6 +517,25 @@ def test_steps(tmp_path):
         }
     ]
     check_sums(second)
+
+
+@pytest.mark.parametrize(
+    ("until", "marks", "computes_us", "last"),
+    [(80, 1, 39, 70), (80, 1, 40, 50), (80, 3, 39, 49), (65, 1, 39, 49)],
+    ids=["one", "computes in half", "two", "early"],
+)
+def test_a_single_step_ends_with_what_its_host_waits_for(tmp_path, until, marks, computes_us, last):
+    """One copied for 366 of 481 µs beside its kernels, and ended after 160."""
+    events = [step(number, 100 * (number - 1), 100) for number in range(1, 1 + marks)]
+    events += [call(5, 1, 1), kernel(10, computes_us, correlation=1)]
+    copy = {"name": "Memcpy HtoD (Pinned -> Device)", "cat": "gpu_memcpy", "stream": 20}
+    events += [call(2, 1, 2, name="cudaMemcpyAsync"), kernel(8, 62, correlation=2, **copy)]
+    events += [call(20, until - 20, 3, name="cudaEventSynchronize")]
+    for number in range(1, marks):  # of three, the first two are analysed
+        begin = 100 * number
+        events += [call(begin + 5, 1, 10 + number), kernel(begin + 10, 20, correlation=10 + number)]
+    rank = open_job(tmp_path, [events]).rank(0)
+    assert window_of(rank).step_edges(rank, 0)[:2].tolist() == [0, 1000 * last]
 
 
 def test_a_launch_call_that_is_named_like_a_step(tmp_path):

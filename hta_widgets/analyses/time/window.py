@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.trace.model.events import GPU_WORK
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.model.steps import analysed_steps
@@ -158,16 +159,23 @@ def may_end_step(rank: Rank, types: Int8Array, ends_ns: Times, step: Int64Array)
 
     And whatever else ends a server's step that no other follows: ranks that put their logits
     together, or the copy of its tokens. Others have that before the work of the next step; a single
-    recorded step would lack it, as 0.43 of 87.1 ms on a B200. Likewise whatever a single step of
-    another source is done with by the end of its mark: one of 481 µs waited 306 for a copy, and
-    ended after 160.
+    recorded step would lack it, as 0.43 of 87.1 ms on a B200. Likewise what the host waits for in
+    the mark of a single step that computes in the first half of it only: one of 481 µs waited 306
+    for a copy, and ended after 160.
     """
     window, marks = window_of(rank), rank.steps
     found = np.isin(types, MAY_COMPUTE)
     if marks.source == "server" and window.step_start_ns[-1] == marks.start_ns.max():
         found |= step == window.steps.size - 1
     elif window.steps.size == 1:
-        found |= ends_ns <= window.step_start_ns[0] + window.step_length_ns[0]
+        start_ns, length_ns = window.step_start_ns[0], window.step_length_ns[0]
+        if 2 * (ends_ns[found].max(initial=start_ns) - start_ns) < length_ns:
+            events = rank.trace.events
+            calls = events.rows_of(*LAUNCH_CALLS)
+            calls = calls[events.named(calls, patterns.BLOCKING)]
+            waits_ns = events.start_ns[calls], events.start_ns[calls] + events.duration_ns[calls]
+            in_mark = Intervals.union(*waits_ns).clip(start_ns, start_ns + length_ns)
+            found |= in_mark.covers(ends_ns)
     return found
 
 

@@ -142,15 +142,16 @@ async function show(bands: Partial<Bands> = {}, tabs = TABS) {
 }
 
 test("the header names the job as text, and has its facts and notices", async () => {
-  const { el, texts, all } = await show({ facts: ["4 × H100", "23.5 ms per step"] });
+  const facts = ["4 × H100", "23.5 ms per step"];
+  const { el, texts, all } = await show({ facts, notices: [`${EVIL} is left out`] });
   expect(texts(".hta-board-header .hta-title")).toEqual([EVIL]);
   expect(el.querySelector("img")).toBeNull();
   expect(texts(".hta-facts")).toEqual(["4 × H100 · 23.5 ms per step"]);
   const [notices] = all(".hta-notices-button");
   const shown = () => texts(".hta-notices-list:not([hidden]) li");
-  expect([notices?.textContent, notices?.ariaExpanded, shown()]).toEqual(["1 notice", "false", []]);
+  expect([notices?.textContent, notices?.ariaExpanded, shown()]).toEqual(["2 notices", "false", []]);
   notices?.click();
-  expect([notices?.ariaExpanded, shown()]).toEqual(["true", ["step 3 left out"]]);
+  expect([notices?.ariaExpanded, shown()]).toEqual(["true", ["step 3 left out", `${EVIL} is left out`]]);
   notices?.click();
   expect(shown()).toEqual([]);
 });

@@ -120,6 +120,7 @@ export const EMPTY_BANDS: Bands = {
   replayed: [],
   to_try: [],
   kernels: null,
+  notices: [],
   budget: null,
   detail: null,
   events: "",

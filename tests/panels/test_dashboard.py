@@ -15,6 +15,7 @@ from hta_widgets.analyses.timeline import window_budget as window_budgets
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import budget, diagnosis
 from hta_widgets.diagnosis.budget_table import class_of
+from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.readable import distinct_labels
@@ -56,6 +57,22 @@ def test_notices_on_the_job_are_said_once(loaded: Job):
     for panel in board.panels.values():
         assert any("ProfilerStep" in notice for notice in panel.result.notices)
         assert not any("ProfilerStep" in notice for notice in panel._view["notices"])
+
+
+@pytest.mark.parametrize("name", ["more/dlrm_8rank", "kineto/cpu_only", "kineto/b200_eager"])
+def test_all_that_is_noticed_of_the_verdict_is_said_once(real_traces, name):
+    """That ranks began apart stood in the terminal alone, as all that limits a verdict."""
+    board = Dashboard(real_traces / name)
+    board.compute_all()
+    bands, found = board._bands, board.findings
+    rows = [
+        f"{row['sentence']} {each['do']}" for row in bands["findings"] for each in row["advice"]
+    ]
+    said = [*board.header._view["notices"], *bands["notices"], *found.unexplained, *rows]
+    of_gpu = [each.sentence for each in found.not_recorded if each.untold == UNTOLD_OF_GPU]
+    assert {*found.notices} <= {*said, *of_gpu}  # which the first line of such a job says
+    assert len({*said}) == len(said)
+    assert bands["notices"] or found.cpu_work
 
 
 def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):

@@ -70,6 +70,7 @@ NOT_YET: Final = Bands(
     replayed=[],
     to_try=[],
     kernels=None,
+    notices=[],
     budget=None,
     detail=None,
     events="",
@@ -315,12 +316,25 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         replayed=tickable(found),
         to_try=rows_to_try(found, selection) if few else [],
         kernels=job.remember(gpu_bound, found) if few else None,
+        notices=_notices(found),
         budget=budget_band(found, selection, rows),
         detail=_detail(job, selection) if few else None,
         events=f"{count_events(job, selection):,}" if few else "",
         code=selection.to_code(),
         error=None,
     )
+
+
+def _notices(found: Diagnosis) -> list[str]:
+    """What is noticed of the verdict, besides the job: what limits it, and what it does not count.
+
+    What was not recorded stands below what the CPUs did, if that takes the place of findings, and
+    much unexplained time beside the heading.
+    """
+    others = {*found.job.notices_for(found.job.ranks), *found.unexplained}
+    if found.cpu_work is not None:
+        others.update(each.sentence for each in found.not_recorded)
+    return [each for each in found.notices if each not in others]
 
 
 def _said(found: Diagnosis) -> str:

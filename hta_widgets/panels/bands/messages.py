@@ -108,7 +108,8 @@ class Bands(TypedDict):
 
     `replayed` are the places of the findings that can be ticked, to be taken out together;
     where the GPU sets the pace and they bring little, `to_try` is what else can be done, and
-    `kernels` are those with most time.
+    `kernels` are those with most time. `notices` are those on the verdict; what is noticed of the
+    job is not among them.
     """
 
     ready: bool
@@ -119,6 +120,7 @@ class Bands(TypedDict):
     replayed: list[int]
     to_try: list[FindingRow]
     kernels: Numbers | None
+    notices: list[str]
     budget: BudgetBand | None
     detail: Detail | None
     events: str

@@ -12,6 +12,8 @@ export class Header {
   #facts = make("span", { className: "hta-facts" });
   #notices: HTMLButtonElement;
   #list: HTMLElement;
+  #ofJob: readonly string[] = [];
+  #ofVerdict: readonly string[] = [];
 
   constructor(board: Board, search: readonly HTMLElement[]) {
     const { prefix, signal } = board;
@@ -44,17 +46,22 @@ export class Header {
       const { title } = job.get("_spec");
       this.title.textContent = title;
       this.title.title = title;
-      const { notices } = viewOf(job);
-      this.#list.replaceChildren(...notices.map((text) => make("li", {}, text)));
-      this.#notices.hidden = notices.length === 0;
-      this.#notices.textContent = `${notices.length} ${notices.length === 1 ? "notice" : "notices"}`;
-      this.#notices.title = "What was left out of the traces, and how times were read";
+      this.#ofJob = viewOf(job).notices;
+      this.#listNotices();
     };
     listen(job, "change:_view", update, signal);
     update();
   }
 
-  show(facts: readonly string[]): void {
+  #listNotices(): void {
+    const texts = [...this.#ofJob, ...this.#ofVerdict];
+    this.#list.replaceChildren(...texts.map((text) => make("li", {}, text)));
+    this.#notices.hidden = texts.length === 0;
+    this.#notices.textContent = `${texts.length} ${texts.length === 1 ? "notice" : "notices"}`;
+    this.#notices.title = "What was left out of the traces, how times were read, and what limits the verdict";
+  }
+
+  show(facts: readonly string[], notices: readonly string[]): void {
     const last = facts.at(-1);
     const rest = make("span", {}, facts.slice(0, -1).join(" · "));
     this.#facts.replaceChildren(
@@ -63,5 +70,7 @@ export class Header {
       ...(last === undefined ? [] : [make("b", {}, last)]),
     );
     this.#facts.title = facts.join(" · ");
+    this.#ofVerdict = notices;
+    this.#listNotices();
   }
 }

@@ -81,6 +81,7 @@ export interface Bands {
   replayed: number[];
   to_try: FindingRow[];
   kernels: Numbers | null;
+  notices: string[];
   budget: BudgetBand | null;
   detail: Detail | null;
   events: string;

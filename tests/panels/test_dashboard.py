@@ -25,12 +25,13 @@ from hta_widgets.panels.bands.bands import MOSTLY, headline, verdict
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
-from hta_widgets.panels.bands.tabs import order, tabs_of
+from hta_widgets.panels.bands.tabs import answering_panel, order, tabs_of
 from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
 from hta_widgets.quantities import NS_PER_MS, duration
 from hta_widgets.trace.job import Job
 from tests.kineto_text import call, kernel, write
+from tests.nsys_export import NVTX, nvtx, write_sqlite
 from tests.panels.fakes import FakePanel
 
 
@@ -73,6 +74,17 @@ def test_all_that_is_noticed_of_the_verdict_is_said_once(real_traces, name):
     assert {*found.notices} <= {*said, *of_gpu}  # which the first line of such a job says
     assert len({*said}) == len(said)
     assert bands["notices"] or found.cpu_work
+
+
+def test_ranges_alone_open_the_panel_that_lists_them(tmp_path):
+    """That of the operators opened, at first and by *Show*, and was empty."""
+    ranges = [nvtx(0, 900, "forward"), nvtx(100, 700, "find")]
+    board = Dashboard(open_trace(write_sqlite(tmp_path / "a.sqlite", {NVTX: ranges})))
+    board.compute_all()
+    (row,) = board._bands["findings"]
+    assert row["panel"] == answering_panel(board.findings) == "gpu_annotations"
+    board.panels["gpu_annotations"].compute_all()
+    assert board.panels["gpu_annotations"].table["annotation"].tolist() == ["forward", "find"]
 
 
 def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):

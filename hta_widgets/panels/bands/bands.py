@@ -27,6 +27,7 @@ from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
 from hta_widgets.panels.bands.search import longest_annotation
+from hta_widgets.panels.bands.tabs import OF_CPUS, OF_RANGES
 from hta_widgets.panels.bands.together import tickable
 from hta_widgets.panels.base.finding_rows import rows_to_try, shown_rows
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers
@@ -115,6 +116,7 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
             WHAT_TO_DO.get(part, ""),
             tables.get(part, ()),
             show.get(part),
+            OF_RANGES if part == RANGES else OF_CPUS,
         )
         for part, text in work.parts.items()
     ]
@@ -125,6 +127,7 @@ def _row(
     action: str = "",
     numbers: Sequence[Numbers] = (),
     show: dict[str, Any] | None = None,
+    panel: str = OF_CPUS,
 ) -> FindingRow:
     """A row without a price: what a step would save is not known."""
     return FindingRow(
@@ -142,7 +145,7 @@ def _row(
         show=show,
         of_second=False,
         occurrences=[],
-        panel="operators",
+        panel=panel,
         folded=False,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.cpu_work import RANGES
 from hta_widgets.panels.bands.messages import Tab
 from hta_widgets.panels.base.panel import Panel
 
@@ -44,7 +45,9 @@ OF_KERNELS: Final = "kernel_breakdown"
 """Name of the panel that says most of a job that only faster kernels would help."""
 
 OF_CPUS: Final = "operators"
-"""Name of the panel that says most of a job without GPU work."""
+OF_RANGES: Final = "gpu_annotations"
+"""Name of the panel that says most of a job without GPU work, and where only ranges are recorded:
+that of the operators was empty, and opened all the same."""
 
 
 def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:
@@ -83,8 +86,10 @@ def tabs_of(panels: Mapping[str, type[Panel[Any]]]) -> list[Tab]:
 def answering_panel(found: Diagnosis) -> str:
     """Name of the panel that shows the most expensive finding.
 
-    That is the kernels where nothing stands out, and the operators without GPU work.
+    That is the kernels where nothing stands out, and the operators or ranges without GPU work.
     """
     for finding in found:
         return finding.links[0].panel if finding.links else ""
-    return OF_KERNELS if found.cpu_work is None else OF_CPUS
+    if found.cpu_work is None:
+        return OF_KERNELS
+    return OF_RANGES if RANGES in found.cpu_work.lists else OF_CPUS

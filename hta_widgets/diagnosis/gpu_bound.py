@@ -145,10 +145,12 @@ class GpuBound:
     @cached_property
     def to_try(self) -> tuple[Finding, ...]:
         """What to try, the best first; at least one line where kernels ran."""
-        own, found = replace(self.context, limits=WORTH_TRYING, hidden=[]), self.context.found
-        made = [look(own) for look in _PRICED if look not in found]
-        made += [look(own) for look in BY_RATE]
-        lines = [each for each in made if each is not None]
+        own = replace(self.context, limits=WORTH_TRYING, hidden=[], found={**self.context.found})
+        lines = []
+        for look in (*_PRICED, *BY_RATE):
+            if look not in own.found and (line := look(own)) is not None:
+                own.found[look] = line
+                lines.append(line)
         return tuple(sorted(lines, key=lambda each: -each.recoverable_ms))
 
 
@@ -378,7 +380,7 @@ def _few_requests(context: Context) -> Finding | None:
     steps = steps[steps["rank"].isin(context.ranks)]
     if steps.empty or {*steps["phase"]} != {"decode"}:
         return None
-    requests = float(steps["generation_requests"].median())
+    requests = float(np.median(steps["generation_requests"].to_numpy(np.float64, na_value=np.nan)))
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     products = kernels[[*map(is_product, kernels["name"])]]
     share = 100 * int(products["gpu_ns"].sum()) / max(int(kernels["gpu_ns"].sum()), 1)
@@ -422,7 +424,7 @@ def _few_requests(context: Context) -> Finding | None:
 )
 def memory_bound(context: Context) -> Finding | None:
     """Tell what only reads and writes memory, where no chain of it says what fusing saves."""
-    if unfused_elementwise in context.found or unfused_elementwise(context) is not None:
+    if unfused_elementwise in context.found:
         return None
     rates = Rates.of(context)
     share = rates.share(float(rates.moving["gpu_ns"].sum()))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.diagnosis.cpu_work import RANGES
+from hta_widgets.diagnosis.cpu_work import OPERATORS, RANGES
 from hta_widgets.panels.bands.messages import Tab
 from hta_widgets.panels.base.panel import Panel
 
@@ -92,4 +92,5 @@ def answering_panel(found: Diagnosis) -> str:
         return finding.links[0].panel if finding.links else ""
     if found.cpu_work is None:
         return OF_KERNELS
-    return OF_RANGES if RANGES in found.cpu_work.lists else OF_CPUS
+    lists = found.cpu_work.lists
+    return OF_RANGES if RANGES in lists and OPERATORS not in lists else OF_CPUS

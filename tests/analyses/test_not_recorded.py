@@ -62,6 +62,18 @@ def test_groups_are_not_recorded_of_kernels_in_graphs_as_those_of_servers_are():
     assert "CUDA graphs" not in said.how
 
 
+@pytest.mark.parametrize("serves", [False, True])
+def test_operators_are_asked_for_only_where_some_rank_lacks_them(serves):
+    """A recording with all of them was told to record ProfilerActivity.CPU."""
+    lacks = ALL._replace(collectives=False)
+    said, *_ = not_recorded({0: lacks}, world_size=1, with_steps=True, serves=serves)
+    assert "PyTorch 2.4 or newer" in said.how
+    assert "ProfilerActivity" not in said.how
+    both = {0: lacks, 1: lacks._replace(host_code=False)}
+    *_, said = not_recorded(both, world_size=2, with_steps=True, serves=serves)
+    assert "PyTorch 2.4 or newer and ProfilerActivity.CPU" in said.how
+
+
 @pytest.mark.parametrize(("ranks", "world_size"), [([0], 0), ([0], 8), ([0, 1, 3], 4)])
 def test_ranks_without_a_trace(ranks, world_size):
     (what,) = lacking(dict.fromkeys(ranks, ALL), world_size=world_size)

@@ -110,14 +110,15 @@ _HOST_CODE: Final = NotRecorded(
     "pauses of the host cannot be told from work that it does not launch",
     "Record ProfilerActivity.CPU",
 )
+_AND_OPERATORS: Final = " and ProfilerActivity.CPU"
 _COLLECTIVES: Final = NotRecorded(
     "Process groups and message sizes are",
     "slow_link, expert_imbalance and pipeline_bubble cannot be told",
-    "Record with PyTorch 2.4 or newer and ProfilerActivity.CPU",
+    f"Record with PyTorch 2.4 or newer{_AND_OPERATORS}",
 )
 _SERVER_COLLECTIVES: Final = _COLLECTIVES._replace(
     how="Record steps without CUDA graphs (vLLM: --enforce-eager, SGLang: --disable-cuda-graph), "
-    "with PyTorch 2.4 or newer and ProfilerActivity.CPU: kernels of a replayed graph have neither",
+    f"with PyTorch 2.4 or newer{_AND_OPERATORS}: kernels of a replayed graph have neither",
 )
 _IN_NSYS: Final = {
     _GPU_WORK.how: "Record with nsys profile --trace=cuda,nvtx",
@@ -161,11 +162,18 @@ def not_recorded(
     if lacking := _ranks(records, kernels=True, host_code=False):
         found.append(_on(_HOST_CODE, lacking, len(records)))
     if lacking := _ranks(records, kernels=True, communication=True, collectives=False):
-        collectives = _SERVER_COLLECTIVES if serves else _COLLECTIVES
-        found.append(_on(collectives, lacking, len(records)))
+        found.append(_on(_collectives_of(records, serves=serves), lacking, len(records)))
     if _ranks(records, communication=True):
         found += _other_ranks([*records], not_opened, world_size)
     return tuple(found)
+
+
+def _collectives_of(records: Mapping[int, RankRecords], *, serves: bool) -> NotRecorded:
+    """What tells of collectives, and that operators must be recorded where they are not."""
+    found = _SERVER_COLLECTIVES if serves else _COLLECTIVES
+    if _ranks(records, kernels=True, host_code=False):
+        return found
+    return found._replace(how=found.how.replace(_AND_OPERATORS, ""))
 
 
 def options_not_used(job: Job) -> tuple[NotRecorded, ...]:

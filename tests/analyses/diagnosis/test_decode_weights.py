@@ -16,7 +16,14 @@ STEPS = 4
 
 
 def served(
-    folder, *, rows: int | None = 16, product_us=500.0, other_us=500.0, step=DECODE, device=MI300X
+    folder,
+    *,
+    rows: int | None = 16,
+    product_us=500.0,
+    other_us=500.0,
+    other="attention",
+    step=DECODE,
+    device=MI300X,
 ):
     """Steps of 1 ms with a product that reads 8,192 × 8,192 × 2 bytes, and another kernel.
 
@@ -30,9 +37,8 @@ def served(
         events.append(host(at + 5, 20, "aten::mm") | ({"args": inputs} if rows else {}))
         events += [call(at + 10, 5, number), call(at + 40, 5, number + 1)]
         events.append(kernel(at + 50, product_us, correlation=number, name="Cijk_BBS"))
-        events.append(
-            kernel(at + 50 + product_us, other_us, correlation=number + 1, name="attention")
-        )
+        last_us = at + 50 + product_us
+        events.append(kernel(last_us, other_us, correlation=number + 1, name=other))
         at, number = at + product_us + other_us, number + 2
     path = write(folder / "rank-0.json", events, deviceProperties=[device])
     return open_trace(path, progress=False)

@@ -144,13 +144,11 @@ def test_products_of_few_rows_wait_for_their_weights(tmp_path):
     assert found.advice[0].do.startswith("Serve more concurrent requests")
 
 
-def decoded(folder, requests, percent=60, phase=None):
+def decoded(folder, requests, percent=60, **options):
     """A server whose products, of no recorded shapes, take a part of the time."""
-    step = phase or Step(generation=requests)
-    job = served(
-        folder, rows=None, step=step, product_us=10 * percent, other_us=1000 - 10 * percent
-    )
-    return line(diagnose(job), "few_rows")
+    lengths = {"product_us": 10 * percent, "other_us": 1000 - 10 * percent}
+    options = {"step": Step(generation=requests), **lengths, **options}
+    return line(diagnose(served(folder, rows=None, **options)), "few_rows")
 
 
 def test_few_requests_tell_what_shapes_would(tmp_path):
@@ -163,8 +161,9 @@ def test_few_requests_tell_what_shapes_would(tmp_path):
     assert found.advice[0].do.startswith("Serve more concurrent requests")
 
 
-def test_prompts_are_no_few_rows(tmp_path):
-    assert decoded(tmp_path, 0, phase=PREFILL) is None
+@pytest.mark.parametrize("options", [{"step": PREFILL}, {"other": "fused_moe_kernel"}])
+def test_more_requests_cost_more_of_prompts_and_of_experts(tmp_path, options):
+    assert decoded(tmp_path, 4, **options) is None
 
 
 NETWORK = "aten::cudnn_convolution", "aten::cudnn_batch_norm", "aten::clamp_min_", "aten::add_"

@@ -215,7 +215,6 @@ class _Candidates:
         self._events()
         self._streams()
         self._devices()
-        self._loads()
         return self._timed()
 
     def _named(self, pattern: re.Pattern[str]) -> Mask:
@@ -337,33 +336,26 @@ class _Candidates:
         return np.array([streams.get(each, by_id.get(each[1], NONE)) for each in named])
 
     def _devices(self) -> None:
-        """All streams; a call that frees memory only where none of them is still busy after it."""
+        """All streams; but a call that frees memory only where none is still busy after it.
+
+        One that loads code only where, besides, the last of them ends shortly before it does.
+        """
         work = self.operations
-        frees, others = self._left(_FREE), self._left(patterns.BLOCKING)
-        self.kind[frees], self.kind[others] = Wait.FREE, Wait.DEVICE
-        for calls, all_must_fit in ((frees, True), (others, False)):
+        by_kind = {Wait.FREE: _FREE, Wait.LOADED: _LOADS, Wait.DEVICE: patterns.BLOCKING}
+        for kind, pattern in by_kind.items():
+            calls = self._left(pattern)
+            self.kind[calls] = kind
             if not calls.size or not len(work):
                 continue
             at = self.start_ns[calls]
             last = np.stack([work.last_launched(stream, at) for stream in range(work.streams)])
             ends = np.append(work.end_ns, 0)[last]
-            busy = (ends > self.limit_ns[calls]).any(axis=0) if all_must_fit else np.False_
+            none = (ends > self.limit_ns[calls]).any(axis=0) & (kind != Wait.DEVICE)
+            if kind == Wait.LOADED:
+                latest = ends.max(axis=0)
+                none |= (latest <= at) | (self.end_ns[calls] - latest > SOON_NS)
             for of_stream in last:
-                self._await(calls, np.where(busy, NONE, of_stream))
-
-    def _loads(self) -> None:
-        """All streams, where the last of them ends shortly before a call that loads code does."""
-        work, calls = self.operations, self._left(_LOADS)
-        if not calls.size or not len(work):
-            return
-        at = self.start_ns[calls]
-        last = np.stack([work.last_launched(stream, at) for stream in range(work.streams)])
-        latest_ns = np.append(work.end_ns, 0)[last].max(axis=0)
-        waits = (latest_ns > at) & (latest_ns <= self.limit_ns[calls])
-        waits &= self.end_ns[calls] - latest_ns <= SOON_NS
-        self.kind[calls[waits]] = Wait.LOADED
-        for of_stream in last:
-            self._await(calls[waits], of_stream[waits])
+                self._await(calls, np.where(none, NONE, of_stream))
 
     def _allocates(self, kept: Int64Array) -> Mask:
         calls = calls_of(self.operations.rank)

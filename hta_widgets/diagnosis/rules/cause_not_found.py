@@ -33,7 +33,13 @@ from hta_widgets.diagnosis.replay.edits import (
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
-from hta_widgets.diagnosis.rules.host_evidence import Within, largest_known, of_idle, within_idle
+from hta_widgets.diagnosis.rules.host_evidence import (
+    Within,
+    largest_known,
+    of_idle,
+    part_outside_calls,
+    within_idle,
+)
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
@@ -244,9 +250,7 @@ def idle_without_cause(context: Context) -> Finding | None:
     part = f"{percent(100 * share)} of {of_idle(context)}"
     unknown = f"no recorded call takes most of it; the most is in {named(name)} ({part})"
     if share < WORTH_NAMING:
-        has_code = any(context.facts[rank].records.host_code for rank in context.ranks)
-        lacks = "does not show" if has_code else "has no operators, which would show"
-        unknown = f"the trace {lacks} what the host does meanwhile"
+        unknown = _not_recorded(context)
     loss = _Loss(
         cause=host_pause,
         seen_in=("late_launching", "late_synchronising", "data_loading"),
@@ -260,6 +264,17 @@ def idle_without_cause(context: Context) -> Finding | None:
         is_of_host=True,
     )
     return _reported(context, loss)
+
+
+def _not_recorded(context: Context) -> str:
+    """What is known of a host whose code is not recorded, in words."""
+    if any(context.facts[rank].records.host_code for rank in context.ranks):
+        return "the trace does not show what the host does meanwhile"
+    part = percent(100 * part_outside_calls(context, context.ranks))
+    return (
+        f"for {part} of {of_idle(context)}, the host is in no CUDA call, and nothing is recorded "
+        "of what it does"
+    )
 
 
 def copies_without_cause(context: Context) -> None:

@@ -250,6 +250,13 @@ def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
     return name, ns / whole_ns
 
 
+def part_outside_calls(context: Context, ranks: Sequence[int]) -> float:
+    """Part of that idle time in which the host is in no CUDA call."""
+    parts = _unexplained(context, ranks)
+    whole_ns = sum(part.whole_ns for part in parts)
+    return 1 - sum(part.in_calls_ns for part in parts) / max(whole_ns, 1)
+
+
 def _parts(context: Context, ranks: Sequence[int], name: str) -> list[Inside]:
     hosts = context.hosts(ranks).values()
     parts = [host.gaps.inside[name] for host in hosts if name in host.gaps.inside]

@@ -361,14 +361,16 @@ def test_most_of_what_is_held_back_has_to_be_of_one_kind(tmp_path):
     assert LAUNCHED + "." in diagnosed(write(tmp_path / "rank-0.json", events)).finding
 
 
-def launched_late_without_operators(folder, idle_us, kernel_us=200, mpi_us=0):
+def launched_late_without_operators(folder, idle_us, kernel_us=200, mpi_us=0, call_us=0):
     """Eight kernels, each launched so long after the one before, without operators.
 
-    The host is in MPI for a part of that time, which a range shows.
+    The host is in MPI for a part of that time, which a range shows, or in a CUDA call.
     """
     starts = [20 + number * (kernel_us + idle_us) for number in range(8)]
     calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
     kernels = [kernel(start, kernel_us, correlation=number) for number, start in enumerate(starts)]
+    name = "cudaEventQuery"
+    calls += [call(start - 1_000, call_us, -1, name=name) for start in starts[1:] if call_us]
     mpi = [host(start - 500, mpi_us, "MPI_Recv", cat="user_annotation") for start in starts[1:]]
     return write(folder / "rank-0.json", [*calls, *kernels, *(mpi if mpi_us else ())])
 
@@ -387,7 +389,26 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
     finding = found(diagnosed(launched_late_without_operators(tmp_path, 2000)), "host_pause")
     assert finding.confidence == "inconclusive"
     assert finding.recoverable_ms == pytest.approx(7 * 2.0, rel=0.02)
-    assert "the trace has no operators, which would show what the host does" in finding.sentence
+    assert (
+        "for 99.5 % of the idle time, the host is in no CUDA call, and nothing is recorded of what "
+        "it does"
+    ) in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("idle_us", "call_us", "words"),
+    [
+        (2_000, 180, "; cause not found: for 90.5 % of the idle time, the host is in no CUDA call"),
+        (2_000, 480, "; the most is in cudaEventQuery (24 % of the idle time)"),
+        (1_200, 900, " while the host works, 75 % of the idle time inside cudaEventQuery"),
+    ],
+)
+def test_cuda_calls_are_named_where_nothing_else_is_recorded_of_the_host(
+    tmp_path, idle_us, call_us, words
+):
+    """Launches take 0.5 % of the idle time, too."""
+    path = launched_late_without_operators(tmp_path, idle_us, call_us=call_us)
+    assert words in diagnosed(path)[0].sentence
 
 
 def test_what_a_finding_explains_does_not_own_what_it_leaves(tmp_path):

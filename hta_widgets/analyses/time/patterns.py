@@ -38,7 +38,7 @@ LOADS_CODE: Final = re.compile(r"Lazy Function Loading|Module Loading|Driver Com
 of the profiler."""
 
 BLOCKING: Final = re.compile(
-    r"^(cuda|hip)(Device|Stream|Event|Ctx)Synchronize"
+    r"^(cuda|hip)(Device|Thread|Stream|Event|Ctx)Synchronize"
     r"|^cu(Ctx|Stream|Event)Synchronize"
     r"|^(cuda|hip)(Memcpy|MemcpyWithStream|Memset|Memcpy2D|Memcpy3D|MemcpyPeer|MemcpyDtoH"
     r"|MemcpyHtoD|MemcpyDtoD)(_v\d+|_ptsz|_ptds)*$"
@@ -47,7 +47,8 @@ BLOCKING: Final = re.compile(
 """Calls that return when the GPU has done what was asked of it before."""
 
 WAITS_FOR_EVENT: Final = re.compile(r"EventSynchronize")
-WAITS_FOR_DEVICE: Final = re.compile(r"^(cuda|hip)DeviceSynchronize|^cuCtxSynchronize")
+WAITS_FOR_DEVICE: Final = re.compile(r"^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize")
+"""``cudaThreadSynchronize`` is its name of before CUDA 4, which programs still call."""
 
 GIVES_WORK: Final = re.compile(r"Launch|Memcpy|Memset")
 """Calls that launch, copy or fill; any other one that takes `SLOW_NS` sets something up."""

@@ -38,8 +38,8 @@ IN_FLIGHT: Final = 2
 MOST_REPLAYS_LOST: Final = 0.05
 """Part of the replays from which it is said."""
 
-_WAITS_FOR_GPU: Final = re.compile(r"(Device|Ctx|Stream)Synchronize")
-_WAITS_FOR_ALL: Final = re.compile(r"(Device|Ctx)Synchronize")
+_WAITS_FOR_GPU: Final = re.compile(r"(Device|Thread|Ctx|Stream)Synchronize")
+_WAITS_FOR_ALL: Final = re.compile(r"(Device|Thread|Ctx)Synchronize")
 
 MOST_WAITING: Final = 0.05
 """Part of the time with the last launches that other calls may take if the GPU had kept up."""

@@ -52,7 +52,7 @@ _FEWEST_OTHERS: Final = 3
 """An operator is usually short if three others of its name, and all of them, take a tenth at most
 of the one that stands still."""
 
-_WAITS_FOR_GPU: Final = re.compile(r"(Device|Ctx)Synchronize")
+_WAITS_FOR_GPU: Final = re.compile(r"(Device|Thread|Ctx)Synchronize")
 _WAITS_FOR_STREAM: Final = re.compile(r"StreamSynchronize")
 _ORDERS_STREAMS: Final = re.compile(r"^(cuda|hip|cu[A-Z])")
 _COPIES_AND_WAITS: Final = re.compile(r"Memcpy(?!.*Async)")

@@ -64,6 +64,12 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         "kernels": counted(worst["kernels_per_step"], "kernel"),
         "median": _of_a_kernel(worst["median_kernel_us"]),
     }
+    late = max(round(worst["late_per_step"]), 1)
+    if late <= 0.05 * worst["kernels_per_step"]:
+        texts["few"] = f"{late:,}"
+    waits_ms, all_ms = (found.evidence[f"without_{each}_ms"] for each in ("waits", "launching"))
+    has_waited = waits_ms >= 0.8 * all_ms
+    assert has_waited == ("once it has waited" in found.sentence)
     mine = whole.steps[whole.steps["rank"] == worst["rank"]]
     assert {*mine["step"]} > {*found.steps} or mine["kernels"].mean() == worst["kernels_per_step"]
     if not worst["region"]:
@@ -73,7 +79,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         return texts | when_idle(found) | cost_of(found, whole)
     texts["part"] = percent(worst["region_percent"])
     texts["region"] = short_name(worst["region"], RULE_WIDTH)
-    if worst["region_kernels_per_step"]:
+    if worst["region_kernels_per_step"] and not has_waited:
         texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
@@ -318,8 +324,9 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "launch_bound": [
         Form(
             f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU [[cannot keep up]][[is late]] with "
-            f"<kernels>{PER_STEP} (median <median>)[[; <part> of the lost time is in <region>"
-            "[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
+            f"[[<few> of ]]<kernels>{PER_STEP} (median <median>)"
+            "[[ once it has waited for the GPU[[ in <_waited>]]]]"
+            "[[; <part> of the lost time is in <region>[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
             f"{WHEN_IDLE}{COST}",
             launching,
         )
@@ -603,6 +610,18 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
     }
 
 
+def in_collectives(_: object, whole: Diagnosis) -> Texts | None:
+    work = whole.cpu_work
+    if work is None or not work.collectives_ns:
+        return None
+    return {
+        "time": duration(work.collectives_ns),
+        "part": share(work.collectives_ns, work.analysed_ns),
+        "whole": duration(work.analysed_ns),
+        "name": work.collective,
+    }
+
+
 def only_copies(_: object, whole: Diagnosis) -> Texts | None:
     work = kernel_breakdown(whole.job, whole.ranks).every_kernel
     if set(work["kernel_type"]) != {"MEMORY"}:
@@ -690,6 +709,11 @@ VERDICTS: Final[list[Form]] = [
         "time in operators[[ in <_steps>]], <name> takes the most: <time> (<part>) in <calls>."
         "[[ <_others>]]",
         on_the_cpu,
+    ),
+    Form(
+        "No GPU work was recorded: <_how> Collectives run on the CPU for <time> (<part>) of "
+        "<whole>[[ in <_steps>]], most of all <name>.",
+        in_collectives,
     ),
 ]
 

@@ -63,6 +63,7 @@ class Condition(Enum):
     OF_OPTIMIZER = "in the optimizer"
     ZEROES_GRADIENTS = "in zero_grad"
     SLOWED_BY_STACKS = "a host twice as fast would do"
+    LATE_BY_WAITS = "a host that does not wait for the GPU would do"
     COLLECTS_GARBAGE = "in the garbage collector"
     COMPILES = "in a compiler"
     LOADS_CODE = "in calls that load code"
@@ -75,6 +76,7 @@ class Condition(Enum):
     EXPERTS = "tokens sent to experts"
     TAKE_TURNS = "another rank is late each time"
     LATENCY = "short transfers"
+    ONE_EACH = "a transfer for each gradient"
     SAME_STREAM = "transfers on the stream that computes"
     NOT_LAUNCHED = "the next kernel is launched late"
     OPTIMIZER_WAITS = "the optimizer waits for the transfer"
@@ -180,7 +182,8 @@ OF_OWNERS: Final = {
     Condition.DRAWS_NUMBERS: r"aten::(?:(?:normal|uniform|random|bernoulli)_|randn?\b|randint\b)",
     Condition.COPIES: r"aten::(?:to|_to_copy|copy_|cpu)\b|Memcpy",
     Condition.SELECTS: r"aten::(?:nonzero|masked_select|index|unique\w*|repeat_interleave)\b",
-    Condition.SYNCHRONISES: r"(?:cuda|hip)(?:Device|Stream|Event)Synchronize|: synchronize\b",
+    Condition.SYNCHRONISES: r"(?:cuda|hip)(?:Device|Thread|Stream|Event)Synchronize"
+    r"|: synchronize\b",
 }
 """What the names of the calls say that the time of a finding belongs to."""
 

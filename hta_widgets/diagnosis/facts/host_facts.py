@@ -26,7 +26,7 @@ from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
-from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.model.kernels import MIGRATES, KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -168,6 +168,11 @@ def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
     return np.asarray(np.maximum(sizes, 0), dtype=np.int64)
 
 
+MOST_LATE: Final = 2 / 3
+"""Part of the time in which the GPU waits for launches that few idle intervals may hold: of 562
+kernels, eleven waited for 520 of 636 µs, between the forward and the backward pass."""
+
+
 class Region(NamedTuple):
     """A part of a program."""
 
@@ -191,6 +196,8 @@ class Launching(NamedTuple):
     """Duration of its kernels and of the calls that launch them."""
     region: Region | None
     """With most of the time in which the GPU waits for launches."""
+    late: int = 0
+    """Fewest idle intervals that hold `MOST_LATE` of that time."""
 
 
 def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
@@ -202,7 +209,16 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
         median_kernel_ns=_median(work.duration_ns[kernels]),
         median_launch_ns=_median(calls_ns),
         region=_region(rank, work, kernels, gaps),
+        late=_fewest_late(gaps),
     )
+
+
+def _fewest_late(gaps: HostGaps) -> int:
+    segments = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
+    held_ns = np.sort(grouped(segments.gap).reduce(np.add, segments.length_ns))[::-1]
+    if not held_ns.size:
+        return 0
+    return int(np.searchsorted(np.cumsum(held_ns), MOST_LATE * held_ns.sum())) + 1
 
 
 def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> Region | None:
@@ -331,6 +347,8 @@ class HeldBack(NamedTuple):
     same_stream: int = 0
     """Other work of the stream that was busy last."""
     other: int = 0
+    migration: int = 0
+    """Pages of managed memory move, which nothing launches."""
 
 
 def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
@@ -346,8 +364,9 @@ def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
     ]
     is_of_graph = rank.trace.events.named(launch, patterns.GRAPH_LAUNCH)
     stays = work.stream[next_work] == work.stream[last_work]
-    which = np.select([launch == NO_CALL, is_of_graph, stays], [0, 1, 2], 3)
-    return HeldBack(*np.bincount(which, segments.length_ns, 4).astype(np.int64).tolist())
+    moves = work.named(MIGRATES.search)[next_work]
+    which = np.select([moves, launch == NO_CALL, is_of_graph, stays], [4, 0, 1, 2], 3)
+    return HeldBack(*np.bincount(which, segments.length_ns, 5).astype(np.int64).tolist())
 
 
 class HostFacts(NamedTuple):

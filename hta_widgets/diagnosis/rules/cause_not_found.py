@@ -6,6 +6,7 @@ part: one recorded rank of a DDP job was called launch bound, and 17 % of its st
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -44,20 +45,31 @@ from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import listed, named, on_ranks
+from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
+from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_NAMING: Final = 0.1
 """Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
 host sends and receives between launches, 24 % was in MPI, all that the trace showed."""
 
 _UNRECORDED: Final = (
-    "something unrecorded (another process, or a driver that submits in batches, as in WSL)"
+    "something unrecorded, such as another process or a driver that submits in batches"
 )
 """Under WSL, launches of 2 µs reached an idle RTX 4090 after 0.18 to 2 ms, 20 times, each before a
 wait of the host."""
+
+FEWEST_GRADIENTS: Final = 20
+"""Of a step: a model with few parameters may have a bucket for each."""
+
+MORE_GRADIENTS: Final = 1.1
+"""Gradients for each operation from which several share one: small parameters share a bucket."""
+
+_ACCUMULATES: Final = re.compile(r"^torch::autograd::AccumulateGrad$")
 
 WORTH_A_NOTICE: Final = 0.15
 """Part of the mean step; smaller waits for work that is not recorded are usual."""
@@ -128,15 +140,19 @@ def communication_without_cause(context: Context) -> Finding | None:
     is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
     told, evidence = _divided(context) if is_divided else ("", {})
     lacks, without = _not_divided(context)
+    mostly, one_each = _mostly(context)
     loss = _Loss(
         cause=exposed_communication,
         seen_in=("transfer", "communication", "waiting"),
         ns=ns,
         edits=edits,
-        words=f"communicates without overlapping compute{'' if told else _mostly(context)}",
+        words=f"communicates without overlapping compute{'' if told else mostly}",
         unknown=told or f"waiting and transfer cannot be told apart{without}",
         told=told,
-        lacks=(Condition.TAKE_TURNS,) if told else lacks,
+        lacks=(
+            *((Condition.TAKE_TURNS,) if told else lacks),
+            *((Condition.ONE_EACH,) if one_each else ()),
+        ),
         is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
         evidence=evidence,
         panel="overlap",
@@ -145,8 +161,8 @@ def communication_without_cause(context: Context) -> Finding | None:
     return _reported(context, loss)
 
 
-def _mostly(context: Context) -> str:
-    """The operation with most of the exposed communication, and how many there are of it.
+def _mostly(context: Context) -> tuple[str, bool]:
+    """The operation with most of the exposed communication, and whether each gradient has its own.
 
     One rank of a compiled DDP job reduced each of 404 gradients by itself, which no word said. The
     number is rounded, as the last one may begin after all that computes, and so after the steps.
@@ -171,8 +187,20 @@ def _mostly(context: Context) -> str:
     cells = len(context.ranks) * len(context.all_steps.numbers)
     per_step = round(count[name] / cells)
     if not name or not per_step or 2 * most_ns <= exposed_ns.total():
-        return ""
-    return f", mostly {per_step:,} {name}{context.steps.per_noun}"
+        return "", False
+    gradients = max(context.job.reduce(gradients_of, context.ranks).values())
+    one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
+    each = ", one for each gradient" if one_each else ""
+    return f", mostly {per_step:,} {name}{context.steps.per_noun}{each}", one_each
+
+
+def gradients_of(rank: Rank) -> float:
+    """How many gradients a rank accumulates in a step, on average; 0 without steps."""
+    events, marks = rank.trace.events, rank.steps
+    rows = events.rows_of(Kind.CPU_OP)
+    starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
+    inside = Intervals.union(marks.start_ns, marks.end_ns).covers(starts)
+    return np.count_nonzero(inside) / max(len(marks.start_ns), 1)
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
@@ -429,10 +457,15 @@ def _held_back(context: Context) -> str:
     """
     hosts = [host for rank in context.ranks if (host := context.facts[rank].host)]
     sums = HeldBack(*np.sum([HeldBack(), *(host.held_back for host in hosts)], axis=0).tolist())
+    if 2 * sums.migration > sum(sums):
+        return (
+            "the GPU is idle until the next pages of managed memory move, as the host or a kernel "
+            "touches them (cudaMemPrefetchAsync moves them ahead)"
+        )
     if sums.unrecorded == sum(sums):
         return "the GPU is idle before work whose launch is not recorded"
     words = "the GPU is idle with its next work launched already (blocked on a dependency)"
-    if sums.unrecorded:
+    if sums.unrecorded or sums.migration:
         words += ", or with no launch recorded"
     of_it = (
         "all of it" if max(sums) == sum(sums) else f"{percent(100 * max(sums) / sum(sums))} of it"

@@ -63,6 +63,17 @@ _CONDITIONS: Final = {
             needs=(Condition.NO_KERNELS,),
         ),
         Advice(
+            "Let DDP reduce gradients in buckets: now each has an operation of its own.",
+            "DistributedDataParallel(model, bucket_cap_mb=25)",
+            needs=(Condition.ONE_EACH, Condition.DDP),
+        ),
+        Advice(
+            "Reduce gradients in buckets: now each has an operation of its own.",
+            "flat = torch.cat([each.grad.flatten() for each in parameters])\ndist.all_reduce(flat)",
+            needs=(Condition.ONE_EACH,),
+            unless=(Condition.DDP,),
+        ),
+        Advice(
             "Record all ranks at the same time: waiting for those that are missing looks like "
             "transfer.",
             needs=(Condition.OTHER_RANKS,),

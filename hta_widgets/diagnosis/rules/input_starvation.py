@@ -28,7 +28,7 @@ _OF_LOADER: Final = {
 _WAITED_FOR: Final = {"single": "the single-process DataLoader", "workers": "DataLoader workers"}
 
 TENSOR_PROCESSOR: Final = Advice(
-    "Prepare images with a processor that works on tensors, on the GPU.",
+    "Prepare images with a processor that works on tensors, on the GPU, if the model has one.",
     "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
     'inputs = processor(images, device="cuda")',
     needs=(Condition.IMAGE_PROCESSOR,),

@@ -20,9 +20,17 @@ from hta_widgets.diagnosis.finding import (
     Advice,
     Finding,
     Link,
+    Price,
     fused_optimizers,
 )
-from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork, WithoutStarts
+from hta_widgets.diagnosis.replay.edits import (
+    Edit,
+    HostSpeed,
+    WithoutHostWork,
+    WithoutStarts,
+    WithoutWaits,
+)
+from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.autotuning import autotuning
 from hta_widgets.diagnosis.rules.host_evidence import Within, busiest_within_idle, largest_owner
@@ -45,6 +53,10 @@ LONG_KERNEL_US: Final = 50
 """Median from which a launch call takes far less time than a kernel: the code between them is slow,
 as in a step of Megatron with 690 kernels of 161 µs, and one launch every 0.9 ms."""
 
+MOST_BY_WAITS: Final = 0.8
+"""Part of the price that a host must gain by not waiting for the GPU for its waits to be the cause:
+all of it where ``loss.item()`` comes just before an optimizer of 248 small kernels."""
+
 HELD_UP: Final = (
     autotuning,
     input_starvation,
@@ -57,6 +69,10 @@ HELD_UP: Final = (
 price: an infinitely fast host would hide most of what a loader takes, which priced launches at 64
 ms where workers of the loader left 30, and at twice of what GPUs waited for them."""
 
+
+FEW_LATE: Final = 0.05
+"""Part of the kernels that hold most of the time lost from which a host is late with all of them:
+it launched one every 1.31 µs, and was late eleven times."""
 
 _WAITS: Final = frozenset({Condition.READS_A_NUMBER, Condition.SELECTS})
 """What an operator may do only by its name: `_reads` knows whether it waits."""
@@ -78,6 +94,25 @@ def not_held_up(context: Context) -> list[Edit]:
     "synchronisations.",
     advice=(
         *NEEDLESS_WORK,
+        Advice(
+            "Read numbers where the step has launched everything: a host that does not wait for "
+            "them before is ahead of the GPU.",
+            "optimizer.step()\nlosses.append(loss.item())  # after it, not before",
+            needs=(Condition.LATE_BY_WAITS, Condition.READS_A_NUMBER, Condition.TRAINING),
+        ),
+        Advice(
+            "Let PyTorch warn of each operation that waits for the GPU, with its line: without "
+            "them, the host is ahead.",
+            'torch.cuda.set_sync_debug_mode("warn")',
+            needs=(Condition.LATE_BY_WAITS,),
+            unless=(Condition.NO_PYTORCH, Condition.READS_A_NUMBER),
+        ),
+        Advice(
+            "Wait once, where the host reads the results: without the waits in between, it is "
+            "ahead.",
+            "cudaStreamSynchronize(stream);  // after all launches",
+            needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
+        ),
         Advice(
             "Record again without with_stack=True first: recording stacks slows the host, and a "
             "host twice as fast would bring most of it.",
@@ -152,7 +187,10 @@ def not_held_up(context: Context) -> list[Edit]:
             "Let the compiled code replay CUDA graphs.",
             'torch.compile(model, mode="reduce-overhead")',
             needs=(Condition.COMPILED,),
-            unless=(Condition.GRAPHS, Condition.CAPTURING, Condition.SERVER),
+            unless=(
+                *(Condition.GRAPHS, Condition.CAPTURING, Condition.SERVER),
+                Condition.LATE_BY_WAITS,
+            ),
         ),
         Advice(
             "Compile what follows the embeddings, and let it replay CUDA graphs: sparse features "
@@ -166,7 +204,7 @@ def not_held_up(context: Context) -> list[Edit]:
             'model = torch.compile(model, mode="reduce-overhead")',
             unless=(
                 *(Condition.COMPILED, Condition.GRAPHS, Condition.EMBEDDINGS),
-                *(Condition.CAPTURING, Condition.SERVER),
+                *(Condition.CAPTURING, Condition.SERVER, Condition.LATE_BY_WAITS),
             ),
         ),
         Advice(
@@ -209,6 +247,10 @@ def launch_bound(context: Context) -> Finding | None:
     # was all that a host without launches left out of 5.7 ms a token on an H200
     in_graphs = (HostSpeed(np.inf), WithoutStarts())
     price = context.price(behind, *in_graphs, bound="at most", after=after)
+    counted_ns = float(behind.max(axis=0).mean())
+    if not context.replay.is_explained and price.ns > counted_ns:
+        # a faster host would also move what nothing launches, such as pages of managed memory
+        price = Price.counted(counted_ns, "at most")
     if not context.is_worth_it(launch_bound, price.ns):
         return None
     ranks = context.blamed(context.steps.host_behind.mean(axis=1))
@@ -220,19 +262,26 @@ def launch_bound(context: Context) -> Finding | None:
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
     is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US
+    few = _few_of(worst)
     reads = _reads(context, ranks)
+    waits_ms = _gain_ms(context, after, WithoutWaits((Wait.COPY, *SYNCHRONISING), drains=True))
+    by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
+    waits_in = _waits_in(context, ranks) if by_waits else ""
+    late = f" once it has waited for the GPU{waits_in and f' in {named(waits_in)}'}" * by_waits
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
-        f"the CPU {'is late with' if is_slow else 'cannot keep up with'} "
-        f"{per_step(context, worst['kernels_per_step'], 'kernel')} "
-        f"(median {_kernel_time(worst['median_kernel_us'])})"
-        f"{_region(worst, busiest)}",
+        f"the CPU {'is late with' if is_slow or few else 'cannot keep up with'} "
+        f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
+        f"(median {_kernel_time(worst['median_kernel_us'])}){late}"
+        f"{_region(worst, busiest, is_brief=by_waits)}",
         detail=busiest.words if busiest else "",
         price=price,
         ranks=ranks,
         steps=steps,
         conditions=(
+            *((Condition.LATE_BY_WAITS,) if by_waits else ()),
+            *(_WAITS & conditions_of_owners([waits_in])),
             *_conditions(
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
@@ -243,6 +292,7 @@ def launch_bound(context: Context) -> Finding | None:
             **(busiest.evidence if busiest else {}),
             "twice_as_fast_ms": half_ms,
             "without_launching_ms": alone.ns / NS_PER_MS,
+            "without_waits_ms": waits_ms,
             **(reads.evidence if reads else {}),
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),
@@ -284,6 +334,18 @@ def _reads(context: Context, ranks: tuple[int, ...]) -> Reads | None:
     return Reads(owner.name, owner.times / counted_steps, idle_ns)
 
 
+def _few_of(worst: Mapping[Hashable, Any]) -> str:
+    """How many kernels most of the time is lost before, in words, if they are few."""
+    late = max(round(worst["late_per_step"]), 1)
+    return f"{late:,} of " if late <= FEW_LATE * worst["kernels_per_step"] else ""
+
+
+def _waits_in(context: Context, ranks: tuple[int, ...]) -> str:
+    """The operator in which the host waits for the GPU, and is late after it; empty for none."""
+    found = largest_owner(context, ranks, "gap_sync")
+    return found[0].name if found else ""
+
+
 def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:
     both, first = (
         context.replay.gain_ns(each, context.steps.numbers) for each in ((*after, *edits), after)
@@ -322,7 +384,7 @@ def _are_not_captured(context: Context, ranks: Sequence[int], steps: Sequence[in
     return bool(is_late.any() and replays.any() and not (is_late & replays).any())
 
 
-def _region(worst: Mapping[Hashable, Any], busiest: Within | None) -> str:
+def _region(worst: Mapping[Hashable, Any], busiest: Within | None, *, is_brief: bool) -> str:
     """The part of the program with most of the time, in words; empty where a call holds more."""
     name = str(worst["region"])
     if name and busiest is not None and 100 * busiest.share > worst["region_percent"]:
@@ -330,7 +392,7 @@ def _region(worst: Mapping[Hashable, Any], busiest: Within | None) -> str:
     if not name:
         return f", {duration(1000 * worst['median_launch_us'])} a launch call"
     where = f"; {percent(worst['region_percent'])} of the lost time is in {named(name)}"
-    if not worst["region_kernels_per_step"]:  # it copies only
+    if is_brief or not worst["region_kernels_per_step"]:  # it copies only
         return where
     kernels = counted(worst["region_kernels_per_step"], "kernel")
     return f"{where} ({kernels} of {_kernel_time(worst['region_median_kernel_us'])})"
@@ -355,6 +417,7 @@ def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
                 "kernels_per_step": float(steps["kernels"][place].mean()),
                 "median_kernel_us": host.launching.median_kernel_ns / 1000,
                 "median_launch_us": host.launching.median_launch_ns / 1000,
+                "late_per_step": host.launching.late / len(steps.numbers),
                 "gpu_busy_percent": float(busy[place]),
                 "idle_ms": float(idle_ms[place]),
                 "region": region.name if region else "",

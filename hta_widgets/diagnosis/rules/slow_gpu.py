@@ -27,12 +27,12 @@ from hta_widgets.quantities import number
     "more are not unlike by their hardware.",
     advice=(
         Advice(
-            "Compare its clocks, power and ECC errors with those of another node.",
+            "Compare its clocks, power and ECC errors with those of another GPU.",
             "nvidia-smi -q -d CLOCK,POWER,ECC,PERFORMANCE",
             unless=(Condition.AMD,),
         ),
         Advice(
-            "Compare its clocks, power and ECC errors with those of another node.",
+            "Compare its clocks, power and ECC errors with those of another GPU.",
             "amd-smi metric --clock --power --ecc",
             needs=(Condition.AMD,),
         ),

@@ -47,8 +47,8 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
             needs=(Condition.ATTENTION, Condition.REFUSED_FUSION),
         ),
         Advice(
-            "Use fused attention (in Transformers attn_implementation='sdpa', in "
-            "MultiheadAttention need_weights=False).",
+            "Use fused attention: where the model has it, attn_implementation='sdpa' in "
+            "Transformers, need_weights=False in MultiheadAttention.",
             "torch.nn.functional.scaled_dot_product_attention(query, key, value)",
             needs=(Condition.ATTENTION,),
             unless=(Condition.REFUSED_FUSION,),

@@ -55,6 +55,10 @@ def type_words(name: str) -> str:
     return " + ".join(TYPE_WORDS[each] for each in name.split(OVERLAPPING))
 
 
+MIGRATES: Final = re.compile(r"\(Unified\)")
+"""Copies by which pages of managed memory move when the host or a kernel touches them; no call
+launches them."""
+
 COMPUTATION_NAMES = (r"(?:^|_)triton_(?:[a-z]{3}_)?fused_",)
 """TorchInductor: its kernels have the names of the operators that they were fused from, so that
 `triton_poi_fused_all_reduce_0` prepares the input of an all-reduce."""

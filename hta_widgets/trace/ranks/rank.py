@@ -21,7 +21,7 @@ from hta_widgets.trace.model.health.lost_work import LostOperators, lost_operato
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.health.unrecorded_waits import Silences, silences_of, unrecorded_waits
 from hta_widgets.trace.model.health.wrong_times import wrong_times
-from hta_widgets.trace.model.kernels import KernelRules
+from hta_widgets.trace.model.kernels import MIGRATES, KernelRules
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
@@ -49,6 +49,10 @@ _NO_GPU_WORK: Final = "the trace has no GPU work"
 _UNMATCHED: Final = (
     "{} of {} GPU operations have no launch in the trace (launched before it began, or by a call "
     "that was not recorded)"
+)
+_MIGRATES: Final = (
+    "{} of {} GPU operations move pages of managed memory, as the host or a kernel touches them: "
+    "cudaMemPrefetchAsync moves them ahead of that"
 )
 _UNSURE: Final = (
     "{} of {} GPU operations have the correlation id of calls of several processes, so that their "
@@ -373,10 +377,12 @@ class Rank:
             return [Notice("no GPU work was recognised" if has_others else _NO_GPU_WORK)]
         if Recorded.KERNELS in self.format.lacks:
             return []
-        unmatched = int(np.count_nonzero(self.gpu_work.launch < 0))
+        is_alone = self.gpu_work.launch < 0
+        moved = int(np.count_nonzero(is_alone & self.gpu_work.named(MIGRATES.search)))
+        unmatched = int(np.count_nonzero(is_alone)) - moved
         unsure = self.health.unsure
         words = _UNSURE if self._has_several_processes else _REUSED
-        counts = {_UNMATCHED: unmatched - unsure, words: unsure}
+        counts = {_UNMATCHED: unmatched - unsure, words: unsure, _MIGRATES: moved}
         whole = len(self.gpu_work)
         return [Notice(words, (count, whole)) for words, count in counts.items() if count]
 

@@ -155,6 +155,9 @@ FIRST = {
         ((C.ZEROES_GRADIENTS,), "Set the gradients to None"),
         ((C.STACKS,), "Compile the model, and let it"),
         ((C.STACKS, C.SLOWED_BY_STACKS), "Record again without with_stack=True first"),
+        ((C.LATE_BY_WAITS, C.READS_A_NUMBER, C.TRAINING), "Read numbers where the step has"),
+        ((C.LATE_BY_WAITS,), "Let PyTorch warn of each operation"),
+        ((C.LATE_BY_WAITS, C.NO_PYTORCH), "Wait once, where the host reads the results"),
     ],
     "input_starvation": [
         ((C.LOADER, C.LOADER_ALONE), "Load batches in worker processes"),

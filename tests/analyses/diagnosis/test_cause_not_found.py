@@ -61,7 +61,7 @@ def test_it_is_silent_beside_a_finding(tmp_path):
     ]
 
 
-def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False, late_us=0):
+def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False, late_us=0, operations=1, gradients=0):
     """A host that launches 20 kernels of 20 µs every 100 µs, and communication without partners."""
     one = Host()
     for number in range(5):
@@ -71,7 +71,10 @@ def one_rank_of_a_slow_host(transfer_us, *, is_hidden=False, late_us=0):
                 one.now += 90
                 if kernel_number == 9:
                     before = one.free
-                    one.queue(transfer_us, name=ALL_REDUCE, stream=20)
+                    for _ in range(operations):
+                        one.queue(transfer_us / operations, name=ALL_REDUCE, stream=20)
+                    for _ in range(gradients):
+                        one.does("torch::autograd::AccumulateGrad", 1)
                     if is_hidden:
                         one.free = before
                         one.launch(transfer_us + 20)
@@ -109,6 +112,19 @@ def test_a_price_above_the_idle_time_says_why(tmp_path):
         "Inconclusive: up to 1.33 ms, but 30 µs if other ranks set the pace. The GPU is idle for "
         "982 µs; communication would be hidden, too."
     )
+
+
+def is_one_each(folder, gradients, operations):
+    one = one_rank_of_a_slow_host(1000, operations=operations, gradients=gradients)
+    finding = found(scripted(folder, one), "exposed_communication")
+    said = f"mostly {operations} all_reduce per step, one for each gradient;" in finding.sentence
+    assert said == finding.action.startswith("Reduce gradients in buckets")
+    return said
+
+
+def test_gradients_that_are_reduced_one_by_one_are_said(tmp_path):
+    """404 in each step of a compiled model; to record the other rank was all the advice."""
+    assert is_one_each(tmp_path, 30, 30)
 
 
 def test_waiting_that_goes_with_the_findings_is_said(real_traces):
@@ -317,8 +333,8 @@ LAUNCHED = "the GPU is idle with its next work launched already (blocked on a de
 
 
 IN_ONE_STREAM = (
-    "within one stream, held back by something unrecorded (another process, or a driver that "
-    "submits in batches, as in WSL)"
+    "within one stream, held back by something unrecorded, such as another process or a driver "
+    "that submits in batches"
 )
 
 
@@ -351,6 +367,30 @@ def test_work_that_was_held_back_is_said_and_blames_nobody(tmp_path, launch, str
         " % of the critical path, nothing recorded says what work waits for that was ready; "
         f"in 80 % of the GPU span, {words}."
     )
+
+
+def migrating(kernels):
+    """A host that is never late, before each of whose kernels pages of managed memory move."""
+    events = []
+    for number in range(kernels):
+        begin = 1000 * number
+        pages = {"cat": "gpu_memcpy", "name": "Memcpy HtoD (Unified)", "stream": 0}
+        events += [
+            call(begin + 5, 5, number),
+            kernel(begin + 900, 10, **pages),
+            kernel(begin + 950, 60, correlation=number),
+        ]
+    return events
+
+
+def test_pages_of_managed_memory_are_moved_by_no_call(tmp_path):
+    """Of 21,303 operations of a tutorial, 21,302 were said to lack the call that launches them."""
+    made = diagnosed(write(tmp_path / "rank-0.json", migrating(20)))
+    assert not made
+    assert "the GPU is idle until the next pages of managed memory move" in made.finding
+    notices = " ".join(made.notices)
+    assert "20 of 40 GPU operations move pages of managed memory" in notices
+    assert "have no launch" not in notices
 
 
 def test_most_of_what_is_held_back_has_to_be_of_one_kind(tmp_path):
@@ -496,6 +536,16 @@ def lost(folder, percent):
 
 test_thresholds = cases(
     Case("cause_not_found.WORTH_NAMING", says_mpi, {0.098: False, 0.102: True}),
+    Case(
+        "cause_not_found.FEWEST_GRADIENTS",
+        lambda folder, count: is_one_each(folder, count, count),
+        {19: False, 20: True},
+    ),
+    Case(
+        "cause_not_found.MORE_GRADIENTS",
+        lambda folder, each: is_one_each(folder, round(20 * each), 20),
+        {1.1: True, 1.15: False},
+    ),
     Case("Limits.least_percent_unexplained", lost, {14.9: None, 15.1: 15.1}),
     Case(
         "cause_not_found.WORTH_A_NOTICE",

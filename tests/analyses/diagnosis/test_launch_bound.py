@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -361,6 +363,54 @@ def test_copies_that_a_host_is_late_with_are_no_kernels_to_compile(tmp_path):
     assert not any("copies" in each.do for each in other.advice)
 
 
+def waiting(length):
+    """Steps of one large kernel, a wait for it, and 100 small ones that are launched slowly."""
+    one = Host()
+    for number in range(6):
+        with one.step(number):
+            one.launch(length)
+            one.synchronise("aten::item")
+            for _ in range(100):
+                one.launch(2, takes=12)
+        one.events.append(host(one.now, 1, "Optimizer.step#AdamW.step"))
+    return one
+
+
+def is_late_by_waits(folder, part):
+    """Whether the waits are said to be why the host is late, if so much is gained without them.
+
+    Without waits, a step saves the time of the large kernel; with launches that take no time, it
+    would save 0.9 ms.
+    """
+    finding = found(diagnosed(folder, waiting(6.5 + 899.4 * part)), "launch_bound")
+    waits_ms, all_ms = (finding.evidence[f"without_{each}_ms"] for each in ("waits", "launching"))
+    assert waits_ms == pytest.approx(part * all_ms, rel=1e-3)
+    said = "once it has waited for the GPU" in finding.sentence
+    assert said == finding.action.startswith("Read numbers where the step has launched everything")
+    return said
+
+
+def test_a_host_that_is_late_only_as_it_has_waited(tmp_path):
+    """An optimizer of 248 small kernels came after ``loss.item()``, 17 ms of a step of 20."""
+    finding = found(diagnosed(tmp_path, waiting(2_000)), "launch_bound")
+    assert "once it has waited for the GPU in aten::item" in finding.sentence
+    without = finding.evidence["without_waits_ms"]
+    assert without == pytest.approx(finding.evidence["without_launching_ms"], rel=0.05)
+    assert not any("CUDA graphs" in each.do for each in finding.advice)
+
+
+@pytest.mark.parametrize("name", ["cudaDeviceSynchronize", "cudaThreadSynchronize"])
+def test_a_host_that_waits_after_each_kernel_does_not_set_the_pace(tmp_path, name):
+    """Of 2.94 s, one kernel took 2.8, and the host waited for it by the call's old name."""
+    one = Host()
+    for _ in range(30):
+        one.launch(1_000)
+        one.calls(name, one.free - one.now + 2)
+    made = diagnosed(tmp_path, one)
+    assert not made
+    assert made.bound_by.startswith("bound by the GPU (9")
+
+
 def is_late_with(folder, kernels):
     one = Host()
     for _ in range(kernels):
@@ -389,6 +439,27 @@ def test_a_host_that_pauses_does_not_launch_slowly(tmp_path):
     assert "launch_bound" not in [each.cause for each in diagnosed(tmp_path, pausing(0))]
 
 
+def late_before_some(folder, late_us):
+    """A host that is ahead of 300 kernels, and late before some of them; how many are said."""
+    one = Host()
+    for number in range(300):
+        if 0 < number <= len(late_us):
+            one.now = one.free
+            with one.inside("aten::slow", cat="cpu_op"):
+                one.now += late_us[number - 1]
+                one.launch(20)
+        else:
+            one.launch(20)
+    sentence = found(diagnosed(folder, one), "launch_bound").sentence
+    said = re.search(r"the CPU (?:is late with (\d+) of|cannot keep up with) 300 kernels", sentence)
+    return int(said[1] or 0)
+
+
+def test_a_host_that_is_late_for_few_kernels_keeps_up_with_the_others(tmp_path):
+    """Of 562 kernels it was late with eleven, and launched one every 1.31 µs."""
+    assert late_before_some(tmp_path, [300] * 3) == 2
+
+
 def keeps_up(folder, length):
     """Whether it is the number of kernels that a host is late with, given how long they take."""
     one = Host()
@@ -401,6 +472,17 @@ test_thresholds = cases(
     Case("Limits.least_percent_with_evidence", says_that_it_reads, {2.95: False, 3.05: True}),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),
+    Case(
+        "launch_bound.FEW_LATE",
+        lambda folder, part: late_before_some(folder, [100] * round(450 * part)),
+        {0.049: 15, 0.053: 0},
+    ),
+    Case(
+        "host_facts.MOST_LATE",
+        lambda folder, part: late_before_some(folder, [900 * part, 900 * (1 - part)]),
+        {0.64: 2, 0.69: 1},
+    ),
+    Case("launch_bound.MOST_BY_WAITS", is_late_by_waits, {0.79: False, 0.81: True}),
     Case(
         "launch_bound.MOST_BY_STACKS",
         lambda _, part: may_be_stacks(part, 1.0),

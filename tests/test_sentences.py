@@ -170,9 +170,14 @@ def test_a_step_has_one_length(board):
     assert verdict(found).endswith(f" of {whole}")
     lost = f"; {verdict(found)}" if found else ""
     (_, most), (second, share), *_ = found.shares.items()
-    also = f" of the critical path, {second} {percent(share)})" if most < 60 and share else ""
+    known = second != "waiting that nothing recorded explains"
+    also = (
+        f" of the critical path, {second} {percent(share)})"
+        if most < 60 and share and known
+        else ""
+    )
     pace = found.bound_by.replace(" of the critical path)", also) if also else found.bound_by
-    beyond = "".join(f"; {each}" for each in found.unexplained)
+    beyond = "".join(f"\n{each}" for each in found.unexplained)
     assert bands["verdict"] == f"{pace}{lost}{beyond}"
     assert {*found.unexplained} <= {*found.notices}
     marks = (

@@ -196,7 +196,7 @@ def _diagnosed(
         period_ns=shown.period_ns,
         step_ns=context.step_ns,
         profiler_ns=context.replay.profiler_ns if together.ranks else 0.0,
-        bound_by=f"{bound_by(shares)}{_AS_RECORDED if beyond_ns else ''}" if shares else "",
+        bound_by=f"{_bound_by(context, shares)}{_AS_RECORDED if beyond_ns else ''}",
         shares=shares,
         joint_ms=joint_ms,
         replayed=replayed,
@@ -454,6 +454,19 @@ def _no_cause_told(context: Context) -> str:
             f"what work waits for that was ready{_as_clauses(unseen_work_notices(context))}."
         )
     return ""
+
+
+def _bound_by(context: Context, shares: Mapping[str, float]) -> str:
+    """What sets the pace, in words, and how much of the path is not known; empty without shares.
+
+    A table of kernels alone was said to be bound by the GPU, 64.9 %, and its job by the host.
+    """
+    if not shares:
+        return ""
+    words, unknown = bound_by(shares), percent(shares[UNEXPLAINED])
+    if context.replay.is_explained or UNEXPLAINED in words:
+        return words
+    return words.replace("path)", f"path; nothing recorded explains {unknown} of it)")
 
 
 def _steps_frame(steps: Steps) -> pd.DataFrame:

@@ -326,7 +326,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU [[cannot keep up]][[is late]] with "
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>)"
             "[[ once it has waited for the GPU[[ in <_waited>]]]]"
-            "[[; <part> of the lost time is in <region>[[ (<of_region> of <each>)]]]][[, <call> a launch call]]"
+            "[[; <part> of the lost time is in <region>[[ (<of_region> of <each>)]]]]"
+            "[[, <call> a launch call]]"
             f"{WHEN_IDLE}{COST}",
             launching,
         )

@@ -451,6 +451,8 @@ def over_ranks(operators: pd.DataFrame) -> pd.DataFrame:
 _SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
 _DIMENSION: Final = re.compile(r"\d+")
 _SHAPES: Final = 3
+_OF_TWO: Final = ("aten::mm", "aten::bmm")
+"""A third shape is that of what they write to, as compiled code calls them."""
 
 
 def operator_label(row: Row) -> str:
@@ -460,7 +462,11 @@ def operator_label(row: Row) -> str:
     --------
     >>> operator_label({"operator": "aten::addmm", "input_dims": "[[5], [2, 3], [3, 5], [], []]"})
     'aten::addmm 5 · 2×3 · 3×5'
+    >>> operator_label({"operator": "aten::mm", "input_dims": "[[2, 3], [3, 5], [2, 5]]"})
+    'aten::mm 2×3 · 3×5'
     """
     found = _SHAPE.findall(row["input_dims"])
+    if row["operator"] in _OF_TWO:
+        found = found[:2]
     shapes = ["×".join(_DIMENSION.findall(shape)) for shape in found[:_SHAPES]]
     return f"{row['operator']} {' · '.join(shapes)}" + " …" * (len(found) > _SHAPES)

@@ -124,6 +124,10 @@ _IN_NSYS: Final = {
     _GPU_WORK.how: "Record with nsys profile --trace=cuda,nvtx",
     _STEPS.how: "Mark them with NVTX ranges: ProfilerStep#1, ProfilerStep#2 and so on",
     _HOST_CODE.how: "Record NVTX ranges, in PyTorch those of torch.autograd.profiler.emit_nvtx()",
+    **dict.fromkeys(
+        (_COLLECTIVES.how, _COLLECTIVES.how.replace(_AND_OPERATORS, "")),
+        "Record with PyTorch's profiler, of 2.4 or newer",
+    ),
 }
 
 _OTHER_RANKS: Final = "waiting and transfer cannot be told apart"

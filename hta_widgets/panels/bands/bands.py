@@ -19,6 +19,7 @@ from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WHAT_TO_DO
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
+from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import APART, budget_band
@@ -281,9 +282,10 @@ def headline(found: Diagnosis) -> str:
 
     And much time that no finding is about: of two ranks of DLRM, the largest part of a step was
     idle time for which no launch was late; of eight, 37 % was waiting that goes with late launches.
+    Each on a line of its own: as clauses of one sentence, nobody read them.
     """
-    said = [_pace(found), verdict(found) if found else "", *found.unexplained]
-    return "; ".join(each for each in said if each)
+    said = [_pace(found), verdict(found) if found else ""]
+    return "\n".join(["; ".join(each for each in said if each), *found.unexplained])
 
 
 def _pace(found: Diagnosis) -> str:
@@ -291,7 +293,7 @@ def _pace(found: Diagnosis) -> str:
     if not found.shares:
         return found.bound_by
     (_, most), (other, share), *_ = found.shares.items()
-    if most >= MOSTLY or not share:
+    if most >= MOSTLY or not share or other == UNEXPLAINED:
         return found.bound_by
     path = " of the critical path"
     return found.bound_by.replace(path, f"{path}, {other} {percent(share)}", 1)

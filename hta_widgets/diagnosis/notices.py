@@ -310,9 +310,9 @@ def _slowed_launches(context: Context) -> Iterator[str]:
     if recorded and isinstance(twice_ms, float) and may_be_stacks(twice_ms, price_ms):
         left = duration(max(price_ms - twice_ms, 0) * NS_PER_MS)
         yield (
-            f"the profiler's own time on the host is in launch_bound: if it is half of all, {left} "
-            "is left without it. hta_widgets.profile(wait=10) records how long steps take without "
-            "the profiler"
+            "some of launch_bound may be the profiler's own time on the host: with a host twice as "
+            f"fast, {left} would be left; hta_widgets.profile(wait=10) measures steps without the "
+            "profiler, too"
         )
 
 

@@ -141,7 +141,7 @@ def not_held_up(context: Context) -> list[Edit]:
             "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
             "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.GRAPHS,),
+            unless=(Condition.GRAPHS, Condition.UNCACHED),  # no graph captures cudaMalloc
         ),
         Advice(
             "Compute on the GPU what these copies are for, or gather small tensors for one copy.",

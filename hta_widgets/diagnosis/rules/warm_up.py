@@ -129,7 +129,7 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             needs=(Condition.TRAINING, Condition.OTHER_RECORDER),
         ),
         Advice(
-            "Run every kernel once before the recording begins.",
+            "Run every kernel once before cudaProfilerStart(), with which the recording begins.",
             "nsys profile --capture-range=cudaProfilerApi ./program",
             needs=(Condition.NO_PYTORCH,),
         ),

@@ -106,6 +106,14 @@ def test_products_near_the_peak_have_a_faster_type_or_nothing(tmp_path):
     assert of(tmp_path / "a100", A100, AT_PEAK_US * 989 / 312) == [nothing]
 
 
+def test_products_for_which_tensor_cores_are_advised_are_not_near_their_peak(tmp_path):
+    """TF32 would save 232 of 959 ms, and of the same kernels "only less work would help"."""
+    plain = product(2 * 4096 * 8192 * 1024 / 19.5e12 * 1e6 / 0.7, name="ampere_sgemm_128x64_tn")
+    result = made(tmp_path, plain | {"type_": "float"}, gpu=A100)
+    assert [each.cause for each in result] == ["no_tensor_cores"]
+    assert line(result, "large_products") is None
+
+
 def test_a_dimension_that_does_not_fit_is_padded_first(tmp_path):
     found = line(made(tmp_path, product(AT_PEAK_US / 0.5, 1025)), "large_products")
     assert found.sentence.endswith("; 1025 is not a multiple of 8.")

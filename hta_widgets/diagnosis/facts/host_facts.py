@@ -369,6 +369,18 @@ def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
     return HeldBack(*np.bincount(which, segments.length_ns, 5).astype(np.int64).tolist())
 
 
+_ACCUMULATES: Final = re.compile(r"^torch::autograd::AccumulateGrad$")
+
+
+def gradients_of(rank: Rank) -> float:
+    """How many gradients a rank accumulates in a step, on average; 0 without steps."""
+    events, marks = rank.trace.events, rank.steps
+    rows = events.rows_of(Kind.CPU_OP)
+    starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
+    inside = Intervals.union(marks.start_ns, marks.end_ns).covers(starts)
+    return np.count_nonzero(inside) / max(len(marks.start_ns), 1)
+
+
 class HostFacts(NamedTuple):
     """Facts on the host of one rank."""
 

@@ -6,7 +6,6 @@ part: one recorded rank of a DDP job was called launch bound, and 17 % of its st
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ from hta_widgets.analyses.communication.recorded import operation_of
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.host_facts import HeldBack
+from hta_widgets.diagnosis.facts.host_facts import HeldBack, gradients_of
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import Busy, LateHost, What
@@ -45,13 +44,10 @@ from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import listed, named, on_ranks
-from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import NS_PER_MS, duration, percent
-from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
-from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_NAMING: Final = 0.1
 """Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
@@ -68,8 +64,6 @@ FEWEST_GRADIENTS: Final = 20
 
 MORE_GRADIENTS: Final = 1.1
 """Gradients for each operation from which several share one: small parameters share a bucket."""
-
-_ACCUMULATES: Final = re.compile(r"^torch::autograd::AccumulateGrad$")
 
 WORTH_A_NOTICE: Final = 0.15
 """Part of the mean step; smaller waits for work that is not recorded are usual."""
@@ -192,15 +186,6 @@ def _mostly(context: Context) -> tuple[str, bool]:
     one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
     each = ", one for each gradient" if one_each else ""
     return f", mostly {per_step:,} {name}{context.steps.per_noun}{each}", one_each
-
-
-def gradients_of(rank: Rank) -> float:
-    """How many gradients a rank accumulates in a step, on average; 0 without steps."""
-    events, marks = rank.trace.events, rank.steps
-    rows = events.rows_of(Kind.CPU_OP)
-    starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
-    inside = Intervals.union(marks.start_ns, marks.end_ns).covers(starts)
-    return np.count_nonzero(inside) / max(len(marks.start_ns), 1)
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:

@@ -349,6 +349,9 @@ class HeldBack(NamedTuple):
     other: int = 0
     migration: int = 0
     """Pages of managed memory move, which nothing launches."""
+    in_call: int = 0
+    """Work whose launch call has not returned, as where the first one of a kernel loads its code:
+    of 494 µs before a first kernel, another process was blamed."""
 
 
 def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
@@ -365,8 +368,11 @@ def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
     is_of_graph = rank.trace.events.named(launch, patterns.GRAPH_LAUNCH)
     stays = work.stream[next_work] == work.stream[last_work]
     moves = work.named(MIGRATES.search)[next_work]
-    which = np.select([moves, launch == NO_CALL, is_of_graph, stays], [4, 0, 1, 2], 3)
-    return HeldBack(*np.bincount(which, segments.length_ns, 5).astype(np.int64).tolist())
+    middle_ns = segments.start_ns + segments.length_ns // 2
+    in_call = (launch != NO_CALL) & (rank.trace.events.ends_of(launch) > middle_ns)
+    kinds = [moves, launch == NO_CALL, is_of_graph, in_call, stays]
+    which = np.select(kinds, [4, 0, 1, 5, 2], 3)
+    return HeldBack(*np.bincount(which, segments.length_ns, 6).astype(np.int64).tolist())
 
 
 _ACCUMULATES: Final = re.compile(r"^torch::autograd::AccumulateGrad$")

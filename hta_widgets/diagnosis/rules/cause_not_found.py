@@ -457,6 +457,9 @@ def _held_back(context: Context) -> str:
     )
     if 2 * sums.graph > sum(sums):
         return f"{words}, {of_it} before CUDA graphs or inside them"
+    if 2 * sums.in_call > sum(sums):
+        call = "inside the call that launches its next work, as where that loads code"
+        return f"the GPU is idle, {of_it} {call}"
     if 2 * sums.same_stream > sum(sums):
         sharing = sharing_ranks(context.job.reduce(identity_of, context.ranks))
         by = "another of the ranks, on this GPU" if sharing else _UNRECORDED

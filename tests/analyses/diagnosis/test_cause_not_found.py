@@ -369,6 +369,14 @@ def test_work_that_was_held_back_is_said_and_blames_nobody(tmp_path, launch, str
     )
 
 
+def test_a_launch_that_takes_long_holds_its_own_work_back(tmp_path):
+    """As the first of a kernel, which loads its code; another process was blamed."""
+    events = [call(0, 5, 1), kernel(20, 100, correlation=1), call(110, 800, 2)]
+    made = diagnosed(write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)]))
+    inside = "inside the call that launches its next work, as where that loads code"
+    assert f"the GPU is idle, 98.8 % of it {inside}" in made.finding
+
+
 def migrating(kernels):
     """A host that is never late, before each of whose kernels pages of managed memory move."""
     events = []

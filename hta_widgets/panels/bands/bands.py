@@ -284,8 +284,8 @@ def headline(found: Diagnosis) -> str:
     idle time for which no launch was late; of eight, 37 % was waiting that goes with late launches.
     Each on a line of its own: as clauses of one sentence, nobody read them.
     """
-    said = [_pace(found), verdict(found) if found else ""]
-    return "\n".join(["; ".join(each for each in said if each), *found.unexplained])
+    said = [each for each in (_pace(found), verdict(found) if found else "") if each]
+    return "\n".join(["; ".join(said)] * bool(said) + [*found.unexplained])
 
 
 def _pace(found: Diagnosis) -> str:

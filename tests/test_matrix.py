@@ -344,7 +344,9 @@ def test_without_gpu_work_there_is_an_answer(scarce: Path) -> None:
     assert board.findings.finding.startswith(said[:60])
     assert len(board.findings) == 0
     listed = board.panels["operators"].result.operators
-    assert any(row["sentence"].startswith("Of ") for row in rows) == bool(len(listed))
+    sentences = [row["sentence"] for row in rows]
+    waits = any(each.startswith("Collectives run") for each in sentences)  # for all but 4 µs
+    assert any(each.startswith("Of ") for each in sentences) == bool(len(listed) and not waits)
     assert board.tab == "operators"
     weighed = {"operators", "flame", "modules"} & {*board.panels}  # modules where some are recorded
     assert {board.panels[name].weight for name in weighed} == {"cpu"}

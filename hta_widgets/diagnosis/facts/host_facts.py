@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.device_steps import GAP, DeviceSteps, HostGaps
 from hta_widgets.analyses.idle_owners.gaps import gaps_of
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
+from hta_widgets.analyses.idle_owners.segments import IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
@@ -203,27 +204,27 @@ class Launching(NamedTuple):
 def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
     """Find out how a rank launches the analysed work of its device."""
     kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
+    late = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
     launch = work.launch[kernels]
     calls_ns = rank.trace.events.duration_ns[distinct(launch[launch >= 0])]
     return Launching(
         median_kernel_ns=_median(work.duration_ns[kernels]),
         median_launch_ns=_median(calls_ns),
-        region=_region(rank, work, kernels, gaps),
-        late=_fewest_late(gaps),
+        region=_region(rank, work, kernels, late),
+        late=_fewest(late),
     )
 
 
-def _fewest_late(gaps: HostGaps) -> int:
-    segments = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
+def _fewest(segments: IdleSegments) -> int:
     held_ns = np.sort(grouped(segments.gap).reduce(np.add, segments.length_ns))[::-1]
     if not held_ns.size:
         return 0
     return int(np.searchsorted(np.cumsum(held_ns), MOST_LATE * held_ns.sum())) + 1
 
 
-def _region(rank: Rank, work: GpuWork, kernels: Int64Array, gaps: HostGaps) -> Region | None:
-    chosen = np.isin(gaps.kind, [GAP[name] for name in LATE])
-    segments = gaps.segments.take(np.flatnonzero(chosen))
+def _region(
+    rank: Rank, work: GpuWork, kernels: Int64Array, segments: IdleSegments
+) -> Region | None:
     idle_ns, calls = segments.length_ns, calls_of(rank)
     if idle_ns.sum() < WORTH_NAMING * max(work.span_ns, 1):
         return None

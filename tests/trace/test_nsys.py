@@ -24,6 +24,7 @@ from tests.nsys_export import (
     MEMSET,
     NO_STREAM,
     NVTX,
+    OS_CALLS,
     PID,
     RUNTIME,
     SESSION,
@@ -156,6 +157,38 @@ def test_rows_that_are_no_calls_are_left_out(write):
     assert said(trace) == [
         "2 rows of the CUDA API table that are not calls (such as backtraces) are left out"
     ]
+
+
+some_calls = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 9), st.integers(0, 1)), max_size=9
+)
+
+
+@given(some_calls, some_calls)
+def test_calls_of_the_operating_system_are_kept_from_one_cuda_call_to_another(
+    tmp_path_factory, cuda, of_os
+):
+    """Those inside a CUDA call are part of it; other threads sleep."""
+
+    def rows(calls):
+        return [
+            call(start, start + taken, globalTid=owner(tid=TID + thread))
+            for start, taken, thread in calls
+        ]
+
+    def is_between(start, thread):
+        mine = [(begin, begin + taken) for begin, taken, of in cuda if of == thread]
+        before = [end for begin, end in mine if begin <= start]
+        return before and max(before) <= start and any(begin > start for begin, _ in mine)
+
+    tables = {STRINGS: TEXTS, RUNTIME: rows(cuda), OS_CALLS: rows(of_os)}
+    events = load(write_sqlite(tmp_path_factory.mktemp("export") / "export.sqlite", tables)).events
+    kept = events.rows_of(Kind.OS_CALL)
+    expected = [
+        (taken, TID + thread) for start, taken, thread in of_os if is_between(start, thread)
+    ]
+    found = zip(events.duration_ns[kept].tolist(), events.tid[kept].tolist(), strict=True)
+    assert sorted(found) == sorted(expected)
 
 
 def test_calls_without_class_are_told_apart_by_name(write):

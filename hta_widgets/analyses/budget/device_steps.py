@@ -107,6 +107,11 @@ FEWEST_LIKE: Final = 1
 FEWEST_NAMED: Final = 5
 """Later calls that are compared: of the same inputs, or of any where none are recorded."""
 
+TOLD_BY_OS_CALLS: Final = 0.5
+"""Part of such time without operators in calls of the operating system, beyond which it is known
+what the host does: a database waited for its user. Writing a log for 6 µs of 53 ms tells nothing of
+the rest."""
+
 OPERATORS_PER_LAUNCH: Final = 0.2
 """With fewer operators and frames, nothing can be told from what is not recorded."""
 
@@ -342,6 +347,8 @@ class _Division:
         unattributed = np.zeros(kind.size, dtype=np.bool_)
         if not self.has_operators:
             unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
+            if self._is_most_in_os_calls(unattributed):
+                unattributed[:] = False
             kind[unattributed] = GAP["gap_depend"]
         kind[~(decides | prompt)] = GAP["gap_depend"]
         kind[self._loads_code] = GAP["gap_init"]
@@ -360,6 +367,12 @@ class _Division:
             drained=self._last_drain(),
             unattributed=unattributed,
         )
+
+    def _is_most_in_os_calls(self, chosen: Mask) -> bool:
+        """Whether calls of the operating system tell what the host does for most of some time."""
+        told = chosen & self._is_inside(self.calls.kind == Kind.OS_CALL)
+        length_ns = self.segments.length_ns
+        return bool(length_ns[told].sum() > TOLD_BY_OS_CALLS * length_ns[chosen].sum())
 
     @property
     def _loads_code(self) -> Int64Array:

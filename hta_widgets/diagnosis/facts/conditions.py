@@ -82,6 +82,10 @@ class Condition(Enum):
     OPTIMIZER_WAITS = "the optimizer waits for the transfer"
     CHECKS_SIZES = "in Inductor's size checks"
     WALKS_MODULES = "in a walk over all modules"
+    READS_FILES = "in calls that read"
+    WRITES_FILES = "in calls that write"
+    SLEEPS = "in calls that sleep"
+    WAITS_FOR_OTHERS = "in calls that wait for other threads or processes"
     READS_A_NUMBER = "a number is read"
     IN_OPERATOR = "in an operator of PyTorch"
     ONLY_COPIES = "in calls that only copy"
@@ -176,6 +180,13 @@ OF_OWNERS: Final = {
     r"|_broadcast_coalesced|broadcast_coalesced",
     Condition.CHECKS_SIZES: r"assert_size_stride",
     Condition.WALKS_MODULES: r"named_(?:modules|members|parameters|buffers)\b",
+    Condition.READS_FILES: r"(?m:^(?:f?open(?:64|at)?|p?readv?(?:64)?|fread|fgets|f?getc|getchar"
+    r"|getline|getdelim|fscanf|scanf)$)",
+    Condition.WRITES_FILES: r"(?m:^(?:p?writev?(?:64)?|fwrite|f?puts|f?putc|putchar|v?f?printf"
+    r"|fflush|fsync)$)",
+    Condition.SLEEPS: r"(?m:^(?:sleep|usleep|(?:clock_)?nanosleep)$)",
+    Condition.WAITS_FOR_OTHERS: r"(?m:^(?:p?poll|p?select|epoll_p?wait|recv\w*|accept4?|futex"
+    r"|sem_\w*wait|pthread_cond_\w*wait|pthread_join|pthread_mutex_lock|wait(?:pid|id|[34])?)$)",
     Condition.READS_A_NUMBER: r"aten::item|_local_scalar_dense|aten::is_nonzero|aten::equal",
     Condition.IN_OPERATOR: r"(?m:^aten::|^\w+Backward\d+$)",
     Condition.LAUNCHES_GRAPH: r"(?:cuda|cu|hip)GraphLaunch",

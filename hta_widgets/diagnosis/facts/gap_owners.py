@@ -176,9 +176,11 @@ _CALLS: Final = tuple(map(int, LAUNCH_CALLS))
 _CODE: Final = (Kind.CPU_OP, Kind.PYTHON)
 
 _TELLING: Final = frozenset((_OPERATOR, _ANNOTATION, _FRAME))
-_TELLING_ALONE: Final = _TELLING.union(_CALLS)
-"""Of recordings without operators and frames, in which CUDA calls are all that is known: a solver
-in C++ passed 23 of 314 ms of idle time in ``cudaMemcpy``, and 275 in no call."""
+_ANY_CALLS: Final = (*_CALLS, int(Kind.OS_CALL))
+_TELLING_ALONE: Final = _TELLING.union(_ANY_CALLS)
+"""Of recordings without operators and frames, in which calls of CUDA and of the operating system
+are all that is known: a solver in C++ passed 23 of 314 ms of idle time in ``cudaMemcpy``, and 275
+in no call; a database waited 4.65 s for its user in ``getc``."""
 
 
 class Telling(NamedTuple):
@@ -186,7 +188,7 @@ class Telling(NamedTuple):
 
     name: str
     is_operator: bool
-    """Or a CUDA call."""
+    """Or a call of CUDA or of the operating system."""
 
 
 class Inside(NamedTuple):
@@ -211,7 +213,8 @@ class Inside(NamedTuple):
     stops_in: frozenset[str] = frozenset()
     """Of pauses: operators that launch work, and pass more than `STRETCH_NS` of one in a call."""
     in_calls_ns: int = 0
-    """Time in CUDA calls; in the rest, the host runs code of its own, or waits for others."""
+    """Time in calls of CUDA and, if recorded, of the operating system; in the rest, the host runs
+    code of its own, or waits for a core."""
 
     def without(self, parts: Sequence[Inside]) -> Inside:
         """The same without some parts of the time."""
@@ -248,12 +251,12 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
         name = tree.names[tree.name[node]]
         loader = next((key for key, known in LOADERS.items() if known.search(name)), loader)
         kind = int(tree.kind[node])
-        is_operator = kind == _OPERATOR or kind in _CALLS
+        is_operator = kind == _OPERATOR or kind in _ANY_CALLS
         inside_operator = bool(chain) and chain[-1].is_operator
         if kind in telling and _tells(kind, name) and not (is_operator and inside_operator):
             chain.append(Telling(name, is_operator))
     own_ns = _own_time(tree, rank.remember(_launching_names))
-    in_calls_ns = int(tree.own_ns[np.isin(tree.kind, _CALLS)].sum())
+    in_calls_ns = int(tree.own_ns[np.isin(tree.kind, _ANY_CALLS)].sum())
     return Inside(
         whole_ns,
         _time_by_name(tree, telling),
@@ -266,7 +269,7 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
 
 def _own_time(tree: CallTree, launching: frozenset[str]) -> dict[str, int]:
     """Own time of the operators and functions with most of it that launch nothing."""
-    nodes = np.flatnonzero(np.isin(tree.kind, (Kind.CPU_OP, Kind.PYTHON)))
+    nodes = np.flatnonzero(np.isin(tree.kind, (Kind.CPU_OP, Kind.PYTHON, Kind.OS_CALL)))
     of_name = grouped(tree.name[nodes])
     sums = of_name.reduce(np.add, tree.own_ns[nodes])
     names = [tree.names[code] for code in tree.name[nodes[of_name.first]].tolist()]

@@ -281,13 +281,14 @@ def idle_without_cause(context: Context) -> Finding | None:
 
 def _not_recorded(context: Context) -> str:
     """What is known of a host whose code is not recorded, in words."""
-    if any(context.facts[rank].records.host_code for rank in context.ranks):
+    records = [context.facts[rank].records for rank in context.ranks]
+    if any(each.host_code for each in records):
         return "the trace does not show what the host does meanwhile"
     part = percent(100 * part_outside_calls(context, context.ranks))
-    return (
-        f"for {part} of {of_idle(context)}, the host is in no CUDA call, and nothing is recorded "
-        "of what it does"
-    )
+    told = f"for {part} of {of_idle(context)}, the host is in no CUDA call"
+    if all(each.os_calls for each in records):
+        return f"{told}, nor in one of the operating system: it runs code of its own"
+    return f"{told}, and nothing is recorded of what it does"
 
 
 def copies_without_cause(context: Context) -> None:

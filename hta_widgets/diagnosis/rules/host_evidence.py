@@ -255,7 +255,7 @@ def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
 
 
 def part_outside_calls(context: Context, ranks: Sequence[int]) -> float:
-    """Part of that idle time in which the host is in no CUDA call."""
+    """Part of that idle time in which the host is in no call of CUDA or the operating system."""
     parts = _unexplained(context, ranks)
     whole_ns = sum(part.whole_ns for part in parts)
     return 1 - sum(part.in_calls_ns for part in parts) / max(whole_ns, 1)

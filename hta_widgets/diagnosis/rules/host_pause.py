@@ -99,6 +99,24 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
             "gc.disable()  # then gc.collect() every n steps",
             needs=(Condition.COLLECTS_GARBAGE,),
         ),
+        Advice(
+            "Read ahead on another thread, while kernels run; record a part in which nobody waits "
+            "for a user.",
+            needs=(Condition.READS_FILES,),
+        ),
+        Advice(
+            "Write in larger pieces, or on another thread: each of these calls waits for its file.",
+            needs=(Condition.WRITES_FILES,),
+        ),
+        Advice(
+            "Wait for what is to come instead of asking for it from time to time.",
+            needs=(Condition.SLEEPS,),
+        ),
+        Advice(
+            "See what the threads and processes do that it waits for: Nsight Systems records all "
+            "that it starts.",
+            needs=(Condition.WAITS_FOR_OTHERS,),
+        ),
         *NEEDLESS_WORK,
         Advice(
             "Record a later launch of this graph: the first one uploads it to the GPU, which takes "
@@ -107,7 +125,7 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
         ),
         Advice(
             "Sample the stacks of the host as well: Nsight Systems then shows what runs there.",
-            "nsys profile --trace=cuda,nvtx --sample=process-tree ./program",
+            "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
@@ -255,6 +273,8 @@ def _where(stretch: Stretch, said: str) -> str:
         return ""
     if stretch.inside not in ("", said):
         return f", inside {named(stretch.inside, 30)}"
+    if stretch.before and stretch.before == stretch.after:
+        return f", between two {named(stretch.after, 30)} calls"
     if stretch.before and stretch.after:
         return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
     return f", before {named(stretch.after, 30)}" if stretch.after else ""

@@ -54,6 +54,8 @@ class Kind(IntEnum):
     OTHER = 15
     BUSY = 16
     """Time in which kernels ran, in sources that do not record the kernels."""
+    OS_CALL = 17
+    """Call of the operating system's libraries, such as ``read`` or ``poll``."""
 
 
 @lru_cache(maxsize=64)

@@ -34,6 +34,7 @@ CPU_CALLS = (
     Kind.ANNOTATION,
     Kind.PYTHON,
     Kind.OTHER,
+    Kind.OS_CALL,
 )
 
 

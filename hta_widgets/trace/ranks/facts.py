@@ -58,6 +58,8 @@ class RankRecords(NamedTuple):
     host_code: bool
     """Operators or Python functions; or annotations of PyTorch's profiler, which it records with
     them, where only graphs are launched: a loop that replays a graph runs no operator."""
+    os_calls: bool
+    """Calls of the operating system, from one CUDA call of their thread to another."""
     frames: bool
     memory: bool
     """Python functions, and what is allocated."""
@@ -115,6 +117,7 @@ def rank_records(rank: Rank) -> RankRecords:
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,
         host_code=bool(events.rows_of(Kind.CPU_OP, Kind.PYTHON).size) or _only_replays(rank),
+        os_calls=bool(events.rows_of(Kind.OS_CALL).size),
         frames=bool((events.kind == Kind.PYTHON).any()),
         memory=may_have_memory(events),
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),

@@ -184,6 +184,10 @@ FIRST = {
         ((C.COMPUTES_ON_CPU, C.OF_OPTIMIZER), "Let the optimizer run on the GPU: give it"),
         ((C.COMPUTES_ON_CPU,), "Let these operators run on the GPU"),
         ((C.LOSES_ITS_CORE,), "Leave the process a core"),
+        ((C.NO_PYTORCH, C.READS_FILES), "Read ahead on another thread"),
+        ((C.NO_PYTORCH, C.WRITES_FILES), "Write in larger pieces"),
+        ((C.NO_PYTORCH, C.SLEEPS), "Wait for what is to come"),
+        ((C.NO_PYTORCH, C.WAITS_FOR_OTHERS), "See what the threads and processes do"),
     ],
     "blocking_sync": [
         ((), "Let PyTorch warn of each operation"),
@@ -456,6 +460,10 @@ RECORDED = {
     C.DRAWS_NUMBERS: (("aten::normal_", "aten::randn"), ("aten::native_layer_norm",)),
     C.COPIES: (("aten::to", "aten::copy_"), ("aten::item",)),
     C.SELECTS: (("aten::nonzero", "aten::index"), ("aten::index_select", "aten::index_put_")),
+    C.READS_FILES: (("read", "getc", "fopen64"), ("readlink", "aten::read", "cudaMemcpy")),
+    C.WRITES_FILES: (("write", "putc", "fflush"), ("writer", "overwrite")),
+    C.SLEEPS: (("usleep", "clock_nanosleep"), ("asleep", "sched_yield")),
+    C.WAITS_FOR_OTHERS: (("poll", "sem_timedwait", "pthread_cond_wait"), ("pthread_create",)),
     C.SYNCHRONISES: (("cudaDeviceSynchronize", "hipStreamSynchronize"), ("cudaMemcpyAsync",)),
 }
 """Names that show a condition, each alone, and names that do not."""

@@ -409,10 +409,13 @@ def test_most_of_what_is_held_back_has_to_be_of_one_kind(tmp_path):
     assert LAUNCHED + "." in diagnosed(write(tmp_path / "rank-0.json", events)).finding
 
 
-def launched_late_without_operators(folder, idle_us, kernel_us=200, mpi_us=0, call_us=0):
+def launched_late_without_operators(
+    folder, idle_us, kernel_us=200, *, mpi_us=0, call_us=0, os_call=("", 0)
+):
     """Eight kernels, each launched so long after the one before, without operators.
 
-    The host is in MPI for a part of that time, which a range shows, or in a CUDA call.
+    The host is in MPI for a part of that time, which a range shows, in a CUDA call, or in one of
+    the operating system.
     """
     starts = [20 + number * (kernel_us + idle_us) for number in range(8)]
     calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
@@ -420,7 +423,41 @@ def launched_late_without_operators(folder, idle_us, kernel_us=200, mpi_us=0, ca
     name = "cudaEventQuery"
     calls += [call(start - 1_000, call_us, -1, name=name) for start in starts[1:] if call_us]
     mpi = [host(start - 500, mpi_us, "MPI_Recv", cat="user_annotation") for start in starts[1:]]
-    return write(folder / "rank-0.json", [*calls, *kernels, *(mpi if mpi_us else ())])
+    os_name, os_us = os_call
+    os_calls = [host(start - 1_500, os_us, os_name, cat="os_call") for start in starts[1:] if os_us]
+    return write(folder / "rank-0.json", [*calls, *kernels, *os_calls, *(mpi if mpi_us else ())])
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("getc", "Read ahead on another thread"),
+        ("fwrite", "Write in larger pieces"),
+        ("usleep", "Wait for what is to come"),
+        ("poll", "See what the threads and processes do that it waits for"),
+    ],
+)
+def test_what_the_host_asks_of_the_operating_system_is_a_cause(tmp_path, name, advice):
+    """Of a database that waited for its user, it was said that nothing tells what it does."""
+    path = launched_late_without_operators(tmp_path, 2_000, os_call=(name, 1_400))
+    finding = found(diagnosed(path), "host_pause")
+    where = f"between two cudaLaunchKernel calls, 70.4 % of this time inside {name}"
+    assert f"The host stalls for up to 1.99 ms, {where}: " in finding.sentence
+    assert finding.confidence != "inconclusive"
+    assert finding.advice[0].do.startswith(advice)
+
+
+def test_a_host_that_asks_nothing_of_the_operating_system_runs_code_of_its_own(tmp_path):
+    path = launched_late_without_operators(tmp_path, 2_000, os_call=("fwrite", 100))
+    assert (
+        "for 94.5 % of the idle time, the host is in no CUDA call, nor in one of the operating "
+        "system: it runs code of its own"
+    ) in found(diagnosed(path), "host_pause").sentence
+
+
+def is_told_by_the_operating_system(folder, part):
+    path = launched_late_without_operators(folder, 2_000, os_call=("read", 1_990 * part))
+    return "stalls" in found(diagnosed(path), "host_pause").sentence
 
 
 def says_mpi(folder, part):
@@ -543,6 +580,9 @@ def lost(folder, percent):
 
 
 test_thresholds = cases(
+    Case(
+        "device_steps.TOLD_BY_OS_CALLS", is_told_by_the_operating_system, {0.48: False, 0.52: True}
+    ),
     Case("cause_not_found.WORTH_NAMING", says_mpi, {0.098: False, 0.102: True}),
     Case(
         "cause_not_found.FEWEST_GRADIENTS",

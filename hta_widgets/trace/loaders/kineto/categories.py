@@ -22,6 +22,7 @@ CATEGORY_KINDS = {
     "python_function": Kind.PYTHON,
     "cuda_profiler_range": Kind.PROFILER_RANGE,
     "overhead": Kind.OVERHEAD,
+    "os_call": Kind.OS_CALL,
 }
 
 CATEGORIES: dict[Kind, str] = {kind: kind.name.lower() for kind in Kind} | {

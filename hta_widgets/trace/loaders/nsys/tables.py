@@ -28,6 +28,7 @@ GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 SYNCS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 RANGES = "NVTX_EVENTS"
+OS_CALLS = "OSRT_API"
 STRINGS = "StringIds"
 SESSION = "TARGET_INFO_SESSION_START_TIME"
 GPUS = "TARGET_INFO_GPU"
@@ -46,6 +47,7 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     SYNCS: (*_ON_GPU, "syncType"),
     CALLS: (*_TIMES, "correlationId", "globalTid", "eventClass", "nameId"),
     RANGES: (*_TIMES, "globalTid", "eventType", "text", "textId"),
+    OS_CALLS: (*_TIMES, "globalTid", "nameId"),
     STRINGS: ("id", "value"),
     SESSION: ("utcEpochNs",),
     DIAGNOSTICS: ("text", "globalPid"),
@@ -148,7 +150,7 @@ class NsysTables:
 
 def owner_column(table: str) -> str:
     """Column that identifies the process of a row."""
-    return "globalTid" if table in (CALLS, RANGES) else "globalPid"
+    return "globalTid" if table in (CALLS, RANGES, OS_CALLS) else "globalPid"
 
 
 def process_of(owner: IntegerOrColumn) -> IntegerOrColumn:

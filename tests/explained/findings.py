@@ -107,7 +107,8 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
     ):
         pass  # it pauses in the call, not beside it
     elif before and after:
-        texts |= {"from": short_name(before, 30), "to": short_name(after, 30)}
+        same = {"both": short_name(after, 30)} if before == after else {}
+        texts |= same or {"from": short_name(before, 30), "to": short_name(after, 30)}
     elif after:
         texts["before"] = short_name(after, 30)
     return texts | inside(found) | cost_of(found, whole)
@@ -347,7 +348,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "host_pause": [
         Form(
             f"<_who> {does} for up to <longest>{STEPS}"
-            f"[[, between <from> and <to>]][[, before <before>]]"
+            f"[[, between <from> and <to>]][[, between two <both> calls]][[, before <before>]]"
             f"[[, inside <within>]]{INSIDE}[[, <_part> of this time in <_owner>]]"
             f"[[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"

@@ -20,7 +20,7 @@ from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
-from hta_widgets.analyses.roofline.formulas import MOVING, PRODUCTS, inputs_of
+from hta_widgets.analyses.roofline.formulas import ATTENTION, MOVING, PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.calls import calls_of
@@ -73,6 +73,12 @@ MOVING_SHARE: Final = 25.0
 where no chain of them is: a ResNet spent 60 % in norms, activations and additions between its
 convolutions, of which no word said anything."""
 
+ATTENTION_SHARE: Final = 10.0
+SLOW_ATTENTION: Final = 50.0
+"""Part of the kernel time (%) from which fused attention is worth a line, and of the peak, below
+which other kernels may be faster: FlashAttention-2 reaches more on the GPUs that it was made for.
+29 % of a transformer on an MI300X, at 23 % of the peak, had no line."""
+
 _NAMED: Final = 3
 
 FEW_REQUESTS: Final = 16
@@ -101,6 +107,8 @@ class Rates(NamedTuple):
 
     products: pd.DataFrame
     """Matrix products by shape, with a peak: rows of `over_ranks`."""
+    attention: pd.DataFrame
+    """Fused attention that computing bounds, in the same way."""
     moving: pd.DataFrame
     """Operators that only read and write memory, most time first: ``operator``, ``gpu_ns``."""
     kernel_ns: float
@@ -113,14 +121,17 @@ class Rates(NamedTuple):
         """Of all diagnosed ranks."""
         found = roofline(context.job, context.ranks, steps=context.steps.marked)
         table = over_ranks(found.operators)
-        is_known = table["operator"].isin(PRODUCTS) & (table["percent_of_peak"] > 0)
+        is_known = table["percent_of_peak"] > 0
+        products = table[is_known & table["operator"].isin(PRODUCTS)]
+        is_known &= table["bound"] == "compute"
+        attention = table[is_known & table["operator"].isin(ATTENTION)]
         columns = ["operator", "gpu_ns"]
         every = pd.concat([table[columns], found.uncounted[columns]])  # shapes known or not
         moving = every[every["operator"].isin(MOVING)].groupby("operator", as_index=False).sum()
         moving = moving.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
         in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
         kernel_ns = float(found.devices["kernel_ns"].sum())
-        return cls(table[is_known], moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))
+        return cls(products, attention, moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))
 
     def share(self, gpu_ns: float) -> float:
         """In percent of the time of all kernels."""
@@ -209,19 +220,58 @@ def _line(
 @cause(
     seen_in="compute",
     when="Attention runs in kernels of FlashAttention-2 on a GPU of compute capability 9 or 10, "
-    "whose tensor cores these do not use as they could.",
+    "whose tensor cores these do not use as they could; or fused attention takes 10 % of the "
+    "kernel time and reaches less than half of the peak.",
     advice=(
+        Advice(
+            "Try the attention of Composable Kernel.",
+            'torch.backends.cuda.preferred_rocm_fa_library("ck")',
+            needs=(Condition.AMD, Condition.SDPA),
+        ),
         Advice(
             "Use cuDNN attention, which has kernels for this GPU.",
             "from torch.nn.attention import SDPBackend, sdpa_kernel\n\n"
             "with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):\n    ...",
             needs=(Condition.SDPA,),
+            unless=(Condition.AMD,),
         ),
-        Advice("Use FlashAttention-3, which is made for this GPU."),
+        Advice(
+            "Use FlashAttention-3, which is made for this GPU.",
+            needs=(Condition.OLDER_ATTENTION,),
+        ),
+        Advice(
+            "Compute less of it: a causal mask or a window that the kernel knows of skips what is "
+            "masked.",
+            unless=(Condition.OLDER_ATTENTION,),
+        ),
     ),
 )
-def older_attention(context: Context) -> Finding | None:
+def attention(context: Context) -> Finding | None:
     """Tell where attention does not use the tensor cores of the GPU as it could."""
+    if (older := _older_attention(context)) is not None:
+        return older
+    rates = Rates.of(context)
+    share = rates.share(float(rates.attention["gpu_ns"].sum()))
+    if share < ATTENTION_SHARE or (reached := _reached(rates.attention)) >= SLOW_ATTENTION:
+        return None
+    most = records(rates.attention)[0]
+    return _line(
+        context,
+        attention,
+        f"Fused attention takes {percent(share)} of the kernel time and reaches {percent(reached)} "
+        f"of the peak, most in {operator_label(most)} ({percent(most['percent_of_peak'])})",
+        evidence={
+            "share_percent": share,
+            "reached_percent": reached,
+            "products": _listed(rates.attention),
+        },
+        link=Link(panel="roofline", ranks=context.ranks),
+        seen_in=NamedKernels(operators=frozenset(rates.attention["operator"])),
+    )
+
+
+def _older_attention(context: Context) -> Finding | None:
+    """Kernels of FlashAttention-2 on GPUs that it does not know."""
     gpu = _gpu(context)
     if gpu.major not in _HOPPER:
         return None
@@ -232,9 +282,10 @@ def older_attention(context: Context) -> Finding | None:
         return None
     return _line(
         context,
-        older_attention,
+        attention,
         f"FlashAttention-2 takes {percent(share)} of the compute time; it predates compute "
         f"capability {gpu.major}.{gpu.minor}",
+        conditions=(Condition.OLDER_ATTENTION,),
         evidence={"share_percent": float(share)},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(older["name"].iloc[0])),
         seen_in=NamedKernels(names=frozenset(older["name"])),
@@ -570,7 +621,7 @@ _STARTS: Final = {
 """What starts an inference server, or a program without PyTorch; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
-BY_RATE: Final = (large_products, few_rows, older_attention, memory_bound, largest_kernel)
+BY_RATE: Final = (large_products, few_rows, attention, memory_bound, largest_kernel)
 
 
 def _gpu(context: Context) -> Gpu:

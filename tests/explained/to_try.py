@@ -45,6 +45,10 @@ def large(found: Finding, whole: Diagnosis) -> Texts:
     }
 
 
+def attending(found: Finding, whole: Diagnosis) -> Texts:
+    return {name: text for name, text in large(found, whole).items() if name != "kind"}
+
+
 def few_requests(_: Finding, whole: Diagnosis) -> Texts:
     steps = server_steps(whole.job, whole.ranks).steps
     times = _times(whole).xs("COMPUTATION", level="kernel_type")["sum_ns"]
@@ -116,7 +120,12 @@ FORMS_TO_TRY: Final = {
             moving,
         ),
     ],
-    "older_attention": [
+    "attention": [
+        Form(
+            "Fused attention takes <part> of the kernel time and reaches <reached> of the peak, "
+            "most in <_where> (<most>).",
+            attending,
+        ),
         Form(
             "FlashAttention-2 takes <part> of the compute time; it predates compute capability "
             "<_version>.",

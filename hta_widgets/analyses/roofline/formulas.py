@@ -357,6 +357,8 @@ COMPUTING: Final[Mapping[str, Formula]] = {
 
 PRODUCTS: Final = tuple(COMPUTING)[:7]
 
+ATTENTION: Final = tuple(COMPUTING)[10:]
+
 
 NEEDS_VALUES: Final = frozenset(COMPUTING) - {*PRODUCTS}
 """Operators whose FLOP also depend on inputs that are no Tensors."""

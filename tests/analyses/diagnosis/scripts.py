@@ -62,12 +62,15 @@ class Host:
         takes: float = 10,
         shapes: Sequence[Sequence[int]] = (),
         type_: str = "float",
+        values: Sequence[str] = (),
         **work: Any,
     ) -> None:
         """An operator that launches a piece of work."""
         event = host(self.now, takes, operator)
         if shapes:
             event["args"] = {"Input Dims": shapes, "Input type": [type_] * len(shapes)}
+        if values:
+            event["args"]["Concrete Inputs"] = values
         self.events.append(event)
         self.queue(length, **work)
         self.now += takes

@@ -130,7 +130,7 @@ def test_a_dimension_that_does_not_fit_is_padded_first(tmp_path):
 )
 def test_attention_that_does_not_know_the_gpu(tmp_path, gpu, operator, advice):
     work = {"length": 500, "operator": operator, "name": FLASH}
-    found = line(made(tmp_path, work, gpu=gpu), "older_attention")
+    found = line(made(tmp_path, work, gpu=gpu), "attention")
     if advice is None:
         assert found is None
         return
@@ -139,6 +139,45 @@ def test_attention_that_does_not_know_the_gpu(tmp_path, gpu, operator, advice):
     )
     assert found.advice[0].do.startswith(advice)
     assert found.links[0].kernel == FLASH
+
+
+ATTENTION_AT_PEAK_US = 2 * 8 * 16 * 4096 * 4096 * (128 + 128) / 312e12 * 1e6
+
+
+def attention_of(reached):
+    """Work that computes scores and sums at this part of an A100's peak (%)."""
+    return {
+        "length": 100 * ATTENTION_AT_PEAK_US / reached,
+        "operator": "aten::_scaled_dot_product_flash_attention",
+        "name": FLASH,
+        "type_": "c10::BFloat16",
+        "shapes": [*[[8, 16, 4096, 128]] * 3, [], []],
+        "values": ["", "", "", "0.0", "False"],
+    }
+
+
+def test_attention_that_reaches_little_of_the_peak_is_a_line(tmp_path):
+    """29 % of a transformer on an MI300X was attention, in no line of what to try."""
+    work = attention_of(25)
+    found = line(made(tmp_path, work, norm_us=work["length"], gpu=A100), "attention")
+    assert found.sentence == (
+        "Fused attention takes 50 % of the kernel time and reaches 25 % of the peak, most in "
+        "aten::_scaled_dot_product_flash_attention 8×16×4096×128 · 8×16×4096×128 · 8×16×4096×128 "
+        "(25 %)."
+    )
+    assert [each.do[:18] for each in found.advice] == ["Use cuDNN attentio", "Compute less of it"]
+    assert found.evidence["products"]["calls"].tolist() == [10]
+
+
+def attention_taking(folder, percent):
+    work = attention_of(25)
+    norm_us = work["length"] * (100 / percent - 1)
+    return line(made(folder, work, norm_us=norm_us, gpu=A100), "attention") is not None
+
+
+def attention_reaching(folder, percent):
+    work = attention_of(percent)
+    return line(made(folder, work, norm_us=work["length"], gpu=A100), "attention") is not None
 
 
 def test_products_of_few_rows_wait_for_their_weights(tmp_path):
@@ -339,9 +378,9 @@ def test_in_graphs_the_capture_has_the_shapes(real_traces):
     [
         (
             "h100_qwen",
-            ["unfused_elementwise", "large_products", "older_attention", "largest_kernel"],
+            ["unfused_elementwise", "large_products", "attention", "largest_kernel"],
         ),
-        ("torch_compile", ["large_products", "largest_kernel"]),
+        ("torch_compile", ["large_products", "attention", "largest_kernel"]),
         ("vllm_piecewise", ["largest_kernel"]),
         ("h100_bert", []),  # the host sets the pace
     ],
@@ -391,6 +430,8 @@ test_thresholds = cases(
         lambda folder, percent: decoded(folder, 4, percent) is not None,
         {49.9: False, 50.1: True},
     ),
+    Case("gpu_bound.ATTENTION_SHARE", attention_taking, {9.9: False, 10.1: True}),
+    Case("gpu_bound.SLOW_ATTENTION", attention_reaching, {49.0: True, 51.0: False}),
     Case("gpu_bound.MOVING_SHARE", says_moving, {24.8: False, 25.2: True}),
     Case("gpu_bound.NEAR_ROOF", first_advice, {59.0: "Let", 61.0: "Try"}),
 )

@@ -134,6 +134,8 @@ class CpuWork:
 
     Attributes
     ----------
+    ranks : int
+        How many ranks there are.
     steps : tuple of int
         Numbers of the ProfilerSteps that count, ascending; on the CPU, each lasts from its mark to
         the next one. Empty without any: then all that is analysed counts.
@@ -193,6 +195,7 @@ class CpuWork:
         What fills the memory at its peak, in sentences; empty if it was not recorded.
     """
 
+    ranks: int
     steps: tuple[int, ...]
     operators_ns: int
     operators: tuple[CpuOwner, ...]
@@ -241,7 +244,7 @@ class CpuWork:
         """The time in all that a part lists, as the beginning of a sentence."""
         listed = self.lists[part]
         replays = ", with the profiler's replays of kernels" if self.measured else ""
-        return f"Of {duration(listed.ns)} of CPU time in {listed.what}{self.in_steps}{replays}"
+        return f"Of {duration(listed.ns)} of CPU time in {listed.what}{self.in_all}{replays}"
 
     @property
     def of_loading(self) -> str:
@@ -251,7 +254,7 @@ class CpuWork:
         share = percent(100 * self.loading_ns / self.recorded_ns)
         return (
             f"Loading data takes {duration(self.loading_ns)} ({share}) of the "
-            f"{duration(self.recorded_ns)} of the thread that runs most operators{self.in_steps}."
+            f"{duration(self.recorded_ns)} of the thread that runs most operators{self.in_all}."
         )
 
     @property
@@ -262,15 +265,19 @@ class CpuWork:
         share = percent(100 * self.collectives_ns / self.analysed_ns)
         return (
             f"Collectives run on the CPU for {duration(self.collectives_ns)} ({share}) of "
-            f"{duration(self.analysed_ns)}{self.in_steps}, most of all {self.collective}."
+            f"{duration(self.analysed_ns)}{self.in_all}, most of all {self.collective}."
         )
 
     @property
-    def in_steps(self) -> str:
-        """The steps in words, with a space before them; empty without any."""
+    def in_all(self) -> str:
+        """The steps in words, with a space before them, and how many ranks a time is the sum of.
+
+        Empty without steps, on one rank.
+        """
+        of = f", added up over {self.ranks} ranks" if self.ranks > 1 else ""
         if not self.steps:
-            return ""
-        return f" in {'step' if len(self.steps) == 1 else 'steps'} {number_ranges(self.steps)}"
+            return of
+        return f" in {'step' if len(self.steps) == 1 else 'steps'} {number_ranges(self.steps)}{of}"
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -411,6 +418,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     of_apple = max((each.on_apple for each in found), default="")
     on_apple = "" if shows_gpu or api_calls else of_apple
     return CpuWork(
+        ranks=len(chosen),
         steps=asked,
         operators_ns=owned_ns[OPERATORS],
         operators=owned[OPERATORS],

@@ -34,7 +34,7 @@ _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
 
 _FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
 _BUILT_IN: Final = re.compile(
-    r"^<built-in (?:function|method) (\S+?)(?: of (\S+) object at 0x[0-9a-f]+)?>$"
+    r"^<(?:built-in )?(?:function|method) (\S+?)(?: of (\S+) object)?(?: at 0x[0-9a-f]+)?>$"
 )
 _OF_DLPROF: Final = re.compile(
     r"^\{'(?:mod': '(?P<mod>[\w.]+)', 'op': '|traceMarker': .*'funcStack': '.*/)(?P<op>\w+)'"
@@ -99,7 +99,7 @@ def plain_name(name: str) -> str:
 
 
 def without_built_in(name: str) -> str:
-    """What a built-in function is called, in place of how Python prints it; or a call, by DLProf.
+    """What a function is called, in place of how Python prints it; or a call, by DLProf.
 
     Other names stay.
 
@@ -109,6 +109,8 @@ def without_built_in(name: str) -> str:
     'zoom'
     >>> without_built_in("<built-in method run_backward of torch._C._EngineBase object at 0x7f2>")
     'run_backward of torch._C._EngineBase'
+    >>> without_built_in("<function main at 0x739f125465c0>")
+    'main'
     >>> without_built_in("<built-in method conv2d of type object at 0x7f2d>")
     'conv2d'
     >>> without_built_in("{'mod': 'torch.nn.functional', 'op': 'conv2d', 'args': []}")

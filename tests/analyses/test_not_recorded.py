@@ -8,7 +8,8 @@ import pytest
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.facts.not_recorded import not_recorded
-from hta_widgets.trace.ranks.facts import RankRecords
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.facts import RankRecords, rank_records
 from tests.analyses.collective_jobs import all_fields, ddp, no_fields, open_job, write_job
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -197,3 +198,15 @@ def test_a_rank_without_gpu_work_has_no_steps(tmp_path):
     chosen = diagnosis(both, [0])
     assert chosen.finding.startswith("No GPU work was recorded on the selected ranks. Of 5 µs of ")
     assert chosen.not_recorded[0].what == "GPU work of rank 0 is"
+
+
+def test_a_program_that_only_copies_has_recorded_its_calls(tmp_path):
+    """Of one that made 617 copies and memsets it was said that its CUDA calls are not recorded."""
+    copies = [(10, "cudaMemcpyAsync", "gpu_memcpy"), (200, "cudaMemsetAsync", "gpu_memset")]
+    events = [call(start, 5, number, name=name) for number, (start, name, _) in enumerate(copies)]
+    events += [
+        kernel(start + 10, 100, correlation=number, cat=cat, name=cat)
+        for number, (start, _, cat) in enumerate(copies)
+    ]
+    job = open_trace(write(tmp_path / "rank-0.json", events), progress=False)
+    assert rank_records(job.rank(0)).launches

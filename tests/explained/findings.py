@@ -48,6 +48,7 @@ from tests.explained.forms import (
 from tests.explained.to_try import FORMS_TO_TRY, steps_of
 
 STEPS: Final = "[[ in <_steps>]]"
+IN_ALL: Final = f"{STEPS}[[, added up over <_count> ranks]]"
 COMMUNICATION: Final = ("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")
 
 
@@ -694,27 +695,27 @@ VERDICTS: Final[list[Form]] = [
     ),
     Form(
         "The GPU work of <launches> was not recorded[[, though the host waited for it]]: <_how>[[ "
-        "Of <whole> of CPU time in operators[[ in <_steps>]], <name> takes the most: <time> "
+        f"Of <whole> of CPU time in operators{IN_ALL}, <name> takes the most: <time> "
         "(<part>) in <calls>.[[ <_others>]]]][[No operators were, either.]]",
         lost_at_all,
     ),
     Form(
         "CUPTI's range profiler measured <measured> and did not record when they ran: see the tab "
         "CUPTI counters of the dashboard. For the times of kernels, record again without "
-        "profiler_metrics. Of <whole> of CPU time in operators[[ in <_steps>]], with the "
+        f"profiler_metrics. Of <whole> of CPU time in operators{IN_ALL}, with the "
         "profiler's replays of kernels, <name> takes the most: <time> (<part>) in <calls>."
         "[[ <_others>]]",
         measured_only,
     ),
     Form(
         "[[No GPU work was recorded]][[The job ran on the CPU]]: <_how> Of <whole> of CPU "
-        "time in operators[[ in <_steps>]], <name> takes the most: <time> (<part>) in <calls>."
+        f"time in operators{IN_ALL}, <name> takes the most: <time> (<part>) in <calls>."
         "[[ <_others>]]",
         on_the_cpu,
     ),
     Form(
         "No GPU work was recorded: <_how> Collectives run on the CPU for <time> (<part>) of "
-        "<whole>[[ in <_steps>]], most of all <name>.",
+        f"<whole>{IN_ALL}, most of all <name>.",
         in_collectives,
     ),
 ]

@@ -46,7 +46,8 @@ class RankRecords(NamedTuple):
     calls: bool
     """Calls of the CUDA API, whatever they do."""
     launches: bool
-    """Calls that launch some, whether it is there or not."""
+    """Calls that launch kernels, whether these are there or not; or any, where only copies ran: 617
+    of them in a program of which it was said that its calls are not recorded."""
     waited_for: bool
     """Those of them without it, although the host waited for it."""
     measured: bool
@@ -111,7 +112,7 @@ def rank_records(rank: Rank) -> RankRecords:
         gpu_work=len(rank.gpu_work) > 0,
         kernel_work=_has_kernel_work(rank),
         calls=bool(events.rows_of(*LAUNCH_CALLS).size),
-        launches=rank.health.lost.launches > 0,
+        launches=rank.health.lost.launches > 0 or _only_copies(rank),
         waited_for=rank.health.lost.waited_for,
         measured=bool(events.rows_of(Kind.PROFILER_RANGE).size),
         waits=not rank.health.waits.matter,
@@ -123,6 +124,11 @@ def rank_records(rank: Rank) -> RankRecords:
         communication=bool((rank.gpu_work.type == KernelType.COMMUNICATION).any()),
         collectives=fields is not None and bool(fields.rows.size),
     )
+
+
+def _only_copies(rank: Rank) -> bool:
+    work, calls = rank.gpu_work, rank.trace.events.rows_of(*LAUNCH_CALLS)
+    return bool(calls.size and len(work) and (work.type == KernelType.MEMORY).all())
 
 
 def _has_kernel_work(rank: Rank) -> bool:

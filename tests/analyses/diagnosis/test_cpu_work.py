@@ -146,8 +146,8 @@ def test_ranks_are_summed_up(tmp_path: Path) -> None:
     assert [tuple(each) for each in made.cpu_work.operators] == [("aten::mm", 8000, 2)]
     assert [tuple(each) for each in made.cpu_work.lines] == [("train.py(3): step", 18000, 2)]
     assert made.cpu_work.parts["lines"] == (
-        "Of 18 µs of CPU time in Python functions, train.py(3): step takes the most: 18 µs (100 %) "
-        "in 2 calls."
+        "Of 18 µs of CPU time in Python functions, added up over 2 ranks, train.py(3): step takes "
+        "the most: 18 µs (100 %) in 2 calls."
     )
     assert made.finding == made.cpu_work.verdict
     assert made.cpu_work.of_job

@@ -264,9 +264,10 @@ def blocking(found: Finding, whole: Diagnosis) -> Texts:
 def retrying(found: Finding, whole: Diagnosis) -> Texts:
     table = found.evidence["steps"]
     mine = table[table["rank"].isin(found.ranks)]
+    frees = found.evidence["frees_per_step"]
     return (
         {
-            "calls": counted(found.evidence["frees_per_step"], "call"),
+            "calls": counted(frees, "call") if frees else None,
             "time": duration(mine["in_calls_ms"].mean() * NS_PER_MS),
         }
         | inside(found)
@@ -452,8 +453,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "allocator_retries": [
         Form(
-            f"<_who> allocate[[s]] and free[[s]] GPU memory{STEPS} while the GPU is idle (<calls>"
-            f"{PER_STEP} that free, <time> in all such calls){INSIDE}{COST}",
+            f"<_who> allocate[[s]][[ and free[[s]]]] GPU memory{STEPS} while the GPU is idle "
+            f"([[<calls>{PER_STEP} that free, ]]<time> in all such calls){INSIDE}{COST}",
             retrying,
         )
     ],

@@ -398,7 +398,7 @@ class HostFacts(NamedTuple):
     copies: HostCopies
     retries_ns: Int64Array
     """Idle time behind calls that allocate in each quarter of the time between the first and the
-    last bound of its steps; 0 where nothing is freed."""
+    last bound of its steps; 0 where nothing is freed, if anything is elsewhere."""
     overhead_ns: Mapping[str, int]
     """Time of the profiler by the name of its work, longest first."""
     has_stacks: bool
@@ -449,7 +449,7 @@ def _retries(rank: Rank, steps: DeviceSteps) -> Int64Array:
     np.add.at(sums, np.searchsorted(quarters[1:-1], alloc.start_ns), alloc.length_ns)
     frees = calls.named(patterns.FREEING.search) & calls.named(patterns.ALLOCATING.search)
     count, _ = np.histogram(calls.start_ns[frees & calls.is_launch_call], quarters)
-    return np.where(count > 0, sums, 0)
+    return np.where((count > 0) | ~count.any(), sums, 0)
 
 
 def _overhead(rank: Rank) -> dict[str, int]:

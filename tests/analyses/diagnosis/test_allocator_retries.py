@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets.diagnosis import diagnose
+from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.kineto_text import host, step
+from tests.nsys_export import KERNEL, RUNTIME, STRINGS, strings, write_sqlite
+from tests.nsys_export import call as sql_call
+from tests.nsys_export import kernel as sql_kernel
 
 
 def job(calls, *, marks=True, steps=6):
@@ -109,6 +114,35 @@ def test_initialising_is_no_retry(tmp_path):
 def test_a_cache_that_grows_frees_nothing(tmp_path):
     hosts = job(lambda _: [("cudaMalloc", 300)])
     assert found(diagnosed(tmp_path, *hosts), "allocator_retries") is None
+
+
+def turns(folder, allocating):
+    """A program in C++, as Nsight Systems records it, that allocates in its first turns."""
+    calls, kernels, now = [], [], 0
+    for turn in range(40):
+        if turn < allocating:
+            calls.append(sql_call(now, now + 7_000, 3))
+            now += 7_000
+        calls.append(sql_call(now, now + 5_000, 2, correlation=turn + 1))
+        kernels.append(sql_kernel(now + 6_000, now + 9_000, correlation=turn + 1))
+        now += 12_000
+    names = strings("fill(float*)", "cuLaunchKernel", "cuMemAlloc_v2")
+    tables = {STRINGS: names, RUNTIME: calls, KERNEL: kernels}
+    job = open_trace(write_sqlite(folder / "export.sqlite", tables), progress=False)
+    return found(diagnose(job), "allocator_retries")
+
+
+def test_a_program_that_allocates_in_each_turn(tmp_path):
+    """OpenACC's runtime did, 1,934 times: of this it was said that the host initialises."""
+    finding = turns(tmp_path, 40)
+    assert finding.sentence.startswith(
+        "The host allocates GPU memory while the GPU is idle (273 µs in all such calls)"
+    )
+    assert finding.action.startswith("Allocate the memory once, before the loop")
+
+
+def test_what_a_program_allocates_first_is_no_retry(tmp_path):
+    assert turns(tmp_path, 8) is None
 
 
 def test_one_marked_step_is_not_enough(tmp_path):

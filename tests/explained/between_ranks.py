@@ -235,13 +235,13 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
-            f"{PER_STEP} it transfers, <wait> it waits for ranks that take turns to be late "
-            f"(rank <rank> for <part> of it){COST}",
+            f" of transfer{PER_STEP}, <wait> of waiting for ranks that take turns to be late "
+            f"(<part> of it for rank <rank>){COST}",
             taking_turns,
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
-            f"{PER_STEP} it transfers, <wait> it waits for rank <rank> (<part> of it), and why "
+            f" of transfer{PER_STEP}, <wait> of waiting (<part> of it for rank <rank>), and why "
             f"it is late is not known{COST}",
             taking_turns,
         ),

@@ -221,14 +221,14 @@ def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
         "wait_ms": wait_ns / NS_PER_MS,
         "transfer_ms": transfer_ns / NS_PER_MS,
     }
-    told = f"{duration(transfer_ns)}{steps.per_noun} it transfers"
+    told = f"{duration(transfer_ns)} of transfer{steps.per_noun}"
     if late["waited_for_ms"].any():
         rank, part = late["rank"].iloc[int(late["waited_for_ms"].argmax())], _most_late(late)
-        whom = f"ranks that take turns to be late (rank {rank} for {percent(part)} of it)"
+        whom = f"for ranks that take turns to be late ({percent(part)} of it for rank {rank})"
         if part >= context.limits.owner_percent:
             unknown = "" if context.found else ", and why it is late is not known"
-            whom = f"rank {rank} ({percent(part)} of it){unknown}"
-        told += f", {duration(wait_ns)} it waits for {whom}"
+            whom = f"({percent(part)} of it for rank {rank}){unknown}"
+        told += f", {duration(wait_ns)} of waiting {whom}"
     return told, evidence
 
 

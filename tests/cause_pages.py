@@ -116,6 +116,7 @@ WHERE = {
     Condition.LOADER_ALONE: "where the DataLoader has no workers",
     Condition.LOADER_WORKERS: "where the DataLoader has workers",
     Condition.LOADS_CODE: "where code is loaded",
+    Condition.LEFT_BY_COMPILER: "where they are in compiled code that fuses none",
     Condition.OLDER_ATTENTION: "with FlashAttention-2 on a GPU that it does not know",
     Condition.READS_FILES: "where the host reads a file or waits for its user",
     Condition.WRITES_FILES: "where the host writes a file",

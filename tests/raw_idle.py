@@ -46,7 +46,10 @@ ON_THE_PATH = [
     (
         "profiler",
         None,
-        r"torch/(autograd/)?profiler|torch/profiler/|_(dis|en)able_profiler|_prepare_profiler",
+        (
+            r"torch/(autograd/)?profiler|torch/profiler/|_(dis|en)able_profiler|_prepare_profiler"
+            r"|^(cuda|cu|hip)Profiler(Start|Stop)"
+        ),
     ),
     ("data_loading", None, r"DataLoader|dataloader_next|torch/utils/data/"),
     ("garbage_collection", None, r"^Python GC|^<built-in function collect>|^gc\.py"),

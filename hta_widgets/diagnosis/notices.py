@@ -90,8 +90,8 @@ def lead_in_notices(context: Context) -> Iterator[str]:
     longest = duration(max(lead_in_ns.values()))
     least = longest if len(having) == 1 else f"up to {longest}"
     yield (
-        f"for {least} after the recording began, {whose} was busy with work launched before it, "
-        "which is not recorded: that time is left out"
+        f"for {least} after the recording began, {whose} was busy with, or "
+        "blocked on, work launched before it, which is not recorded: that time is left out"
     )
 
 

@@ -26,6 +26,7 @@ from hta_widgets.analyses.time.window import window_of
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
+from tests.analyses.diagnosis.scripts import Host
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, host, kernel, step, write
 from tests.raw_idle import RawIdle
@@ -780,3 +781,19 @@ def test_the_same_columns_with_and_without_rows(tmp_path):
         assert list(getattr(both, name)) == list(getattr(nothing, name))
     for name in ("window_ns", "idle_ns"):
         assert both.devices[name].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("name", "cat", "cause"),
+    [("putc", "os_call", "host_code"), ("cudaProfilerStop", "cuda_runtime", "profiler")],
+)
+def test_what_follows_a_wait_is_not_all_catching_up(tmp_path, name, cat, cause):
+    """Of 6.35 ms in which a program wrote a log, 96.4 % were said to be its catching up."""
+    one = Host()
+    one.launch(100)
+    one.synchronise()
+    one.does(name, 2_000, cat=cat)
+    one.launch(100)
+    job = open_trace(write(tmp_path / "rank-0.json", one.events), progress=False)
+    idle = idle_owners(job).owners
+    assert idle.groupby("cause", observed=True)["idle_ns"].sum()[cause] == 2_000_000

@@ -47,8 +47,8 @@ def test_the_span_begins_when_earlier_work_is_done(tmp_path):
     made = diagnosis(open_job(tmp_path, [server(9_000)]))
     assert made.step_ns == (100 * (2 + KERNELS) + 10 + 80) * 1000
     assert (
-        "for 9.09 ms after the recording began, the GPU was busy with work launched before it, "
-        "which is not recorded: that time is left out"
+        "for 9.09 ms after the recording began, the GPU was busy with, or blocked on, work "
+        "launched before it, which is not recorded: that time is left out"
     ) in made.notices
     assert [each.cause for each in made] == ["launch_bound"]
     idle_us = 250 + 10 + 20 * (KERNELS - 1)  # each is launched when the one before is done
@@ -198,7 +198,7 @@ def test_a_short_wait_proves_no_long_lead_in(tmp_path, before_us, is_told):
 
 def test_the_owners_of_idle_time_say_that_it_is_none(tmp_path):
     made = idle_owners(open_job(tmp_path, [server(9_000)]))
-    said = "for the first 9.09 ms, the GPU was busy with work launched before the recording"
+    said = "for the first 9.09 ms, the GPU was busy with, or blocked on, work launched before the "
     assert any(each.startswith(said) for each in made.notices)
     (tmp_path / "free").mkdir()
     made = idle_owners(open_job(tmp_path / "free", [server(20)]))

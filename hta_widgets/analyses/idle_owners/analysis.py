@@ -199,8 +199,8 @@ def _lead_in(rank: Rank) -> tuple[Notice, ...]:
     if longest_ns <= 0:
         return ()
     said = (
-        f"for the first {duration(longest_ns)}, the GPU was busy with work launched before the "
-        "recording: that time is left out"
+        f"for the first {duration(longest_ns)}, the GPU was busy with, or blocked on, work "
+        "launched before the recording: that time is left out"
     )
     return (Notice(said),)
 

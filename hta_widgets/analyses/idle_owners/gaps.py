@@ -424,6 +424,8 @@ def _deciding(calls: Calls) -> list[tuple[str, Mask]]:
         *((cause, calls.named(pattern.search)) for cause, pattern in _BY_PATH.items()),
         *((cause, calls.named(pattern.search) & api) for cause, pattern in _BY_API_CALL.items()),
         ("initialising", sets_up),
+        # putc is no catching up after the wait before it
+        ("host_code", calls.kind == Kind.OS_CALL),
     ]
 
 

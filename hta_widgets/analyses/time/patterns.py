@@ -12,6 +12,7 @@ from typing import Final
 PROFILER: Final = re.compile(
     r"torch/(autograd/)?profiler|torch/profiler/"
     r"|_disable_profiler|_enable_profiler|_prepare_profiler"
+    r"|^(?:cuda|cu|hip)Profiler(?:Start|Stop)"
 )
 DATA_LOADING: Final = re.compile(r"DataLoader|dataloader_next|torch/utils/data/")
 GARBAGE_COLLECTION: Final = re.compile(r"^Python GC|^<built-in function collect>|^gc\.py")

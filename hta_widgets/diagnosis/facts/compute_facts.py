@@ -101,6 +101,11 @@ MOST_CHAINS: Final = 10
 MOST_NAMED: Final = 12
 """Kernels of a chain that are named; an optimizer makes chains of hundreds."""
 
+_COMPILED_CODE: Final = re.compile(
+    r"^(?:CompiledFunction|## Call CompiledFxGraph|Torch-Compiled Region)"
+)
+_OF_INDUCTOR: Final = re.compile(r"^triton_")
+
 _LAYOUT: Final = re.compile(
     r"\bnc(d?)hwTo(?:Folded)?n\1hwc|\bn(d?)hwcToNc\2hw|\bbatched_transpose_\d+x\d+_", re.IGNORECASE
 )
@@ -568,8 +573,8 @@ class ComputeFacts(NamedTuple):
     taken: dict[str, Times]
     """Time (ns) of each step in products of matrices and convolutions (``product``), of these
     without tensor cores or in float64 (``plain``), and of these in types of 16 bits (``half``) and
-    in float64 (``double``); in elementwise
-    kernels (``elementwise``), unfused attention (``attention``), kernels that convert images
+    in float64 (``double``); in elementwise kernels (``elementwise``), of these in compiled code
+    that fuses none (``compiled``), unfused attention (``attention``), kernels that convert images
     between NCHW and NHWC (``layout``), and products that are slow for sizes that do not fit
     (``shape``)."""
     saved: dict[str, Times]
@@ -604,7 +609,11 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     chains_ns = np.zeros(len(kernels), dtype=np.int64)
     chains_ns[rows] = kernels.duration_ns[rows] * (1 - FUSED_COST / fused)
     chains_ns[of_attention.taken["attention"] > 0] = 0
-    taken = {"elementwise": kernels.duration_ns * elementwise, "shape": shapes.total_ns}
+    taken = {
+        "elementwise": kernels.duration_ns * elementwise,
+        "compiled": kernels.duration_ns * (elementwise & _are_left_by_compiler(rank, kernels)),
+        "shape": shapes.total_ns,
+    }
     saved = {"chains": chains_ns, "shape": shapes.saved_ns}
     for each in (of_products, of_attention, of_layout):
         taken |= each.taken
@@ -626,6 +635,21 @@ def compute_facts(rank: Rank) -> ComputeFacts:
         shapes=shapes.rows,
         chains=_largest_chains(kernels, chains, chains_ns),
     )
+
+
+def _are_left_by_compiler(rank: Rank, kernels: GpuWork) -> Mask:
+    """Kernels that compiled code launches, of a compiler that fuses none.
+
+    Of 110 ms in elementwise kernels, 61 were launched by CUDA graphs in compiled functions, and it
+    was asked why they run outside of these.
+    """
+    found = np.zeros(len(kernels), dtype=np.bool_)
+    calls, launched = calls_of(rank), np.flatnonzero(kernels.launch >= 0)
+    compiled = calls.named(_COMPILED_CODE.search)
+    if compiled.any() and not kernels.named(_OF_INDUCTOR.search).any():
+        places = calls.places_of(kernels.launch[launched])
+        found[launched] = calls.forest.at_or_below(compiled)[places]
+    return found
 
 
 class _Chains(NamedTuple):

@@ -109,6 +109,7 @@ class Condition(Enum):
     TF32 = "GPU with TF32"
     BF16 = "GPU with bfloat16"
     ATTENTION = "unfused attention"
+    LEFT_BY_COMPILER = "in compiled code that fuses nothing"
     OLDER_ATTENTION = "FlashAttention-2 on a GPU that it does not know"
     REFUSED_FUSION = "scaled_dot_product_attention without a fused kernel"
     NHWC = "convolutions in NHWC"

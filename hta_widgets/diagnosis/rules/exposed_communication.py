@@ -69,7 +69,11 @@ _CONDITIONS: Final = {
         ),
         Advice(
             "Reduce gradients in buckets: now each has an operation of its own.",
-            "flat = torch.cat([each.grad.flatten() for each in parameters])\ndist.all_reduce(flat)",
+            "flat = torch.cat([each.grad.flatten() for each in parameters])\n"
+            "dist.all_reduce(flat)\n"
+            "sizes = [each.numel() for each in parameters]\n"
+            "for each, part in zip(parameters, flat.split(sizes)):\n"
+            "    each.grad.copy_(part.view_as(each))",
             needs=(Condition.ONE_EACH,),
             unless=(Condition.DDP,),
         ),

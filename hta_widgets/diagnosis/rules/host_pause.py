@@ -124,7 +124,7 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
             needs=(Condition.LAUNCHES_GRAPH,),
         ),
         Advice(
-            "Sample the stacks of the host as well: Nsight Systems then shows what runs there.",
+            "Look at the stacks that Nsight Systems samples meanwhile: they show what runs there.",
             "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
             needs=(Condition.NO_PYTORCH,),
         ),

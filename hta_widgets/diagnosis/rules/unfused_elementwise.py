@@ -23,6 +23,10 @@ from hta_widgets.names.readable import kernel_does
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
 
+LEFT_BY_COMPILER: Final = 0.5
+"""Part of the time in elementwise kernels in compiled code, beyond which that does not fuse them:
+outside of it, a graph break or an eager part would be why."""
+
 _WORDS: Final = 6
 """Kernels of a chain that are named."""
 
@@ -59,9 +63,15 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
             unless=(Condition.COMPILED,),
         ),
         Advice(
+            "Compile with Inductor, which fuses them: this compiler runs each by itself.",
+            'model = torch.compile(model, backend="inductor")',
+            needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER),
+        ),
+        Advice(
             "Find why these kernels run outside of the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
+            unless=(Condition.LEFT_BY_COMPILER,),
         ),
         *fused_optimizers(Condition.ONE_BY_ONE),
         Advice("Use kernels that do all of it at once, as fused norms and activations."),
@@ -94,7 +104,10 @@ def unfused_elementwise(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=context.steps_with(saved),
-        conditions=_conditions(blamed, is_attention=names_attention),
+        conditions=[
+            *_conditions(blamed, is_attention=names_attention),
+            *((Condition.LEFT_BY_COMPILER,) if _is_left_by_compiler(context) else ()),
+        ],
         detail=if_host_kept_up(price, hidden_ns),
         evidence={
             "share_percent": share,
@@ -115,6 +128,12 @@ def _share(context: Context, ranks: tuple[int, ...]) -> float:
     rows = [context.ranks.index(rank) for rank in ranks]
     elementwise_ns = context.computing("elementwise")[rows].sum()
     return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
+
+
+def _is_left_by_compiler(context: Context) -> bool:
+    """Whether most time in elementwise kernels is in compiled code that fuses none."""
+    left, every = (context.computing(each).sum() for each in ("compiled", "elementwise"))
+    return bool(left > LEFT_BY_COMPILER * every)
 
 
 def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:

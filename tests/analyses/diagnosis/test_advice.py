@@ -172,7 +172,7 @@ FIRST = {
     ],
     "host_pause": [
         ((), "Record the Python frames"),
-        ((C.NO_PYTORCH,), "Sample the stacks of the host"),
+        ((C.NO_PYTORCH,), "Look at the stacks that Nsight"),
         ((C.OTHER_RECORDER,), "Sample the Python stacks as well"),
         ((C.STACKS,), "Look at the lines that run there"),
         ((C.LAUNCHES_GRAPH,), "Record a later launch of this graph"),
@@ -257,6 +257,7 @@ FIRST = {
     "unfused_elementwise": [
         ((), "Compile the model"),
         ((C.COMPILED,), "Find why these kernels"),
+        ((C.COMPILED, C.LEFT_BY_COMPILER), "Compile with Inductor"),
         ((C.ATTENTION,), "Use fused attention"),
         ((C.ATTENTION, C.REFUSED_FUSION), "Give scaled_dot_product_attention"),
     ],

@@ -197,6 +197,22 @@ def chains(folder, names, us=100, rest_us=2500):
     return diagnosed(write_training(folder, 1, program, steps=2))
 
 
+def left_by_compiler(folder, part):
+    """This part of the elementwise kernels is launched by a function of `torch.compile`."""
+    one = scripts.Host()
+    for number in range(3):
+        with one.step(number):
+            one.launch(500, name="bf16_s16816gemm")
+            with one.inside("CompiledFunction", cat="cpu_op"):
+                for name in operations(4):
+                    one.launch(250 * part, name=elementwise(name))
+            one.launch(500, name="bf16_s16816gemm")
+            for name in operations(4):
+                one.launch(250 * (1 - part), name=elementwise(name))
+    finding = scripts.found(scripts.diagnosed(folder, one), "unfused_elementwise")
+    return finding.action.startswith("Compile with Inductor")
+
+
 def operations(count):
     return [f"op{number}" for number in range(count)]
 
@@ -247,5 +263,6 @@ test_thresholds = cases(
         lambda folder, _: price(chains(folder, operations(6)), "unfused_elementwise"),
         {1.5: 0.6 * 0.75},
     ),
+    Case("unfused_elementwise.LEFT_BY_COMPILER", left_by_compiler, {0.48: False, 0.52: True}),
     Case("Limits.owner_percent", also_attention, {59: False, 61: True}),
 )

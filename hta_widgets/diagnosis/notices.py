@@ -287,10 +287,17 @@ def replay_notices(context: Context) -> Iterator[str]:
     if not replay.is_sound:
         yield "prices are what ranks need of their own, as their times cannot be replayed"
     elif not context.replay.is_explained:
-        yield (
-            f"in {percent(replay.shares[UNEXPLAINED])} of the critical path, work that was "
-            "ready did not start, and nothing recorded says why: prices may be too low"
-        )
+        part = f"in {percent(replay.shares[UNEXPLAINED])} of the critical path"
+        if any(context.facts[rank].records.launches for rank in context.ranks):
+            yield (
+                f"{part}, work that was ready did not start, and nothing recorded says why: prices "
+                "may be too low"
+            )
+        else:
+            yield (
+                f"{part}, work may not have been launched yet, or may have waited for other work: "
+                "launches are not recorded, and prices may be too low"
+            )
     if replay.has_unknown_peers:
         share = replay.unmatched_percent
         which, how = _unmatched(context)

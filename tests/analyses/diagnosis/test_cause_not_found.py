@@ -369,6 +369,19 @@ def test_work_that_was_held_back_is_said_and_blames_nobody(tmp_path, launch, str
     )
 
 
+def test_without_launches_nobody_knows_what_was_ready(real_traces):
+    """Of a BERT whose host had not launched it, a recipe's table said that its work was ready."""
+    (said,) = (
+        each
+        for each in diagnose(str(real_traces / "converted/h100_bert/nsys_recipe")).notices
+        if "of the critical path" in each
+    )
+    assert said == (
+        "in 86.1 % of the critical path, work may not have been launched yet, or may have waited "
+        "for other work: launches are not recorded, and prices may be too low"
+    )
+
+
 def test_a_launch_that_takes_long_holds_its_own_work_back(tmp_path):
     """As the first of a kernel, which loads its code; another process was blamed."""
     events = [call(0, 5, 1), kernel(20, 100, correlation=1), call(110, 800, 2)]

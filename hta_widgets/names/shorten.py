@@ -34,7 +34,7 @@ _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
 
 _FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
 _BUILT_IN: Final = re.compile(
-    r"^<(?:built-in )?(?:function|method) (\S+?)(?: of (\S+) object)?(?: at 0x[0-9a-f]+)?>$"
+    r"^<(?:built-in )?(?:function|method) (\S+?)(?:(?: of (\S+) object)? at 0x[0-9a-f]+)?>$"
 )
 _OF_DLPROF: Final = re.compile(
     r"^\{'(?:mod': '(?P<mod>[\w.]+)', 'op': '|traceMarker': .*'funcStack': '.*/)(?P<op>\w+)'"

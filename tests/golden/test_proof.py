@@ -16,9 +16,8 @@ NS_PER_MS = 1_000_000
 FIRST = ("warm_up", "autotuning")
 """Found once, in the steps that are slow: their price is spread over all steps."""
 
-WITH_FINDINGS = [
-    name for name, verdict in json.loads(VERDICTS.read_text()).items() if verdict["findings"]
-]
+RECORDINGS = json.loads(VERDICTS.read_text())
+WITH_FINDINGS = [name for name, verdict in RECORDINGS.items() if verdict["findings"]]
 
 
 @pytest.mark.parametrize("recording", WITH_FINDINGS)
@@ -41,3 +40,11 @@ def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
         first = seen.windows.iloc[0]
         assert first["percent"] >= 100 * LEAST_SHARE or seen.why_less
         assert set(seen.intervals["rank"]) <= {*finding.seen.ranks}
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_what_is_worth_trying_is_in_kernels_that_show(real_traces, recording):  # noqa: ARG001
+    found = diagnosis(open_trace(REAL_TRACES / recording, progress=False))
+    for line in found.to_try:
+        seen = found.proof(line)
+        assert not seen.windows.empty, line.words.sentence("")

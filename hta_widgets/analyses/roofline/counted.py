@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -116,6 +116,11 @@ class CountedKernels(NamedTuple):
             self.costs[each].of_part(here, whole)
             for each, here, whole in zip(code, here_ns, whole_ns, strict=True)
         ]
+
+    def rows_of(self, operators: Collection[str]) -> Int64Array:
+        """Of the kernels of some operators."""
+        codes = [code for code, name in enumerate(self.texts[0]) if name in operators]
+        return self.row[np.isin(self.name, codes)]
 
     def operator(self) -> str:
         """Name of the operator of the first kernel, empty for none."""

@@ -11,7 +11,7 @@ import numpy as np
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.budget.device_steps import GAP, GAPS, DeviceSteps
 from hta_widgets.analyses.communication.partition import PARTS
-from hta_widgets.analyses.time.calls import operators_of_work
+from hta_widgets.analyses.roofline.counted import counted_kernels
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.host_facts import exposed_copies
@@ -25,6 +25,7 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 
 class Stretches(NamedTuple):
@@ -208,7 +209,7 @@ class Work:
 
 @dataclass(frozen=True)
 class NamedKernels:
-    """Kernels with one of some names, or that one of some operators launches."""
+    """Kernels with one of some names, or that count as those of some operators (`roofline`)."""
 
     names: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
@@ -216,8 +217,9 @@ class NamedKernels:
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         work = rank.gpu_work
         chosen = work.named(self.names.__contains__)
-        if self.operators:
-            chosen |= np.isin(operators_of_work(rank), [*self.operators])
+        if self.operators:  # not the innermost: attention calls another operator that launches it
+            counted = counted_kernels(with_replayed_calls(rank))
+            chosen |= np.isin(work.rows, counted.rows_of(self.operators))
         return Stretches.of_work(work.take(np.flatnonzero(chosen)))
 
 

@@ -57,7 +57,7 @@ WHAT_TO_DO: Final = {
     LOADING: "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms "
     "cheaper.",
     COLLECTIVES: "Compare all ranks, recorded at the same time: waiting for others looks like "
-    'transfer. Tensors of GPUs are reduced there by init_process_group("nccl").',
+    'transfer. If the tensors are on GPUs, reduce them there: init_process_group("nccl").',
 }
 """About each part of the time, where there is something to do."""
 
@@ -270,14 +270,15 @@ class CpuWork:
 
     @property
     def in_all(self) -> str:
-        """The steps in words, with a space before them, and how many ranks a time is the sum of.
+        """The steps and their mean length after a space, and how many ranks add up to a time.
 
         Empty without steps, on one rank.
         """
         of = f", added up over {self.ranks} ranks" if self.ranks > 1 else ""
         if not self.steps:
             return of
-        return f" in {'step' if len(self.steps) == 1 else 'steps'} {number_ranges(self.steps)}{of}"
+        steps = "step" if len(self.steps) == 1 else "steps"
+        return f" in {steps} {number_ranges(self.steps)} of {duration(self.step_ns)}{of}"
 
     @property
     def sentences(self) -> tuple[str, ...]:

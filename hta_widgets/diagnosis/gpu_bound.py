@@ -7,7 +7,7 @@ rates say; and at last the kernel with most time, of which nothing better may be
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,6 +27,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.analyses.time.tensor_cores import is_product
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
@@ -40,8 +41,12 @@ from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
 from hta_widgets.diagnosis.rules.slow_shape import slow_shape
-from hta_widgets.diagnosis.rules.unfused_elementwise import unfused_elementwise
+from hta_widgets.diagnosis.rules.unfused_elementwise import (
+    is_left_by_compiler,
+    unfused_elementwise,
+)
 from hta_widgets.diagnosis.rules.wording import named
+from hta_widgets.grouping import grouped
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -66,7 +71,13 @@ _LISTED: Final = 10
 """Kernels of the table on the first screen."""
 
 LEAST_SHARE: Final = 5.0
-"""Part of the kernel time (%) from which kernels of a kind are worth a line."""
+"""Part of the kernel time (%) from which kernels of a kind are worth a line, and of the step from
+which copies are."""
+
+_WITHIN_GPU: Final = r".*(?:DtoD|DeviceToDevice).*"
+
+_NO_COPYING: Final = r"^(?!aten::(?:copy_|clone|contiguous|reshape|to|_to_copy)$)"
+"""Operators that call those that copy: of 766 copies a step, all were "in aten::copy_"."""
 
 MOVING_SHARE: Final = 25.0
 """Part of the kernel time (%) from which operators that only read and write memory are worth a line
@@ -507,6 +518,59 @@ def memory_bound(context: Context) -> Finding | None:
 
 
 @cause(
+    seen_in="copies",
+    when="Copies within the GPU take 5 % of the step, and as much passes without a kernel beside "
+    "copies.",
+    advice=(
+        Advice(
+            "Compile with Inductor: it fuses most copies, which this compiler runs as they are.",
+            'model = torch.compile(model, backend="inductor")',
+            needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER),
+        ),
+        Advice(
+            "Compile the model, which fuses most of them.",
+            "model = torch.compile(model)",
+            unless=(Condition.COMPILED, Condition.NO_PYTORCH),
+        ),
+        Advice(
+            "Write results where they are read: clone(), contiguous() and cat() write a tensor "
+            "again, views and out= do not.",
+            unless=(Condition.NO_PYTORCH,),
+        ),
+        Advice(
+            "Let kernels read and write the buffers themselves, and swap pointers.",
+            needs=(Condition.NO_PYTORCH,),
+        ),
+    ),
+)
+def device_copies(context: Context) -> Finding | None:
+    """Tell who copies within the GPU."""
+    copies = _launched(context, _WITHIN_GPU, _NO_COPYING)
+    count, total_ns = sum(copies.values(), np.zeros(2, np.int64)).tolist()
+    period, alone_ns = context.steps["period"], context.steps["memory"].sum()
+    share = 100 * total_ns / max(period.sum(), 1)
+    if min(share, 100 * alone_ns / max(period.sum(), 1)) < LEAST_SHARE:
+        return None
+    of_owners: Counter[str] = Counter()
+    for (_, owner), (_, ns) in copies.items():
+        of_owners[owner] += int(ns)
+    (owner, ns), *_ = of_owners.most_common(1)
+    whole = "each step" if context.steps.are_recorded else "the GPU span"
+    what = counted(round(count / period.size), "copy", "copies")
+    return _line(
+        context,
+        device_copies,
+        f"{what} within the GPU take {duration(total_ns / period.size)} of {whole} "
+        f"({percent(share)})",
+        conditions=(Condition.LEFT_BY_COMPILER,) if is_left_by_compiler(context) else (),
+        detail=f", {percent(100 * ns / total_ns)} of it in {named(owner)}" if owner else "",
+        evidence={"share_percent": share, "copies": count},
+        link=Link(panel="operators", ranks=context.ranks),
+        seen_in=NamedKernels(names=frozenset(name for name, _ in copies)),
+    )
+
+
+@cause(
     seen_in="compute",
     when="Always: the kernel with most time.",
     advice=(
@@ -576,25 +640,41 @@ def _has_other_captures(context: Context) -> bool:
 def _operator(context: Context, name: str) -> str:
     """The operator that launches most of a kernel, in words, with a comma before it; or nothing."""
     total_ns: Counter[str] = Counter()
-    asked = context.selection, name
-    for of_rank in context.job.reduce(_operators_ns, context.ranks, *asked).values():
-        total_ns.update(of_rank)
+    for (_, operator), (_, ns) in _launched(context, re.escape(name), "").items():
+        total_ns[operator] += ns
     (operator, ns), *_ = total_ns.most_common(1)
-    share = 100 * ns / sum(total_ns.values())
+    share = 100 * ns / total_ns.total()
     if not operator or share < context.limits.owner_percent:
         return ""
     return f", {'all' if share == 100 else percent(share)} of it in {named(operator)}"  # noqa: PLR2004
 
 
-def _operators_ns(rank: Rank, selection: TimeSelection | None, name: str) -> dict[str, int]:
-    """Time of the kernels of a name by the innermost operator around their launch, "" for none."""
-    caller, kernels = as_called(rank, kernels_in(rank, selection, name.__eq__))
-    operators = operators_of(calls_of(caller), kernels, bool)
-    sums = np.bincount(operators.kind, kernels.duration_ns, minlength=len(operators.kinds))
-    found: Counter[str] = Counter()
-    for (operator, *_), ns in zip(operators.kinds, sums.tolist(), strict=True):
-        found["" if GRAPH_CALL.fullmatch(operator) else operator] += int(ns)
-    return dict(found)
+def _launched(context: Context, fits: str, meant: str) -> dict[tuple[str, str], Int64Array]:
+    """Operations and their time by their name and the operator around their launch, "" for none.
+
+    Those whose names fit a pattern, and the innermost operator of those that are meant by one.
+    """
+    found: dict[tuple[str, str], Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
+    asked = context.selection, re.compile(fits), re.compile(meant)
+    for of_rank in context.job.reduce(_launched_by, context.ranks, *asked).values():
+        for key, sums in of_rank.items():
+            found[key] += sums
+    return found
+
+
+def _launched_by(
+    rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str], meant: re.Pattern[str]
+) -> dict[tuple[str, str], Int64Array]:
+    caller, work = as_called(rank, kernels_in(rank, selection, fits.fullmatch))
+    operators = operators_of(calls_of(caller), work, meant.search)
+    groups = grouped(work.name, operators.kind)
+    sums = np.stack((groups.sizes, groups.reduce(np.add, work.duration_ns)), axis=1)
+    found: dict[tuple[str, str], Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
+    for first, of_group in zip(groups.first.tolist(), sums, strict=True):
+        operator, *_ = operators.kinds[operators.kind[first]]
+        operator = "" if GRAPH_CALL.fullmatch(operator) else operator
+        found[work.names[work.name[first]], operator] += of_group
+    return {**found}
 
 
 def _measured(context: Context, name: str) -> Advice:
@@ -621,7 +701,14 @@ _STARTS: Final = {
 """What starts an inference server, or a program without PyTorch; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
-BY_RATE: Final = (large_products, few_rows, attention, memory_bound, largest_kernel)
+BY_RATE: Final = (
+    large_products,
+    few_rows,
+    attention,
+    memory_bound,
+    device_copies,
+    largest_kernel,
+)
 
 
 def _gpu(context: Context) -> Gpu:

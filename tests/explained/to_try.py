@@ -22,7 +22,6 @@ def steps_of(whole: Diagnosis) -> list[int]:
 
 def _times(whole: Diagnosis):
     table = kernel_breakdown(whole.job, whole.ranks, steps=steps_of(whole)).every_kernel
-    table = table[table["kernel_type"] != "MEMORY"]
     return table.groupby(["name", "kernel_type"], observed=True)[["sum_ns", "count"]].sum()
 
 
@@ -75,6 +74,16 @@ def older(_: Finding, whole: Diagnosis) -> Texts:
     times = _times(whole).xs("COMPUTATION", level="kernel_type")["sum_ns"]
     is_flash = times.index.get_level_values("name").str.contains("flash_(?:fwd|bwd).*_kernel")
     return {"part": share(times[is_flash].sum(), times.sum())}
+
+
+def within_gpu(_: Finding, whole: Diagnosis) -> Texts:
+    copies = _times(whole).xs("MEMORY", level="kernel_type").filter(like="DtoD", axis="index").sum()
+    steps = whole.steps
+    return {
+        "copies": counted(round(copies["count"] / len(steps)), "copy", "copies"),
+        "time": duration(copies["sum_ns"] / len(steps)),
+        "part": share(copies["sum_ns"], steps["period_ns"].sum()),
+    }
 
 
 def largest(found: Finding, whole: Diagnosis) -> Texts:
@@ -130,6 +139,13 @@ FORMS_TO_TRY: Final = {
             "FlashAttention-2 takes <part> of the compute time; it predates compute capability "
             "<_version>.",
             older,
+        ),
+    ],
+    "device_copies": [
+        Form(
+            "<copies> within the GPU take <time> of [[each step]][[the GPU span]] (<part>)"
+            "[[, <_part> of it in <_operator>]].",
+            within_gpu,
         ),
     ],
     "largest_kernel": [

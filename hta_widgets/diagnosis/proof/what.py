@@ -89,6 +89,11 @@ class Removed:
         return {rank: _on_rank(replay, replay.job.ranks.index(rank), *times) for rank in ranks}
 
 
+_ROUNDED_NS: Final = 1
+"""What lies between kernels that run back to back, and nobody would look at: 536 of 560 intervals of
+an MI210, whose host is late with seven kernels."""
+
+
 def _starts_and_ends(replay: Replay, weights: Weights) -> Float64Array:
     """When all operations start, then when they end."""
     end_ns = replay.network.solve(weights).end
@@ -111,7 +116,7 @@ def _on_rank(
     shorter_ns = np.rint(np.diff(later_ns, prepend=0.0)).astype(np.int64)
     at_ns = np.rint(recorded_ns[own]).astype(np.int64)
     shorter_ns[1:] = np.minimum(shorter_ns[1:], np.diff(at_ns))
-    gone = np.flatnonzero(shorter_ns > 0)
+    gone = np.flatnonzero(shorter_ns > _ROUNDED_NS)
     return Stretches(at_ns[gone] - shorter_ns[gone], at_ns[gone])
 
 

@@ -106,7 +106,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
         steps=context.steps_with(saved),
         conditions=[
             *_conditions(blamed, is_attention=names_attention),
-            *((Condition.LEFT_BY_COMPILER,) if _is_left_by_compiler(context) else ()),
+            *((Condition.LEFT_BY_COMPILER,) if is_left_by_compiler(context) else ()),
         ],
         detail=if_host_kept_up(price, hidden_ns),
         evidence={
@@ -130,7 +130,7 @@ def _share(context: Context, ranks: tuple[int, ...]) -> float:
     return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
 
 
-def _is_left_by_compiler(context: Context) -> bool:
+def is_left_by_compiler(context: Context) -> bool:
     """Whether most time in elementwise kernels is in compiled code that fuses none."""
     left, every = (context.computing(each).sum() for each in ("compiled", "elementwise"))
     return bool(left > LEFT_BY_COMPILER * every)

@@ -362,7 +362,9 @@ def test_chosen_steps_count(tmp_path: Path) -> None:
     assert answered(tmp_path, events).cpu_work.steps == (0, 1)
     one = answered(tmp_path, events, steps=[1]).cpu_work
     assert (one.steps, one.operators_ns) == ((1,), 3000)
-    assert "in operators in step 1, aten::mm takes the most: 3 µs" in one.parts["operators"]
+    assert (
+        "in operators in step 1 of 10 µs, aten::mm takes the most: 3 µs" in one.parts["operators"]
+    )
 
 
 def test_a_line_that_runs_on_from_before_the_steps_is_called_once(tmp_path: Path) -> None:

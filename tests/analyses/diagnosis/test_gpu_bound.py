@@ -248,6 +248,33 @@ def test_what_helps_operators_that_only_move_data(tmp_path, options, advice):
     assert [each.do.split()[0] for each in found.advice] == advice
 
 
+def copying(folder, percent, *, beside=False):
+    """Half of the copies are made by what code that was compiled without Inductor calls."""
+    one, us = Host(), 10 * percent
+    for number in range(10):
+        one.launch(1000 - us, operator="aten::native_layer_norm", name="norm")
+        copy = {"cat": "gpu_memcpy", "name": "Memcpy DtoD (Device -> Device)"}
+        with one.inside("CompiledFunction" if number % 2 else "aten::cat", "cpu_op"):
+            one.launch(us, operator="aten::clone", stream=9 if beside else 7, **copy)
+            one.free -= us * beside
+    return diagnosed(folder, one, gpu=A100)
+
+
+def test_copies_within_the_gpu_name_who_makes_them(tmp_path):
+    """One rank spent 13 % of its steps in 768 copies, of which no line said anything."""
+    result = copying(tmp_path, 20)
+    found = line(result, "device_copies")
+    assert found.sentence == (
+        "10 copies within the GPU take 2 ms of the GPU span (20 %), 50 % of it in aten::cat."
+    )
+    assert [each.do[:7] for each in found.advice] == ["Write r"]
+    assert result.proof(found).ms == pytest.approx(2)
+
+
+def test_copies_beside_kernels_cost_nothing(tmp_path):
+    assert line(copying(tmp_path, 20, beside=True), "device_copies") is None
+
+
 def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     result = made(tmp_path)
     _, found = result.to_try
@@ -420,6 +447,11 @@ test_thresholds = cases(
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
+    Case(
+        "gpu_bound.LEAST_SHARE",
+        lambda folder, percent: line(copying(folder, percent), "device_copies") is not None,
+        {4.8: False, 5.2: True},
+    ),
     Case(
         "gpu_bound.FEW_REQUESTS",
         lambda folder, requests: decoded(folder, requests) is not None,

@@ -51,6 +51,7 @@ NO_THRESHOLDS = {
         "host_evidence._NAME_WIDTH",
         "host_facts.MOST_OVERHEADS",
         "proof.MARGIN",
+        "what._ROUNDED_NS",
         "proof.SEEN_AT_ONCE",
         "gpu_bound._LISTED",
         "gpu_bound._NAMED",

@@ -175,7 +175,8 @@ def _diagnosed(
     unseen = unseen_work_notices(context)
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
-    is_known &= not (health.lacks_waits or context.lacks_kernels)
+    # of times without names, "bound by the GPU, 64.9 %" told nobody anything
+    is_known &= context.has_names and not (health.lacks_waits or context.lacks_kernels)
     shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
@@ -425,10 +426,10 @@ def _as_clauses(notices: Iterable[str]) -> str:
 
 def _no_cause_told(context: Context) -> str:
     """Why no cause can be told where none was found; empty where some could be."""
-    if not any(context.facts[rank].records.kernels for rank in context.ranks):
+    if not context.has_names:
         return (
             "No cause can be told: the traces do not hold the kernels. Open the export that they "
-            "were made from."
+            f"were made from.{what_gpus_do(context)}"
         )
     if context.lacks_kernels:
         copies = duration(float(context.steps["memory"].mean(axis=0).sum()))

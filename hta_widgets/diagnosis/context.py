@@ -88,6 +88,11 @@ class Context:
         return self.steps.ranks
 
     @property
+    def has_names(self) -> bool:
+        """Whether any rank has kernels, and not only when some ran."""
+        return any(self.facts[rank].records.kernels for rank in self.ranks)
+
+    @property
     def lacks_kernels(self) -> bool:
         """Whether no rank has more GPU work than a few copies, which are not what a job does."""
         return not any(self.facts[rank].records.kernel_work for rank in self.ranks)

@@ -80,7 +80,8 @@ def what_gpus_do(context: Context) -> str:
         ]
         said[0] += f" of {whole}"
         does = f" The GPU {' and '.join(filter(None, (', '.join(said[:-1]), said[-1])))}."
-    return f"{does}{_largest(context)}{_hidden_communication(context)}"
+    largest = _largest(context) if context.has_names else ""
+    return f"{does}{largest}{_hidden_communication(context)}"
 
 
 def _copied(context: Context) -> str:
@@ -114,7 +115,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
     A host may launch each kernel only after the one before it has ended: 400 kernels that take 99 %
     of the time gain nothing then.
     """
-    if context.health.lacks_waits:
+    if context.health.lacks_waits or not context.has_names:
         return f" {takes[0].upper()}{takes[1:]}: all but faster kernels could save {rest} at most."
     pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:

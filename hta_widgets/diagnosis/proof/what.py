@@ -90,8 +90,8 @@ class Removed:
 
 
 _ROUNDED_NS: Final = 1
-"""What lies between kernels that run back to back, and nobody would look at: 536 of 560 intervals of
-an MI210, whose host is late with seven kernels."""
+"""What lies between kernels that run back to back, which nobody would look at: 536 of 560 intervals
+of an MI210, whose host is late with seven kernels."""
 
 
 def _starts_and_ends(replay: Replay, weights: Weights) -> Float64Array:

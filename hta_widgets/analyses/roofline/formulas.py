@@ -331,7 +331,7 @@ def _flash_attention(inputs: Inputs) -> Cost:
     return Cost(flop, query.bytes + key.bytes + value.bytes + output, query.dtype)
 
 
-COMPUTING: Final[Mapping[str, Formula]] = {
+PRODUCTS: Final[Mapping[str, Formula]] = {
     "aten::mm": _product(0, 2),
     "aten::addmm": _product(1, 2),
     "aten::bmm": _product(0, 3),
@@ -339,9 +339,9 @@ COMPUTING: Final[Mapping[str, Formula]] = {
     "aten::_scaled_mm": _product(0, 2),
     "aten::_grouped_mm": _grouped_product,
     "aten::_scaled_grouped_mm": _grouped_product,
-    "aten::convolution": _convolution,
-    "aten::_convolution": _convolution,
-    "aten::convolution_backward": _convolution_backward,
+}
+
+ATTENTION: Final[Mapping[str, Formula]] = {
     "aten::_scaled_dot_product_flash_attention": _attention(0, 4, 2),
     "aten::_scaled_dot_product_efficient_attention": _attention(0, 6, 2),
     "aten::_scaled_dot_product_cudnn_attention": _attention(0, 6, 2),
@@ -352,15 +352,17 @@ COMPUTING: Final[Mapping[str, Formula]] = {
     "aiter::fmha_v3_fwd": _flash_attention,
     "aiter::mha_fwd": _flash_attention,
 }
+
+COMPUTING: Final[Mapping[str, Formula]] = {
+    **PRODUCTS,
+    "aten::convolution": _convolution,
+    "aten::_convolution": _convolution,
+    "aten::convolution_backward": _convolution_backward,
+    **ATTENTION,
+}
 """Operators whose FLOP are counted. What runs below one of them is its GPU time."""
 
-
-PRODUCTS: Final = tuple(COMPUTING)[:7]
-
-ATTENTION: Final = tuple(COMPUTING)[10:]
-
-
-NEEDS_VALUES: Final = frozenset(COMPUTING) - {*PRODUCTS}
+NEEDS_VALUES: Final = frozenset(COMPUTING) - frozenset(PRODUCTS)
 """Operators whose FLOP also depend on inputs that are no Tensors."""
 
 

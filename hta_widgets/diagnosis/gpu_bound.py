@@ -90,6 +90,13 @@ SLOW_ATTENTION: Final = 50.0
 which other kernels may be faster: FlashAttention-2 reaches more on the GPUs that it was made for.
 29 % of a transformer on an MI300X, at 23 % of the peak, had no line."""
 
+EXPERTS_SHARE: Final = 25.0
+"""Part of the compute time (%) from which the kernels of a mixture of experts are worth a line: of
+GPT-OSS on an MI300X two of them take 78.6 %, and no word said that they are one thing."""
+
+_EXPERTS_OF_TRITON: Final = re.compile(r"_matmul_ogs|fused_moe_kernel")
+_EXPERTS: Final = re.compile(rf"{_EXPERTS_OF_TRITON.pattern}|(?i:moe_?gemm|grouped_?gemm)|\bfmoe_")
+
 _NAMED: Final = 3
 
 FEW_REQUESTS: Final = 16
@@ -518,6 +525,52 @@ def memory_bound(context: Context) -> Finding | None:
 
 
 @cause(
+    seen_in="compute",
+    when="Kernels that multiply for a mixture of experts take 25 % of the compute time.",
+    advice=(
+        Advice(
+            "Let vLLM use AITER's kernels for the experts.",
+            "VLLM_ROCM_USE_AITER=1 vllm serve MODEL",
+            needs=(Condition.AMD, Condition.VLLM, Condition.EXPERTS_OF_TRITON),
+        ),
+        Advice(
+            "Try other kernels for the experts.",
+            "vllm serve MODEL --help=moe-backend",
+            needs=(Condition.VLLM,),
+        ),
+        Advice(
+            "Try other kernels for the experts.",
+            "python -m sglang.launch_server --help | grep -A 3 moe-runner-backend",
+            needs=(Condition.SGLANG,),
+        ),
+        Advice(
+            "Give each expert more tokens at once: it reads all of its weights, however few there "
+            "are."
+        ),
+    ),
+)
+def experts(context: Context) -> Finding | None:
+    """Add up the kernels of a mixture of experts."""
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    own = kernels[kernels["name"].str.contains(_EXPERTS)]
+    share = 100 * own["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
+    if share < EXPERTS_SHARE:
+        return None
+    is_of_triton = bool(own["name"].str.contains(_EXPERTS_OF_TRITON).all())
+    count = int(own["count"].sum())
+    return _line(
+        context,
+        experts,
+        f"The products of experts take {percent(share)} of the compute time "
+        f"({counted(count, 'launch', 'launches')} of {duration(own['gpu_ns'].sum() / count)})",
+        conditions=(Condition.EXPERTS_OF_TRITON,) if is_of_triton else (),
+        evidence={"share_percent": float(share), "launches": count},
+        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(own["name"].iloc[0])),
+        seen_in=NamedKernels(names=frozenset(own["name"])),
+    )
+
+
+@cause(
     seen_in="copies",
     when="Copies within the GPU take 5 % of the step, and as much passes without a kernel beside "
     "copies.",
@@ -704,6 +757,7 @@ _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_trans
 BY_RATE: Final = (
     large_products,
     few_rows,
+    experts,
     attention,
     memory_bound,
     device_copies,

@@ -70,6 +70,16 @@ def moving(_: Finding, whole: Diagnosis) -> Texts:
     }
 
 
+def of_experts(_: Finding, whole: Diagnosis) -> Texts:
+    times = _times(whole).xs("COMPUTATION", level="kernel_type")
+    own = times[times.index.get_level_values("name").str.contains("matmul_ogs")]
+    return {
+        "part": share(own["sum_ns"].sum(), times["sum_ns"].sum()),
+        "launches": counted(own["count"].sum(), "launch", "launches"),
+        "mean": duration(own["sum_ns"].sum() / own["count"].sum()),
+    }
+
+
 def older(_: Finding, whole: Diagnosis) -> Texts:
     times = _times(whole).xs("COMPUTATION", level="kernel_type")["sum_ns"]
     is_flash = times.index.get_level_values("name").str.contains("flash_(?:fwd|bwd).*_kernel")
@@ -139,6 +149,12 @@ FORMS_TO_TRY: Final = {
             "FlashAttention-2 takes <part> of the compute time; it predates compute capability "
             "<_version>.",
             older,
+        ),
+    ],
+    "experts": [
+        Form(
+            "The products of experts take <part> of the compute time (<launches> of <mean>).",
+            of_experts,
         ),
     ],
     "device_copies": [

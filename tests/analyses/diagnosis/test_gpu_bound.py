@@ -248,6 +248,29 @@ def test_what_helps_operators_that_only_move_data(tmp_path, options, advice):
     assert [each.do.split()[0] for each in found.advice] == advice
 
 
+OF_EXPERTS = "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1"
+
+
+def of_experts(folder, percent):
+    """Half of the products are followed by an activation."""
+    length = NORM_US * percent / (100 - percent) / 2
+    names = OF_EXPERTS, f"{OF_EXPERTS}_swiglu"
+    return line(made(folder, *({"length": length, "name": each} for each in names)), "experts")
+
+
+def test_the_kernels_of_experts_are_added_up(tmp_path, real_traces):
+    """Two kernels took 78.6 % of the step of a server, and only the larger one had a line."""
+    found = of_experts(tmp_path, 50)
+    assert found.sentence == (
+        "The products of experts take 50 % of the compute time (20 launches of 500 µs)."
+    )
+    assert [each.do[:20] for each in found.advice] == ["Give each expert mor"]
+    served = diagnose(open_trace(real_traces / "kineto/vllm_piecewise", progress=False))
+    first, second, _ = line(served, "experts").advice
+    assert first.code == "VLLM_ROCM_USE_AITER=1 vllm serve MODEL"
+    assert second.code == "vllm serve MODEL --help=moe-backend"
+
+
 def copying(folder, percent, *, beside=False):
     """Half of the copies are made by what code that was compiled without Inductor calls."""
     one, us = Host(), 10 * percent
@@ -408,7 +431,7 @@ def test_in_graphs_the_capture_has_the_shapes(real_traces):
             ["unfused_elementwise", "large_products", "attention", "largest_kernel"],
         ),
         ("torch_compile", ["large_products", "attention", "largest_kernel"]),
-        ("vllm_piecewise", ["largest_kernel"]),
+        ("vllm_piecewise", ["experts", "largest_kernel"]),
         ("h100_bert", []),  # the host sets the pace
     ],
 )
@@ -461,6 +484,11 @@ test_thresholds = cases(
         "gpu_bound.PRODUCTS_SHARE",
         lambda folder, percent: decoded(folder, 4, percent) is not None,
         {49.9: False, 50.1: True},
+    ),
+    Case(
+        "gpu_bound.EXPERTS_SHARE",
+        lambda folder, percent: of_experts(folder, percent) is not None,
+        {24.9: False, 25.1: True},
     ),
     Case("gpu_bound.ATTENTION_SHARE", attention_taking, {9.9: False, 10.1: True}),
     Case("gpu_bound.SLOW_ATTENTION", attention_reaching, {49.0: True, 51.0: False}),

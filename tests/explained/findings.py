@@ -326,10 +326,12 @@ def warming_up(found: Finding, whole: Diagnosis) -> Texts:
 FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "launch_bound": [
         Form(
-            f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU [[cannot keep up]][[is late]] with "
+            f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU "
+            "[[cannot keep up]][[is late[[ mainly]]]] with "
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>)"
             "[[ once it has waited for the GPU[[ in <_waited>]]]]"
-            "[[; <part> of the lost time is in <region>[[ (<of_region> of <each>)]]]]"
+            "[[; <part> is lost before [[kernels]][[copies]] of <region>"
+            "[[ (<of_region> of <each>)]]]]"
             "[[, <call> a launch call]]"
             f"{WHEN_IDLE}{COST}",
             launching,

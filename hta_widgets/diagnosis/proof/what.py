@@ -105,19 +105,31 @@ def _on_rank(
 ) -> Stretches:
     """By how much the time from one start or end to the next is shorter, at its end.
 
-    Before the first of them, the host launches what it waits for (0.4 of 4.4 ms on an H100).
-    Where operations change their order, a time counts from when all before it are reached.
+    Before the first of them, the host launches what it waits for (0.4 of 4.4 ms on an H100). What
+    comes later again within a step has saved nothing. Where operations change their order, a time
+    counts from when all before it are reached.
     """
     job = replay.job
     recorded_ns = np.concatenate((job.end_ns - job.weights.duration, job.end_ns))
     own = np.flatnonzero(np.tile(job.operation_rank == place, 2))
     own = own[np.argsort(recorded_ns[own], kind="stable")]
     later_ns = np.subtract(*(np.maximum.accumulate(each[own]) for each in (with_cause, without)))
-    shorter_ns = np.rint(np.diff(later_ns, prepend=0.0)).astype(np.int64)
+    ends_ns = np.sort(job.end_ns[job.last[job.operation_rank[job.last] == place]])
+    steps = np.split(later_ns, np.searchsorted(recorded_ns[own], ends_ns, side="right"))
+    shorter_ns = np.rint(np.diff(_most_so_far(steps), prepend=0.0)).astype(np.int64)
     at_ns = np.rint(recorded_ns[own]).astype(np.int64)
     shorter_ns[1:] = np.minimum(shorter_ns[1:], np.diff(at_ns))
     gone = np.flatnonzero(shorter_ns > _ROUNDED_NS)
     return Stretches(at_ns[gone] - shorter_ns[gone], at_ns[gone])
+
+
+def _most_so_far(steps: Sequence[Float64Array]) -> Float64Array:
+    """The running maximum of each step; the next one begins with its own first value.
+
+    Of a host that reads numbers again and again, 135 ms were shown of 74 to save: after one wait
+    less, the next one is longer.
+    """
+    return np.concatenate([np.maximum.accumulate(each) for each in steps])
 
 
 class What(Protocol):

@@ -415,6 +415,8 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
     gain = f"at most {duration(left.ns)} to gain{beyond}"
     if left.ns < 1:
         gain = f"nothing to gain{beyond}, as something else sets the pace"
+        if unseen_work_notices(context):  # the host itself may have waited for communication
+            gain = "what is to gain cannot be told"
     context.not_explained.append(
         f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}: "
         f"{gain}"

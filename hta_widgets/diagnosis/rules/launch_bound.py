@@ -98,20 +98,26 @@ def not_held_up(context: Context) -> list[Edit]:
         *NEEDLESS_WORK,
         Advice(
             "Read numbers where the step has launched everything: a host that does not wait for "
-            "them before is ahead of the GPU.",
+            "them before keeps up.",
             "optimizer.step()\nlosses.append(loss.item())  # after it, not before",
             needs=(Condition.LATE_BY_WAITS, Condition.READS_A_NUMBER, Condition.TRAINING),
+            unless=(Condition.EMBEDDINGS,),
+        ),
+        Advice(
+            "Read sizes of sparse features where the step has launched everything, or a step "
+            "earlier: a host that does not wait for them before keeps up.",
+            needs=(Condition.LATE_BY_WAITS, Condition.READS_A_NUMBER, Condition.EMBEDDINGS),
         ),
         Advice(
             "Let PyTorch warn of each operation that waits for the GPU, with its line: without "
-            "them, the host is ahead.",
+            "them, the host keeps up.",
             'torch.cuda.set_sync_debug_mode("warn")',
             needs=(Condition.LATE_BY_WAITS,),
             unless=(Condition.NO_PYTORCH, Condition.READS_A_NUMBER),
         ),
         Advice(
-            "Wait once, where the host reads the results: without the waits in between, it is "
-            "ahead.",
+            "Wait once, where the host reads the results: without the waits in between, it "
+            "keeps up.",
             "cudaStreamSynchronize(stream);  // after all launches",
             needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
         ),
@@ -264,7 +270,7 @@ def launch_bound(context: Context) -> Finding | None:
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
     is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US
-    few = _few_of(worst)
+    few, fails = _few_of(worst), "is late with" if is_slow else "cannot keep up with"
     reads = _reads(context, ranks)
     waits_ms = _gain_ms(context, after, WithoutWaits((Wait.COPY, *SYNCHRONISING)))
     by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
@@ -273,7 +279,7 @@ def launch_bound(context: Context) -> Finding | None:
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
-        f"the CPU {'is late with' if is_slow or few else 'cannot keep up with'} "
+        f"the CPU {'is late mainly with' if few else fails} "
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
         f"(median {_kernel_time(worst['median_kernel_us'])}){late}"
         f"{_region(worst, busiest, is_brief=by_waits)}",
@@ -396,7 +402,10 @@ def _region(worst: Mapping[Hashable, Any], busiest: Within | None, *, is_brief: 
         return ""
     if not name:
         return f", {duration(1000 * worst['median_launch_us'])} a launch call"
-    where = f"; {percent(worst['region_percent'])} of the lost time is in {named(name)}"
+    # it is not the time in it: half of that before the kernels of a linear layer was in no operator
+    work = "kernels" if worst["region_kernels_per_step"] else "copies"
+    share = percent(worst["region_percent"])
+    where = f"; {share} is lost before {work} of {named(name)}"
     if is_brief or not worst["region_kernels_per_step"]:  # it copies only
         return where
     kernels = counted(worst["region_kernels_per_step"], "kernel")

@@ -64,6 +64,8 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "sample":  # the examples in the docs write a sample job, and import nothing else
+        return _imported("hta_widgets.sample")
     if name not in _WHERE:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

@@ -149,6 +149,12 @@ def test_a_package_shows_what_is_public_and_nothing_else(package):
     assert all(getattr(package, name) for name in package.__all__)
 
 
+def test_examples_write_a_sample_with_one_import():
+    code = "import hta_widgets; print(hta_widgets.sample.write_sample.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "write_sample\n"
+
+
 def test_what_is_not_there_is_said():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = hta_widgets.nothing

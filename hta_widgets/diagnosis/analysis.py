@@ -53,7 +53,7 @@ from hta_widgets.diagnosis.rank_answers import (
     before_cuts,
     replay_of_ranks,
 )
-from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED, bound_by
+from hta_widgets.diagnosis.replay.critical_path import OF_HOST, UNEXPLAINED, bound_by
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
@@ -197,7 +197,7 @@ def _diagnosed(
         period_ns=shown.period_ns,
         step_ns=context.step_ns,
         profiler_ns=context.replay.profiler_ns if together.ranks else 0.0,
-        bound_by=f"{_bound_by(context, shares)}{_AS_RECORDED if beyond_ns else ''}",
+        bound_by=f"{_bound_by(context, shares, unseen)}{_AS_RECORDED if beyond_ns else ''}",
         shares=shares,
         joint_ms=joint_ms,
         replayed=replayed,
@@ -457,17 +457,20 @@ def _no_cause_told(context: Context) -> str:
     return ""
 
 
-def _bound_by(context: Context, shares: Mapping[str, float]) -> str:
+def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[str]) -> str:
     """What sets the pace, in words, and how much of the path is not known; empty without shares.
 
     A table of kernels alone was said to be bound by the GPU, 64.9 %, and its job by the host.
     """
     if not shares:
         return ""
-    words, unknown = bound_by(shares), percent(shares[UNEXPLAINED])
-    if context.replay.is_explained or UNEXPLAINED in words:
-        return words
-    return words.replace("path)", f"path; nothing recorded explains {unknown} of it)")
+    words, doubts = bound_by(shares), ""
+    if unseen and next(iter(shares)) == OF_HOST:
+        # no call of a recommender waits while its GPU is idle with work launched, 30 % of the step
+        doubts += ", if all its waits are recorded"
+    if not (context.replay.is_explained or UNEXPLAINED in words):
+        doubts += f"; nothing recorded explains {percent(shares[UNEXPLAINED])} of it"
+    return words.replace("path)", f"path{doubts})")
 
 
 def _steps_frame(steps: Steps) -> pd.DataFrame:

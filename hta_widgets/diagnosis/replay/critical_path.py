@@ -32,6 +32,8 @@ _BEFORE: Final = CLASSES.index("before the recording")
 _RETURN: Final = CLASSES.index("return from a sync")
 _OF_OPERATIONS: Final = [CLASSES.index(name) for name in (*OPERATION_CLASSES.values(), "transfer")]
 
+OF_HOST: Final = "the host"
+
 OF_GPU: Final = "the GPU"
 
 PRECEDING: Final = "what precedes the recording"
@@ -39,7 +41,7 @@ PRECEDING: Final = "what precedes the recording"
 UNEXPLAINED: Final = "waiting that nothing recorded explains"
 
 BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    "the host": (
+    OF_HOST: (
         "host",
         *(name for name in HOST_WORK if name != "loading"),
         "launch latency",

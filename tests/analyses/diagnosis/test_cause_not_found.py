@@ -339,6 +339,20 @@ IN_ONE_STREAM = (
 
 
 @pytest.mark.parametrize(
+    ("held_back_us", "doubt"), [(120, ""), (180, ", if all its waits are recorded")]
+)
+def test_a_host_may_wait_where_work_is_held_back(tmp_path, held_back_us, doubt):
+    """No call of a recommender waits, and its GPU is idle for 30 % with work launched."""
+    one = Host()
+    for _ in range(40):
+        one.free = one.now + held_back_us
+        one.launch(10, takes=1000)
+    bound_by = diagnosed(write(tmp_path / "rank-0.json", one.events)).bound_by
+    assert bound_by.startswith("bound by the host (")
+    assert bound_by.endswith(f" % of the critical path{doubt})")
+
+
+@pytest.mark.parametrize(
     ("launch", "stream", "words"),
     [
         ("cudaLaunchKernel", 8, LAUNCHED),

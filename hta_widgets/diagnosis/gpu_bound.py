@@ -33,7 +33,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gpus import Gpu
-from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
+from hta_widgets.diagnosis.facts.kernel_facts import OF_EXPERTS, as_called, operators_of
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import NamedKernels
@@ -94,8 +94,8 @@ EXPERTS_SHARE: Final = 25.0
 """Part of the compute time (%) from which the kernels of a mixture of experts are worth a line: of
 GPT-OSS on an MI300X two of them take 78.6 %, and no word said that they are one thing."""
 
-_EXPERTS_OF_TRITON: Final = re.compile(r"_matmul_ogs|fused_moe_kernel")
-_EXPERTS: Final = re.compile(rf"{_EXPERTS_OF_TRITON.pattern}|(?i:moe_?gemm|grouped_?gemm)|\bfmoe_")
+_OF_TRITON: Final = re.compile(r"matmul_ogs|fused_moe_kernel")
+"""Kernels of experts that vLLM and SGLang take from Triton where nothing else is asked for."""
 
 _NAMED: Final = 3
 
@@ -526,7 +526,7 @@ def memory_bound(context: Context) -> Finding | None:
 
 @cause(
     seen_in="compute",
-    when="Kernels that multiply for a mixture of experts take 25 % of the compute time.",
+    when="Kernels of a mixture of experts take 25 % of the compute time.",
     advice=(
         Advice(
             "Let vLLM use AITER's kernels for the experts.",
@@ -552,16 +552,16 @@ def memory_bound(context: Context) -> Finding | None:
 def experts(context: Context) -> Finding | None:
     """Add up the kernels of a mixture of experts."""
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
-    own = kernels[kernels["name"].str.contains(_EXPERTS)]
+    own = kernels[kernels["name"].str.contains(OF_EXPERTS)]
     share = 100 * own["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
     if share < EXPERTS_SHARE:
         return None
-    is_of_triton = bool(own["name"].str.contains(_EXPERTS_OF_TRITON).all())
+    is_of_triton = bool(own["name"].str.contains(_OF_TRITON).any())
     count = int(own["count"].sum())
     return _line(
         context,
         experts,
-        f"The products of experts take {percent(share)} of the compute time "
+        f"Kernels of experts take {percent(share)} of the compute time "
         f"({counted(count, 'launch', 'launches')} of {duration(own['gpu_ns'].sum() / count)})",
         conditions=(Condition.EXPERTS_OF_TRITON,) if is_of_triton else (),
         evidence={"share_percent": float(share), "launches": count},

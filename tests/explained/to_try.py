@@ -72,7 +72,7 @@ def moving(_: Finding, whole: Diagnosis) -> Texts:
 
 def of_experts(_: Finding, whole: Diagnosis) -> Texts:
     times = _times(whole).xs("COMPUTATION", level="kernel_type")
-    own = times[times.index.get_level_values("name").str.contains("matmul_ogs")]
+    own = times[times.index.get_level_values("name").str.contains("moe|matmul_ogs")]
     return {
         "part": share(own["sum_ns"].sum(), times["sum_ns"].sum()),
         "launches": counted(own["count"].sum(), "launch", "launches"),
@@ -153,7 +153,7 @@ FORMS_TO_TRY: Final = {
     ],
     "experts": [
         Form(
-            "The products of experts take <part> of the compute time (<launches> of <mean>).",
+            "Kernels of experts take <part> of the compute time (<launches> of <mean>).",
             of_experts,
         ),
     ],

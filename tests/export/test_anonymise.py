@@ -264,7 +264,7 @@ PARTS = (
         "7",
         "123456789",
     ),
-    *("moe", "MoE_", "expert", "grouped_gemm", "group", "mm"),
+    *("moe", "MoE_", "expert", "grouped_gemm", "group", "mm", "matmul_ogs", "fused_moe_kernel"),
 )
 NOT_OF_NAMES = {"_NUMBER", "_DIGITS", "_DIMENSION", "_LIMIT", "_ELEMENT_BYTES", "_NOT_A_LETTER"} | {
     *("_TOP_PACKAGE", "_CALLED", "_NAMESPACE", "_INSTANCE", "_NAME", "_TENSOR", "_NODE", "_FLOAT8"),
@@ -275,7 +275,7 @@ shorten what is shown."""
 OF_KERNELS = {
     *("ATTENTION", "PRODUCT", "TENSOR_CORES", "FP32", "ELEMENTWISE", "_BUILT_IN", "_TF32", "_HALF"),
     *("_LAYOUT", "_CHANNELS_LAST", "_FLUSHES", "_MEMSET_NAME", "_COPY_NAME", "_COPY_IN_WORDS"),
-    *("OF_EXPERTS", "_OF_EXPERTS"),
+    *("OF_EXPERTS", "_OF_EXPERTS", "_OF_TRITON"),
 }
 """Patterns of names of kernels."""
 

@@ -223,7 +223,7 @@ READ_IN_KERNELS: Final = tuple(
         r"^triton_|memset|fill_?buffer|^void\s+nccl",
         r"send|recv|broadcast|barrier|reduce|gather|scatter",
         r"\b(?:dispatch|combine)\b",
-        r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)",
+        r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|fused_moe_kernel",
     )
 )
 """Parts of the names of kernels that analyses ask for."""

@@ -295,7 +295,7 @@ def _older_attention(context: Context) -> Finding | None:
         return None
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     older = kernels[kernels["name"].str.contains(_OLDER)]
-    share = 100 * older["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
+    share = _part(older, kernels)
     if share < LEAST_SHARE:
         return None
     return _line(
@@ -304,7 +304,7 @@ def _older_attention(context: Context) -> Finding | None:
         f"FlashAttention-2 takes {percent(share)} of the compute time; it predates compute "
         f"capability {gpu.major}.{gpu.minor}",
         conditions=(Condition.OLDER_ATTENTION,),
-        evidence={"share_percent": float(share)},
+        evidence={"share_percent": share},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(older["name"].iloc[0])),
         seen_in=NamedKernels(names=frozenset(older["name"])),
     )
@@ -457,7 +457,7 @@ def _few_requests(context: Context) -> Finding | None:
     requests = float(np.median(steps["generation_requests"].to_numpy(np.float64, na_value=np.nan)))
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     products = kernels[[*map(is_product, kernels["name"])]]
-    share = 100 * int(products["gpu_ns"].sum()) / max(int(kernels["gpu_ns"].sum()), 1)
+    share = _part(products, kernels)
     if not requests <= FEW_REQUESTS or share < PRODUCTS_SHARE:  # NaN where it is not known
         return None
     return _line(
@@ -553,7 +553,7 @@ def experts(context: Context) -> Finding | None:
     """Add up the kernels of a mixture of experts."""
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     own = kernels[kernels["name"].str.contains(OF_EXPERTS)]
-    share = 100 * own["gpu_ns"].sum() / max(int(kernels["gpu_ns"].sum()), 1)
+    share = _part(own, kernels)
     if share < EXPERTS_SHARE:
         return None
     is_of_triton = bool(own["name"].str.contains(_OF_TRITON).any())
@@ -564,7 +564,7 @@ def experts(context: Context) -> Finding | None:
         f"Kernels of experts take {percent(share)} of the compute time "
         f"({counted(count, 'launch', 'launches')} of {duration(own['gpu_ns'].sum() / count)})",
         conditions=(Condition.EXPERTS_OF_TRITON,) if is_of_triton else (),
-        evidence={"share_percent": float(share), "launches": count},
+        evidence={"share_percent": share, "launches": count},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(own["name"].iloc[0])),
         seen_in=NamedKernels(names=frozenset(own["name"])),
     )
@@ -767,6 +767,11 @@ BY_RATE: Final = (
 
 def _gpu(context: Context) -> Gpu:
     return context.facts[context.ranks[0]].compute.gpu
+
+
+def _part(own: pd.DataFrame, kernels: pd.DataFrame) -> float:
+    """How much of the time of computing kernels (percent) some of them take."""
+    return 100 * int(own["gpu_ns"].sum()) / max(int(kernels["gpu_ns"].sum()), 1)
 
 
 def _reached(products: pd.DataFrame) -> float:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from hta_widgets import Dashboard, diagnose, open_trace
-from hta_widgets.analyses import memory_bandwidth, rank_overlap, step_table
+from hta_widgets.analyses import memory_bandwidth, overlap, rank_overlap, step_table
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.diagnosis.report import report
 from hta_widgets.panels.bands.bands import verdict
@@ -178,7 +178,8 @@ def test_a_step_has_one_length(board):
     )
     pace = found.bound_by.replace(" of the critical path)", also) if also else found.bound_by
     beyond = "".join(f"\n{each}" for each in found.unexplained)
-    assert bands["verdict"] == f"{pace}{lost}{beyond}"
+    fine = f"\nfine: {found.fine}" if found.fine else ""
+    assert bands["verdict"] == f"{pace}{lost}{beyond}{fine}"
     assert {*found.unexplained} <= {*found.notices}
     marks = (
         "with its next work launched already",
@@ -204,6 +205,15 @@ def test_a_step_has_one_length(board):
     written = document(found)
     assert written["step_ms"] == pytest.approx(found.step_ns / NS_PER_MS, abs=5e-5)
     assert written["period_ms"] == pytest.approx(found.period_ns / NS_PER_MS, abs=5e-5)
+
+
+def test_what_is_fine_is_what_the_overlap_says(board):
+    found = board.findings
+    if "hidden" not in found.fine:
+        return
+    ranks = overlap(found.job, found.ranks, steps=sorted({*found.steps["step"]})).ranks
+    hidden = 1 - ranks["exposed_communication_ns"].sum() / ranks["communication_time_ns"].sum()
+    assert found.fine.startswith(f"{percent(100 * hidden)} of the communication is hidden")
 
 
 def test_the_step_of_the_job_is_that_of_its_ranks_unless_they_begin_apart(board):

@@ -21,6 +21,7 @@ from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU, NotRecorded, not_recorded
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding, in_words_of
+from hta_widgets.diagnosis.fine import what_is_fine
 from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
@@ -218,6 +219,7 @@ def _diagnosed(
             *not_counted_notices(context),
             *last_step_notices(context, kept, of_few=True),
         ),
+        fine=what_is_fine(context) if findings else "",
         finding=said if on_cpu is None else on_cpu.verdict,
         notices=(
             *health.notices,

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
@@ -21,6 +20,7 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 )
 from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
+from hta_widgets.diagnosis.fine import hidden_communication, ranks_alike
 from hta_widgets.diagnosis.gpu_bound import kernels_in, labels_of_largest
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
@@ -55,7 +55,7 @@ _DOES: Final = {
 
 
 def what_gpus_do(context: Context) -> str:
-    """Say what takes the time of the GPUs, how much communication is hidden, and the kernels.
+    """Say what takes the time of the GPUs, the kernels, how much communication is hidden.
 
     The parts of a step are those of its budget, of at least `LEAST_PERCENT`. The share of a kernel
     is that of its duration in the durations of all kernels that compute; that of its peak is what
@@ -81,7 +81,8 @@ def what_gpus_do(context: Context) -> str:
         said[0] += f" of {whole}"
         does = f" The GPU {' and '.join(filter(None, (', '.join(said[:-1]), said[-1])))}."
     largest = _largest(context) if context.has_names else ""
-    return f"{does}{largest}{_hidden_communication(context)}"
+    fine = (hidden_communication(context), ranks_alike(context))
+    return f"{does}{largest}{''.join(f' {each[0].upper()}{each[1:]}.' for each in fine if each)}"
 
 
 def _copied(context: Context) -> str:
@@ -145,18 +146,6 @@ def _largest(context: Context) -> str:
         for label, (name, ns) in zip(labels, largest, strict=False)
     ]
     return f" Largest kernels by compute time: {', '.join(said)}." if said else ""
-
-
-def _hidden_communication(context: Context) -> str:
-    """How much of the communication runs while something computes; empty without any."""
-    if not any(context.facts[rank].records.communication for rank in context.ranks):
-        return ""
-    ranks = overlap(context.job, context.ranks, steps=context.steps.marked).ranks
-    total_ns = int(ranks["communication_time_ns"].sum())
-    if not total_ns:
-        return ""
-    hidden_ns = total_ns - int(ranks["exposed_communication_ns"].sum())
-    return f" {percent(100 * hidden_ns / total_ns)} of the communication is hidden."
 
 
 def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:

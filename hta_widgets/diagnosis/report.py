@@ -210,6 +210,7 @@ class Diagnosis(Result, Sequence[Finding]):
     before_ns: int = 0
     profiler_ns: float = 0.0
     unexplained: tuple[str, ...] = ()
+    fine: str = ""
 
     def __len__(self) -> int:
         """Number of findings."""
@@ -344,6 +345,7 @@ def report(diagnosis: Diagnosis, *, in_full: bool = False, in_shell: bool = Fals
         lines += ["", f"{MARGIN}{WHAT_TO_TRY}:"]
     for number, finding in enumerate(diagnosis.to_try, start=1):
         lines += ["", *_advised(f"{number}. ", finding)]
+    lines += ["", *wrapped(f"Fine: {diagnosis.fine}.")] if diagnosis.fine else []
     lacks = [each.sentence for each in diagnosis.not_recorded]
     others = [each for each in diagnosis.notices if each not in lacks]
     if in_shell:

@@ -662,14 +662,16 @@ VERDICTS: Final[list[Form]] = [
         "kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster kernels "
         "could save <rest> at most.]][[ The GPU <does>.]]"
         "[[ Largest kernels by compute time: <kernel> (<of_kernel>"
-        "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]",
+        "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]"
+        "[[ No rank stands out.]]",
         no_finding,
     ),
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]]. Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
         "that take no time would save <gain>. Largest kernels by compute time: <kernel> "
-        "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]",
+        "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]"
+        "[[ No rank stands out.]]",
         paced,
     ),
     Form(

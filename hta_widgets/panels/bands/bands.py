@@ -282,10 +282,11 @@ def headline(found: Diagnosis) -> str:
 
     And much time that no finding is about: of two ranks of DLRM, the largest part of a step was
     idle time for which no launch was late; of eight, 37 % was waiting that goes with late launches.
-    Each on a line of its own: as clauses of one sentence, nobody read them.
+    And what is fine. Each on a line of its own: as clauses of one sentence, nobody read them.
     """
     said = [each for each in (_pace(found), verdict(found) if found else "") if each]
-    return "\n".join(["; ".join(said)] * bool(said) + [*found.unexplained])
+    fine = [f"fine: {found.fine}"] * bool(found.fine)
+    return "\n".join(["; ".join(said)] * bool(said) + [*found.unexplained, *fine])
 
 
 def _pace(found: Diagnosis) -> str:

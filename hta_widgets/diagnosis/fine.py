@@ -1,0 +1,68 @@
+"""What is fine: communication that is hidden, and ranks of which none stands out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from hta_widgets.analyses.overlap import overlap
+from hta_widgets.diagnosis.context import Context
+from hta_widgets.quantities import percent
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
+
+_WAITING: Final = ("wait", "wait_p2p")
+_EXPOSED: Final = (*_WAITING, "transfer", "transfer_p2p", "undivided")
+MOSTLY_HIDDEN: Final = 50
+"""Percent of the communication that has to be hidden to be called fine beside findings: of a job
+that hardly communicates, all of it may be exposed and cost nothing."""
+
+
+def what_is_fine(context: Context) -> str:
+    """Say beside findings what need not be looked at, as a clause; empty where that is nothing.
+
+    Communication is fine where most of it is hidden, and the rest is less than what is worth a
+    finding. No rank stands out where none needs more time of its own than the usual one, waiting
+    is short, and each finding is on all of them; both by what is worth a finding, in percent of a
+    step.
+    """
+    if not context.ranks or context.health.doubts:
+        return ""
+    said, limits = [], context.limits
+    if _percent_of_steps(context, _EXPOSED) < limits.least_percent_in_every_job:
+        said.append(hidden_communication(context, MOSTLY_HIDDEN))
+    return "; ".join(filter(None, (*said, ranks_alike(context))))
+
+
+def hidden_communication(context: Context, least_percent: float = 0) -> str:
+    """Say how much of it runs while something computes, as a clause; empty without any."""
+    if not any(context.facts[rank].records.communication for rank in context.ranks):
+        return ""
+    ranks = overlap(context.job, context.ranks, steps=context.steps.marked).ranks
+    total_ns = int(ranks["communication_time_ns"].sum())
+    hidden_ns = total_ns - int(ranks["exposed_communication_ns"].sum())
+    if not total_ns or 100 * hidden_ns < least_percent * total_ns:
+        return ""
+    return f"{percent(100 * hidden_ns / total_ns)} of the communication is hidden"
+
+
+def ranks_alike(context: Context) -> str:
+    """Say that no rank stands out, as a clause; empty where one does, or not all are compared."""
+    steps, least = context.steps, context.limits.least_percent
+    size, every = len(context.ranks), {*context.job.ranks}
+    on_all = all({*each.ranks} == every for each in context.found.values())
+    if size == 1 or {*context.ranks} != every or not on_all:
+        return ""
+    own_ns = steps.own
+    usual_ns = own_ns.min(axis=0) if size == 2 else np.median(own_ns, axis=0)  # noqa: PLR2004
+    longer_ns = float((own_ns - usual_ns).mean(axis=1).max())
+    longer = 100 * longer_ns / max(float(steps["period"].mean()), 1)
+    if max(longer, _percent_of_steps(context, _WAITING)) >= least:
+        return ""
+    world = world_size_among(context.job.reduce(world_size_of, context.job.ranks))
+    return f"no {'recorded ' if world > size else ''}rank stands out"
+
+
+def _percent_of_steps(context: Context, columns: tuple[str, ...]) -> float:
+    whole_ns = float(context.steps["period"].sum())
+    return 100 * float(sum(context.steps[each].sum() for each in columns)) / max(whole_ns, 1)

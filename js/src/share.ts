@@ -36,11 +36,14 @@ export function download(text: string, name: string, beside: HTMLElement): void 
   save(new Blob([text], { type: "text/csv;charset=utf-8" }), name, beside);
 }
 
-/** Save a file; the link is in the page, where VS Code looks for it. */
+/**
+ * Save a file; the link is in the page, where VS Code looks for it. It is beside the button: inside, its click would be one on
+ * the button, which asked for the same file again and again.
+ */
 export function save(content: Blob, name: string, beside: HTMLElement): void {
   const address = URL.createObjectURL(content);
   const link = make("a", { href: address, download: name, hidden: true });
-  beside.append(link);
+  beside.after(link);
   link.click();
   link.remove();
   setTimeout(() => URL.revokeObjectURL(address), 60_000);

@@ -213,10 +213,14 @@ def test_a_file_that_a_button_wrote_is_downloaded(lab: Lab, job8: str):
     page = lab.open(cells(job8, "panel = TimelinePanel(job, ranks=[0])\npanel"))
     page.panel().get_by_role("button", name="Perfetto: this window", exact=True).click()
     status = page.panel().get_by_role("status")
+    button = status.get_by_role("button", name="Download")
     with page.page.expect_download() as downloading:
-        status.get_by_role("button", name="Download").click()
+        button.click()
     written = lab.root / downloading.value.suggested_filename
     assert Path(downloading.value.path()).read_bytes() == written.read_bytes()
+    expect(button).to_be_enabled()
+    page.page.wait_for_timeout(500)
+    assert sum(b"written-file" in each for each in page.sent) == 1  # it asked again and again
     page.screenshot("downloaded")
 
 

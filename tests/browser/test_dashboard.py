@@ -193,6 +193,20 @@ def test_details_lead_through_the_events_of_a_kernel(lab: Lab, job4: str):
     page.screenshot("dashboard details")
 
 
+def test_what_the_timeline_says_leaves_its_heading_free(lab: Lab, job4: str):
+    shown = dashboard(board(lab, job4)).locator(".hta-band-timeline")
+    shown.get_by_role("button", name="Perfetto: this window", exact=True).click()
+    status = shown.get_by_role("status")
+    expect(status).to_contain_text("Download 4 files")
+    first = status.evaluate("""each => {
+        const range = document.createRange();
+        range.selectNodeContents(each);
+        return Math.min(...[...range.getClientRects()].map(({ left }) => left));
+    }""")
+    heading = shown.get_by_role("heading", name="Timeline").bounding_box()
+    assert heading["x"] + heading["width"] < first
+
+
 def test_nothing_sticks_out_at_any_width(lab: Lab, job4: str):
     page = board(lab, job4, width=2560)
     page.execute("dash.selection.set(kernel=dash.events['name'][0], ranks=[3], finding=0)")

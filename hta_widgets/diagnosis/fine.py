@@ -11,8 +11,9 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.quantities import percent
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
-_WAITING: Final = ("wait", "wait_p2p")
-_EXPOSED: Final = (*_WAITING, "transfer", "transfer_p2p", "undivided")
+_MAY_WAIT: Final = ("wait", "wait_p2p", "undivided")
+"""Of 256 equal ranks, 28 % of a step is communication of which it is not known whether it waits."""
+_EXPOSED: Final = (*_MAY_WAIT, "transfer", "transfer_p2p")
 MOSTLY_HIDDEN: Final = 50
 """Percent of the communication that has to be hidden to be called fine beside findings: of a job
 that hardly communicates, all of it may be exposed and cost nothing."""
@@ -22,9 +23,9 @@ def what_is_fine(context: Context) -> str:
     """Say beside findings what need not be looked at, as a clause; empty where that is nothing.
 
     Communication is fine where most of it is hidden, and the rest is less than what is worth a
-    finding. No rank stands out where none needs more time of its own than the usual one, waiting
-    is short, and each finding is on all of them; both by what is worth a finding, in percent of a
-    step.
+    finding. No rank stands out where none needs more time of its own than the usual one, what is or
+    may be waiting is short, and each finding is on all of them; both by what is worth a finding, in
+    percent of a step.
     """
     if not context.ranks or context.health.doubts:
         return ""
@@ -57,7 +58,7 @@ def ranks_alike(context: Context) -> str:
     usual_ns = own_ns.min(axis=0) if size == 2 else np.median(own_ns, axis=0)  # noqa: PLR2004
     longer_ns = float((own_ns - usual_ns).mean(axis=1).max())
     longer = 100 * longer_ns / max(float(steps["period"].mean()), 1)
-    if max(longer, _percent_of_steps(context, _WAITING)) >= least:
+    if max(longer, _percent_of_steps(context, _MAY_WAIT)) >= least:
         return ""
     world = world_size_among(context.job.reduce(world_size_of, context.job.ranks))
     return f"no {'recorded ' if world > size else ''}rank stands out"

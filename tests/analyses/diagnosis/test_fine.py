@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.report import report
 from tests.analyses.diagnosis.scripts import diagnosed
@@ -69,6 +71,20 @@ def test_a_rank_of_a_finding_stands_out(tmp_path):
 
 def test_a_single_rank_is_compared_with_none(tmp_path):
     assert not stalling(tmp_path, 0).fine
+
+
+@pytest.mark.parametrize(("us", "is_said"), [(300, True), (500, False)])
+def test_communication_that_may_be_waiting_hides_who_is_late(tmp_path, us, is_said):
+    """Of 8 ms; not matched, as nothing says which collectives of the ranks are the same."""
+    one = [
+        *(call(n, 1, n) for n in range(1, 10)),
+        *(kernel(1000 * n, 1000, name="sgemm", correlation=n) for n in range(1, 9)),
+        kernel(9000, us, name="ncclDevKernel_SendRecv", correlation=9, stream=20),
+    ]
+    other = [{**each, "ts": each["ts"] + 20_000} for each in one]
+    made = diagnosis(open_job(tmp_path, [one, other]))
+    assert not made
+    assert ("No rank stands out" in made.finding) == is_said
 
 
 test_cases = cases(

@@ -65,6 +65,7 @@ PREPROCESSING: Final = re.compile(
 
 HOST_TO_DEVICE: Final = re.compile(r"HtoD|HostToDevice")
 DEVICE_TO_HOST: Final = re.compile(r"DtoH|DeviceToHost")
+WITHIN_GPU: Final = re.compile(r"DtoD|DeviceToDevice")
 
 CAPTURING: Final = re.compile(r"Stream(Begin|End)Capture|GraphInstantiate")
 """Calls around which launches are recorded into a graph, and nothing runs."""

@@ -69,7 +69,7 @@ too few others tell."""
 
 _USUAL_PERCENT: Final = 10
 
-_WITHIN_DEVICE = re.compile(r"DtoD|DeviceToDevice|PtoP")
+_WITHOUT_HOST = re.compile(rf"{patterns.WITHIN_GPU.pattern}|PtoP")
 _OWN_COPY = re.compile(r"Memcpy")
 _FREE = re.compile(r"Free(?!Async)|HostUnregister")
 _OF_POOL = re.compile(r"(?:Malloc|Free|Alloc)(?:FromPool)?Async")
@@ -250,7 +250,7 @@ class _Candidates:
         texts = [self.names[work.name[copy[call]]] for call in calls.tolist()]
         of_host, to_device = (
             np.array([bool(pattern.search(text)) is says for text in texts], dtype=np.bool_)
-            for pattern, says in ((_WITHIN_DEVICE, False), (patterns.HOST_TO_DEVICE, True))
+            for pattern, says in ((_WITHOUT_HOST, False), (patterns.HOST_TO_DEVICE, True))
         )
         calls, to_device = calls[of_host], to_device[of_host]
         self.kind[calls] = np.where(to_device, Wait.COPY_TO_DEVICE, Wait.COPY)

@@ -55,6 +55,7 @@ LOADS = re.compile(
     r"|Occupancy|FuncSetAttribute"
 )
 COPIES = re.compile(r"Memcpy")
+WITHIN_GPU = re.compile(r"DtoD|DeviceToDevice")
 WAITS_FOR_STREAM = re.compile(r"StreamSynchronize")
 WAITS_FOR_EVENT = re.compile(r"EventSynchronize")
 STREAM_WAIT = re.compile(r"StreamWaitEvent")
@@ -123,8 +124,9 @@ class Graph:
         Until when the distance before the point is work of the host.
     waited : dict of point to bool
         Coupled calls, and whether they waited.
-    unexplained, for_room : dict of item to ns
-        Too late for no reason that is seen, and while other kernels run.
+    unexplained, for_room, behind : dict of item to ns
+        Too late for no reason that is seen, while other kernels run, and while they do after all
+        that it is asked to wait for.
     unmatched : set of node
         Items that communicate without a recorded partner.
     ends : dict of rank to list of node
@@ -144,6 +146,7 @@ class Graph:
     waited: dict[Node, bool] = field(default_factory=dict)
     unexplained: dict[Node, float] = field(default_factory=dict)
     for_room: dict[Node, float] = field(default_factory=dict)
+    behind: dict[Node, float] = field(default_factory=dict)
     unmatched: set[Node] = field(default_factory=set)
     lines: dict[int, list[list[Node]]] = field(default_factory=dict)
     operations: dict[Node, Operation] = field(default_factory=dict)
@@ -673,20 +676,26 @@ def _add_items(built: Graph, rank: RankRecording) -> None:
 
 def _explain_by_room(built: Graph, rank: RankRecording) -> None:
     """Not unexplained is what waits while others run on its GPU, for 90 % of the time."""
-    kernels = [each for each in rank.operations if each.type != KernelType.MEMORY]
-    for each in kernels:
+    for each in filter(_takes_room, rank.operations):
         item = _start_of(built, each)
         late = built.unexplained.get(item)
-        if late is None:
-            continue
-        filled, reached = 0.0, each.start - late
-        for other in sorted(kernels, key=lambda one: one.start):
-            if other.stream[0] == each.stream[0] and other is not each:
-                begun = max(other.start, reached)
-                reached = max(reached, min(other.end, each.start))
-                filled += max(reached - begun, 0)
-        if filled >= 0.9 * late:
+        if late is not None and _is_filled(rank, each, each.start - late):
             built.for_room[item] = built.unexplained.pop(item)
+
+
+def _takes_room(each: Operation) -> bool:
+    return each.type != KernelType.MEMORY or bool(WITHIN_GPU.search(each.name))
+
+
+def _is_filled(rank: RankRecording, each: Operation, since: float) -> bool:
+    """Whether others run on the GPU of one for 90 % of the time from then until it starts."""
+    filled, reached = 0.0, since
+    for other in sorted(filter(_takes_room, rank.operations), key=lambda one: one.start):
+        if other.stream[0] == each.stream[0] and other is not each:
+            begun = max(other.start, reached)
+            reached = max(reached, min(other.end, each.start))
+            filled += max(reached - begun, 0)
+    return filled >= 0.9 * (each.start - since)
 
 
 @dataclass
@@ -748,6 +757,15 @@ def _place_launched(
     excess = lat - LATE_LAUNCH if is_launch else gap - LATE_START
     if excess > 0:
         recent = [one for one in sources if 0 <= each.start - one.end <= ASKED_BEFORE]
+        if not recent and _takes_room(each):
+            ready = max(each.launch.start, -math.inf if previous is None else previous.end)
+            recent = [
+                one
+                for one in sources
+                if ready < one.end <= each.start and _is_filled(rank, each, one.end)
+            ]
+            if recent:
+                built.behind[item] = excess
         source = max(recent, key=lambda one: one.end) if recent else _by_time(rank, each)
         if source is not None:
             _depend(built, each, source, each.start - source.end)

@@ -200,7 +200,9 @@ def test_the_reference_counts_the_same(real_traces, name):
         "items": len(built.operations) + finishes,
         "waiting_calls": len(built.waited),
         # the reference does not tell apart what waits for room
-        "unexplained_percent": round(built.percent_late(built.unexplained | built.for_room), 2),
+        "unexplained_percent": round(
+            built.percent_late(built.unexplained | built.for_room | built.behind), 2
+        ),
         "unmatched_percent": round(built.unmatched_percent, 2),
     } == {each: expected[each] for each in COUNTED}
 
@@ -285,6 +287,20 @@ def test_a_late_start_while_another_stream_runs_waits_for_room(tmp_path, begun, 
     assert late == {row_of(built, 160): 35_000}
     job = replay(open_trace(tmp_path, progress=False)).job
     assert job.waits_for_room.sum() == is_for_room
+
+
+@pytest.mark.parametrize(("ended", "starts_after"), [(1000, True), (950, False)])
+def test_behind_what_it_is_asked_to_wait_for_a_kernel_waits_for_room(tmp_path, ended, starts_after):
+    """Asked to wait for what ends at 1,000 µs, it starts at 1,500, when there is room beside
+    others; with 50 µs in which nothing runs before them, that is not why."""
+    events = [*launched(0, 6, 50, 1), *launched(60, 1000, 490, 2, stream=20)]
+    events += launched(70, 76, ended - 76, 3, stream=13)
+    events += [call(90, 1, 50, name="cudaStreamWaitEvent"), *launched(100, 1500, 5, 4)]
+    built = replayed(tmp_path, events)
+    delay_ns = built.weights.delay[row_of(built, 76), row_of(built, 1500)]
+    assert delay_ns == (500_000 if starts_after else 1500)
+    job = replay(open_trace(tmp_path, progress=False)).job
+    assert delay_ns in job.weights.delay
 
 
 def test_a_late_start_after_another_stream_depends_on_it(tmp_path):

@@ -13,13 +13,15 @@ FACTS = (
 
 def blocks_at_a_time(gpu, threads, registers, shared_bytes):
     """Blocks that fit on one multiprocessor, as NVIDIA's occupancy calculator counts them."""
+    if registers <= 0 or shared_bytes < 0:  # as on ROCm, where any of them may be the limit
+        return 0
     warps = ceil(threads / gpu["warpSize"])
     limits = [32, gpu["maxThreadsPerMultiprocessor"] // (warps * gpu["warpSize"])]
-    if registers > 0 and "regsPerMultiprocessor" in gpu:
+    if "regsPerMultiprocessor" in gpu:
         of_warp = ceil(registers * gpu["warpSize"] / 256) * 256
         limits.append(gpu["regsPerMultiprocessor"] // 4 // of_warp * 4 // warps)
     is_amd = "maxSharedMemoryPerMultiProcessor" in gpu
-    taken = max(shared_bytes, 0) + (1024 if gpu["computeMajor"] >= 8 and not is_amd else 0)
+    taken = shared_bytes + (1024 if gpu["computeMajor"] >= 8 and not is_amd else 0)
     of_all = gpu["maxSharedMemoryPerMultiProcessor" if is_amd else "sharedMemPerMultiprocessor"]
     limits += [of_all // taken] if taken else []
     return min(limits)

@@ -97,6 +97,9 @@ GPT-OSS on an MI300X two of them take 78.6 %, and no word said that they are one
 _OF_TRITON: Final = re.compile(r"matmul_ogs|fused_moe_kernel")
 """Kernels of experts that vLLM and SGLang take from Triton where nothing else is asked for."""
 
+_OF_AITER: Final = re.compile(r"ck_tile")
+"""Kernels of AITER, such as its norms: where they run, it is on, and has none for these experts."""
+
 _NAMED: Final = 3
 
 FEW_REQUESTS: Final = 16
@@ -557,6 +560,7 @@ def experts(context: Context) -> Finding | None:
     if share < EXPERTS_SHARE:
         return None
     is_of_triton = bool(own["name"].str.contains(_OF_TRITON).any())
+    is_of_triton &= not kernels["name"].str.contains(_OF_AITER).any()
     count = int(own["count"].sum())
     return _line(
         context,

@@ -256,7 +256,9 @@ def test_details_of_the_selected_kernel(tmp_path):
         launched(0, 9, [40, 2, 1], [128, 1, 1], registers=88, shared=33792, name="a_tf32"),
         launched(20, 5, [900, 1, 1], [128, 1, 1], registers=88, shared=33792, name="a_tf32"),
         launched(30, 5, [901, 1, 1], [128, 1, 1], registers=88, shared=33792, name="a_tf32"),
-        launched(40, 5, [900, 1, 1], [128, 1, 1], occupancy=90, name="wide"),
+        launched(
+            40, 5, [900, 1, 1], [128, 1, 1], registers=32, shared=0, occupancy=90, name="wide"
+        ),
         kernel(60, 5, name="unknown"),
     ]
     assert details_of(tmp_path, works, "a_tf32", deviceProperties=[A100]) == {
@@ -269,6 +271,7 @@ def test_details_of_the_selected_kernel(tmp_path):
     }
     assert details_of(tmp_path, works, "wide", deviceProperties=[A100]) == {
         "grid": "900×1×1 blocks of 128×1×1 threads",
+        "registers/thread": "32",
         "occupancy": "90 %",
         "waves": "0.521",
     }

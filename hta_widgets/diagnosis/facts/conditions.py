@@ -126,7 +126,7 @@ class Condition(Enum):
     NO_SHAPES = "kernels without shapes"
     CAPTURES = "captures of other graphs"
     BATCH_NORM = "batch norms"
-    EXPERTS_OF_TRITON = "experts in kernels of Triton"
+    EXPERTS_OF_TRITON = "experts in kernels of Triton, and none of AITER"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.analyses.time.rows import Columns, joined_table
+from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import check_choice, check_least
 from hta_widgets.grouping import grouped, reduce_runs
@@ -108,7 +109,7 @@ def _delays(total: Mapping[str, int], delay_ns: int) -> str:
         f"more than {duration(delay_ns)} after the call"
     )
     if not free:
-        return f"{said}, behind earlier work of its stream: the CPU runs ahead."
+        return f"{said}, behind earlier work of its stream."
     if free == late:
         return f"{said}, although its stream was free."
     return f"{said}, {free:,} of them although the stream was free, the others behind earlier work."
@@ -634,7 +635,7 @@ def _paired(rank: Rank) -> Columns:
     call_end_ns = events.start_ns[call] + events.duration_ns[call]
     delay_ns = launch_delays_ns(work.start_ns[order], call_end_ns, rank.trace.resolution_ns)
     first = np.flatnonzero(np.diff(call, prepend=-1))
-    free_ns = work.start_ns[order[first]] - _stream_free_ns(work)[order[first]]
+    free_ns = work.start_ns[order[first]] - _stream_free_ns(rank, work)[order[first]]
     return {
         "operation": narrowed(work.rows[order]),
         "call": narrowed(call),
@@ -647,9 +648,17 @@ def _paired(rank: Rank) -> Columns:
     }
 
 
-def _stream_free_ns(work: GpuWork) -> Times:
-    """End of everything that started earlier on the stream of each piece of work."""
+def _stream_free_ns(rank: Rank, work: GpuWork) -> Times:
+    """End of everything that started earlier on the stream of each piece of work, recorded or not.
+
+    A device may be busy with what was launched before the recording: "although the stream was
+    free" was said of a copy that waited 149 ms for that.
+    """
     free_ns = np.full(len(work), np.iinfo(np.int64).min // 2)
+    for device in rank.gpu_work.devices:
+        if (busy_ns := lead_in_end(rank, device)) is not None:
+            free_ns[work.device == device] = busy_ns
     for positions in work.streams.parts:
-        free_ns[positions[1:]] = np.maximum.accumulate(work.end_ns[positions])[:-1]
+        until_ns = np.maximum.accumulate(work.end_ns[positions])[:-1]
+        free_ns[positions[1:]] = np.maximum(free_ns[positions[1:]], until_ns)
     return free_ns

@@ -32,6 +32,7 @@ class OverlapPanel(Panel[Overlap]):
         "overlap_time_ns": "hidden behind computation",
         "exposed_communication_ns": "communication not hidden",
         "overlap_percent": "hidden",
+        "cuda_graph_time_ns": "CUDA graphs of unknown content",
         "beside_graph_ns": "concurrent with a CUDA graph",
     }
 
@@ -54,8 +55,13 @@ class OverlapPanel(Panel[Overlap]):
         return {"Communication time of each GPU": figure}
 
     def tabulate(self, result: Overlap) -> pd.DataFrame:
-        """List the GPUs."""
-        return result.ranks
+        """List the GPUs; without columns on CUDA graphs of unknown content where there are none.
+
+        A column of zeros was read as "no CUDA graphs" of a job that replays 3,720 kernels in them.
+        """
+        graphs = ["cuda_graph_time_ns", "beside_graph_ns"]
+        has_any = bool(result.ranks[graphs].any(axis=None))
+        return result.ranks if has_any else result.ranks.drop(columns=graphs)
 
     def nothing_to_show(self, result: Overlap) -> str | None:
         """Explain an empty panel: no communication."""

@@ -103,7 +103,7 @@ def launches(result: Any, _: Panel[Any]) -> Texts | None:
     if late:
         why = f", {free:,} of them although the stream was free, the others behind earlier work."
         why = ", although its stream was free." if free == late else why
-        why = ", behind earlier work of its stream: the CPU runs ahead." if not free else why
+        why = ", behind earlier work of its stream." if not free else why
         of_delays = (
             f"The work of {counted(late, 'call')} ({share(late, calls)}) started more than {delay} "
             f"after the call{why}"

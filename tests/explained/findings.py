@@ -440,8 +440,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "slow_host_copies": [
         Form(
-            f"<_who> cop<_ies> <size>{PER_STEP} at <speed> GB/s (<name>)"
-            f"[[ and <other_size>{PER_STEP} at <other_speed> GB/s (<other_name>)]]"
+            f"<_who> cop<_ies> <size>[[ each]]{PER_STEP} at <speed> GB/s (<name>)"
+            f"[[ and <other_size>[[ each]]{PER_STEP} at <other_speed> GB/s (<other_name>)]]"
             f"[[ in <_steps>]] with no kernel running at the same time{INSIDE}{COST}",
             copying,
         )

@@ -235,7 +235,12 @@ def usual_lanes(result: Any, _: Panel[Any]) -> Texts | None:
     flagged = result.outliers[result.outliers["column"].isin(LANE_SHARES)]
     if (flagged["verdict"] != "").any():
         return None
-    compute, alone, both, graph, empty = (percent(each.median()) for each in of)
+    compute, alone, both, graph, empty = (
+        f"{percent(each.median())} ({percent(each.min())} to {percent(each.max())})"
+        if each.max() - each.min() > 5
+        else percent(each.median())
+        for each in of
+    )
     has_graphs = bool(lanes["graph_ns"].any())
     return {
         "count": str(len(lanes)),

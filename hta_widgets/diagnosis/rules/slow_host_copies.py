@@ -132,15 +132,15 @@ def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> 
     who, count = subject(context, ranks), len(context.steps.numbers)
     least_ns = context.limits.host_copies_percent / 100 * context.steps.median_period_ns * count
     told = [first, *(each for each in others if each.exposed_ns > least_ns)]
-    amounts = " and ".join(_amount(context, each) for each in told)
+    where = f"{' each' if who.is_plural else ''}{context.steps.per_noun}"
+    amounts = " and ".join(_amount(each, count, where) for each in told)
     return (
         f"{who} {who.verb('copy') if who.is_plural else 'copies'} {amounts}"
         f"{in_steps(context, steps)} with no kernel running at the same time"
     )
 
 
-def _amount(context: Context, copies: CopiesOfName) -> str:
-    count, where = len(context.steps.numbers), context.steps.per_noun
+def _amount(copies: CopiesOfName, count: int, where: str) -> str:
     amount = f"{number(copies.copies / count)} times{where}"
     if copies.size_bytes:
         gb_per_s = copies.size_bytes / max(copies.duration_ns, 1)

@@ -91,7 +91,9 @@ class RanksPanel(_OfDiagnosis):
         waiting = table.get("waiting_ms", pd.Series(0.0, table.index))
         most = _most(table.drop(columns="waiting_ms", errors="ignore"))
         unit = _unit(result).removeprefix("ms ") if self._in_window(result) is None else ""
-        said = f"Most time goes to {COLUMN_LABELS[most]}: {_between(table[most])} {unit}".rstrip()
+        beside = ", besides waiting" * bool(waiting.any())
+        amount = f"{_between(table[most])} {unit}".rstrip()
+        said = f"Largest part of the mean rank{beside}: {COLUMN_LABELS[most]} ({amount})"
         if not waiting.any():
             return f"{said}."
         first, last = (f"rank {rank}" for rank in table["rank"].iloc[[0, -1]])

@@ -315,7 +315,8 @@ def _sequence_finding(
     name, rank, least = asked
     if not found:
         return f"No call on rank {rank} matches {name!r}{_similar(calls, name)}."
-    occurrences = f"{counted(found, 'occurrence')} of {name} on rank {rank}"
+    count = f"{found:,} occurrences" if found > 1 else "only occurrence"
+    occurrences = f"{count} of {name} on rank {rank}"
     if not patterns.count.size:
         fewest = counted(least, "GPU operation")
         return f"The {occurrences} launched no sequence of at least {fewest}."
@@ -324,8 +325,9 @@ def _sequence_finding(
     if different > 1:
         sequences = f"{different:,} different sequences; the most frequent one, {top},"
     often = "once" if patterns.count[0] == 1 else f"{patterns.count[0]:,} times"
+    often = "" if found == 1 else f"occurs {often} and "
     return (
-        f"The {occurrences} launched {sequences} occurs {often} and takes "
+        f"The {occurrences} launched {sequences} {often}takes "
         f"{duration(patterns.gpu_time_ns[0])} of GPU time and "
         f"{duration(patterns.cpu_time_ns[0])} of CPU time."
     )

@@ -359,7 +359,7 @@ def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
     observed_ns = longest["observed_ns"]
     empty = percent(100 * longest["empty_ns"] / observed_ns) if observed_ns else "0 %"
     text = (
-        f"Operations wait longest on stream {longest['stream']:.0f} of rank "
+        f"The longest queue is that of stream {longest['stream']:.0f} of rank "
         f"{longest['rank']:.0f}: {counted(longest['mean_over_time'], 'operation')} on average, "
         f"{longest['max']:,.0f} at most. The queue is empty {empty} of the time"
     )

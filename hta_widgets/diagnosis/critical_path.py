@@ -137,13 +137,15 @@ def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
 
 def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
     whole = duration(path.length_ns)
-    takes, shorter = "The steps take", "make them shorter"
-    if path.steps == (NO_STEP,):
-        takes, shorter = "The GPU span takes", "make it shorter"
+    takes, shorter = "The steps take", "shorten them"
+    if len(path.steps) == 1:
+        is_marked = path.steps != (NO_STEP,)
+        takes, shorter = f"The {'step' if is_marked else 'GPU span'} takes", "shorten it"
     said = f"{takes} {whole}, {path.bound_by}"
     most = kernels.iloc[0] if len(kernels) else None
     if most is None or most["drag_ns"] <= WORTH_NAMING * path.length_ns:
-        return f"{said}; no single kernel call would {shorter} by {percent(100 * WORTH_NAMING)}."
+        least = percent(100 * WORTH_NAMING)
+        return f"{said}; no single kernel call, if it took no time, would {shorter} by {least}."
     share = percent(100 * most["drag_ns"] / path.length_ns)
     name = readable_name(most["kernel"]) or short_name(most["kernel"], 40)
     return (

@@ -47,10 +47,10 @@ def test_the_figure_says_of_which_bars_the_share_of_the_header_is_the_sum(result
 def test_a_kernel_has_the_colour_of_what_the_path_does_in_it(real_traces):
     found = critical_path(open_trace(real_traces / "kineto" / "compare_control", progress=False))
     (bars,) = kernel_drags(found).data
-    colors = [CLASS_COLORS["communication"], CLASS_COLORS["compute"]]
-    names = [each[0] for each in bars["customdata"][:2]]
-    assert ["nccl" in name for name in names] == [True, False]
-    assert [*bars["marker"]["color"][:2]] == colors
+    colors = {True: CLASS_COLORS["communication"], False: CLASS_COLORS["compute"]}
+    communicates = ["nccl" in each[0] for each in bars["customdata"]]
+    assert {*communicates} == {True, False}
+    assert [*bars["marker"]["color"]] == [colors[each] for each in communicates]
 
 
 def test_pieces_follow_each_other(result):

@@ -175,12 +175,13 @@ def test_words(tmp_path):
     events = [host(0, 5, "aten::add"), *launched(1, 1, 20, name="void relu_kernel<int>(int)")]
     job = open_job(tmp_path, [events, []])
     assert kernel_sequences(job, operator_name="aten::add", min_pattern_len=1).finding == (
-        "The 1 occurrence of aten::add on rank 0 launched 1 sequence, relu_kernel, which "
-        "occurs once and takes 1 µs of GPU time and 5 µs of CPU time."
+        "The only occurrence of aten::add on rank 0 launched 1 sequence, relu_kernel, which "
+        "takes 1 µs of GPU time and 5 µs of CPU time."
     )
     short = kernel_sequences(job, operator_name="aten::add")
     assert short.finding == (
-        "The 1 occurrence of aten::add on rank 0 launched no sequence of at least 3 GPU operations."
+        "The only occurrence of aten::add on rank 0 launched no sequence of at least 3 GPU "
+        "operations."
     )
     assert short.notices[-1] == (
         "sequences of fewer than 3 GPU operations are left out (1 of 1 occurrence)"

@@ -165,7 +165,7 @@ def test_a_network(tmp_path):
     assert result.source == "modules"
     assert result.finding == (
         "84.5 % of the GPU time belongs to Linear itself (60 µs in 2 modules); 7.04 % runs outside "
-        "of every module; of 8.45 % the launch is not recorded."
+        "of every module; 8.45 % has no recorded launch."
     )
     check_sums(job, result, 71_000)
 

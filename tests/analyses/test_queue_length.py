@@ -64,7 +64,7 @@ def test_the_finding_names_the_stream_with_most_waiting(tmp_path_factory, ranks)
                 waits[stream] += 1000 * max(event["ts"] - at, 0)
     if not waits:
         return
-    said = re.match(r"Operations wait longest on stream (\d+) of rank (\d+): ", result.finding)
+    said = re.match(r"The longest queue is that of stream (\d+) of rank (\d+): ", result.finding)
     most = max(waits.values())
     named = {(rank, stream) for (rank, _, stream), ns in waits.items() if ns == most}
     assert (int(said[2]), int(said[1])) in named
@@ -79,7 +79,7 @@ def test_a_long_queue_for_a_short_time_is_not_the_one_to_look_at(tmp_path):
     averages = result.streams.set_index("stream")["mean_over_time"]
     assert averages[20] > averages[7]
     assert result.finding.startswith(
-        "Operations wait longest on stream 7 of rank 0: 2.27 operations on average, "
+        "The longest queue is that of stream 7 of rank 0: 2.27 operations on average, "
     )
 
 

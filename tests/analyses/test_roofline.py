@@ -139,7 +139,7 @@ def test_the_mfu_is_a_lower_bound_where_not_all_is_counted(tmp_path):
     finding = roofline(opened(tmp_path, events, deviceProperties=H100)).finding
     assert "is at least " in finding
     assert finding.endswith(
-        "65.2 % of the kernel time is not counted: 65.2 % for “no formula”, most of it aten::sort."
+        "65.2 % of the kernel time is not counted (65.2 %: no formula, most of it aten::sort)."
     )
 
 

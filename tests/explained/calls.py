@@ -294,13 +294,14 @@ def sequences(result: Any, _: Panel[Any]) -> Texts | None:
     top = patterns.iloc[0]
     of_top = result.occurrences[result.occurrences["pattern"] == 0]
     assert len(of_top) == top["count"]
-    several = len(patterns) > 1
+    several, count = len(patterns) > 1, len(result.every.pattern)
+    often = "once" if top["count"] == 1 else f"{top['count']:,} times"
     return {
-        "count": counted(len(result.every.pattern), "occurrence"),
+        "count": f"{count:,} occurrences" if count > 1 else None,
         "name": result.operator_name,
         "rank": str(result.rank),
         "different": f"{len(patterns):,}" if several else None,
-        "often": "once" if top["count"] == 1 else f"{top['count']:,} times",
+        "often": often if count > 1 else None,
         "gpu": duration(of_top["gpu_time_ns"].sum()),
         "cpu": duration(of_top["cpu_time_ns"].sum()),
     }

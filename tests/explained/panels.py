@@ -186,7 +186,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<part> of the GPU time belongs to <name> itself (<time>[[ in <paths>]])[[; <outside> "
-            "runs outside of every <noun>]][[; of <unknown> the launch is not recorded]].",
+            "runs outside of every <noun>]][[; <unknown> has no recorded launch]].",
             modules,
         ),
     ],
@@ -223,8 +223,8 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(
             "Matrix products, convolutions and attention reach <rate> TFLOP/s in <part> of the "
             "kernel time[[; the MFU over the [[analysed]][[selected]] time is <mfu> of <peak>]]."
-            "[[ <uncounted> of the kernel time is not counted: <most> for “<reason>”"
-            "[[, most of it <operator>]].]]",
+            "[[ <uncounted> of the kernel time is not counted (<most>: <reason>"
+            "[[, most of it <operator>]]).]]",
             roofline,
         ),
     ],
@@ -272,8 +272,8 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.streams.empty),
         ),
         Form(
-            "Operations wait longest on stream <stream> of rank <rank>: <mean> on average, <most> "
-            "at most. The queue is empty <empty> of the time and "
+            "The longest queue is that of stream <stream> of rank <rank>: <mean> on average, "
+            "<most> at most. The queue is empty <empty> of the time and "
             "[[never full]][[full <full> (<full_time>): <calls> had to wait, <blocked> in all]].",
             queues,
         ),
@@ -307,12 +307,14 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.patterns.empty),
         ),
         Form(
-            "The <_count> of <_name> on rank <_rank> launched no sequence of at least <_least>.",
+            "The [[<_count>]][[only occurrence]] of <_name> on rank <_rank> launched no sequence "
+            "of at least <_least>.",
             plain(lambda found, _: found.patterns.empty),
         ),
         Form(
-            "The <count> of <name> on rank <rank> launched [[1 sequence]][[<different> different "
-            "sequences; the most frequent one]], <_sequence>,[[ which]] occurs <often> and takes "
+            "The [[<count>]][[only occurrence]] of <name> on rank <rank> launched [[1 sequence]]"
+            "[[<different> different sequences; the most frequent one]], <_sequence>,[[ which]]"
+            "[[ occurs <often> and]] takes "
             "<gpu> of GPU time and <cpu> of CPU time.",
             sequences,
         ),
@@ -335,9 +337,9 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.path is None),
         ),
         Form(
-            "[[The steps take]][[The GPU span takes]] <whole>, bound by <what> (<percent> of the "
-            "critical path); [[the costliest single kernel call is <_kernel>: <drag> (<share>)]]"
-            "[[no single kernel call would make [[them]][[it]] shorter by 1 %]].",
+            "The [[steps take]][[step takes]][[GPU span takes]] <whole>, bound by <what> "
+            "(<percent> of the critical path); [[the costliest single kernel call is <_kernel>: <drag> (<share>)]]"
+            "[[no single kernel call, if it took no time, would shorten [[them]][[it]] by 1 %]].",
             path,
         ),
     ],

@@ -73,7 +73,7 @@ def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> s
     if outside_ns >= WORTH_SAYING * whole_ns:
         others.append(f"{percent(100 * outside_ns / whole_ns)} runs outside of every {one}")
     if unknown_ns >= WORTH_SAYING * whole_ns:
-        others.append(f"of {percent(100 * unknown_ns / whole_ns)} the launch is not recorded")
+        others.append(f"{percent(100 * unknown_ns / whole_ns)} has no recorded launch")
     return "; ".join([own, *others]) + "."
 
 

@@ -309,14 +309,14 @@ def _largest_rest(uncounted: pd.DataFrame, kernel_ns: int) -> str:
         return ""
     reason, most_ns = str(by_reason.idxmax()), int(by_reason.max())
     said = (
-        f"{percent(100 * by_reason.sum() / kernel_ns)} of the kernel time is not counted: "
-        f"{percent(100 * most_ns / kernel_ns)} for “{reason}”"
+        f"{percent(100 * by_reason.sum() / kernel_ns)} of the kernel time is not counted "
+        f"({percent(100 * most_ns / kernel_ns)}: {reason}"
     )
     mine = uncounted[(uncounted["reason"] == reason) & (uncounted["operator"] != "")]
     by_operator = mine.groupby("operator")["gpu_ns"].sum()
     if len(by_operator):
         said += f", most of it {short_name(str(by_operator.idxmax()), NAME_WIDTH)}"
-    return f"{said}."
+    return f"{said})."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -135,7 +135,7 @@ IDLE_CAUSES: Final = (
     IdleCause(
         "between_kernels",
         "Kernel-to-kernel gap",
-        "{} passed between one kernel and the next",
+        "{} passed in short gaps from kernel to kernel",
         Share.GPU,
         OTHER_IDLE,
         "gap_depend",

@@ -202,7 +202,7 @@ def not_held_up(context: Context) -> list[Edit]:
         ),
         Advice(
             "Compile what follows the embeddings, and let it replay CUDA graphs: sparse features "
-            "have other sizes in each step, which no graph can capture.",
+            "change size in every step, so that no graph can capture what reads them.",
             'model.over_arch = torch.compile(model.over_arch, mode="reduce-overhead")',
             needs=(Condition.EMBEDDINGS,),
             unless=(Condition.COMPILED, Condition.GRAPHS, Condition.CAPTURING),

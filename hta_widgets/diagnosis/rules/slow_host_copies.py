@@ -68,8 +68,8 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
             unless=(Condition.TO_HOST, Condition.LOADER),
         ),
         Advice(
-            "Keep the parameters on the GPU, if they fit: FSDP, whose ranges FSDP::… are recorded, "
-            "copies what it offloads.",
+            "Keep the parameters on the GPU, if they fit: FSDP, whose FSDP::… ranges are recorded, "
+            "offloads them to the host.",
             needs=(Condition.FSDP2,),
             unless=(Condition.PAGEABLE,),
         ),

@@ -39,7 +39,7 @@ LONGER: Final = 1.05
 """From which multiple of the median the longest step is told apart."""
 
 NOTHING_TO_FUSE = (
-    "No unfused attention, and no three elementwise kernels in a row, is recorded on these ranks."
+    "Nothing to fuse: these ranks ran no unfused attention, nor three elementwise kernels in a row."
 )
 
 
@@ -186,8 +186,8 @@ class StepsPanel(_OfDiagnosis):
         more = {name: float(longest[name] - usual[name]) for name in _class_columns(table)}
         name = max(more, key=lambda each: more[each])
         return (
-            f"{said}. Step {longest['step']:.0f} is the longest: {COLUMN_LABELS[name]} takes "
-            f"{_ms(more[name])} more than in the median step."
+            f"{said}. Step {longest['step']:.0f} is the longest: {COLUMN_LABELS[name]} "
+            f"+{_ms(more[name])}, against the median step."
         )
 
     @classmethod

@@ -100,6 +100,7 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
     if whole.unmatched_percent > MOST_UNMATCHED:
+        least = least if found.lower_ms > 0 else "nothing"
         said = f"Inconclusive: up to {most}, but {least} if other ranks set the pace."
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)

@@ -111,7 +111,7 @@ def kernel_drags(
         **emphasis([at for at, kernel in enumerate(kernels) if kernel == selected]),
     )
     return rows_drawing(
-        [bars], names, axis(f"Saved without one call ({unit.symbol})", rangemode="tozero")
+        [bars], names, axis(f"Saved ({unit.symbol})", rangemode="tozero")
     )
 
 

@@ -30,7 +30,7 @@ _LATE, _OTHER = CLASS_COLORS["late_launching"], CLASS_COLORS["other_idle"]
 
 _SERIES = (
     BarPart.of_class("host", "CPU-bound", "late_launching"),
-    BarPart("launch_call", "CPU-bound: inside the launch call", _LATE, pattern="x"),
+    BarPart("launch_call", "CPU-bound: launch call and latency", _LATE, pattern="x"),
     BarPart.of_class("between_kernels", "Kernel-to-kernel gap", "other_idle"),
     BarPart("inside_graph", "Gap inside a graph", _OTHER, True, "."),
     BarPart("dependency", "Launched, blocked on a dependency", _OTHER, pattern="/"),

@@ -48,7 +48,7 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
         text=[percent(share) for share in table["percentage"]],
         textposition="auto",
     )
-    return rows_drawing([bar], names, axis("Share of busy time (%)", rangemode="tozero"))
+    return rows_drawing([bar], names, axis("Busy time (%)", rangemode="tozero"))
 
 
 def top_kernels(

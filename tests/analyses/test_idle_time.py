@@ -240,11 +240,9 @@ def test_findings(tmp_path):
     late = [kernel(0, 10), call(12, 1, 1), kernel(20, 10, correlation=1), kernel(35, 5)]
     job = open_job(tmp_path, [late, [kernel(0, 10), kernel(50, 10)], [kernel(0, 2)]])
     assert idle_time(job, [0]).finding == (
-        "The GPU of rank 0 is idle 37.5 % of the GPU span (15 µs of 40 µs): 53.3 % during the "
-        "launch call (CPU-bound), 33.3 % of unknown cause (launch not recorded), 13.3 % before "
-        "the launch call "
-        "began "
-        "(CPU-bound)."
+        "The GPU of rank 0 is idle 37.5 % of the GPU span (15 µs of 40 µs): 53.3 % in the "
+        "launch call and its latency (CPU-bound), 33.3 % of unknown cause (launch not recorded), "
+        "13.3 % before the launch call began (CPU-bound)."
     )
     assert idle_time(job, [0, 1]).finding.startswith(
         "The 2 GPUs are idle 55 % of their GPU spans (55 µs of 100 µs)"

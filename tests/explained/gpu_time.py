@@ -88,7 +88,7 @@ def temporal(result: Any, panel: Panel[Any]) -> Texts | None:
 
 IDLE_PARTS: Final = {
     "host": "before the launch call began (CPU-bound)",
-    "launch_call": "during the launch call (CPU-bound)",
+    "launch_call": "in the launch call and its latency (CPU-bound)",
     "between_kernels": "in gaps between kernels",
     "inside_graph": "inside CUDA graphs",
     "dependency": "after the launch, held back on the GPU",

@@ -39,7 +39,7 @@ def test_streams_by_share(job):
         "Rank 8 · stream 7",
     ]
     assert bars(figure)["CPU-bound"][::2] == [70, 0]
-    assert bars(figure)["CPU-bound: inside the launch call"][::2] == [5, 0]
+    assert bars(figure)["CPU-bound: launch call and latency"][::2] == [5, 0]
     assert bars(figure)["Launch not recorded"][::2] == [25, 100]
     assert figure.data[0].hovertext[0] == (
         "Rank 3 · stream 7<br>CPU-bound: 14 µs, 70 % of 20 µs idle time<br>Idle intervals: 1"
@@ -86,7 +86,7 @@ def test_devices(job):
     assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
     assert {bar.name: list(bar.y) for bar in figure.data} == {
         "CPU-bound": [70, 0],
-        "CPU-bound: inside the launch call": [5, 0],
+        "CPU-bound: launch call and latency": [5, 0],
         "Kernel-to-kernel gap": [0, 0],
         "Launched, blocked on a dependency": [0, 0],
         "Launch not recorded": [25, 100],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ipywidgets import Widget
 
 from hta_widgets.panels import Dashboard
 from hta_widgets.panels.bands import first_screen
@@ -107,3 +108,14 @@ def test_a_file_that_holds_something_else_is_not_believed(traces, diagnosed, mon
     monkeypatch.setattr(type(place), "read_text", lambda *_: b'{"bands": {"ready": "yes"}}')
     assert shown(traces) == first
     assert len(diagnosed) == 2
+
+
+def test_no_model_is_opened_that_is_closed_again(traces, monkeypatch):
+    """On a page of CPU work, that was "Failed to initialize model" after two seconds."""
+    opened, open_model = [], Widget.open
+    monkeypatch.setattr(Widget, "open", lambda self: opened.append(self) or open_model(self))
+    board = Dashboard(open_trace(traces, progress=False))
+    board._repr_mimebundle_()
+    assert board in opened
+    assert all(each.comm is not None for each in opened)
+    board.close()

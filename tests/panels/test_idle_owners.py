@@ -111,7 +111,7 @@ def test_no_idle_time_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        (71, "The GPU is idle for 4 µs, 2.99 % of the analysed time."),
+        (71, "The GPU is idle for 4 µs of 134 µs (2.99 % of the analysed time)."),
         (70, "Of 4 µs idle (3.01 % of the recording), "),
     ],
 )

@@ -25,7 +25,7 @@ def test_how_little_the_gpu_is_idle_is_said(tmp_path):
     kernels = [kernel(0, 59), kernel(60, 40)]
     panel = IdleTimePanel(open_trace(write(tmp_path / "rank-0.json", kernels), progress=False))
     assert panel.result.finding == ""
-    assert panel._view["finding"] == "The GPU is idle for 1 µs, 1 % of the GPU span."
+    assert panel._view["finding"] == "The GPU is idle for 1 µs of 100 µs (1 % of the GPU span)."
 
 
 def test_the_table_says_causes_as_the_chart_does(loaded: Job):

@@ -236,8 +236,9 @@ def idle_in_words(idle_ns: int, whole_ns: int, gpus: int, whole: str) -> str:
     Examples
     --------
     >>> idle_in_words(13_000_000, 1_940_000_000, 2, "GPU spans")
-    'The GPUs are idle for 13 ms, 0.67 % of the GPU spans.'
+    'The 2 GPUs are idle for 13 ms of 1.94 s together (0.67 % of the GPU spans).'
     """
-    who = "The GPU is" if gpus == 1 else "The GPUs are"
+    who, together = ("The GPU is", "") if gpus == 1 else (f"The {gpus} GPUs are", " together")
     share = percent(100 * idle_ns / whole_ns)
-    return f"{who} idle for {duration(idle_ns)}, {share} of the {whole}."
+    times = f"{duration(idle_ns)} of {duration(whole_ns)}{together}"
+    return f"{who} idle for {times} ({share} of the {whole})."

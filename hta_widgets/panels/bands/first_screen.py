@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TypedDict
 
 from hta_widgets.diagnosis import diagnosis
@@ -44,11 +43,17 @@ def _first_screen(job: Job) -> FirstScreen:
     if not table.empty:
         bar = step_budget(table, causes=[each.cause for each in found])
         pictures[budget_title(table)] = svg(bar, points=SUMMARY_BYTES)
-    with closing(Selection()) as nothing:
-        return FirstScreen(
-            bands=bands_of(found, nothing),
-            together=together(found, ()),
-            verdict=report(found),
-            answer=answering_panel(found),
-            budget=pictures,
-        )
+    return FirstScreen(
+        bands=bands_of(found, _Nothing()),
+        together=together(found, ()),
+        verdict=report(found),
+        answer=answering_panel(found),
+        budget=pictures,
+    )
+
+
+class _Nothing(Selection):
+    """A selection that no page is told of."""
+
+    def open(self) -> None:
+        """Open no model: on a page, one that is closed again at once is an error."""

@@ -110,9 +110,7 @@ def kernel_drags(
         hovertemplate="%{hovertext}<extra></extra>",
         **emphasis([at for at, kernel in enumerate(kernels) if kernel == selected]),
     )
-    return rows_drawing(
-        [bars], names, axis(f"Saved ({unit.symbol})", rangemode="tozero")
-    )
+    return rows_drawing([bars], names, axis(f"Saved ({unit.symbol})", rangemode="tozero"))
 
 
 def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()) -> Drawing:

@@ -204,10 +204,10 @@ test("a panel that counts more than the selected time says so", async () => {
   const { texts, model, selection } = await show();
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("window_ns", [5, 9]);
-  expect(texts(".hta-unlimited")).toEqual(["Counts all analysed time, not only the selected window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected window."]);
   selection.receive("steps", [11]);
   model.receive("panel", "overlap_panel");
-  expect(texts(".hta-unlimited")).toEqual(["Counts all analysed time, not only the selected steps and window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected steps and window."]);
   model.receive("panel", "kernels_panel");
   expect(texts(".hta-unlimited")).toEqual([""]);
 });

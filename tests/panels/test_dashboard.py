@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
 
-import pandas as pd
 import pytest
 from IPython.core.formatters import DisplayFormatter
 from traitlets import TraitError
@@ -107,8 +106,9 @@ def test_its_panels_are_references_for_the_browser(loaded: Job):
     assert board.get_state()["_panels"] == [f"anywidget:{panel.model_id}" for panel in shown]
     assert board._spec["titles"] == [panel.title for panel in board.panels.values()]
     follows = dict(zip(board.panels, board._spec["follows"], strict=True))
-    assert follows["idle_time"] == ["steps", "phase", "window_ns"]
-    assert follows["queue_length"] == []
+    assert follows["idle_time"] == ["steps", "phase", "window_ns", "streams"]
+    assert follows["queue_length"] == ["streams"]
+    assert follows["kernel_breakdown"] == ["steps", "phase", "window_ns"]
 
 
 def test_its_own_panels_have_a_static_picture(loaded: Job):
@@ -368,11 +368,20 @@ class TestBudget:
         board.selection.window_ns = None
         assert not panel.figures["Where each step goes"].layout.shapes
 
-    def test_a_window_without_analysed_time_selects_nothing(self, board):
-        whole = board.panels["steps"].table
+    def test_a_window_outside_of_all_that_is_analysed_holds_nothing(self, board):
+        """Before the first step, the whole job was shown, as if nothing were selected."""
         board.selection.window_ns = (-1_000, -500)
-        assert not bar_of(board)["compared"]
-        pd.testing.assert_frame_equal(board.panels["steps"].table, whole)
+        chosen = bar_of(board)
+        assert chosen["whose"] == f"nothing of {board.selection.time_in_words()} is analysed"
+        assert chosen["compared"]
+        assert not any(part["share"] for part in chosen["parts"])
+        assert sum(part["all_share"] for part in chosen["parts"]) == pytest.approx(1)
+        for name in ("ranks", "steps"):
+            panel = board.panels[name]
+            panel._show()
+            said = "Nothing of the selected window is analysed."
+            assert panel.nothing_to_show(panel.result) == said
+            assert panel._view["empty"] == said
 
     def test_a_class_selects_the_finding_that_is_seen_in_it(self, board):
         rows = shown_rows(board.findings, board.selection)

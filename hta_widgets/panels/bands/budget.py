@@ -63,6 +63,8 @@ def budget_band(
     chosen = selected_steps(steps, selection)
     in_window = budgets_in_window(found.job, chosen, selection.window_ns)
     table, everything = budget(chosen), budget(steps)
+    if in_window is not None and in_window.empty:
+        return _outside(found, everything, selection)
     if in_window is not None:
         table = in_window.groupby("rank", as_index=False).sum()
     whole_ns, all_ns = (float(each["period_ns"].mean()) for each in (table, everything))
@@ -87,10 +89,26 @@ def budget_band(
     )
 
 
+def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -> BudgetBand:
+    """Nothing, with all behind it: a window before the first step was shown as the whole job."""
+    all_ns = float(everything["period_ns"].mean())
+    return BudgetBand(
+        title="Where the window goes",
+        whose=f"nothing of {selection.time_in_words()} is analysed",
+        compared=True,
+        behind="All ranks and steps",
+        parts=[
+            _part(each, 0.0, _mean(everything, each), all_ns, all_ns)
+            for each in named_classes(every.cause for every in found)
+            if _mean(everything, each)
+        ],
+    )
+
+
 def budgets_in_window(
     job: Job, steps: pd.DataFrame, window_ns: Sequence[int] | None
 ) -> pd.DataFrame | None:
-    """The budget of each rank and step in a window; None without one, or without time in it.
+    """The budget of each rank and step with time in a window; None without one.
 
     Parameters
     ----------
@@ -102,8 +120,7 @@ def budgets_in_window(
     if window_ns is None:
         return None
     numbers = {*steps["step"].tolist()} - {NO_STEP}
-    table = window_budget(job, steps["rank"].unique().tolist(), window_ns, steps=numbers)
-    return None if table.empty else table
+    return window_budget(job, steps["rank"].unique().tolist(), window_ns, steps=numbers)
 
 
 def selected_steps(steps: pd.DataFrame, selection: Selection) -> pd.DataFrame:

@@ -62,11 +62,17 @@ class _OfDiagnosis(Panel[Diagnosis]):
         return diagnosis_of_phase(self.job, self.selection.served_phase)
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:
-        """Explain an empty panel: no GPU work, or none that is priced."""
+        """Explain an empty panel: no GPU work, none that is priced, or a window without any."""
         if not result.steps.empty:
-            return None
+            inside = self._in_window(result)
+            is_outside = inside is not None and inside.empty
+            return "Nothing of the selected window is analysed." if is_outside else None
         work = result.cpu_work
         return self._diagnosed().finding if work is None else work.no_gpu_work
+
+    def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:  # noqa: ARG002
+        """What of ranks or steps is in the selected window; None where that does not matter."""
+        return None
 
     def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
         """The budget in the selected steps; in all if none of these is analysed."""

@@ -573,8 +573,8 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         UPDATES.ask(self)
 
     @property
-    def _depends_on(self) -> tuple[str, ...]:
-        """Fields of the selection that change what is shown."""
+    def counted(self) -> tuple[str, ...]:
+        """Fields of the selection that change what is counted or shown."""
         return (*self._linked, *self.follows)
 
     def _inputs(self) -> tuple[object, ...]:
@@ -655,7 +655,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         with self.hold_sync():
             self._view = view
             self._activity = "idle"
-            self._tell(self._said(outcome), plain_selection(self.selection, self._depends_on))
+            self._tell(self._said(outcome), plain_selection(self.selection, self.counted))
 
     def _said(self, outcome: RenderedView[ResultT] | Exception) -> str:
         """What was found, whatever was refused meanwhile, or why nothing was."""

@@ -12,10 +12,11 @@ type Props = RenderProps<DashboardState>;
 
 const PICKER = "second_job";
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
-const TIME = [
+const COUNTED = [
   ["steps", "steps"],
   ["phase", "phase"],
   ["window_ns", "window"],
+  ["streams", "streams"],
 ] as const;
 
 // Drawn by this module instead of host.getWidget, which in marimo knows only what is displayed by itself.
@@ -55,7 +56,7 @@ export class Tabs {
     this.element.append(this.#list, this.page);
     listen(board.model, "change:_spec", () => this.#renew(), board.signal);
     listen(board.model, "change:panel", () => this.#show(), board.signal);
-    for (const [field] of TIME) listen(board.selection, `change:${field}`, () => this.#markTime(), board.signal);
+    for (const [field] of COUNTED) listen(board.selection, `change:${field}`, () => this.#markCounted(), board.signal);
     board.signal.addEventListener("abort", () => this.#stop.abort(), { once: true });
     this.#renew();
   }
@@ -123,7 +124,7 @@ export class Tabs {
     }
     this.page.setAttribute("aria-labelledby", this.#list.children[open]?.id ?? "");
     this.#showSegments(tab);
-    this.#markTime();
+    this.#markCounted();
     this.#draw(this.#placeOf(this.#board.model.get("panel")));
   }
 
@@ -137,14 +138,14 @@ export class Tabs {
     for (const input of this.#segments.querySelectorAll("input")) input.checked = input.value === shown;
   }
 
-  /** Say where the panel counts more than the time that is selected. */
-  #markTime(): void {
+  /** Say where the panel counts more than what is selected. */
+  #markCounted(): void {
     const { model, selection } = this.#board;
     const follows = model.get("_spec").follows[this.#placeOf(model.get("panel")) - 1] ?? [];
-    const isSet = (field: (typeof TIME)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
-    const ignored = TIME.filter(([field]) => isSet(field) && !follows.includes(field)).map(([, words]) => words);
+    const isSet = (field: (typeof COUNTED)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
+    const ignored = COUNTED.filter(([field]) => isSet(field) && !follows.includes(field)).map(([, words]) => words);
     this.#mark.textContent =
-      ignored.length > 0 ? `Counts all analysed time, not only the selected ${ignored.join(" and ")}.` : "";
+      ignored.length > 0 ? `Counts everything analysed, not only the selected ${ignored.join(" and ")}.` : "";
   }
 
   #segment(place: number): HTMLElement {

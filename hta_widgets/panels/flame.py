@@ -141,6 +141,8 @@ class FlamePanel(Panel[Flame]):
         text = collapsed_stacks(
             self.job, rank, weight=self.weight, **self.selection.time_of(self.job)
         )
+        if not text:
+            raise ParameterError(_NOTHING[self.weight])
         chosen = self.output_dir if output_dir is None else output_dir
         folder = Path() if chosen is None else Path(chosen).expanduser()
         target = folder / f"rank-{rank}-{self.weight}.collapsed"

@@ -9,11 +9,16 @@ interface Item {
   element: HTMLElement;
 }
 
-/** The options that have every word of a text somewhere in their label or value. */
+/** What a value names; those of the search of a dashboard are JSON, of a field and what it selects. */
+function named(value: string): string {
+  return value.startsWith('["') ? [JSON.parse(value)[1]].flat().join(" ") : value;
+}
+
+/** The options that have every word of a text somewhere in their label or in what they name. */
 export function matches(options: readonly Option[], text: string): Option[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return options.filter(([label, value]) => {
-    const searched = `${label} ${value}`.toLowerCase();
+    const searched = `${label} ${named(value)}`.toLowerCase();
     return words.every((word) => searched.includes(word));
   });
 }
@@ -21,7 +26,7 @@ export function matches(options: readonly Option[], text: string): Option[] {
 function item(option: Option, id: string): Item {
   const [label, value, detail] = option;
   const parts = [make("span", {}, label), make("span", { className: "hta-detail" }, detail)];
-  const element = make("li", { id, title: value }, ...parts);
+  const element = make("li", { id, title: named(value) }, ...parts);
   element.setAttribute("role", "option");
   return { option, element };
 }

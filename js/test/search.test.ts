@@ -47,6 +47,18 @@ test.each([
   expect(matches(OPTIONS, text)).toHaveLength(count);
 });
 
+test("of values that are JSON only what they name is searched and told", () => {
+  const options: Option[] = [
+    ["rank 3", '["ranks",[3]]', ""],
+    ["gemm…", '["kernel","gemm<float, 4>"]', ""],
+  ];
+  expect(matches(options, "[")).toEqual([]);
+  expect(matches(options, "float 4")).toEqual([options[1]]);
+  const { type, popover } = open(false, options);
+  type("3");
+  expect([...popover.querySelectorAll("li")].map(({ title }) => title)).toEqual(["3"]);
+});
+
 test("typing narrows the list down, Enter picks the first", () => {
   const { input, type, press, shown, pick } = open();
   expect(input.getAttribute("aria-expanded")).toBe("false");

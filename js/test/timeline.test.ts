@@ -471,6 +471,21 @@ test("F shows the selection, and W zooms about it, wherever the pointer is", asy
   expect((start + end) / 2).toBeCloseTo(700, -1);
 });
 
+test("a drag ends with the recording, and Escape gives it up", async () => {
+  const { selection, at, key } = await show();
+  at("pointerdown", GUTTER + 500, 30);
+  at("pointermove", GUTTER + 5000, 30);
+  at("pointerup", GUTTER + 5000, 30);
+  await settle();
+  expect(selection.get("window_ns")).toEqual([500, 1000]);
+  at("pointerdown", GUTTER + 100, 30);
+  at("pointermove", GUTTER + 300, 30);
+  key("Escape");
+  at("pointerup", GUTTER + 300, 30);
+  await settle();
+  expect(selection.get("window_ns")).toEqual([500, 1000]);
+});
+
 test("a click beside events lets go of the window, and a double click keeps it", async () => {
   const { selection, model, at } = await show();
   selection.receive("window_ns", [200, 400]);

@@ -405,7 +405,9 @@ def test_ranks_and_phases(tmp_path):
     assert set(operators(job).operators["rank"]) == {0, 1}
     chosen = operators(job, [1], phase="optimizer")
     assert chosen.operators["operator"].tolist() == ["Optimizer.step#SGD.step"]
-    assert operators(job, [1], phase="forward").operators.empty
+    forward = operators(job, [1], phase="forward")
+    assert forward.operators.empty
+    assert forward.finding.startswith("No operators or launch calls of the phase forward were ")
 
 
 def test_arguments_are_checked(tmp_path):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.flame import collapsed_stacks, flame
-from hta_widgets.errors import WriteError
+from hta_widgets.errors import ParameterError, WriteError
 from hta_widgets.panels import FlamePanel
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_modules import NET
@@ -102,6 +102,10 @@ def test_stacks_for_other_tools(tmp_path):
     panel.output_dir = tmp_path / "missing"
     with pytest.raises(WriteError):
         panel.write_collapsed_stacks()
+    panel.weight = "bytes"
+    with pytest.raises(ParameterError, match="No allocations were recorded"):
+        panel.write_collapsed_stacks(tmp_path)
+    assert not [*tmp_path.glob("*bytes*")]
 
 
 def test_memory_has_a_unit_of_its_own(tmp_path_factory):

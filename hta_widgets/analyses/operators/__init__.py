@@ -162,12 +162,18 @@ def _ratio(part: Int64Array, whole: Int64Array) -> Float64Array:
 
 
 def operators_finding(
-    operators: pd.DataFrame, launch_calls: pd.DataFrame, ranks: pd.DataFrame, place: str
+    operators: pd.DataFrame,
+    launch_calls: pd.DataFrame,
+    ranks: pd.DataFrame,
+    *,
+    place: str,
+    phase: str | None,
 ) -> str:
     """Sentence on the operator with most GPU time, or most CPU time where there is none."""
     listed = operators if len(operators) else launch_calls
     if listed.empty:
-        return f"No operators or launch calls were recorded {place}."
+        of = f" of the phase {phase}" if phase else ""
+        return f"No operators or launch calls{of} were recorded {place}."
     on_gpu = bool(listed["gpu_self_ns"].any())
     time, where = ("gpu_self_ns", "GPU") if on_gpu else ("cpu_self_ns", "CPU")
     whole_ns = int(ranks["gpu_ns"].sum() if on_gpu else listed[time].sum())
@@ -302,7 +308,9 @@ def operators(
         operators=table,
         launch_calls=launch_calls,
         ranks=totals,
-        finding=operators_finding(table, launch_calls, totals, place_of(selection)),
+        finding=operators_finding(
+            table, launch_calls, totals, place=place_of(selection), phase=phase
+        ),
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),

@@ -41,7 +41,11 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
     if (from.pans) {
       const { view } = stage.scene;
       stage.show(panned(view, (from.time - time(x)) / (view.end - view.start)));
-    } else stage.brush({ start: from.time, end: time(x) });
+    } else {
+      const { start, end } = stage.scene.view; // the pointer may have left the canvas
+      const inside = (ns: number) => Math.min(Math.max(ns, start), end);
+      stage.brush({ start: inside(from.time), end: inside(time(x)) });
+    }
   };
   const up = (event: PointerEvent) => {
     if (!from) return;
@@ -67,6 +71,12 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
   canvas.addEventListener("pointermove", move, { signal });
   canvas.addEventListener("pointerup", up, { signal });
   canvas.addEventListener("pointercancel", cancel, { signal });
+  const giveUp = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !from) return;
+    event.stopPropagation(); // what was selected before stays
+    cancel();
+  };
+  canvas.addEventListener("keydown", giveUp, { signal });
   canvas.addEventListener("pointerleave", () => !from && stage.follower.leave(), { signal });
   const twice = () => {
     clearTimeout(leaving);

@@ -303,6 +303,10 @@ def check_budget(board):
     board.compute_all()
     band, chosen = board._bands["budget"], board.selection.steps
     ranks, steps = (board.panels[name].table for name in ("ranks", "steps"))
+    if ranks.empty:
+        assert band["whose"].startswith("nothing of ")
+        assert not any(part["share"] for part in band["parts"])
+        return
     in_step = steps[steps["step"].isin(chosen)] if chosen else steps
     whole_ms = ranks["period_ms"].mean()
     assert in_step["period_ms"].sum() == pytest.approx(whole_ms)

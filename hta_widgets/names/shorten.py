@@ -30,6 +30,9 @@ _WORD_WIDTH = 40
 _NAMES_REMEMBERED, _LONGEST_REMEMBERED = 4096, 4096
 _NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
 _WORDS = re.compile(r"^\w+")
+_NAME = re.compile(r"(?:\w+::)*(\w{9,})")
+_OF_ITS_ARGUMENTS = re.compile(r"(?:device_|(?:\w+_)?elementwise_|reduce_)kernel|[gG]lobalKernel")
+"""Templates whose arguments say what they do; shorter words mean as little."""
 _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
 
 _FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
@@ -63,10 +66,12 @@ def remembered(of_name: Callable[[Text], Said]) -> Callable[[Text], Said]:
 
 
 def short_name(name: str, width: int = 48) -> str:
-    """Drop ``void`` and the argument list, and cut the middle to at most `width` characters.
+    """Drop the type of what is returned and the arguments, to at most `width` characters.
 
-    What the recorder could not demangle, such as a name with bfloat16, is demangled. A frame of
-    Python loses folders instead, the outermost first; a built-in function is what it is called.
+    A longer name of C++ loses the arguments of its templates and then its namespaces; what is still
+    longer, its middle. What the recorder could not demangle, such as a name with bfloat16, is
+    demangled. A frame of Python loses folders instead, the outermost first; a built-in function is
+    what it is called.
 
     Examples
     --------
@@ -74,6 +79,12 @@ def short_name(name: str, width: int = 48) -> str:
     'at::native::add<float>'
     >>> short_name("_ZN5aiter11norm_kernelIDF16bEEvPT_")
     'aiter::norm_kernel<std::bfloat16_t>'
+    >>> short_name("std::enable_if<(((8)>(0))), void>::type vllm::fused_norm<c10::BFloat16>(int)")
+    'vllm::fused_norm<c10::BFloat16>'
+    >>> short_name("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(int)")
+    'multimem_all_reduce_kernel<c10::BFloat16, 16>'
+    >>> short_name("void moe::finalize::finalizeKernel<moe::Params<16, 4, true> >(int)", 40)
+    'moe::finalize::finalizeKernel<…>'
     >>> short_name("Memcpy HtoD (Pageable -> Device)")
     'Memcpy HtoD (Pageable -> Device)'
     >>> short_name("a_very_long_kernel_name", 11)
@@ -83,7 +94,9 @@ def short_name(name: str, width: int = 48) -> str:
     >>> short_name("<built-in function zoom>")
     'zoom'
     """
-    plain = _without_arguments(without_built_in(demangled(name)).removeprefix("void "))
+    plain = _without_return(without_built_in(demangled(name)))
+    if len(plain) > width:
+        plain = _brief(plain, width)
     return cut_in_the_middle(without_folders(plain, width), width)
 
 
@@ -202,6 +215,31 @@ def cut_in_the_middle(text: str, width: int) -> str:
         return text
     tail = (width - 1) // 2
     return f"{text[: width - 1 - tail]}{ELLIPSIS}{text[len(text) - tail :]}"
+
+
+def _without_return(name: str) -> str:
+    """Drop the argument list at the end of a C++ signature, and what stands before its name."""
+    name = name.removeprefix("void ")
+    if (plain := _without_arguments(name)) == name:
+        return name
+    depth = 0
+    for position in range(len(plain) - 1, 0, -1):
+        letter = plain[position]
+        depth += (letter in ")>") - (letter in "(<")
+        if letter == " " and depth == 0:
+            return plain[position + 1 :]
+    return plain
+
+
+def _brief(name: str, width: int) -> str:
+    """Drop arguments of templates and namespaces of a name of C++, as far as it is too long."""
+    name = name.replace("(anonymous namespace)::", "")
+    bare = _without_templates(name)
+    found = None if bare == name else _NAME.fullmatch(bare)
+    if len(name) <= width or found is None or _OF_ITS_ARGUMENTS.fullmatch(found[1]):
+        return name
+    texts = (f"{bare}<{ELLIPSIS}>", f"{found[1]}<{ELLIPSIS}>")
+    return next((text for text in texts if len(text) <= width), bare)
 
 
 def _without_arguments(name: str) -> str:

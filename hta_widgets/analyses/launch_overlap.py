@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,9 @@ from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
+WORTH_SAYING: Final = 0.05
+"""Part of the launch time that no kernel hides from which it is said that copies do."""
+
 _WITHOUT_LAUNCH = (
     "kernels without a launch in the trace hide launch time, but belong to no launch API"
 )
@@ -39,6 +42,8 @@ class KernelLaunches:
     events : Events
     kernels : GpuWork
         All kernels and graphs after the step filter, ascending by start.
+    copying : Intervals
+        Time in which a copy or memset runs.
     launched : GpuWork
         Those whose launch is in the trace.
     calls : ndarray of int64
@@ -49,6 +54,7 @@ class KernelLaunches:
 
     trace: Trace
     kernels: GpuWork
+    copying: Intervals
     launched: GpuWork
     calls: Int64Array
     first_start_ns: Times
@@ -58,7 +64,7 @@ class KernelLaunches:
         """Find the launches of a rank."""
         events, work = rank.trace.events, rank.gpu_work
         is_kernel = np.isin(events.kind[work.rows], (Kind.KERNEL, Kind.GRAPH))
-        kernels = work.take(np.flatnonzero(is_kernel))
+        kernels, copies = (work.take(np.flatnonzero(x)) for x in (is_kernel, ~is_kernel))
         launched = kernels.take(np.flatnonzero(kernels.launch >= 0))
         is_launch = np.zeros(len(events), dtype=bool)
         is_launch[launched.launch] = True
@@ -66,6 +72,7 @@ class KernelLaunches:
         return cls(
             trace=rank.trace,
             kernels=kernels,
+            copying=Intervals.union(copies.start_ns, copies.end_ns),
             launched=launched,
             calls=calls,
             first_start_ns=_first_starts_ns(work, calls),
@@ -117,6 +124,10 @@ class KernelLaunches:
         covered = self.busy.covered_until
         return int((covered(calls.ends) - covered(calls.starts)).sum())
 
+    def beside_copies_ns(self, calls: Intervals) -> int:
+        """Time (ns) of these intervals in which copies or memsets run, and no kernel."""
+        return int(((calls & self.copying) - self.busy).length)
+
 
 def _first_starts_ns(work: GpuWork, calls: Int64Array) -> Times:
     """Start of the first operation that each of these calls launches."""
@@ -140,7 +151,8 @@ class LaunchOverlap(Result):
         One row per rank: ``rank``, ``launches``, ``overlapping`` (earlier launches being those of
         all threads of the process), ``overlapping_percent`` (of the launches; NaN for none),
         ``call_time_ns`` (time in launches, summed over threads), ``hidden_ns`` (of it, while any
-        kernel of the rank runs), ``exposed_ns`` (the rest; all int64 ns), ``kernels``,
+        kernel of the rank runs), ``exposed_ns`` (the rest; all int64 ns), ``beside_copies_ns`` (of
+        that, while a copy or memset runs), ``kernels``,
         ``without_launch`` (kernels whose launch is not in the trace).
     threads : DataFrame
         One row per process and thread with launches, ascending: ``rank``, ``pid``, ``tid``, then as
@@ -229,6 +241,7 @@ def _threads(rank: int, launches: KernelLaunches) -> Columns:
         "overlapping": _integers(map(launches.overlapping, threads)),
         "call_time_ns": _integers(each.length for each in calls),
         "hidden_ns": _integers(map(launches.hidden_ns, calls)),
+        "beside_copies_ns": _integers(map(launches.beside_copies_ns, calls)),
     }
 
 
@@ -245,6 +258,7 @@ def _summary(chosen: Sequence[int], each: Sequence[_RankLaunches]) -> pd.DataFra
             "overlapping": _integers(of_rank.overlapping for of_rank in each),
             "call_time_ns": _integers(int(own["call_time_ns"].sum()) for own in threads),
             "hidden_ns": _integers(int(own["hidden_ns"].sum()) for own in threads),
+            "beside_copies_ns": _integers(int(own["beside_copies_ns"].sum()) for own in threads),
         }
     )
     table = _with_rest(table)
@@ -258,7 +272,9 @@ def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
     launches = table["launches"]
     share = 100 * table["overlapping"] / launches.where(launches > 0)
     table.insert(list(table.columns).index("call_time_ns"), "overlapping_percent", share)
+    beside_copies_ns = table.pop("beside_copies_ns")
     table["exposed_ns"] = table["call_time_ns"] - table["hidden_ns"]
+    table["beside_copies_ns"] = beside_copies_ns
     return table
 
 
@@ -352,5 +368,10 @@ def _launch_overlap_finding(summary: pd.DataFrame) -> str:
         f"{overlapping}; {percent(100 * exposed_ns / call_ns)} of the launch time was not hidden "
         f"behind a kernel ({duration(exposed_ns)} of {duration(call_ns)})"
     )
+    copying_ns = int(total["beside_copies_ns"])
+    if (
+        copying_ns >= WORTH_SAYING * exposed_ns > 0
+    ):  # nearly all of two GPUs that copied all the time
+        exposed += f", {percent(100 * copying_ns / exposed_ns)} of that while copies or memsets ran"
     least, most = duration(summary["exposed_ns"].min()), duration(summary["exposed_ns"].max())
     return f"{exposed}." if least == most else f"{exposed}, {least} to {most} on each rank."

@@ -30,7 +30,11 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     tab = "idle"
     place = 4
     title = "Launch overlap"
-    table_labels: ClassVar = {"hidden_ns": "hidden behind kernels", "exposed_ns": "not hidden"}
+    table_labels: ClassVar = {
+        "hidden_ns": "hidden behind kernels",
+        "exposed_ns": "not hidden",
+        "beside_copies_ns": "of that while copying",
+    }
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
 

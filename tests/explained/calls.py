@@ -152,8 +152,8 @@ def tails(result: Any, panel: Panel[Any]) -> Texts | None:
 
 def hidden_launches(result: Any, _: Panel[Any]) -> Texts | None:
     ranks = result.ranks
-    count, over, call, exposed = summed(
-        ranks, "launches", "overlapping", "call_time_ns", "exposed_ns"
+    count, over, call, exposed, copying = summed(
+        ranks, "launches", "overlapping", "call_time_ns", "exposed_ns", "beside_copies_ns"
     )
     if not count:
         return None
@@ -165,6 +165,7 @@ def hidden_launches(result: Any, _: Panel[Any]) -> Texts | None:
         "exposed": share(exposed, call) if call else None,
         "exposed_time": duration(exposed) if call else None,
         "call": duration(call) if call else None,
+        "copying": share(copying, exposed) if exposed and copying >= 0.05 * exposed else None,
         "least": least if least != most else None,
         "most": most if least != most else None,
     }

@@ -258,7 +258,8 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(
             "On <where>, <over> of <count> started before an earlier kernel had ended"
             "[[; <exposed> of the launch time was not hidden behind a kernel (<exposed_time> of "
-            "<call>)]][[, <least> to <most> on each rank]].",
+            "<call>)[[, <copying> of that while copies or memsets ran]]]][[, <least> to <most> on "
+            "each rank]].",
             hidden_launches,
         ),
     ],

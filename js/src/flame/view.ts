@@ -87,7 +87,10 @@ export class FlameView {
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(boxes.rows * ROW * scale);
     this.canvas.style.height = `${boxes.rows * ROW}px`;
-    if (this.#isNew && !graph.sandwich) this.#frame.scrollTop = boxes.row(graph.trunk()) * ROW;
+    if (this.#isNew && !graph.sandwich) {
+      this.#frame.scrollTop = boxes.row(graph.trunk()) * ROW;
+      this.#frame.scrollTop -= this.#frame.scrollTop % ROW; // at the end, the first row would be cut
+    }
     this.#isNew = false;
     this.#tellTop(graph);
     const context = this.canvas.getContext("2d");

@@ -202,7 +202,7 @@ def not_held_up(context: Context) -> list[Edit]:
         ),
         Advice(
             "Compile what follows the embeddings, and let it replay CUDA graphs: sparse features "
-            "change size in every step, so that no graph can capture what reads them.",
+            "change size every step, and no graph can capture them.",
             'model.over_arch = torch.compile(model.over_arch, mode="reduce-overhead")',
             needs=(Condition.EMBEDDINGS,),
             unless=(Condition.COMPILED, Condition.GRAPHS, Condition.CAPTURING),

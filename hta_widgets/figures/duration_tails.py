@@ -44,12 +44,15 @@ class _Curve(NamedTuple):
 
 
 def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
-    """Draw the time of each category over all the ranks, the device's above the host's.
+    """Draw the time of each category over all the ranks, the longest first.
+
+    Those of the device stand above those of the host, whose time passes beside theirs.
 
     Of one side (``device`` or ``host``), as shares of its time; if empty, as shares of both.
     """
-    rows = _of_side(result, side)
-    share = [row["share_of_side_percent" if side else "share_percent"] for row in rows]
+    share_of = "share_of_side_percent" if side else "share_percent"
+    rows = sorted(_of_side(result, side), key=lambda row: (row["side"] != "device", -row[share_of]))
+    share = [row[share_of] for row in rows]
     bar = row_bars(
         np.array(share, dtype=float),
         [_share_hover(row) for row in rows],

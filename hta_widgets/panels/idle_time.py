@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
+import numpy as np
 import pandas as pd
 from traitlets import Bool, Float, Int, List
 
@@ -117,8 +118,11 @@ class IdleTimePanel(Panel[IdleTime]):
         return {"Idle time of each GPU": figure}
 
     def tabulate(self, result: IdleTime) -> pd.DataFrame:
-        """List the streams or GPUs with the parts of their idle time."""
-        return result.stream_split if self.level == "stream" else result.device_split
+        """List the streams or GPUs with the parts of their idle time, of each the longest first."""
+        table = result.stream_split if self.level == "stream" else result.device_split
+        keys = [name for name in ("rank", "device", "stream") if name in table]
+        of = table.groupby(keys, sort=False).ngroup().to_numpy()
+        return table.iloc[np.lexsort((-table["idle_time_ns"].to_numpy(), of))]
 
     def sentence(self, result: IdleTime) -> str:
         """The finding; of idle time that is too short for one, how much there is."""

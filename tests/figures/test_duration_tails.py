@@ -43,6 +43,17 @@ def test_shares_of_all_time(job):
     )
 
 
+def test_the_longest_category_of_a_side_stands_first(tmp_path):
+    copy = kernel(100, 70, cat="gpu_memcpy", name="Memcpy HtoD", correlation=2)
+    events = [call(0, 99, 1), kernel(3, 30, correlation=1), call(100, 1, 2), copy]
+    write(tmp_path / "rank-0.json", events)
+    figure = category_shares(duration_tails(open_trace(tmp_path, progress=False))).figure()
+    assert list(figure.layout.yaxis.ticktext) == [
+        *("Copies (device)", "Kernels (device)", "Runtime API calls (host)")
+    ]
+    assert list(figure.data[0].x) == pytest.approx([35, 15, 50])
+
+
 def test_shares_of_one_side(job):
     figure = category_shares(duration_tails(job), side="device").figure()
     assert list(figure.data[0].x) == pytest.approx([100 * ns / 1220 for ns in (1200, 20)])

@@ -16,9 +16,15 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     panel = IdleTimePanel(loaded, ranks=[1, 3], consecutive_kernel_delay=2.5)
     expected = idle_time(loaded, [1, 3], consecutive_kernel_delay=2.5)
     pd.testing.assert_frame_equal(panel.result.streams, expected.streams)
-    pd.testing.assert_frame_equal(panel.table, expected.device_split)
-    panel.level = "stream"
-    pd.testing.assert_frame_equal(panel.table, expected.stream_split)
+    for level, keys, table in (
+        ("device", ["rank", "device"], expected.device_split),
+        ("stream", ["rank", "device", "stream"], expected.stream_split),
+    ):
+        panel.level = level
+        pd.testing.assert_frame_equal(panel.table.sort_index(), table)
+        groups = [group for _, group in panel.table.groupby(keys, sort=False)]
+        assert all(each["idle_time_ns"].is_monotonic_decreasing for each in groups)
+        assert [*map(len, groups)] == [len(table["split"].unique())] * len(groups)
 
 
 def test_how_little_the_gpu_is_idle_is_said(tmp_path):

@@ -23,6 +23,7 @@ from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
 from hta_widgets.analyses.roofline.formulas import ATTENTION, MOVING, PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import server_steps
+from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
@@ -74,7 +75,7 @@ LEAST_SHARE: Final = 5.0
 """Part of the kernel time (%) from which kernels of a kind are worth a line, and of the step from
 which copies are."""
 
-_WITHIN_GPU: Final = r".*(?:DtoD|DeviceToDevice).*"
+_WITHIN_GPU: Final = rf".*(?:{patterns.WITHIN_GPU.pattern}).*"
 
 _NO_COPYING: Final = r"^(?!aten::(?:copy_|clone|contiguous|reshape|to|_to_copy)$)"
 """Operators that call those that copy: of 766 copies a step, all were "in aten::copy_"."""

@@ -81,6 +81,8 @@ def short_name(name: str, width: int = 48) -> str:
     'aiter::norm_kernel<std::bfloat16_t>'
     >>> short_name("std::enable_if<(((8)>(0))), void>::type vllm::fused_norm<c10::BFloat16>(int)")
     'vllm::fused_norm<c10::BFloat16>'
+    >>> short_name("step 3 forward(batch)")
+    'step 3 forward'
     >>> short_name("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(int)")
     'multimem_all_reduce_kernel<c10::BFloat16, 16>'
     >>> short_name("void moe::finalize::finalizeKernel<moe::Params<16, 4, true> >(int)", 40)
@@ -218,7 +220,11 @@ def cut_in_the_middle(text: str, width: int) -> str:
 
 
 def _without_return(name: str) -> str:
-    """Drop the argument list at the end of a C++ signature, and what stands before its name."""
+    """Drop the argument list at the end of a C++ signature, and the type before its name.
+
+    A type that has no namespace and no template is kept: so may be what a range is called, such as
+    ``step 3 forward(batch)``.
+    """
     name = name.removeprefix("void ")
     if (plain := _without_arguments(name)) == name:
         return name
@@ -227,7 +233,8 @@ def _without_return(name: str) -> str:
         letter = plain[position]
         depth += (letter in ")>") - (letter in "(<")
         if letter == " " and depth == 0:
-            return plain[position + 1 :]
+            kind = plain[:position]
+            return plain[position + 1 :] if "<" in kind or "::" in kind else plain
     return plain
 
 

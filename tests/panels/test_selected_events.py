@@ -231,7 +231,7 @@ def test_details_of_a_kernel_are_those_of_its_events(board):
     means = events.groupby("rank")["duration_ns"].mean()
     assert [bar["share"] for bar in detail["bars"]] == pytest.approx((means / means.max()).tolist())
     facts = {fact["label"]: fact["text"] for fact in detail["facts"]}
-    assert facts["executions"] == f"{len(events):,} times"
+    assert facts["recorded"] == f"{len(events):,} times"
 
 
 def test_details_have_a_name_of_one_line(real_traces):
@@ -256,7 +256,7 @@ def test_details_tell_the_part_of_a_kernel_in_the_window(board):
     facts = {fact["label"]: fact["text"] for fact in board._bands["detail"]["facts"]}
     half_ns = int(first["duration_ns"] - first["duration_ns"] // 2)
     assert facts["in the window"] == f"{duration(half_ns)}, 1 time"
-    assert facts["executions"] != "1 time"
+    assert facts["recorded"] != "1 time"
 
 
 def test_details_of_an_operator_without_gpu_work_are_those_of_its_calls(real_traces):

@@ -121,7 +121,7 @@ def _facts(events: pd.DataFrame) -> list[Fact]:
     length = events["duration_ns"]
     facts = [
         Fact(label="time", text=duration(int(length.sum()))),
-        Fact(label="executions", text=counted(len(length), "time")),
+        Fact(label="recorded", text=counted(len(length), "time")),
         Fact(label="mean", text=duration(float(length.mean()))),
         Fact(label="longest", text=duration(int(length.max()))),
     ]

@@ -317,7 +317,7 @@ QUESTIONS = (
     Question(
         "How fast are batches copied to the GPU, in GB/s?",
         *("copies", "diagnose", DIAGNOSE),
-        first(r"MB per step at ([\d.]+) GB/s"),
+        first(r"MB each per step at ([\d.]+) GB/s"),
         lambda planted: (
             sum(each["args"]["bytes"] for each in copied(planted))
             / sum(each["dur"] for each in copied(planted))

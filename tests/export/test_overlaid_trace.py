@@ -209,7 +209,7 @@ class TestRefusals:
 
     def test_nothing_to_mark(self, tmp_path, out):
         source = write(tmp_path / "rank-0.json", EVENTS)
-        with pytest.raises(ParameterError, match="no pattern to mark: The 1 occurrence"):
+        with pytest.raises(ParameterError, match="no pattern to mark: The only occurrence"):
             overlay(source, out, min_pattern_len=5)
         with pytest.raises(ParameterError, match="top_k must be 1 or more, got 0"):
             overlay(source, out, top_k=0)

@@ -11,7 +11,12 @@ interface Item {
 
 /** What a value names; those of the search of a dashboard are JSON, of a field and what it selects. */
 function named(value: string): string {
-  return value.startsWith('["') ? [JSON.parse(value)[1]].flat().join(" ") : value;
+  if (!value.startsWith('["')) return value;
+  try {
+    return [JSON.parse(value)[1]].flat().join(" ");
+  } catch {
+    return value; // the name of an operator may begin like that
+  }
 }
 
 /** The options that have every word of a text somewhere in their label or in what they name. */

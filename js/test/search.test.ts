@@ -54,6 +54,7 @@ test("of values that are JSON only what they name is searched and told", () => {
   ];
   expect(matches(options, "[")).toEqual([]);
   expect(matches(options, "float 4")).toEqual([options[1]]);
+  expect(matches([['["evil', '["evil', ""]], "evil")).toHaveLength(1);
   const { type, popover } = open(false, options);
   type("3");
   expect([...popover.querySelectorAll("li")].map(({ title }) => title)).toEqual(["3"]);

@@ -273,9 +273,8 @@ def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
     launches = table["launches"]
     share = 100 * table["overlapping"] / launches.where(launches > 0)
     table.insert(list(table.columns).index("call_time_ns"), "overlapping_percent", share)
-    beside_copies_ns = table.pop("beside_copies_ns")
-    table["exposed_ns"] = table["call_time_ns"] - table["hidden_ns"]
-    table["beside_copies_ns"] = beside_copies_ns
+    exposed_ns = table["call_time_ns"] - table["hidden_ns"]
+    table.insert(list(table.columns).index("beside_copies_ns"), "exposed_ns", exposed_ns)
     return table
 
 

@@ -168,7 +168,7 @@ class Dashboard(DrawnWidget):
             names=names,
             titles=[panel.title for panel in self.panels.values()],
             follows=[
-                [each for each in (*TIME_FIELDS, "streams") if each in panel.counted]
+                [each for each in (*TIME_FIELDS, "streams") if each in panel.depends_on]
                 for panel in self.panels.values()
             ],
             tabs=tabs_of({name: type(panel) for name, panel in self.panels.items()}),

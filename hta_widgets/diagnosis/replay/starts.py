@@ -148,12 +148,9 @@ class _Starting:
         after, source = self._asked()
         unexplained = over > 0
         delay = (self.start[after] - work.end_ns[source]).astype(np.float64)
-        ready_ns = np.maximum(
-            np.where(is_first, NEVER, work.end_ns[work.before]),
-            np.where(self.by_launch, work.launched_ns, NEVER),
-        )
         binds = unexplained[after] & (delay >= 0)
-        binds &= (delay <= ASKED_NS) | self._finds_no_room(after, source, ready_ns)
+        long_ago = np.flatnonzero(binds & (delay > ASKED_NS))
+        binds[long_ago] = self._finds_no_room(after[long_ago], source[long_ago])
         soonest = np.full(len(work), np.inf)
         np.minimum.at(soonest, after[binds], delay[binds])
         binds &= delay == soonest[after]
@@ -189,14 +186,16 @@ class _Starting:
             delay_ns=delay,
         )
 
-    def _finds_no_room(self, after: Int64Array, source: Int64Array, ready_ns: Times) -> Mask:
+    def _finds_no_room(self, after: Int64Array, source: Int64Array) -> Mask:
         """Kernels that wait for room after what they depend on, which was the last to be done.
 
         Behind an exchange, on a stream of its own, the kernel of a recommender found room 0.4 ms
         later: with the exchange at no cost, the host of its job would have waited for another 41.
         """
-        ends_ns = self.operations.end_ns[source]
-        late = self._takes_room[after] & (ends_ns > ready_ns[after])
+        work, ends_ns = self.operations, self.operations.end_ns[source]
+        free_ns = np.where(self.is_first[after], NEVER, work.end_ns[work.before[after]])
+        launched_ns = np.where(self.by_launch[after], work.launched_ns[after], NEVER)
+        late = self._takes_room[after] & (ends_ns > np.maximum(free_ns, launched_ns))
         late[late] = self._filled(after[late], ends_ns[late])
         return np.asarray(late)
 
@@ -213,12 +212,20 @@ class _Starting:
         is_copy = work.rank.trace.events.named(work.row, patterns.WITHIN_GPU)
         return np.asarray((work.type != KernelType.MEMORY) | is_copy)
 
+    @cached_property
+    def _running(self) -> dict[int, Intervals]:
+        """When kernels run on each GPU."""
+        work, found = self.operations, {}
+        for device in np.unique(work.device).tolist():
+            own = np.flatnonzero(self._takes_room & (work.device == device))
+            found[device] = Intervals.union(self.start[own], work.end_ns[own])
+        return found
+
     def _filled(self, chosen: Int64Array, since_ns: Times) -> Mask:
         """Whether kernels run on their GPU for most of the time from then on until each starts."""
         work, found = self.operations, np.zeros(chosen.size, dtype=np.bool_)
         for device in np.unique(work.device[chosen]).tolist():
-            own = np.flatnonzero(self._takes_room & (work.device == device))
-            until = Intervals.union(self.start[own], work.end_ns[own]).covered_until
+            until = self._running[device].covered_until
             asked = np.flatnonzero(work.device[chosen] == device)
             start_ns = self.start[chosen[asked]]
             filled_ns = until(start_ns) - until(since_ns[asked])

@@ -573,7 +573,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         UPDATES.ask(self)
 
     @property
-    def counted(self) -> tuple[str, ...]:
+    def depends_on(self) -> tuple[str, ...]:
         """Fields of the selection that change what is counted or shown."""
         return (*self._linked, *self.follows)
 
@@ -655,7 +655,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         with self.hold_sync():
             self._view = view
             self._activity = "idle"
-            self._tell(self._said(outcome), plain_selection(self.selection, self.counted))
+            self._tell(self._said(outcome), plain_selection(self.selection, self.depends_on))
 
     def _said(self, outcome: RenderedView[ResultT] | Exception) -> str:
         """What was found, whatever was refused meanwhile, or why nothing was."""

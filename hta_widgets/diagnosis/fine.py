@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.diagnosis.context import Context
+from hta_widgets.diagnosis.job.steps import usual_own
 from hta_widgets.quantities import percent
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
@@ -54,9 +53,7 @@ def ranks_alike(context: Context) -> str:
     on_all = all({*each.ranks} == every for each in context.found.values())
     if size == 1 or {*context.ranks} != every or not on_all:
         return ""
-    own_ns = steps.own
-    usual_ns = own_ns.min(axis=0) if size == 2 else np.median(own_ns, axis=0)  # noqa: PLR2004
-    longer_ns = float((own_ns - usual_ns).mean(axis=1).max())
+    longer_ns = float((steps.own - usual_own(steps.own)).mean(axis=1).max())
     longer = 100 * longer_ns / max(float(steps["period"].mean()), 1)
     if max(longer, _percent_of_steps(context, _MAY_WAIT)) >= least:
         return ""

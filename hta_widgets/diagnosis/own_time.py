@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array
-
-_A_PAIR: Final = 2
+from hta_widgets.diagnosis.job.steps import usual_own
 
 
 class OwnTime(NamedTuple):
@@ -30,7 +29,7 @@ def own_time(steps: pd.DataFrame) -> OwnTime:
     own = steps.set_index(["rank", "step"])["own_ns"].unstack().astype(float)  # noqa: PD010
     own = own.reindex(columns=range(int(own.columns.min()), int(own.columns.max()) + 1))
     values = own.to_numpy()
-    usual = values.min(axis=0) if len(own) == _A_PAIR else np.median(values, axis=0)
+    usual = usual_own(values)
     by_step = _more_than(np.nanmedian(usual), usual)
     longer = by_step[np.newaxis] if len(own) == 1 else _more_than(usual, values)
     return OwnTime(
@@ -40,6 +39,6 @@ def own_time(steps: pd.DataFrame) -> OwnTime:
     )
 
 
-def _more_than(usual: Float64Array, own: Float64Array) -> Float64Array:
+def _more_than(usual: Float64Array | float, own: Float64Array) -> Float64Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(100 * (own / usual - 1))

@@ -207,3 +207,9 @@ def compared_ranks(by_rank: Mapping[int, Columns]) -> tuple[int, ...]:
         return tuple(busy)
     common = max(having, key=lambda number: (having[number], number))
     return tuple(rank for rank, numbers in busy.items() if common in numbers)
+
+
+def usual_own(own: Matrix) -> Float64Array:
+    """Own time of the median rank in each step; of two ranks, of the faster one."""
+    is_pair = len(own) == 2  # noqa: PLR2004
+    return np.asarray(own.min(axis=0) if is_pair else np.median(own, axis=0))

@@ -115,7 +115,6 @@ NO_THRESHOLDS = {
     },
     "of a picture, which no rule looks at (tests/analyses/test_diagnosis.py)": {
         "one_step.BINS",
-        "own_time._A_PAIR",
     },
     "how columns are packed, not what they hold": {"rank_part._SPARSE"},
 }

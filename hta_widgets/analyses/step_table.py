@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES, CLASS_OF
+from hta_widgets.analyses.budget.device_steps import GAPS, HostGaps, host_gaps
 from hta_widgets.analyses.collectives.analysis import rank_splits
-from hta_widgets.analyses.communication.partition import RankSplit, communication_parts
-from hta_widgets.analyses.idle_owners.gaps import gaps_of, owned_time, recorded_work
+from hta_widgets.analyses.communication.partition import PARTS, Partition, RankSplit
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.causes import CAUSE_NAMES, IDLE_BUDGET, IDLE_CAUSES
+from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.arrays import Int64Array
@@ -26,26 +27,13 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
-__all__ = ["CLASS_LABELS", "STEP_CLASSES", "StepTable", "step_table"]
-
-WORK_CLASSES: Final = {
-    "compute": (KernelType.COMPUTATION, KernelType.OTHER),
-    "graph": (KernelType.CUDA_GRAPH,),
-    "copies": (KernelType.MEMORY,),
-}
-"""Kernel types of the classes of work that is no communication."""
-
-COMMUNICATION_CLASSES: Final = ("transfer", "communication", "waiting")
-"""Moving data; communication of which it is not known; waiting for other ranks."""
-
-STEP_CLASSES: Final = (*WORK_CLASSES, *COMMUNICATION_CLASSES, *IDLE_BUDGET)
-"""Classes of the time of a step, which add up to it; an instant counts for the first that holds."""
+_COMMUNICATION: Final = ("transfer", "communication", "waiting")
 
 _KEYS: Final = ("rank", "device", "step", "start_ns", "end_ns", "period_ns", "cpu_ns")
 _COUNTS: Final = ("gpu_work", "kernels", "launches")
 STEP_COLUMNS: Final = (
     *_KEYS,
-    *(f"{name}_ns" for name in STEP_CLASSES),
+    *(f"{name}_ns" for name in BUDGET_CLASSES),
     "hidden_communication_ns",
     *_COUNTS,
     *(f"idle_{cause}_ns" for cause in CAUSE_NAMES),
@@ -68,23 +56,8 @@ _ROW: Final = ["rank", "device", "step"]
 
 CLASS_WORTH_SAYING: Final = 0.01
 
-CLASS_LABELS: Final = {
-    "compute": "compute",
-    "graph": "CUDA graphs of unknown content",
-    "copies": "copy",
-    "transfer": "transfer",
-    "communication": "communication (waiting not told apart)",
-    "waiting": "waiting for ranks",
-    "late_launching": "CPU-bound: launch",
-    "late_synchronising": "sync stall",
-    "data_loading": "data loading",
-    "other_idle": "other idle",
-}
-"""What each of `STEP_CLASSES` is called on screen."""
-
 _PHRASES: Final = {
     "compute": "computing",
-    "graph": "in CUDA graphs of unknown content",
     "copies": "copies and memsets alone",
     "transfer": "transfer alone",
     "communication": "communication alone, of which waiting cannot be told",
@@ -116,7 +89,11 @@ def _steps_of_device(
     if limits is not None:
         edges = np.clip(edges, *limits)
         chosen &= np.diff(edges) > 0
-    idle_ns = _idle_by_cause(rank, window, device, edges)
+    work = rank.all_work(device)
+    gaps = rank.remember(host_gaps, device, *_ends_of(window.step_edges(rank, device)))
+    gaps = gaps.clip(*_ends_of(edges))
+    times = dict(zip(PARTS, Partition.of(work, split).in_bins(edges), strict=True))
+    times |= dict(zip(GAPS, gaps.in_bins(edges), strict=True))
     columns = {
         "rank": np.full(count, rank.trace.rank, dtype=np.int64),
         "device": np.full(count, device, dtype=np.int64),
@@ -125,69 +102,34 @@ def _steps_of_device(
         "end_ns": edges[1:],
         "period_ns": np.diff(edges),
         "cpu_ns": window.step_length_ns,
-        **_busy_time(rank, split, device, edges),
-        **_idle_time(idle_ns),
+        **_by_class(times),
         **_counts(rank, window, device),
+        **_by_cause(gaps, edges),
     }
+    talks = work.type == KernelType.COMMUNICATION
+    all_ns = Intervals.union(work.start_ns[talks], work.end_ns[talks]).length_in_bins(edges)
+    exposed_ns = np.sum([columns[f"{name}_ns"] for name in _COMMUNICATION], axis=0)
+    columns["hidden_communication_ns"] = all_ns - exposed_ns
     return {name: column[chosen] for name, column in columns.items()}
 
 
-def _busy_time(rank: Rank, split: RankSplit, device: int, edges: Times) -> Columns:
-    """Time of each class, without that of the classes before, and the communication they hide."""
-    rows = recorded_work(rank, device)
-    events = rank.trace.events
-    types = rank.settings.kernel_rules.types(events, rows)
-    start_ns, end_ns = events.start_ns[rows], events.start_ns[rows] + events.duration_ns[rows]
-    by_class = {}
-    for name, of_class in WORK_CLASSES.items():
-        chosen = np.isin(types, of_class)
-        by_class[name] = Intervals.union(start_ns[chosen], end_ns[chosen])
-    communicates = types == KernelType.COMMUNICATION
-    at = (rows[communicates], start_ns[communicates], end_ns[communicates])
-    by_class |= _communication(*at, split)
-    before, columns = Intervals.union([], []), {}
-    for name, own in by_class.items():
-        after = before | own
-        columns[f"{name}_ns"] = after.length_in_bins(edges) - before.length_in_bins(edges)
-        before = after
-    exposed_ns = np.sum([columns[f"{name}_ns"] for name in COMMUNICATION_CLASSES], axis=0)
-    whole_ns = Intervals.union(*at[1:]).length_in_bins(edges)
-    columns["hidden_communication_ns"] = whole_ns - exposed_ns
-    return columns
+def _ends_of(edges: Times) -> tuple[int, int]:
+    return int(edges[0]), int(edges[-1])
 
 
-def _communication(
-    rows: Int64Array, start_ns: Times, end_ns: Times, split: RankSplit
-) -> dict[str, Intervals]:
-    """Time of each of `COMMUNICATION_CLASSES`, in collectives and in sends and receives."""
-    parts = communication_parts(rows, start_ns, end_ns, split)
-    transfer, transfer_p2p, unknown, wait, wait_p2p = (Intervals.union(*part) for part in parts)
-    found = (transfer | transfer_p2p, unknown, wait | wait_p2p)
-    return dict(zip(COMMUNICATION_CLASSES, found, strict=True))
+def _by_class(times: Columns) -> Columns:
+    """The classes of the budget, of the parts that a diagnosis tells apart."""
+    found = {f"{name}_ns": np.zeros_like(times["compute"]) for name in BUDGET_CLASSES}
+    for part, name in CLASS_OF.items():
+        found[f"{name}_ns"] += times[part]
+    return found
 
 
-def _idle_by_cause(rank: Rank, window: Window, device: int, edges: Times) -> Int64Array:
-    """Idle time inside the edges, a row for each step and a column for each cause."""
-    gaps, owned = gaps_of(rank), owned_time(rank)
-    of_device = np.flatnonzero(gaps.device[owned.segments.gap] == device)
-    of_device = of_device[np.isin(owned.step[of_device], window.steps)]
-    segments = owned.segments.take(of_device)
-    order = np.argsort(window.steps)
-    step = order[np.searchsorted(window.steps[order], owned.step[of_device])]
-    sums = np.zeros((window.steps.size, len(CAUSE_NAMES)), dtype=np.int64)
-    inside_ns = np.minimum(segments.end_ns, edges[-1]) - np.maximum(segments.start_ns, edges[0])
-    np.add.at(sums, (step, owned.cause[of_device]), np.maximum(inside_ns, 0))
-    return sums
-
-
-def _idle_time(idle_ns: Int64Array) -> Columns:
-    """Idle time by class of the budget, and by cause."""
-    budget = {
-        f"{name}_ns": idle_ns[:, [cause.budget == name for cause in IDLE_CAUSES]].sum(axis=1)
-        for name in IDLE_BUDGET
-    }
-    by_cause = {f"idle_{cause}_ns": idle_ns[:, code] for code, cause in enumerate(CAUSE_NAMES)}
-    return budget | by_cause
+def _by_cause(gaps: HostGaps, edges: Times) -> Columns:
+    step = np.searchsorted(edges, gaps.segments.start_ns, side="right") - 1
+    sums = np.zeros((len(CAUSE_NAMES), edges.size - 1), dtype=np.int64)
+    np.add.at(sums, (gaps.cause, step), gaps.segments.length_ns)
+    return {f"idle_{cause}_ns": of for cause, of in zip(CAUSE_NAMES, sums, strict=True)}
 
 
 def _counts(rank: Rank, window: Window, device: int) -> Columns:
@@ -221,13 +163,13 @@ class StepTable(Result):
         with its mark, or when what was launched before it is computed. ``cpu_ns``: length of its
         mark on the CPU.
 
-        The classes add up to the period exactly: ``compute_ns`` (time in which computation or work
-        of unknown type runs), ``graph_ns`` (CUDA graphs recorded as a whole without these),
-        ``copies_ns`` (copies and memsets without these); of the communication without any of these
-        ``transfer_ns`` (from the last arrival on; see `Collectives`), ``communication_ns`` (not
-        matched with other ranks: it may be waiting) and ``waiting_ns`` (until the last rank
-        arrives); and of the time in which no work runs ``late_launching_ns``,
-        ``late_synchronising_ns``, ``data_loading_ns`` and ``other_idle_ns`` (see `idle_cause`).
+        The classes of the budget of a diagnosis add up to the period exactly: ``compute_ns`` (time
+        in which computation, CUDA graphs or work of unknown type run), ``copies_ns`` (copies and
+        memsets without these); of the communication without any of these ``transfer_ns`` (from the
+        last arrival on; see `Collectives`), ``communication_ns`` (not matched with other ranks: it
+        may be waiting) and ``waiting_ns`` (until the last rank arrives); and of the time in which
+        no work runs ``late_launching_ns``, ``late_synchronising_ns``, ``data_loading_ns`` and
+        ``other_idle_ns`` (see `hta_widgets.diagnosis.budget`).
 
         ``hidden_communication_ns`` (communication while other work runs); ``gpu_work``,
         ``kernels`` (launched in the step), ``launches`` (calls that launch them);
@@ -305,7 +247,7 @@ def _undivided_notices(steps: pd.DataFrame) -> list[str]:
     undivided_ns = int(steps["communication_ns"].sum())
     if not undivided_ns:
         return []
-    whole_ns = sum(int(steps[f"{name}_ns"].sum()) for name in COMMUNICATION_CLASSES)
+    whole_ns = sum(int(steps[f"{name}_ns"].sum()) for name in _COMMUNICATION)
     share = percent(100 * undivided_ns / whole_ns)
     notice = (
         f"{share} of the exposed communication cannot be told apart into transfer and waiting: its "
@@ -329,7 +271,7 @@ def _steps_finding(steps: pd.DataFrame, *, is_cut: bool) -> str:
     whole_ns = int(steps["period_ns"].sum())
     if not whole_ns:
         return ""
-    by_class = {name: int(steps[f"{name}_ns"].sum()) for name in STEP_CLASSES}
+    by_class = {name: int(steps[f"{name}_ns"].sum()) for name in BUDGET_CLASSES}
     parts = sorted(by_class.items(), key=lambda part: -part[1])
     said = ", ".join(
         f"{percent(100 * ns / whole_ns)} {_PHRASES[name]}"

@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hta_widgets.analyses.budget.classes import CLASS_LABELS
 from hta_widgets.diagnosis.change.explain_change import Change, count_words
 from hta_widgets.diagnosis.change.summary import Summary
-from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, LEVELS, Line, Opened, level
+from hta_widgets.diagnosis.change.waterfall import LEVELS, Line, Opened, level
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,

@@ -38,13 +38,14 @@ LOOKS: Final = {
     "compiling": (_LATE_TOO, "x"),
     "garbage_collection": (_LATE_TOO, "|"),
     "profiler": (_OTHER, "|"),
-    "nothing_recorded": (_OTHER, "x"),
+    "nothing_recorded": (_LATE_TOO, "/"),
     "between_kernels": (_OTHER, ""),
     "inside_graph": (_OTHER, "."),
     "dependency": (_OTHER, "/"),
     "launch_not_recorded": (_OTHER, None),
 }
-"""Colour and pattern of each cause: those of its class of the budget, told apart by the pattern."""
+"""Colour and pattern of each cause: those of its usual class of the budget, told apart by the
+pattern."""
 
 
 def idle_causes(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypedDict
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.timeline.classes import (
-    BUDGET_CLASSES,
     CALL_CLASSES,
     CLASSES,
     HIDDEN,

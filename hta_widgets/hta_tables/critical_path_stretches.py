@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import loading_calls
-from hta_widgets.analyses.idle_owners.segments import NOBODY, joined
+from hta_widgets.analyses.budget.idle_segments import NOBODY, joined
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis.replay.operations import NONE

@@ -10,19 +10,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hta_widgets.analyses.budget.idle_gaps import PARTS, gaps_of, owned_time
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.idle_owners.gaps import PARTS, gaps_of, owned_time
+from hta_widgets.analyses.idle_owners.analysis import OTHERWISE_WORTH_SAYING
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import (
     CAUSE_NAMES,
     CODE,
-    IDLE_BUDGET,
     IDLE_CAUSES,
     Share,
     idle_cause,
 )
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import window_of
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
@@ -375,16 +376,14 @@ def test_what_the_host_did(tmp_path, cause, events):
     assert found[cause] >= 80
 
 
-def test_every_cause_has_a_label_and_a_class():
+def test_every_cause_has_a_name_in_a_diagnosis():
     assert len({*CAUSE_NAMES}) == len(CAUSE_NAMES)
     for cause in IDLE_CAUSES:
-        assert cause.budget in IDLE_BUDGET
         assert idle_cause(cause.name) is cause
     decided_by_rules = {cause.name for cause in IDLE_CAUSES if not cause.gap}
     assert decided_by_rules == {"launching", "operator", "host_code", "nothing_recorded"}
     on_the_gpu = {cause.name for cause in IDLE_CAUSES if cause.share is Share.GPU}
     assert {idle_cause(name).gap for name in on_the_gpu} == {"gap_depend"}
-    assert {idle_cause(name).budget for name in on_the_gpu} == {"other_idle"}
 
 
 @pytest.mark.parametrize(
@@ -752,6 +751,32 @@ def test_arguments(tmp_path):
         idle_owners(job, steps=[1, 2])
     with pytest.raises(ParameterError, match="window_ns must be"):
         idle_owners(job, window_ns=(5, 5))
+
+
+@pytest.mark.parametrize(("others", "said"), [(28, True), (29, False)])
+def test_what_the_budget_counts_otherwise(tmp_path, others, said):
+    """A function that prepares a batch is host code here, and data loading in the budget."""
+    prepares = [
+        frame(8, 52, "data.py(8): preprocess"),
+        call(60, 1, 1),
+        kernel(63, 5, correlation=1),
+    ]
+    events, end = [kernel(0, 10), *prepares], 68
+    for number in range(2, 2 + others):
+        call_us = end + 45
+        events += [host(end, 44, "aten::mm"), call(call_us, 5, number)]
+        events.append(kernel(call_us + 11, 4, correlation=number))
+        end = call_us + 15
+    job = open_job(tmp_path, [events])
+    found = idle_owners(job)
+    otherwise = found.causes.groupby("cause")["idle_ns"].sum()["host_code"]
+    assert otherwise == 50_000
+    assert (otherwise >= OTHERWISE_WORTH_SAYING * found.causes["idle_ns"].sum()) == said
+    assert diagnosis(job).steps["gap_loader_ns"].sum() == otherwise
+    notice = "the budget of a step counts 50 µs of “Other host code” as data loading"
+    assert (notice in found.notices) == said
+    before = idle_owners(job, window_ns=(0, 36_000)).notices
+    assert notice.replace("50 µs", "26 µs") in before
 
 
 def test_advice_on_stacks(tmp_path):

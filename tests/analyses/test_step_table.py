@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.step_table import STEP_CLASSES, step_table
+from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import UnknownRankError, UnknownStepError
 from tests.analyses.generated_jobs import open_job
@@ -20,7 +21,7 @@ from tests.kineto_text import call, host, kernel, step
 from tests.raw_idle import RawIdle
 
 NOT_ADDED = ("start_ns", "end_ns", "cpu_ns")
-CLASSES = [f"{name}_ns" for name in STEP_CLASSES]
+CLASSES = [f"{name}_ns" for name in BUDGET_CLASSES]
 COMMUNICATION = ("transfer", "communication", "waiting")
 
 

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from hta_widgets.analyses.step_table import CLASS_LABELS, STEP_CLASSES, step_table
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
+from hta_widgets.analyses.step_table import step_table
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.collective_jobs import (
     FIRST_NS,
@@ -109,7 +110,7 @@ def test_against_brute_force(tmp_path, make, fields, matched):
             name: expected[name] for name in ORDER[:-1] if expected[name]
         }
         assert sum(row[f"{name}_ns"] for name in IDLE) == expected["idle"]
-        assert sum(row[f"{name}_ns"] for name in STEP_CLASSES) == row["period_ns"]
+        assert sum(row[f"{name}_ns"] for name in BUDGET_CLASSES) == row["period_ns"]
     totals = steps[["waiting_ns", "transfer_ns", "communication_ns"]].sum()
     assert (totals > 0).tolist() == [matched, matched, True]
 
@@ -134,10 +135,6 @@ def test_communication_that_is_matched_with_nobody_is_noticed(tmp_path):
     together = step_table(open_job(tmp_path))
     assert not any("told apart" in notice for notice in together.notices)
     assert "waiting for other ranks" in together.finding
-
-
-def test_every_class_has_a_label():
-    assert [*CLASS_LABELS] == [*STEP_CLASSES]
 
 
 def test_a_job_is_asked_once(tmp_path, monkeypatch):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.timeline import timeline
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASS_OF_COLUMN, CLASSES, CODE
+from hta_widgets.analyses.timeline.classes import CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes, stacked
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES
 from hta_widgets.analyses.timeline.search import first_found
@@ -24,7 +25,7 @@ from hta_widgets.analyses.timeline.tracks import (
 )
 from hta_widgets.analyses.timeline.window import lane_window, pixel_edges
 from hta_widgets.diagnosis import diagnosis
-from hta_widgets.diagnosis.budget_table import BUDGET, budget
+from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.errors import ParameterError, UnknownRankError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
@@ -212,7 +213,6 @@ def test_that_of_real_traces_is_as_well(kineto_jobs):
 
 
 def test_every_class_of_the_budget_is_one_of_the_timeline():
-    assert set(CLASS_OF_COLUMN.values()) == {each.name for each in BUDGET}
     assert CLASSES[: len(BUDGET_CLASSES)] == BUDGET_CLASSES
 
 

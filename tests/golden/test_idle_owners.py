@@ -169,3 +169,18 @@ def test_the_same_split_as_that_of_the_idle_time(trace, result):
     by_part = split.groupby("split", observed=True)["idle_time_ns"].sum().to_dict()
     assert by_part.pop("host") + by_part.pop("launch_call") == of_host
     assert {part: ns for part, ns in by_part.items() if ns} == of_gpu
+
+
+@pytest.mark.parametrize(
+    ("path", "counted"),
+    [
+        (
+            "kineto/mi300_timesformer",
+            "246 ms of “Other host code” and 20.9 ms of “Operators” as data loading",
+        ),
+        ("more/dlrm_8rank", "3.09 ms of “Synchronising” as CPU-bound: launch"),
+    ],
+)
+def test_the_budget_counts_otherwise(path, counted):
+    result = idle_owners(open_trace(REAL_TRACES / path, progress=False))
+    assert f"the budget of a step counts {counted}" in result.notices

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.step_table import STEP_CLASSES, step_table
+from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.analyses.timeline import timeline
 from hta_widgets.diagnosis import diagnosis
+from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
 from tests.golden.test_idle_owners import TRACES, place_of
@@ -22,7 +25,7 @@ def path(request):
 def test_times_add_up(path):
     job = open_trace(path, progress=False)
     steps, owners = step_table(job).steps, idle_owners(job)
-    classes = steps[[f"{name}_ns" for name in STEP_CLASSES]]
+    classes = steps[[f"{name}_ns" for name in BUDGET_CLASSES]]
     assert (classes.sum(axis=1) == steps["period_ns"]).all()
     for _, rows in steps.groupby("device"):
         assert (rows["end_ns"].to_numpy()[:-1] == rows["start_ns"].to_numpy()[1:]).all()
@@ -56,6 +59,20 @@ def test_all_analyses_bound_a_step_alike(path):
             owned = idle_owners(job, steps=[number]).devices.set_index("device").loc[device]
             assert times["kernel_time_ns"] == owned["window_ns"] == period_ns
             assert times["idle_time_ns"] == owned["idle_ns"]
+
+
+def test_steps_are_divided_as_the_verdict_divides_them(path):
+    """Steps of TimeSformer waited for launches, and its verdict said that they wait for data."""
+    job = open_trace(path, progress=False)
+    diagnosed = budget(diagnosis(job).steps)
+    if diagnosed.empty:
+        return
+    table = step_table(job).steps
+    own = table[table["device"] == job.rank(job.ranks[0]).gpu_work.main_device]
+    classes = [f"{name}_ns" for name in BUDGET_CLASSES]
+    pd.testing.assert_frame_equal(
+        own[classes].reset_index(drop=True), diagnosed[classes].reset_index(drop=True)
+    )
 
 
 def test_counts_over_all_steps(path):

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traitlets import TraitError
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.timeline.added import LANE_KINDS
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CLASSES, CODE
+from hta_widgets.analyses.timeline.classes import CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
 from hta_widgets.analyses.timeline.window import pixel_edges

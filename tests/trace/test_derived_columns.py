@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hta_widgets.analyses.idle_owners import gaps, idle_owners
+from hta_widgets.analyses.budget import idle_gaps
+from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.kernel_sequences import kernel_sequences
 from hta_widgets.analyses.launch_stats import launch_stats
@@ -29,8 +30,8 @@ EVENTS = [
 DERIVING = [
     (call_tree, "calls_in_preorder"),
     (steps, "GPU_SIDE"),
-    (gaps, "_on_device"),
-    (gaps, "_Split"),
+    (idle_gaps, "_on_device"),
+    (idle_gaps, "_Split"),
 ]
 
 

@@ -31,7 +31,7 @@ EVENTS = [
 LOOK = """
 import json, sys
 from pathlib import Path
-from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.budget.idle_gaps import gaps_of
 from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.trace.cache import derived_columns
 from hta_widgets.trace.opening.open import open_trace
@@ -105,7 +105,7 @@ def folder(tmp_path_factory):
     [
         ("trace/model/kernels.py", RULE, {"type": [1] * 4}),
         ("trace/loaders/timestamps.py", LOADER, {"duration_ns": [18_000] * 4, "delay_ns": [0] * 4}),
-        ("analyses/idle_owners/gaps.py", DERIVATION, {"gap_launch": [5, 7, 9, 11]}),
+        ("analyses/budget/idle_gaps.py", DERIVATION, {"gap_launch": [5, 7, 9, 11]}),
     ],
     ids=["rule", "loader", "derivation"],
 )

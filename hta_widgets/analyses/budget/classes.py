@@ -37,9 +37,16 @@ BUDGET: Final = (
 )
 """Disjoint; together they are the time of a step."""
 
-IDLE_CLASSES: Final = frozenset(
-    each.name for each in BUDGET if all(column.startswith("gap_") for column in each.columns)
-)
+BUDGET_CLASSES: Final = tuple(each.name for each in BUDGET)
+
+CLASS_LABELS: Final = {each.name: each.label for each in BUDGET}
+
+CLASS_OF: Final = {
+    column.removesuffix("_ns"): each.name for each in BUDGET for column in each.columns
+}
+"""Class of each of the parts that a diagnosis divides a step into."""
+
+IDLE_CLASSES: Final = frozenset(name for part, name in CLASS_OF.items() if part.startswith("gap_"))
 """In which the GPU does nothing."""
 
 COLUMN_LABELS: Final = {

@@ -1,7 +1,7 @@
 """The steps of one rank: what its GPU did in each, and why it did nothing.
 
-The causes of idle time are those of `idle_owners`. What is divided further, by what the host did
-from one launch to the next::
+The causes of idle time are those of `idle_owners`: what the host does meanwhile. What that means is
+divided further, by what it did from one launch to the next::
 
     GPU work   ====|                                          |====
     host         launch ]                          [ launch ]
@@ -22,9 +22,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.served_steps import measured_steps
-from hta_widgets.analyses.communication.partition import Partition, RankSplit
-from hta_widgets.analyses.idle_owners.gaps import (
+from hta_widgets.analyses.budget.classes import CLASS_OF
+from hta_widgets.analyses.budget.idle_gaps import (
     BETWEEN_KERNELS_NS,
     STRETCH_NS,
     Gaps,
@@ -36,7 +35,9 @@ from hta_widgets.analyses.idle_owners.gaps import (
     recorded_work,
     runs_at,
 )
-from hta_widgets.analyses.idle_owners.segments import IdleSegments
+from hta_widgets.analyses.budget.idle_segments import IdleSegments
+from hta_widgets.analyses.budget.served_steps import measured_steps
+from hta_widgets.analyses.communication.partition import Partition, RankSplit
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
@@ -203,6 +204,8 @@ class HostGaps(NamedTuple):
     """Those of `owned_time`; ``gap`` is the position of the idle interval in `gaps_of`."""
     kind: Int8Array
     """Position in `GAPS` of each."""
+    cause: Int8Array
+    """Position in `IDLE_CAUSES` of each."""
     starts_short: Mask
     """Which are the few µs that starting a short kernel takes after another one."""
     within_graph: Mask
@@ -249,6 +252,18 @@ class HostGaps(NamedTuple):
         np.add.at(sums, step, parts_ns[chosen])
         return sums
 
+    def by_cause(self) -> dict[tuple[str, str], int]:
+        """Time (ns) of each of `IDLE_CAUSES` that counts for each class of the budget."""
+        shape = len(IDLE_CAUSES), len(GAPS)
+        pair = np.ravel_multi_index((self.cause, self.kind), shape)
+        sums = np.bincount(pair, self.segments.length_ns, shape[0] * shape[1]).astype(np.int64)
+        found: dict[tuple[str, str], int] = {}
+        for at in np.flatnonzero(sums).tolist():
+            cause, kind = divmod(at, shape[1])
+            key = IDLE_CAUSES[cause].name, CLASS_OF[GAPS[kind]]
+            found[key] = found.get(key, 0) + int(sums[at])
+        return found
+
     def of_kind(self, name: str) -> IdleSegments:
         """The segments of one kind."""
         return self.segments.take(np.flatnonzero(self.kind == GAP[name]))
@@ -258,17 +273,25 @@ class HostGaps(NamedTuple):
         return self._replace(
             segments=self.segments.take(chosen),
             kind=self.kind[chosen],
+            cause=self.cause[chosen],
             starts_short=self.starts_short[chosen],
             within_graph=self.within_graph[chosen],
             unattributed=self.unattributed[chosen],
         )
 
+    def clip(self, start_ns: int, end_ns: int) -> HostGaps:
+        """The part of each segment that is inside a window."""
+        segments = self.segments
+        inside = self.take((segments.end_ns > start_ns) & (segments.start_ns < end_ns))
+        return inside._replace(segments=inside.segments.clip(start_ns, end_ns))
+
 
 def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
-    """The idle time of a device between two times at which it is busy, or the window begins."""
+    """The idle time of a device between the edges of two steps."""
     gaps, owned = gaps_of(rank), owned_time(rank)
-    inside = (gaps.device == device) & (gaps.start_ns >= start_ns) & (gaps.end_ns <= end_ns)
-    return _Division(rank, device, gaps, owned, inside).divided()
+    inside = (gaps.device == device) & (gaps.end_ns > start_ns) & (gaps.start_ns < end_ns)
+    # a kernel of no duration ends a step while the device is idle
+    return _Division(rank, device, gaps, owned, inside).divided().clip(start_ns, end_ns)
 
 
 class DeviceSteps(NamedTuple):
@@ -362,6 +385,7 @@ class _Division:
         return HostGaps(
             segments=self.segments,
             kind=kind.astype(np.int8),
+            cause=self.cause,
             starts_short=self._starts_short(),
             within_graph=(self.gaps.inside_graph & is_short)[self.segments.gap],
             drained=self._last_drain(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -11,7 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import PARTS, busy_time, gaps_of, owned_time
+from hta_widgets.analyses.budget.classes import CLASS_LABELS, CLASS_OF
+from hta_widgets.analyses.budget.device_steps import host_gaps
+from hta_widgets.analyses.budget.idle_gaps import PARTS, busy_time, gaps_of, owned_time
+from hta_widgets.analyses.budget.idle_segments import NOBODY
 from hta_widgets.analyses.idle_owners.paths import (
     KINDS,
     NO_PATH,
@@ -22,7 +26,6 @@ from hta_widgets.analyses.idle_owners.paths import (
     merge_tables,
     node_of_place,
 )
-from hta_widgets.analyses.idle_owners.segments import NOBODY
 from hta_widgets.analyses.idle_owners.sums import (
     BY_CAUSE,
     BY_OWNER,
@@ -67,6 +70,9 @@ LINE_WORTH_SAYING: Final = 0.05
 
 OUTSIDE_WORTH_SAYING: Final = 0.5
 """Part of the idle time from which it is said that it is before or after all GPU work."""
+
+OTHERWISE_WORTH_SAYING: Final = 0.03
+"""Share of the idle time from which it is said that the budget counts it otherwise."""
 
 NAME_WIDTH: Final = 60
 _UNKNOWN = "launch_not_recorded"
@@ -164,6 +170,7 @@ def idle_owners(
             *job.lacking(chosen, Recorded.KERNELS),
             *job.noticed(_lead_in, chosen),
             *(stacks_advice(causes) if finding and may_have_frames and not has_frames else ()),
+            *_counted_otherwise(each, int(devices["idle_ns"].sum())),
         ),
     )
 
@@ -203,6 +210,29 @@ def _lead_in(rank: Rank) -> tuple[Notice, ...]:
         "launched before the recording: that time is left out"
     )
     return (Notice(said),)
+
+
+def _counted_otherwise(each: Sequence[RankTables], idle_ns: int) -> tuple[str, ...]:
+    """What the budget counts for another class than a cause is for.
+
+    Code that prepares the next batch is no DataLoader by its name, and a host that is late anyway
+    does not catch up after a wait: 267 ms stood under data loading above, and here under operators
+    and other host code.
+    """
+    sums: dict[tuple[str, str], int] = {}
+    for tables in each:
+        for key, ns in tables.counted_ns.items():
+            sums[key] = sums.get(key, 0) + ns
+    by_class: dict[str, list[str]] = {}
+    for (name, counted), ns in sorted(sums.items(), key=lambda item: -item[1]):
+        cause = idle_cause(name)
+        usual = CLASS_OF.get(cause.gap, "late_launching")
+        if counted != usual and ns >= OTHERWISE_WORTH_SAYING * idle_ns:
+            by_class.setdefault(counted, []).append(f"{duration(ns)} of “{cause.label}”")
+    if not by_class:
+        return ()
+    parts = [f"{' and '.join(said)} as {CLASS_LABELS[name]}" for name, said in by_class.items()]
+    return (f"the budget of a step counts {', '.join(parts)}",)
 
 
 def _joined(
@@ -341,6 +371,8 @@ class RankTables(NamedTuple):
     drains: Columns
     paths: PathTable
     has_frames: bool
+    counted_ns: dict[tuple[str, str], int]
+    """By cause and class of the budget, of the time in steps."""
 
 
 def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
@@ -361,7 +393,21 @@ def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
         drains=drains,
         paths=paths,
         has_frames=calls_of(rank).has_frames,
+        counted_ns=_counted(rank, selection),
     )
+
+
+def _counted(rank: Rank, selection: TimeSelection) -> dict[tuple[str, str], int]:
+    window, limits = window_of(rank), selection.window_of(rank)
+    found: Counter[tuple[str, str]] = Counter()
+    for device in rank.gpu_work.devices:
+        edges = window.step_edges(rank, device)
+        gaps = rank.remember(host_gaps, device, int(edges[0]), int(edges[-1]))
+        if selection.steps:
+            step = np.searchsorted(edges, gaps.segments.start_ns, side="right") - 1
+            gaps = gaps.take(np.isin(window.steps[step], selection.steps))
+        found.update((gaps if limits is None else gaps.clip(*limits)).by_cause())
+    return dict(found)
 
 
 def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> Columns:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import owned_time
+from hta_widgets.analyses.budget.idle_gaps import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.gaps import OwnedTime, gaps_of, owned_time
+from hta_widgets.analyses.budget.idle_gaps import OwnedTime, gaps_of, owned_time
+from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments
 from hta_widgets.analyses.idle_owners.paths import node_of_place
-from hta_widgets.analyses.idle_owners.segments import NOBODY, IdleSegments
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.modules import SEPARATOR

@@ -1,4 +1,4 @@
-"""The causes of idle time, and the classes of coarser divisions that they belong to."""
+"""The causes of idle time, and what they are called in a diagnosis."""
 
 from __future__ import annotations
 
@@ -12,17 +12,6 @@ from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.events import Events
-
-LATE_LAUNCHING: Final = "late_launching"
-
-LATE_SYNCHRONISING: Final = "late_synchronising"
-
-DATA_LOADING: Final = "data_loading"
-
-OTHER_IDLE: Final = "other_idle"
-
-IDLE_BUDGET: Final = (LATE_LAUNCHING, LATE_SYNCHRONISING, DATA_LOADING, OTHER_IDLE)
-"""Classes of idle time in the budget of a step; every cause belongs to one."""
 
 LAUNCH_NS: Final = 15_000
 """A late launch call counts at least this long: the GPU cannot start the moment it begins."""
@@ -47,8 +36,6 @@ class IdleCause(NamedTuple):
     phrase: str
     """End of a sentence on how much of the idle time it takes, with a place for the percentage."""
     share: Share
-    budget: str
-    """Class of a step's time that it belongs to."""
     gap: str = ""
     """Name in a diagnosis; empty if other rules than the cause decide."""
 
@@ -59,7 +46,6 @@ IDLE_CAUSES: Final = (
         "Profiler",
         "the CPU spent {} in the profiler",
         Share.HOST,
-        OTHER_IDLE,
         "gap_profiler",
     ),
     IdleCause(
@@ -67,7 +53,6 @@ IDLE_CAUSES: Final = (
         "Data loading",
         "the CPU spent {} loading data",
         Share.HOST,
-        DATA_LOADING,
         "gap_loader",
     ),
     IdleCause(
@@ -75,7 +60,6 @@ IDLE_CAUSES: Final = (
         "Garbage collection",
         "the CPU spent {} collecting garbage",
         Share.HOST,
-        LATE_LAUNCHING,
         "gap_pause",
     ),
     IdleCause(
@@ -83,7 +67,6 @@ IDLE_CAUSES: Final = (
         "Compiling",
         "the CPU spent {} compiling",
         Share.HOST,
-        LATE_LAUNCHING,
         "gap_init",
     ),
     IdleCause(
@@ -91,7 +74,6 @@ IDLE_CAUSES: Final = (
         "Allocating",
         "the CPU spent {} allocating memory",
         Share.HOST,
-        LATE_LAUNCHING,
         "gap_alloc",
     ),
     IdleCause(
@@ -99,7 +81,6 @@ IDLE_CAUSES: Final = (
         "Initialising",
         "the CPU spent {} initialising (contexts, modules, libraries)",
         Share.HOST,
-        LATE_LAUNCHING,
         "gap_init",
     ),
     IdleCause(
@@ -107,7 +88,6 @@ IDLE_CAUSES: Final = (
         "Synchronising",
         "the CPU spent {} synchronising, or catching up after it",
         Share.HOST,
-        LATE_SYNCHRONISING,
         "gap_sync",
     ),
     IdleCause(
@@ -115,29 +95,25 @@ IDLE_CAUSES: Final = (
         "Launching",
         "the CPU spent {} in launch and other API calls",
         Share.HOST,
-        LATE_LAUNCHING,
     ),
-    IdleCause("operator", "Operators", "the CPU spent {} in operators", Share.HOST, LATE_LAUNCHING),
+    IdleCause("operator", "Operators", "the CPU spent {} in operators", Share.HOST),
     IdleCause(
         "host_code",
         "Other host code",
         "the CPU spent {} in code outside operators",
         Share.HOST,
-        LATE_LAUNCHING,
     ),
     IdleCause(
         "nothing_recorded",
         "Nothing recorded",
         "for {}, nothing is recorded of what the CPU did",
         Share.HOST,
-        OTHER_IDLE,
     ),
     IdleCause(
         "between_kernels",
         "Kernel-to-kernel gap",
         "{} passed in short gaps from kernel to kernel",
         Share.GPU,
-        OTHER_IDLE,
         "gap_depend",
     ),
     IdleCause(
@@ -145,7 +121,6 @@ IDLE_CAUSES: Final = (
         "Inside a CUDA graph",
         "{} passed inside CUDA graphs",
         Share.GPU,
-        OTHER_IDLE,
         "gap_depend",
     ),
     IdleCause(
@@ -153,7 +128,6 @@ IDLE_CAUSES: Final = (
         "Launched, blocked on a dependency",
         "for {}, the next work was launched, and held back on the GPU",
         Share.GPU,
-        OTHER_IDLE,
         "gap_depend",
     ),
     IdleCause(
@@ -161,7 +135,6 @@ IDLE_CAUSES: Final = (
         "Launch not recorded",
         "for {}, the launch of the next work is not in the trace",
         Share.GPU,
-        OTHER_IDLE,
         "gap_depend",
     ),
 )
@@ -172,14 +145,12 @@ CODE: Final = {name: code for code, name in enumerate(CAUSE_NAMES)}
 
 
 def idle_cause(name: str) -> IdleCause:
-    """The cause of that name, with the classes of coarser divisions that it belongs to.
-
-    Budgets, diagnoses and tables of steps ask here, so that all of them divide idle time alike.
+    """The cause of that name.
 
     Examples
     --------
-    >>> idle_cause("compiling").budget, idle_cause("compiling").gap
-    ('late_launching', 'gap_init')
+    >>> idle_cause("compiling").gap
+    'gap_init'
     """
     return IDLE_CAUSES[CODE[name]]
 

@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.clocks.aligned import alignment_notices
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.added import JobLaneKind
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, LABELS
+from hta_widgets.analyses.timeline.classes import LABELS
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, job_lanes
 from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
 from hta_widgets.quantities import counted, duration, percent

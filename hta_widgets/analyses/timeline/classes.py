@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hta_widgets.analyses.budget.classes import BUDGET
-
-BUDGET_CLASSES: Final = tuple(each.name for each in BUDGET)
-"""Classes of a rank's own lane; they add up to the time of each step."""
+from hta_widgets.analyses.budget.classes import BUDGET, BUDGET_CLASSES
 
 HIDDEN: Final = "hidden"
 """Communication while the device computes or copies."""
@@ -36,6 +33,3 @@ LABELS: Final = {
 """As on screen."""
 
 CODE: Final = {name: code for code, name in enumerate(CLASSES)}
-
-CLASS_OF_COLUMN: Final = {column: each.name for each in BUDGET for column in each.columns}
-"""Class of the budget by column of `Diagnosis.steps`."""

@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.analyses.budget.device_steps import GAPS, DeviceSteps, device_steps
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, waiting_until
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.analyses.timeline.classes import (
-    CLASS_OF_COLUMN,
     CODE,
     HIDDEN,
     LEAD_IN,
@@ -43,10 +43,10 @@ def budget_segments(rank: Rank, split: RankSplit, lane: int) -> list[Segments]:
     before = Intervals.union([], [])
     parts = []
     for name, cover in zip(PARTS[:-1], steps.busy.covers, strict=True):
-        code = CODE[CLASS_OF_COLUMN[f"{name}_ns"]]
+        code = CODE[CLASS_OF[name]]
         parts.append(Segments.covering(lane, code, cover - before))
         before = cover
-    codes = np.array([CODE[CLASS_OF_COLUMN[f"{name}_ns"]] for name in GAPS], dtype=np.int8)
+    codes = np.array([CODE[CLASS_OF[name]] for name in GAPS], dtype=np.int8)
     idle = steps.gaps.segments
     rows = np.append(calls_of(rank).forest.rows, np.int32(NO_ROW))[idle.owner]
     code_of_idle = codes[steps.gaps.kind]

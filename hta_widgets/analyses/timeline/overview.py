@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES, CODE, HIDDEN, LEAD_IN
+from hta_widgets.analyses.timeline.classes import CODE, HIDDEN, LEAD_IN
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges
 from hta_widgets.analyses.timeline.tracks import coverage
 from hta_widgets.arrays import Int64Array, IntArray, narrowed

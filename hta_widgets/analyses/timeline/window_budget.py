@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.selection import WindowNs, checked_window
-from hta_widgets.analyses.timeline.classes import BUDGET_CLASSES
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
 from hta_widgets.analyses.timeline.tracks import coverage

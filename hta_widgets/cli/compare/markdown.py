@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hta_widgets.analyses.budget.classes import CLASS_LABELS
 from hta_widgets.cli.compare.report import changed_ms, row_of_job
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.several import SeveralJobs
-from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
+from hta_widgets.diagnosis.change.waterfall import level
 from hta_widgets.quantities import NS_PER_MS
 from hta_widgets.terminal import cut, printable
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hta_widgets.analyses.budget.classes import CLASS_LABELS
 from hta_widgets.diagnosis.change.explain_change import Change
 from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.summary import Summary
-from hta_widgets.diagnosis.change.waterfall import CLASS_LABELS, level
+from hta_widgets.diagnosis.change.waterfall import level
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import (
     NS_PER_MS,

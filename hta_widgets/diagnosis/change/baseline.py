@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.atomic_write import atomic_write
-from hta_widgets.diagnosis.change.summary import CLASS_OF, COLUMNS, Summary
+from hta_widgets.diagnosis.change.summary import COLUMNS, Summary
 from hta_widgets.diagnosis.change.time_spent import KEYS, LONGEST_NAME
 from hta_widgets.diagnosis.change.work_done import WORK, Amounts
 from hta_widgets.errors import HtaWidgetsError, write_errors

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import IDLE_CLASSES
+from hta_widgets.analyses.budget.classes import CLASS_LABELS, IDLE_CLASSES
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
@@ -19,7 +19,6 @@ from hta_widgets.diagnosis.change.significance import (
 )
 from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.diagnosis.change.waterfall import (
-    CLASS_LABELS,
     LEVELS,
     NOTHING_LABELS,
     PART_LABELS,

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.modules import of_classes
 from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.overview import Span, overview_of
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis.change.summary import CLASS_OF
 from hta_widgets.diagnosis.change.time_spent import coded_pieces
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from hta_widgets.trace.job import Job

@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.budget.classes import BUDGET, CLASS_OF
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.change.baseline import SUFFIX, read_baseline
 from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, added, folded, rounded, summary
+from hta_widgets.diagnosis.change.summary import Summary, added, folded, rounded, summary
 from hta_widgets.diagnosis.change.waterfall import shares
 from hta_widgets.errors import ParameterError, number_ranges
 from hta_widgets.quantities import counted, duration, percent

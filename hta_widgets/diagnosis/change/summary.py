@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.budget.device_steps import GAPS
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
@@ -58,11 +57,6 @@ _OF_FINDINGS: Final = (
 
 COLUMNS: Final = tuple(dict.fromkeys((*PARTS[:-1], *GAPS)))
 """What the time of a step is divided into."""
-
-CLASS_OF: Final = {
-    column.removesuffix("_ns"): each.name for each in BUDGET for column in each.columns
-}
-"""Class of the budget of each of `COLUMNS`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

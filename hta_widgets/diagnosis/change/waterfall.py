@@ -7,10 +7,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BUDGET
+from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.analyses.time.modules import of_classes
 from hta_widgets.arrays import Int64Array
-from hta_widgets.diagnosis.change.summary import CLASS_OF, Summary, rounded
+from hta_widgets.diagnosis.change.summary import Summary, rounded
 from hta_widgets.diagnosis.change.time_spent import KEYS
 
 LEVELS: Final = ("class", *KEYS)
@@ -196,8 +196,6 @@ def _line(path: tuple[str, ...], rows: pd.DataFrame) -> Line:
     first_ns, second_ns, _, first_count, second_count = (rows[name].sum() for name in _NUMBERS)
     return Line(path, int(first_ns), int(second_ns), float(first_count), float(second_count))
 
-
-CLASS_LABELS: Final = {each.name: each.label for each in BUDGET}
 
 PART_LABELS: Final = {
     "compute": "compute",

@@ -20,9 +20,9 @@ from hta_widgets.analyses.budget.device_steps import (
     blocking_calls,
     calls_around,
 )
+from hta_widgets.analyses.budget.idle_gaps import STRETCH_NS, gaps_of
+from hta_widgets.analyses.budget.idle_segments import NOBODY
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
-from hta_widgets.analyses.idle_owners.gaps import STRETCH_NS, gaps_of
-from hta_widgets.analyses.idle_owners.segments import NOBODY
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import GAP, DeviceSteps, HostGaps
-from hta_widgets.analyses.idle_owners.gaps import gaps_of
+from hta_widgets.analyses.budget.idle_gaps import gaps_of
+from hta_widgets.analyses.budget.idle_segments import IdleSegments
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
-from hta_widgets.analyses.idle_owners.segments import IdleSegments
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import NO_CALL

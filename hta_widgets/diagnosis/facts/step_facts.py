@@ -13,8 +13,8 @@ from hta_widgets.analyses.budget.device_steps import (
     blocking_calls,
     loading_calls,
 )
+from hta_widgets.analyses.budget.idle_gaps import overheads
 from hta_widgets.analyses.communication.partition import PARTS
-from hta_widgets.analyses.idle_owners.gaps import overheads
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.window import NO_STEP, Window

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import HANDED_OVER_NS
-from hta_widgets.analyses.idle_owners.gaps import OF_NO_DATA, STRETCH_NS, last_part_ns
+from hta_widgets.analyses.budget.idle_gaps import OF_NO_DATA, STRETCH_NS, last_part_ns
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Int64Array, Mask

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.segments import NOBODY, IdleSegments, Timeline, joined
+from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments, Timeline, joined
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import BACKWARD_WAIT
 from hta_widgets.arrays import Int64Array

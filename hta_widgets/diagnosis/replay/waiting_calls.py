@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.idle_owners.gaps import runs_at
+from hta_widgets.analyses.budget.idle_gaps import runs_at
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import NO_STEP, window_of

@@ -313,26 +313,26 @@ def host_us(folder, length_us, usual_us=2):
 
 
 test_thresholds = cases(
-    Case("gaps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
+    Case("idle_gaps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
     Case(
-        "gaps.STRETCH_NS",
+        "idle_gaps.STRETCH_NS",
         lambda folder, ns: kind_of(folder, late(ns / 1000 + 6)),
         {1_000_000: "gap_op", 1_000_001: "gap_pause"},
     ),
     Case(
-        "gaps.STRETCH_NS",
+        "idle_gaps.STRETCH_NS",
         lambda folder, ns: kind_of(
             folder, [*late(1800), api(12, ns / 1000, "cudaDeviceSynchronize")]
         ),
         {1_000_000: "gap_pause", 1_000_001: "gap_depend"},
     ),
     Case(
-        "gaps.STRETCH_NS",
+        "idle_gaps.STRETCH_NS",
         lambda folder, ns: kind_of(folder, in_call(5, 5 + ns / 1000, 12 + ns / 1000)),
         {1_000_000: "gap_depend", 1_000_001: "gap_init"},
     ),
     Case(
-        "gaps.LAST_PART",
+        "idle_gaps.LAST_PART",
         lambda folder, part: kind_of(folder, in_call(40, 9000, 40 + 9000 * (1 - part))),
         {0.099: "gap_init", 0.101: "gap_depend"},
     ),

@@ -69,9 +69,9 @@ NO_THRESHOLDS = {
         "health.MOST_DRIFT"
     },
     "of the causes of idle time (tests/analyses/test_idle_owners.py)": {
-        "gaps.BETWEEN_KERNELS_NS",
-        "gaps.DRAINED_AFTER_NS",
-        "gaps.DRAINED_BEFORE_NS",
+        "idle_gaps.BETWEEN_KERNELS_NS",
+        "idle_gaps.DRAINED_AFTER_NS",
+        "idle_gaps.DRAINED_BEFORE_NS",
     },
     "what the inputs of an operator are": {
         "compute_facts._FEWEST_DIMENSIONS",

@@ -169,7 +169,7 @@ def _modules() -> dict[str, ModuleType]:
         for package in PACKAGES
         for each in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
     ]
-    names.append("hta_widgets.analyses.idle_owners.gaps")
+    names.append("hta_widgets.analyses.budget.idle_gaps")
     return {name.rpartition(".")[2]: importlib.import_module(name) for name in names}
 
 

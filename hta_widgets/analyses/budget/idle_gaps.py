@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from hta_widgets.analyses.idle_owners.segments import NOBODY, IdleSegments, Timeline, joined
+from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments, Timeline, joined
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import (

@@ -281,8 +281,10 @@ class HostGaps(NamedTuple):
 
     def clip(self, start_ns: int, end_ns: int) -> HostGaps:
         """The part of each segment that is inside a window."""
-        segments = self.segments
-        inside = self.take((segments.end_ns > start_ns) & (segments.start_ns < end_ns))
+        starts, ends = self.segments.start_ns, self.segments.end_ns
+        if ((starts >= start_ns) & (ends <= end_ns)).all():  # usual, and nothing is copied
+            return self
+        inside = self.take((ends > start_ns) & (starts < end_ns))
         return inside._replace(segments=inside.segments.clip(start_ns, end_ns))
 
 

@@ -24,11 +24,10 @@ from hta_widgets.analyses.time.modules import module_paths
 from hta_widgets.analyses.time.selection import (
     EVERYTHING,
     TimeSelection,
-    remember,
     selected_work,
 )
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
-from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind
@@ -79,19 +78,19 @@ class CountedKernels(NamedTuple):
     duration_ns: Times
     call_ns: Times
     """Time of all kernels of the same call on the same device, whatever part of it is here."""
-    kernel: Int32Array
-    """Codes of their names."""
-    place: Int32Array
+    kernel: IntArray
+    """Codes of their names; as those that follow, in few bytes."""
+    place: IntArray
     """Of the operator that each belongs to, -1 for none."""
-    name: Int32Array
-    dims: Int32Array
-    types: Int32Array
+    name: IntArray
+    dims: IntArray
+    types: IntArray
     """This and the two above: codes of the operator's name and inputs, -1 for none."""
-    path: Int32Array
+    path: IntArray
     """Code of the operator's module, -1 for none."""
-    cost: Int32Array
+    cost: IntArray
     """Position in `costs` of what one call costs, or one of `REASONS`."""
-    counted: Int32Array
+    counted: IntArray
     """Positions in `HOW`."""
     costs: list[Cost]
     texts: tuple[Sequence[str], ...]
@@ -141,7 +140,7 @@ class CountedKernels(NamedTuple):
 
     def module(self) -> str:
         """Path of the module with most of the time, empty for none."""
-        ns = np.bincount(self.path + 1, weights=self.duration_ns)
+        ns = np.bincount(self.path.astype(np.int64) + 1, weights=self.duration_ns)
         most = int(ns.argmax()) - 1
         return self.texts[3][most] if most >= 0 else ""
 
@@ -156,10 +155,6 @@ class CountedKernels(NamedTuple):
 
 def counted_kernels(rank: Rank, selection: TimeSelection | None = None) -> CountedKernels:
     """The kernels of a rank in some of its time, with what their operators cost."""
-    return remember(rank, _selected, selection)
-
-
-def _selected(rank: Rank, selection: TimeSelection | None) -> CountedKernels:
     every = _every(rank)
     work = GpuWork.joined([*selected_work(rank, selection).values()])
     work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
@@ -206,7 +201,7 @@ def _every(rank: Rank) -> CountedKernels:
         device=work.device,
         duration_ns=work.duration_ns,
         call_ns=of_calls.reduce(np.add, work.duration_ns)[of_calls.of_rows],
-        **{name: column.astype(np.int32) for name, column in codes.items()},
+        **{name: narrowed(column) for name, column in codes.items()},
         costs=costs,
         texts=(events.name.values, inputs.dim_texts, inputs.type_texts, paths.paths),
         has_shapes=any(text.strip("[] \n") for text in inputs.dim_texts),

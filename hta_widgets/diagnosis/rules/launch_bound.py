@@ -248,7 +248,7 @@ def launch_bound(context: Context) -> Finding | None:
     if any(isinstance(edit, HostSpeed) for edit in context.edits_of([profiler_overhead])):
         return None  # the profiler slows all launches, and has their price
     after = not_held_up(context)
-    alone = context.price(behind, HostSpeed(np.inf), bound="at most", after=after)
+    alone = context.price(behind, HostSpeed(np.inf), bound="at most", after=after, has_lower=False)
     if not context.is_worth_it(launch_bound, alone.ns) and not context.steps.starts_count:
         return None
     # what a CUDA graph saves: between short kernels, the GPU takes some µs to start the next, which

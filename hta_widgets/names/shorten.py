@@ -27,7 +27,7 @@ Said = TypeVar("Said")
 ELLIPSIS = "…"
 _SHORTEST_WORD = 9
 _WORD_WIDTH = 40
-_NAMES_REMEMBERED, _LONGEST_REMEMBERED = 4096, 4096
+NAMES_REMEMBERED, LONGEST_REMEMBERED = 4096, 4096
 _NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
 _WORDS = re.compile(r"^\w+")
 _NAME = re.compile(r"(?:\w+::)*(\w{9,})")
@@ -56,11 +56,11 @@ _VARIANT = re.compile(r"(_ptsz|_ptds|_v\d{4,})+$")
 
 def remembered(of_name: Callable[[Text], Said]) -> Callable[[Text], Said]:
     """Cache the results of a function for a few thousand texts, except for very long ones."""
-    known = lru_cache(maxsize=_NAMES_REMEMBERED)(of_name)
+    known = lru_cache(maxsize=NAMES_REMEMBERED)(of_name)
 
     @wraps(of_name)
     def look_up(name: Text) -> Said:
-        return (known if len(name) <= _LONGEST_REMEMBERED else of_name)(name)
+        return (known if len(name) <= LONGEST_REMEMBERED else of_name)(name)
 
     return look_up
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
+from itertools import compress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import pd
-from hta_widgets.names.shorten import remembered
+from hta_widgets.names.shorten import LONGEST_REMEMBERED, NAMES_REMEMBERED
 from hta_widgets.trace.model.notices import Notice
 
 _FIRST_LABEL = -2
@@ -85,19 +86,21 @@ Fits: TypeAlias = Callable[[str], object]
 
 @lru_cache(maxsize=128)
 def _search(pattern: Fits) -> Fits:
-    return remembered(pattern)
+    return lru_cache(maxsize=NAMES_REMEMBERED)(pattern)
 
 
-def fitting(fits: Fits, names: Sequence[str], used: Iterable[int]) -> Mask:
+def fitting(fits: Fits, names: Sequence[str], used: Sequence[int]) -> Mask:
     """Which of the names in use fit, by code; the last is that of no name, which fits nothing.
 
     Ranks of a job share most names, so that of each a pattern is asked once for all: sixty patterns
     took a quarter of the diagnosis of 256 small ranks.
     """
-    if isinstance(getattr(fits, "__self__", None), re.Pattern):
+    asked = [names[code] for code in used]
+    is_pattern = isinstance(getattr(fits, "__self__", None), re.Pattern)
+    if is_pattern and max(map(len, asked), default=0) <= LONGEST_REMEMBERED:
         fits = _search(fits)
     found = np.zeros(len(names) + 1, dtype=np.bool_)
-    found[[code for code in used if fits(names[code])]] = True
+    found[[*compress(used, map(fits, asked))]] = True
     return found
 
 

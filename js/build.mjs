@@ -42,7 +42,16 @@ const common = {
 
 const loader = { ...common, entryPoints: ["src/loader.ts"], outdir };
 const report = { ...common, entryPoints: ["src/report/report.ts"], format: "iife", outdir };
-const panel = { ...common, entryPoints: ["src/widget.ts"], loader: { ".css": "text" }, write: false };
+const minifiedCss = {
+  name: "minified-css",
+  setup(build) {
+    build.onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await esbuild.transform(readFileSync(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code, loader: "text", watchFiles: [path] };
+    });
+  },
+};
+const panel = { ...common, entryPoints: ["src/widget.ts"], plugins: [minifiedCss], write: false };
 
 // Left out of plotly.js is what no figure of the package uses, a tenth of it: components of its core, which it passes over
 // where they have no methods, promises for old browsers, the polygons of selections, most functions on matrices, and the

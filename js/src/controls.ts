@@ -157,6 +157,7 @@ function picker({ name, label: words, noun, options }: PickerSpec, context: Cont
 /** The element of one control; hidden if there is nothing to choose. */
 export function control(spec: ControlSpec, context: ControlContext): HTMLElement {
   const element = build(spec, context);
+  element.classList.toggle("hta-of-charts", "of_charts" in spec && spec.of_charts);
   element.hidden = "options" in spec && spec.options.length < 2 && !("free_text" in spec && spec.free_text);
   return element;
 }

@@ -63,8 +63,12 @@ function controlRow(context: ControlContext): HTMLElement {
   const elements = context.model.get("_spec").controls.map((spec) => control(spec, context));
   const row = make("div", { className: "hta-controls" }, ...elements);
   if (isSaved(context.model)) disable(row);
-  row.hidden = elements.every(({ hidden }) => hidden);
+  hideEmpty(row);
   return row;
+}
+
+function hideEmpty(row: HTMLElement): void {
+  row.hidden = [...row.children].every((each) => (each as HTMLElement).hidden);
 }
 
 /** Draw a panel; of a panel of two jobs, with more below its charts, and the selection of the second. */
@@ -112,11 +116,13 @@ function render(
   );
   const { open } = model.get("_spec");
   table.element.open = open;
+  const controls = controlRow({ model, selection, send, signal, prefix });
+  const ofCharts = [...controls.querySelectorAll<HTMLElement>(".hta-of-charts")];
   root.append(
     make("header", {}, words.title, words.timeButton, words.status, words.again),
     words.finding,
     findings.element,
-    controlRow({ model, selection, send, signal, prefix }),
+    controls,
     words.error,
     words.empty,
     charts.element,
@@ -132,7 +138,10 @@ function render(
     findings.show(view.findings, view.findings_title);
     const figures = view.figures.filter((figure) => !isOneBar(figure));
     root.classList.toggle("hta-table-beside", open && figures.length > 0);
-    if (figures.length < view.figures.length && figures.length === 0) table.element.open = true; // it says as much
+    const allAreOneBar = figures.length < view.figures.length && figures.length === 0;
+    if (allAreOneBar) table.element.open = true; // it says as much
+    for (const each of ofCharts) each.hidden = allAreOneBar;
+    hideEmpty(controls);
     table.show(view.table);
     void charts.show(figures);
   };

@@ -142,7 +142,11 @@ export interface NumberSpec extends Named, Bounds {
 
 export type Choosable = string | number | boolean;
 
-export interface ChoiceSpec extends Named {
+export interface OfCharts {
+  of_charts?: boolean;
+}
+
+export interface ChoiceSpec extends Named, OfCharts {
   kind: "choice";
   options: [label: string, value: Choosable][];
 }

@@ -36,7 +36,7 @@ const TABS = [tab("ranks", [1, 3]), tab("kernels", [2]), tab("memory", [4])];
 const SPEC: BoardSpec = {
   names: ["ranks_panel", "kernels_panel", "overlap_panel", "lost"],
   titles: ["Ranks", "Kernels", EVIL, "Lost"],
-  follows: [["steps"], ["steps", "window_ns"], [], []],
+  follows: [["steps"], ["steps", "phase", "window_ns"], [], []],
   tabs: TABS,
   timeline: null,
   what_if: null,
@@ -210,6 +210,10 @@ test("a panel that counts more than the selected time says so", async () => {
   expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected steps and window."]);
   model.receive("panel", "kernels_panel");
   expect(texts(".hta-unlimited")).toEqual([""]);
+  selection.receive("phase", "decode");
+  expect(texts(".hta-unlimited")).toEqual([""]);
+  selection.receive("phase", "backward"); // sums operators, and no kernels
+  expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected phase."]);
 });
 
 test("further panels of a tab stand behind segments, which name them as text", async () => {

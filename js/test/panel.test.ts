@@ -246,8 +246,21 @@ const chart = (data: Figure["data"], layout: Figure["layout"] = {}) => ({ name: 
 
 test("a chart of one bar is left out, and the table open in its place", () => {
   const one = chart([bar("a", [0]), bar("b", [0])], { barmode: "stack" });
-  const { el } = show({ _view: { ...EMPTY_VIEW, figures: [one], table: table(["name"], [["gemm"]]) } });
+  const options: [string, boolean][] = [
+    ["Share", true],
+    ["Time", false],
+  ];
+  const controls = [{ kind: "choice" as const, name: "as_percent", label: "Show", options, of_charts: true }];
+  const { el, model } = show({
+    _spec: { title: "T", open: false, controls },
+    _view: { ...EMPTY_VIEW, figures: [one], table: table(["name"], [["gemm"]]) },
+    as_percent: true,
+  });
+  const row = el.querySelector<HTMLElement>(".hta-controls");
   expect(el.querySelector("details")?.open).toBe(true);
+  expect(row?.hidden).toBe(true);
+  model.receive("_view", { ...EMPTY_VIEW, figures: [chart([bar("a", [0, 1])])] });
+  expect(row?.hidden).toBe(false);
   expect(isOneBar(one)).toBe(true);
   expect(isOneBar(chart([bar("a", [0, 1])]))).toBe(false);
   expect(isOneBar(chart([bar("a", [0]), bar("b", [0])]))).toBe(false); // side by side

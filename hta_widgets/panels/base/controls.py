@@ -158,11 +158,14 @@ class Choice(Control):
     labels : mapping of value to str, or function of the job that returns one, optional
         Label of each value. A `LabelledEnum` has its own labels; a `Bool` needs labels for True and
         False; a `Unicode` or an `Int` needs a function that finds its values in the job.
+    of_charts : bool
+        Whether it changes the charts only: without any, as of a single rank, it is not shown.
     """
 
     traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode, Int)
 
     labels: Labels | Callable[[Job], Labels] | None = None
+    of_charts: bool = False
 
     def check(self, trait: Any) -> None:  # noqa: ANN401
         """Raise a TypeError if labels are missing or are not for the values of the trait."""
@@ -178,7 +181,8 @@ class Choice(Control):
         """Describe the choice between the values that occur in the job."""
         labels = self.labels(job) if callable(self.labels) else self.labels or trait.labels
         options: list[tuple[str, Choosable]] = [(label, value) for value, label in labels.items()]
-        return ChoiceSpec(kind="choice", name=name, label=self.label, options=options)
+        spec = ChoiceSpec(kind="choice", name=name, label=self.label, options=options)
+        return {**spec, "of_charts": True} if self.of_charts else spec
 
 
 @dataclass(frozen=True)
@@ -277,5 +281,5 @@ STREAM_PICKER = Picker("Streams", "stream", streams_of)
 ONE_RANK = Choice("Rank", lambda job: {rank: str(rank) for rank in job.ranks})
 """For a trait `rank`, of a panel that shows one."""
 
-SHARE_OR_TIME = Choice("Show", {True: "Share", False: "Time"})
+SHARE_OR_TIME = Choice("Show", {True: "Share", False: "Time"}, of_charts=True)
 """For a trait `as_percent`."""

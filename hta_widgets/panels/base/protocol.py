@@ -216,7 +216,13 @@ class SliderSpec(Named):
 Choosable: TypeAlias = str | float | bool
 
 
-class ChoiceSpec(Named):
+class OfCharts(TypedDict, total=False):
+    """A control that is not shown where no chart is."""
+
+    of_charts: bool
+
+
+class ChoiceSpec(Named, OfCharts):
     """Radio buttons, or a menu if there are many options: label and value of each."""
 
     kind: Literal["choice"]

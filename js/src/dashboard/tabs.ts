@@ -2,6 +2,7 @@
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make, pushButton } from "../dom";
 import { listen, resolve } from "../models";
+import { SERVED_PHASES } from "../picks";
 import { isSaved } from "../saved";
 import type { PanelState } from "../types";
 import { renderView } from "../views";
@@ -143,7 +144,10 @@ export class Tabs {
     const { model, selection } = this.#board;
     const follows = model.get("_spec").follows[this.#placeOf(model.get("panel")) - 1] ?? [];
     const isSet = (field: (typeof COUNTED)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
-    const ignored = COUNTED.filter(([field]) => isSet(field) && !follows.includes(field)).map(([, words]) => words);
+    // of the phases of code, such as backward, operators alone are summed
+    const isOfCode = !SERVED_PHASES.includes(selection.get("phase")) && model.get("panel") !== "operators";
+    const counts = (field: string) => follows.includes(field) && !(field === "phase" && isOfCode);
+    const ignored = COUNTED.filter(([field]) => isSet(field) && !counts(field)).map(([, words]) => words);
     this.#mark.textContent =
       ignored.length > 0 ? `Counts everything analysed, not only the selected ${ignored.join(" and ")}.` : "";
   }

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.time.causes import IDLE_CAUSES, IdleCause, idle_cause
+from hta_widgets.analyses.budget.classes import CLASS_LABELS
+from hta_widgets.analyses.time.causes import CODE, idle_cause
 from hta_widgets.arrays import Int64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
 from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
@@ -55,10 +56,9 @@ def idle_causes(
 
     The table is that of `causes_by_device`.
     """
-    causes = [cause for cause in IDLE_CAUSES if cause.name in table.columns]
     return stacked_time_bars(
         table,
-        [_part(cause) for cause in causes],
+        [_part(name) for name in table.columns if name.partition(":")[0] in CODE],
         whole="idle_ns",
         whole_name="idle time",
         selected=selected,
@@ -95,7 +95,7 @@ def idle_owners_by_name(
     }
     return rows_drawing(
         [
-            _bars(idle_cause(cause), names, times[:, column], whole_ns, scale) | clicked
+            _bars(_part(cause), names, times[:, column], whole_ns, scale) | clicked
             for column, cause in enumerate(table.columns)
             if times[:, column].any()
         ],
@@ -106,21 +106,25 @@ def idle_owners_by_name(
     )
 
 
-def _part(cause: IdleCause) -> BarPart:
-    color, pattern = LOOKS[cause.name]
-    return BarPart(cause.name, cause.label, color, pattern=pattern)
+def _part(name: str) -> BarPart:
+    """Of a cause, as `causes_by_device` names it; in the colour of what it counts for."""
+    cause, _, counted = name.partition(":")
+    (color, pattern), label = LOOKS[cause], idle_cause(cause).label
+    if counted:
+        color, label = CLASS_COLORS[counted], f"{label} ({CLASS_LABELS[counted]})"
+    return BarPart(name, label, color, pattern=pattern)
 
 
 def _bars(
-    cause: IdleCause, names: list[str], times: Int64Array, whole_ns: int, scale: float
+    part: BarPart, names: list[str], times: Int64Array, whole_ns: int, scale: float
 ) -> PlotlyTrace:
     return row_bars(
         times / scale,
         [
-            f"{hover_name(name)}<br>{cause.label}: {duration(ns)}, "
+            f"{hover_name(name)}<br>{part.name}: {duration(ns)}, "
             f"{percent(100 * ns / whole_ns)} of {duration(whole_ns)} idle time"
             for name, ns in zip(names, times.tolist(), strict=True)
         ],
-        name=cause.label,
-        marker=_part(cause).marker,
+        name=part.name,
+        marker=part.marker,
     )

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hta_widgets.analyses.budget.device_steps import CLASS_NAMES, class_of_segments
 from hta_widgets.analyses.budget.idle_gaps import PARTS, gaps_of, owned_time
-from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.analyses.idle_owners.analysis import OTHERWISE_WORTH_SAYING
+from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners
+from hta_widgets.analyses.idle_owners.sums import OTHERWISE_WORTH_SAYING
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import (
     CAUSE_NAMES,
@@ -599,11 +600,11 @@ def selected_one_by_one(rank, excerpt):
 
 def intervals_of_causes(rank, excerpt):
     """Number of idle intervals with some time of each row of `causes`, counted one by one."""
-    owned, gaps = owned_time(rank), gaps_of(rank)
+    owned, gaps, counted = owned_time(rank), gaps_of(rank), class_of_segments(rank)
     rows = set()
     for at, gap, _ in selected_one_by_one(rank, excerpt):
         part, cause = PARTS[gaps.part[gap]], CAUSE_NAMES[owned.cause[at]]
-        rows.add((gaps.device[gap], owned.step[at], part, cause, gap))
+        rows.add((gaps.device[gap], owned.step[at], part, cause, CLASS_NAMES[counted[at]], gap))
     return Counter(row[:-1] for row in rows)
 
 
@@ -625,7 +626,7 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
         asked["steps"] = steps
     excerpt = TimeSelection.of(job, [0], **asked)
     found = idle_owners(job, **asked)
-    columns = ["device", "step", "part", "cause"]
+    columns = ["device", "step", "part", "cause", "class"]
     assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)
     owned, selected = owned_time(rank), [*selected_one_by_one(rank, excerpt)]
     after_drains = [
@@ -638,7 +639,9 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
     assert found.owners["idle_ns"].sum() == sum(length for *_, length in selected)
     parts = [at for at, *_ in selected if owned.is_continued[at]]
     assert all(at - 1 in {each[0] for each in selected} for at in parts) or window is not None
-    whole = [at for at, *_ in selected if at not in parts or at - 1 not in {s[0] for s in selected}]
+    known, counted = {at for at, *_ in selected}, class_of_segments(rank)
+    goes_on = [at for at in parts if at - 1 in known and counted[at - 1] == counted[at]]
+    whole = known - {*goes_on}
     assert found.owners["pieces"].sum() == len(whole)
     assert found.owners["idle_ns"].is_monotonic_decreasing
 
@@ -753,30 +756,38 @@ def test_arguments(tmp_path):
         idle_owners(job, window_ns=(5, 5))
 
 
-@pytest.mark.parametrize(("others", "said"), [(28, True), (29, False)])
-def test_what_the_budget_counts_otherwise(tmp_path, others, said):
-    """A function that prepares a batch is host code here, and data loading in the budget."""
-    prepares = [
-        frame(8, 52, "data.py(8): preprocess"),
-        call(60, 1, 1),
-        kernel(63, 5, correlation=1),
-    ]
-    events, end = [kernel(0, 10), *prepares], 68
+@pytest.mark.parametrize(("others", "apart"), [(28, True), (29, False)])
+def test_what_the_budget_counts_otherwise(tmp_path, others, apart):
+    """A function that prepares a batch is host code by name, and data loading in the budget."""
+    prepares = frame(8, 52, "data.py(8): preprocess")
+    events, end = [kernel(0, 10), prepares, call(60, 1, 1), kernel(63, 5, correlation=1)], 68
     for number in range(2, 2 + others):
-        call_us = end + 45
-        events += [host(end, 44, "aten::mm"), call(call_us, 5, number)]
-        events.append(kernel(call_us + 11, 4, correlation=number))
-        end = call_us + 15
+        events += [host(end, 44, "aten::mm"), call(end + 45, 5, number)]
+        events.append(kernel(end + 56, 4, correlation=number))
+        end += 60
     job = open_job(tmp_path, [events])
     found = idle_owners(job)
-    otherwise = found.causes.groupby("cause")["idle_ns"].sum()["host_code"]
-    assert otherwise == 50_000
-    assert (otherwise >= OTHERWISE_WORTH_SAYING * found.causes["idle_ns"].sum()) == said
-    assert diagnosis(job).steps["gap_loader_ns"].sum() == otherwise
-    notice = "the budget of a step counts 50 µs of “Other host code” as data loading"
-    assert (notice in found.notices) == said
-    before = idle_owners(job, window_ns=(0, 36_000)).notices
-    assert notice.replace("50 µs", "26 µs") in before
+    by_class = found.causes.groupby(["cause", "class"])["idle_ns"].sum()
+    assert by_class["host_code", "data_loading"] == 50_000
+    assert diagnosis(job).steps["gap_loader_ns"].sum() == 50_000
+    assert (by_class["host_code"].sum() >= OTHERWISE_WORTH_SAYING * by_class.sum()) == apart
+    drawn = causes_by_device(found.devices, found.causes)
+    assert ("host_code:data_loading" in drawn) == apart
+    assert ("host_code" in drawn) != apart
+    assert "counted as" not in found.finding
+    before = idle_owners(job, window_ns=(0, 36_000))
+    assert "spent 100 % in code outside operators, counted as data loading, most" in before.finding
+
+
+def test_time_outside_of_steps_has_no_class(tmp_path):
+    marks = [step(1, 20, 80), step(2, 100, 50)]
+    launches = [call(30, 1, 1), call(60, 1, 2), call(110, 1, 3)]
+    ends = [kernel(40, 10, correlation=1), kernel(80, 10, correlation=2)]
+    events = [*marks, *launches, *ends, kernel(120, 10, correlation=3), host(91, 8, "aten::mm")]
+    causes = idle_owners(open_job(tmp_path, [events])).causes
+    assert {*causes.loc[causes["step"] < 0, "class"]} == {""}
+    assert "" not in {*causes.loc[causes["step"] >= 0, "class"]}
+    assert (causes["step"] < 0).any()
 
 
 def test_advice_on_stacks(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hta_widgets.analyses.budget.classes import CLASS_LABELS, CLASS_OF
 from hta_widgets.analyses.idle_owners import owners_by_line
 from hta_widgets.analyses.time.causes import IDLE_CAUSES, Share
 from hta_widgets.names.shorten import short_name
@@ -152,6 +153,10 @@ def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
         return None
     cause = next(each for each in IDLE_CAUSES if each.name == max(known, key=lambda x: known[x]))
     texts["said"] = cause.phrase.format(share(known[cause.name], idle_ns))
+    classes = result.causes[result.causes["cause"] == cause.name]
+    counted_as, _ = largest(classes, "class", "idle_ns")
+    if counted_as not in ("", CLASS_OF[cause.gap or "gap_op"]):
+        texts["class"] = CLASS_LABELS[counted_as]
     owners = result.owners
     of_cause = owners[(owners["cause"] == cause.name) & (owners["path"] >= 0)]
     if cause.share is not Share.GPU and of_cause["idle_ns"].any():

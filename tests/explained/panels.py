@@ -147,7 +147,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, <_outside> GPU work]]), <said>"
-            "[[, <most> in <owner> (<time>)]]"
+            "[[, counted as <class>]][[, <most> in <owner> (<time>)]]"
             "[[; <unknown> is of unknown cause (launch not recorded)]]"
             "[[; the <noun> with the most is <line> (<line_time>)]].",
             idle_owner,

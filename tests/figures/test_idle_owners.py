@@ -8,6 +8,7 @@ import pytest
 from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners, owners_by_name
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.figures import idle_owners as figures
+from hta_widgets.figures.base.style import CLASS_COLORS
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, write
 
@@ -22,7 +23,8 @@ def idle_owners_by_name(result, **settings):
 
 @pytest.fixture
 def result(tmp_path):
-    """60 µs of idle time in an operator, then 20 in the launch call; 40 of unknown cause."""
+    """60 µs of idle time in an operator, then 20 in the launch call, of which 15 are the usual
+    latency; 40 of unknown cause."""
     launched = [host(0, 100, "a<b>"), call(70, 20, 1), kernel(0, 10), kernel(90, 10, correlation=1)]
     write(tmp_path / "rank-3.json", launched)
     write(tmp_path / "rank-8.json", [kernel(0, 10), kernel(50, 10)])
@@ -33,12 +35,15 @@ def test_causes_of_each_gpu(result):
     figure = idle_causes(result, selected=[8]).figure()
     assert list(figure.layout.xaxis.ticktext) == ["3", "8"]
     assert {bar.name: list(bar.y) for bar in figure.data} == {
-        "Launching": [25, 0],
+        "Launching": [18.75, 0],
+        "Launching (other idle)": [6.25, 0],
         "Operators": [75, 0],
         "Launch not recorded": [0, 100],
     }
     assert list(figure.data[0].selectedpoints) == [1]
-    assert "Operators: 60 µs, 75 % of 80 µs idle time" in figure.data[1].hovertext[0]
+    operators, otherwise = figure.data[2], figure.data[1]
+    assert "Operators: 60 µs, 75 % of 80 µs idle time" in operators.hovertext[0]
+    assert otherwise.marker.color == CLASS_COLORS["other_idle"]
 
 
 @pytest.mark.parametrize("ranks", [64, 65, 256])
@@ -75,10 +80,11 @@ def test_owners(result):
     assert {bar.name: list(bar.x) for bar in figure.data} == {
         "Operators": [60, 0, 0],
         "Launch not recorded": [0, 40, 0],
-        "Launching": [0, 0, 20],
+        "Launching": [0, 0, 15],
+        "Launching (other idle)": [0, 0, 5],
     }
     assert figure.data[0].name == "Launching"
-    assert figure.data[1].hovertext[0] == (
+    assert figure.data[2].hovertext[0] == (
         "a&lt;b&gt;<br>Operators: 60 µs, 50 % of 120 µs idle time"
     )
 

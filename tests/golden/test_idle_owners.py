@@ -8,9 +8,11 @@ from functools import cache
 
 import pytest
 
+from hta_widgets.analyses.budget.classes import BUDGET, IDLE_CLASSES
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.time.causes import Share, idle_cause
+from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES, REFERENCE
 from tests.raw_idle import read
@@ -171,16 +173,13 @@ def test_the_same_split_as_that_of_the_idle_time(trace, result):
     assert {part: ns for part, ns in by_part.items() if ns} == of_gpu
 
 
-@pytest.mark.parametrize(
-    ("path", "counted"),
-    [
-        (
-            "kineto/mi300_timesformer",
-            "246 ms of “Other host code” and 20.9 ms of “Operators” as data loading",
-        ),
-        ("more/dlrm_8rank", "3.09 ms of “Synchronising” as CPU-bound: launch"),
-    ],
-)
-def test_the_budget_counts_otherwise(path, counted):
-    result = idle_owners(open_trace(REAL_TRACES / path, progress=False))
-    assert f"the budget of a step counts {counted}" in result.notices
+def test_classes_are_those_of_the_verdict(trace, result):
+    """Steps of TimeSformer waited for host code, and its verdict said that they wait for data."""
+    job = open_trace(place_of(trace), progress=False)
+    diagnosed = diagnosis(job).steps
+    main = job.rank(job.ranks[0]).gpu_work.main_device
+    causes = result.causes[result.causes["device"] == main]
+    for name, columns in {each.name: each.columns for each in BUDGET}.items():
+        if name in IDLE_CLASSES:
+            own = causes[causes["class"] == name]
+            assert own["idle_ns"].sum() == diagnosed[[*columns]].sum().sum()

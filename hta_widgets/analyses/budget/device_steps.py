@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.classes import CLASS_OF
+from hta_widgets.analyses.budget.classes import BUDGET_CLASSES, CLASS_OF
 from hta_widgets.analyses.budget.idle_gaps import (
     BETWEEN_KERNELS_NS,
     STRETCH_NS,
@@ -252,18 +252,6 @@ class HostGaps(NamedTuple):
         np.add.at(sums, step, parts_ns[chosen])
         return sums
 
-    def by_cause(self) -> dict[tuple[str, str], int]:
-        """Time (ns) of each of `IDLE_CAUSES` that counts for each class of the budget."""
-        shape = len(IDLE_CAUSES), len(GAPS)
-        pair = np.ravel_multi_index((self.cause, self.kind), shape)
-        sums = np.bincount(pair, self.segments.length_ns, shape[0] * shape[1]).astype(np.int64)
-        found: dict[tuple[str, str], int] = {}
-        for at in np.flatnonzero(sums).tolist():
-            cause, kind = divmod(at, shape[1])
-            key = IDLE_CAUSES[cause].name, CLASS_OF[GAPS[kind]]
-            found[key] = found.get(key, 0) + int(sums[at])
-        return found
-
     def of_kind(self, name: str) -> IdleSegments:
         """The segments of one kind."""
         return self.segments.take(np.flatnonzero(self.kind == GAP[name]))
@@ -294,6 +282,29 @@ def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
     inside = (gaps.device == device) & (gaps.end_ns > start_ns) & (gaps.start_ns < end_ns)
     # a kernel of no duration ends a step while the device is idle
     return _Division(rank, device, gaps, owned, inside).divided().clip(start_ns, end_ns)
+
+
+CLASS_NAMES: Final = (*BUDGET_CLASSES, "")
+"""The last is that of time outside of steps."""
+
+
+@asked_once
+def class_of_segments(rank: Rank) -> Int8Array:
+    """What each segment of `owned_time` counts for in the budget of a step.
+
+    A position in `CLASS_NAMES`.
+    """
+    owned, gaps, window = owned_time(rank), gaps_of(rank), window_of(rank)
+    found = np.full(owned.cause.size, CLASS_NAMES.index(""), dtype=np.int8)
+    codes = np.array([BUDGET_CLASSES.index(CLASS_OF[name]) for name in GAPS], dtype=np.int8)
+    device, starts_ns = gaps.device[owned.segments.gap], owned.segments.start_ns
+    for each in rank.gpu_work.devices:
+        edges = window.step_edges(rank, each)
+        inside = rank.remember(host_gaps, each, int(edges[0]), int(edges[-1]))
+        own = np.flatnonzero(device == each)
+        own = own[(starts_ns[own] >= edges[0]) & (starts_ns[own] < edges[-1])]
+        found[own] = codes[inside.kind]
+    return found
 
 
 class DeviceSteps(NamedTuple):

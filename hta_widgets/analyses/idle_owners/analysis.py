@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -12,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.classes import CLASS_LABELS, CLASS_OF
-from hta_widgets.analyses.budget.device_steps import host_gaps
+from hta_widgets.analyses.budget.classes import CLASS_LABELS
+from hta_widgets.analyses.budget.device_steps import CLASS_NAMES
 from hta_widgets.analyses.budget.idle_gaps import PARTS, busy_time, gaps_of, owned_time
 from hta_widgets.analyses.budget.idle_segments import NOBODY
 from hta_widgets.analyses.idle_owners.paths import (
@@ -29,6 +28,7 @@ from hta_widgets.analyses.idle_owners.paths import (
 from hta_widgets.analyses.idle_owners.sums import (
     BY_CAUSE,
     BY_OWNER,
+    USUAL_CLASS,
     SelectedTime,
     Sums,
     idle_sums,
@@ -42,6 +42,7 @@ from hta_widgets.analyses.time.causes import (
     CODE,
     IDLE_CAUSES,
     NO_CALL,
+    IdleCause,
     Share,
     idle_cause,
 )
@@ -71,9 +72,6 @@ LINE_WORTH_SAYING: Final = 0.05
 OUTSIDE_WORTH_SAYING: Final = 0.5
 """Part of the idle time from which it is said that it is before or after all GPU work."""
 
-OTHERWISE_WORTH_SAYING: Final = 0.03
-"""Share of the idle time from which it is said that the budget counts it otherwise."""
-
 NAME_WIDTH: Final = 60
 _UNKNOWN = "launch_not_recorded"
 
@@ -98,15 +96,17 @@ class IdleOwners(Result):
         (time with any recorded GPU work), ``idle_ns`` (the rest), ``gaps``
         (uninterrupted idle intervals).
     causes : DataFrame
-        One row per rank, device, step, part and cause: ``step`` (number of the ProfilerStep, -1
-        before the first, after the last, and without steps), ``part`` (``head``: before the first
-        work; ``between``; ``tail``: after the
-        last), ``cause`` (see `IDLE_CAUSES`), ``idle_ns``, ``gaps`` (intervals with such time).
+        One row per rank, device, step, part, cause and class: ``step`` (number of the ProfilerStep,
+        -1 before the first, after the last, and without steps), ``part`` (``head``: before the
+        first work; ``between``; ``tail``: after the last), ``cause`` (what the host did meanwhile,
+        or what held the work back: see `IDLE_CAUSES`), ``class`` (what it counts for in the budget
+        of a step, empty outside of steps: see `BUDGET`), ``idle_ns``, ``gaps`` (intervals with such
+        time).
     owners : DataFrame
-        The same by owner, longest first: ``rank``, ``device``, ``cause``, ``part``, ``step``,
-        ``pid``, ``tid`` (thread whose time it is; -1 for none), ``owner`` (name of the innermost
-        call, empty for none), ``kind`` (of the call), ``path`` (in `paths`, -1 for none),
-        ``idle_ns``, ``pieces`` (uninterrupted stretches).
+        The same by owner, longest first: ``rank``, ``device``, ``cause``, ``class``, ``part``,
+        ``step``, ``pid``, ``tid`` (thread whose time it is; -1 for none), ``owner`` (name of the
+        innermost call, empty for none), ``kind`` (of the call), ``path`` (in `paths`, -1 for none),
+        ``idle_ns``, ``pieces`` (uninterrupted stretches of one class).
     paths : DataFrame
         The calls around the owners, one row per path of names: ``path``, ``parent`` (path of the
         call around it, -1 for none), ``name``, ``kind``, ``depth`` (number of calls around it).
@@ -170,7 +170,6 @@ def idle_owners(
             *job.lacking(chosen, Recorded.KERNELS),
             *job.noticed(_lead_in, chosen),
             *(stacks_advice(causes) if finding and may_have_frames and not has_frames else ()),
-            *_counted_otherwise(each, int(devices["idle_ns"].sum())),
         ),
     )
 
@@ -210,29 +209,6 @@ def _lead_in(rank: Rank) -> tuple[Notice, ...]:
         "launched before the recording: that time is left out"
     )
     return (Notice(said),)
-
-
-def _counted_otherwise(each: Sequence[RankTables], idle_ns: int) -> tuple[str, ...]:
-    """What the budget counts for another class than a cause is for.
-
-    Code that prepares the next batch is no DataLoader by its name, and a host that is late anyway
-    does not catch up after a wait: 267 ms stood under data loading above, and here under operators
-    and other host code.
-    """
-    sums: dict[tuple[str, str], int] = {}
-    for tables in each:
-        for key, ns in tables.counted_ns.items():
-            sums[key] = sums.get(key, 0) + ns
-    by_class: dict[str, list[str]] = {}
-    for (name, counted), ns in sorted(sums.items(), key=lambda item: -item[1]):
-        cause = idle_cause(name)
-        usual = CLASS_OF.get(cause.gap, "late_launching")
-        if counted != usual and ns >= OTHERWISE_WORTH_SAYING * idle_ns:
-            by_class.setdefault(counted, []).append(f"{duration(ns)} of “{cause.label}”")
-    if not by_class:
-        return ()
-    parts = [f"{' and '.join(said)} as {CLASS_LABELS[name]}" for name, said in by_class.items()]
-    return (f"the budget of a step counts {', '.join(parts)}",)
 
 
 def _joined(
@@ -283,12 +259,25 @@ def idle_owner_finding(
         )
     largest, largest_ns = max(known.items(), key=itemgetter(1))
     cause = idle_cause(largest)
-    said = cause.phrase.format(percent(100 * largest_ns / idle_ns))
+    said = cause.phrase.format(percent(100 * largest_ns / idle_ns)) + _counted(cause, causes)
     if cause.share is not Share.GPU:
         said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
     if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:
         said += f"; {percent(100 * unknown_ns / idle_ns)} is of unknown cause (launch not recorded)"
     return f"{of}, {said}{_longest(owners, paths, idle_ns, said)}."
+
+
+def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
+    """What most of a cause counts for, if not for its usual class.
+
+    Code that prepares the next batch is no DataLoader by its name, and a host that is late anyway
+    does not catch up after a wait: 267 ms were data loading in the verdict, and operators here.
+    """
+    own = causes[causes["cause"] == cause.name]
+    by_class = sums_by_text(own["class"], own["idle_ns"])
+    most = max(by_class, key=by_class.__getitem__)
+    is_usual = most in ("", USUAL_CLASS[cause.name])
+    return "" if is_usual else f", counted as {CLASS_LABELS[most]}"
 
 
 def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) -> str:
@@ -343,6 +332,8 @@ class OwnerRows(NamedTuple):
     step: NDArray[np.integer[Any]]
     cause: NDArray[np.integer[Any]]
     """Position in `CAUSE_NAMES`."""
+    counted: NDArray[np.integer[Any]]
+    """Position in `CLASS_NAMES`."""
     part: NDArray[np.integer[Any]]
     """Position in `PARTS`."""
     kind: Int8Array
@@ -371,8 +362,6 @@ class RankTables(NamedTuple):
     drains: Columns
     paths: PathTable
     has_frames: bool
-    counted_ns: dict[tuple[str, str], int]
-    """By cause and class of the budget, of the time in steps."""
 
 
 def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
@@ -393,21 +382,7 @@ def idle_tables(rank: Rank, selection: TimeSelection) -> RankTables:
         drains=drains,
         paths=paths,
         has_frames=calls_of(rank).has_frames,
-        counted_ns=_counted(rank, selection),
     )
-
-
-def _counted(rank: Rank, selection: TimeSelection) -> dict[tuple[str, str], int]:
-    window, limits = window_of(rank), selection.window_of(rank)
-    found: Counter[tuple[str, str]] = Counter()
-    for device in rank.gpu_work.devices:
-        edges = window.step_edges(rank, device)
-        gaps = rank.remember(host_gaps, device, int(edges[0]), int(edges[-1]))
-        if selection.steps:
-            step = np.searchsorted(edges, gaps.segments.start_ns, side="right") - 1
-            gaps = gaps.take(np.isin(window.steps[step], selection.steps))
-        found.update((gaps if limits is None else gaps.clip(*limits)).by_cause())
-    return dict(found)
 
 
 def _devices(rank: Rank, selection: TimeSelection, selected: SelectedTime) -> Columns:
@@ -433,6 +408,7 @@ def _causes(rank: Rank, selected: SelectedTime) -> Columns:
         "step": keys["step"].astype(np.int64),
         "part": TextColumn(keys["part"], PARTS),
         "cause": TextColumn(keys["cause"], CAUSE_NAMES),
+        "class": TextColumn(keys["class"], CLASS_NAMES),
         "idle_ns": idle_ns,
         "gaps": intervals,
     }
@@ -448,6 +424,7 @@ def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
         device=keys["device"].astype(np.int32),
         step=keys["step"].astype(np.int32),
         cause=keys["cause"],
+        counted=keys["class"],
         part=keys["part"],
         kind=np.append(all_paths(rank).kind, np.int8(NOBODY))[keys["node"]],
         thread=keys["thread"],
@@ -499,6 +476,7 @@ def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame
         "rank": np.repeat([rows.rank for rows in ranks], [rows.path.size for rows in ranks]),
         "device": _concatenated([rows.device for rows in ranks]).astype(np.int64),
         "cause": texts_at(CAUSE_NAMES, _concatenated([rows.cause for rows in ranks])),
+        "class": texts_at(CLASS_NAMES, _concatenated([rows.counted for rows in ranks])),
         "part": texts_at(PARTS, _concatenated([rows.part for rows in ranks])),
         "step": _concatenated([rows.step for rows in ranks]).astype(np.int64),
         "pid": _concatenated([rows.pid[rows.thread] for rows in ranks]),

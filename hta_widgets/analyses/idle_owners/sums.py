@@ -8,17 +8,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hta_widgets.analyses.budget.classes import CLASS_OF
+from hta_widgets.analyses.budget.device_steps import class_of_segments
 from hta_widgets.analyses.budget.idle_gaps import OwnedTime, gaps_of, owned_time
 from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments
 from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.call_sums import sums_at
-from hta_widgets.analyses.time.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES
 from hta_widgets.analyses.time.modules import SEPARATOR
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.rank import Rank
+
+USUAL_CLASS: Final = {each.name: CLASS_OF[each.gap or "gap_op"] for each in IDLE_CAUSES}
+"""Class of the budget that most time of each cause counts for."""
+
+OTHERWISE_WORTH_SAYING: Final = 0.03
+"""Share of the idle time from which what a cause counts for is told apart, if not the usual."""
 
 NAMES_SHOWN: Final = 4
 """Innermost names of a path that are shown; stacks have dozens."""
@@ -47,16 +55,18 @@ class By(NamedTuple):
     """How segments are put into the rows of a table."""
 
     keys: tuple[str, ...]
-    """What those of a row have in common, of ``device``, ``step``, ``part``, ``cause``, ``thread``,
-    ``node``."""
+    """What those of a row have in common, of ``device``, ``step``, ``part``, ``cause``, ``class``,
+    ``thread``, ``node``."""
     longest_first: bool
     """Else the rows are sorted by the keys, in their order."""
     counts: Literal["segments", "intervals"]
     """What is counted of each row: its segments, or the idle intervals that they are part of."""
 
 
-BY_CAUSE: Final = By(("device", "step", "part", "cause"), False, "intervals")
-BY_OWNER: Final = By(("device", "cause", "part", "step", "thread", "node"), True, "segments")
+BY_CAUSE: Final = By(("device", "step", "part", "cause", "class"), False, "intervals")
+BY_OWNER: Final = By(
+    ("device", "cause", "class", "part", "step", "thread", "node"), True, "segments"
+)
 
 
 class Sums(NamedTuple):
@@ -109,16 +119,18 @@ def idle_sums(rank: Rank, selected: SelectedTime, by: By) -> Sums:
     if by.counts == "intervals":
         row = row[grouped(selected.segments.gap, row).first]
     else:
-        row = row[_is_first_part(owned_time(rank), selected.at)]
+        row = row[_is_first_part(owned_time(rank), selected.at, row)]
     counts, rows = np.bincount(row, minlength=count), np.flatnonzero(idle_ns)
     if by.longest_first:
         rows = rows[np.argsort(-idle_ns[rows], kind="stable")]
     return Sums({name: key[rows] for name, key in keys.items()}, idle_ns[rows], counts[rows])
 
 
-def _is_first_part(owned: OwnedTime, at: Int64Array) -> Mask:
-    """Which of some segments, ascending, do not go on with the one before them."""
-    return ~owned.is_continued[at] | (np.diff(at, prepend=-1) > 1)
+def _is_first_part(owned: OwnedTime, at: Int64Array, row: NDArray[np.integer[Any]]) -> Mask:
+    """Which of some segments, ascending, do not go on with the one before them, in its row."""
+    goes_on = owned.is_continued[at] & (np.diff(at, prepend=-1) == 1)
+    goes_on[1:] &= row[1:] == row[:-1]
+    return np.asarray(~goes_on)
 
 
 def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
@@ -127,6 +139,7 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
     columns: dict[str, NDArray[Any]] = {
         "device": gaps.device[owned.segments.gap],
         "cause": owned.cause,
+        "class": class_of_segments(rank),
         "part": gaps.part[owned.segments.gap],
         "step": owned.step,
         "thread": owned.thread,
@@ -147,7 +160,9 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
 def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFrame:
     """Idle time of each device by cause.
 
-    ``rank``, ``device``, ``idle_ns``, and a column (int64 ns) for each cause that occurs.
+    ``rank``, ``device``, ``idle_ns``, and a column (int64 ns) for each cause that occurs; what
+    counts for another class than the usual one has a column of its own, such as
+    ``operator:data_loading``, from `OTHERWISE_WORTH_SAYING` on.
     """
     keys = ["rank", "device"]
     by_cause = _by_cause(causes, keys)
@@ -158,7 +173,7 @@ def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFram
 def owners_by_name(owners: pd.DataFrame) -> pd.DataFrame:
     """Idle time of all calls of a name, over all devices, by cause; longest first.
 
-    Indexed by ``owner`` (empty for none), a column (int64 ns) for each cause that occurs.
+    Indexed by ``owner`` (empty for none), with the columns of causes of `causes_by_device`.
     """
     by_cause = _by_cause(owners, ["owner"])
     order = (-by_cause.sum(axis=1)).argsort(kind="stable")
@@ -167,10 +182,16 @@ def owners_by_name(owners: pd.DataFrame) -> pd.DataFrame:
 
 def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Sums with a row for each value of the keys, and a column for each cause that occurs."""
-    sums = table.pivot_table(
+    usual = table["cause"].map(USUAL_CLASS).astype(object)
+    other = table[(table["class"] != "") & (table["class"] != usual)]
+    share = other.groupby(["cause", "class"])["idle_ns"].transform("sum") / table["idle_ns"].sum()
+    other = other[share >= OTHERWISE_WORTH_SAYING]
+    cause = table["cause"].astype(object)
+    cause[other.index] = other["cause"].astype(object) + ":" + other["class"].astype(object)
+    sums = table.assign(cause=cause).pivot_table(
         index=keys, columns="cause", values="idle_ns", aggfunc="sum", fill_value=0
     )
-    return sums[[name for name in CAUSE_NAMES if name in sums.columns]]
+    return sums[sorted(sums.columns, key=lambda name: CODE[str(name).partition(":")[0]])]
 
 
 def owners_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:

@@ -112,6 +112,7 @@ def _part(name: str) -> BarPart:
     (color, pattern), label = LOOKS[cause], idle_cause(cause).label
     if counted:
         color, label = CLASS_COLORS[counted], f"{label} ({CLASS_LABELS[counted]})"
+        pattern = "\\" if pattern == "/" else pattern  # beside that of the usual class
     return BarPart(name, label, color, pattern=pattern)
 
 

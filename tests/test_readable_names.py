@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
@@ -161,3 +161,14 @@ def test_a_name_that_looks_like_the_label_of_another():
 @pytest.mark.parametrize("name", ["_Z" + "N" * 5000, "nccl" * 5000, "a" * 100_000, "<" * 3000])
 def test_odd_names_have_no_label(name):
     assert readable_name(name) == ""
+
+
+def test_a_label_among_some_names_is_none_of_another_among_all():
+    """The bar of one GEMM of three had the label of another, as a window lacked the third."""
+    start = "Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_"
+    names = [f"{start}{end}" for end in ("LB1024_UL0", "LB1024_UL1", "LB512_UL0")]
+    among_all = dict(zip(distinct_labels(names), names, strict=True))
+    assert [label.partition("(")[2] for label in among_all] == ["LB1024, UL0)", "UL1)", "LB512)"]
+    for some in combinations(names, 2):
+        for name, label in zip(some, distinct_labels(some), strict=True):
+            assert among_all.get(label, name) == name

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, islice
+from itertools import combinations, groupby, islice
 from typing import Final
 
 from hta_widgets.names.demangling import demangled
@@ -280,6 +280,7 @@ LABEL_RULES: Final[tuple[Callable[[str], str], ...]] = (
 
 
 _DIFFERENCES: Final = 2
+_RAREST: Final = 8
 """Most parts that tell alike labels apart."""
 
 _PARTS: Final = re.compile(r"[A-Za-z0-9]+")
@@ -365,7 +366,11 @@ def distinct_labels(names: Sequence[str], width: int = 48) -> list[str]:
         for name, label in zip(group, _told_apart(family, group), strict=True)
     }
     times = Counter(labels.values())
-    kept = {name: each for name, each in labels.items() if times[each] == 1 and len(each) <= width}
+    kept = {
+        name: each
+        for name, each in labels.items()
+        if each and times[each] == 1 and len(each) <= width
+    }
     rest = [*unknown, *(name for name in labels if name not in kept)]
     shown = kept | dict(zip(rest, distinct_names(rest, width), strict=True))
     if len(set(shown.values())) < len(shown):
@@ -374,17 +379,24 @@ def distinct_labels(names: Sequence[str], width: int = 48) -> list[str]:
 
 
 def _told_apart(label: str, names: Sequence[str]) -> list[str]:
+    """The label of each with parts that no other name has all of; empty where there are none.
+
+    Among fewer names, as those of a window, other parts may tell a name apart, but none by which
+    another one goes here: of two kernels, the bar of one had the label of the other.
+    """
     if len(names) == 1:
         return [label]
     parts = [list(dict.fromkeys(_PARTS.findall(name))) for name in names]
-    common = set(parts[0]).intersection(*parts[1:])
     times = Counter(part for of_name in parts for part in of_name)
-    own = [
-        sorted((part for part in of_name if part not in common), key=times.__getitem__)
-        for of_name in parts
-    ]
-    for count in range(1, _DIFFERENCES + 1):
-        marks = [", ".join(each[:count]) for each in own]
-        if len(set(marks)) == len(names):
-            return [f"{label} ({mark})" if mark else label for mark in marks]
-    return [label] * len(names)
+    found = []
+    for place, of_name in enumerate(parts):
+        others = [{*each} for each in (*parts[:place], *parts[place + 1 :])]
+        rarest = sorted(of_name, key=times.__getitem__)[:_RAREST]
+        tried = (marks for n in range(1, _DIFFERENCES + 1) for marks in combinations(rarest, n))
+        marks = next((each for each in tried if not _in_any(each, others)), ())
+        found.append(f"{label} ({', '.join(marks)})" if marks else "")
+    return found
+
+
+def _in_any(marks: Sequence[str], others: Iterable[set[str]]) -> bool:
+    return any(each.issuperset(marks) for each in others)

@@ -85,6 +85,10 @@ def test_kernels_that_no_rank_names_are_one_bar(job):
 
 
 def test_selected_kernel_keeps_its_colour(job):
+    few = kernel_breakdown(job, num_kernels=1)
+    names = few.every_kernel.groupby("name")["sum_ns"].sum().sort_values(ascending=False).index
+    drawn = kernel_figures.top_kernels(few, selected={*names[-2:]}).figure().data[0]
+    assert {name for (name,) in drawn.customdata if name} == {*names[-2:]}
     figure = kernel_figures.top_kernels(kernel_breakdown(job), selected={NCCL}).figure()
     assert list(figure.data[0].selectedpoints) == [1]
 

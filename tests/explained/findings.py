@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses import cupti_counters, kernel_breakdown, overlap
+from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.rank_answers import replay
@@ -538,6 +539,10 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
         top = kernels.groupby("name", observed=True)["sum_ns"].sum().nlargest(10)
         texts["kernel"] = distinct_labels([name, *(each for each in top.index if each != name)])[0]
         texts["of_kernel"] = share(most, kernels["sum_ns"].sum())
+        elementwise = kernels["name"].str.contains(ELEMENTWISE)
+        together = kernels.loc[elementwise, "sum_ns"].sum()
+        if together / computing > most / kernels["sum_ns"].sum():
+            texts["together"] = share(together, computing)
     ranks = overlap(whole.job, whole.ranks, steps=steps).ranks
     total, exposed = summed(ranks, "communication_time_ns", "exposed_communication_ns")
     if total:
@@ -661,7 +666,8 @@ VERDICTS: Final[list[Form]] = [
         "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
         "kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster kernels "
         "could save <rest> at most.]][[ The GPU <does>.]]"
-        "[[ Largest kernels by compute time: <kernel> (<of_kernel>"
+        "[[[[ <together> of the compute time is in elementwise kernels.]] Largest kernels by "
+        "compute time: <kernel> (<of_kernel>"
         "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]"
         "[[ No rank stands out.]]",
         no_finding,
@@ -669,7 +675,8 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]]. Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
-        "that take no time would save <gain>. Largest kernels by compute time: <kernel> "
+        "that take no time would save <gain>.[[ <together> of the compute time is in elementwise "
+        "kernels.]] Largest kernels by compute time: <kernel> "
         "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]"
         "[[ No rank stands out.]]",
         paced,

@@ -80,7 +80,7 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
 def unfused_elementwise(context: Context) -> Finding | None:
     """Report kernels that only read and write between others, by what fusing them would save."""
     chains, attention = (context.computing(each, saved=True) for each in ("chains", "attention"))
-    share = _share(context, context.blamed(chains.mean(axis=1)))
+    share = elementwise_share(context, context.blamed(chains.mean(axis=1)))
     has_chains = share > context.limits.elementwise_percent
     saved = attention + chains if has_chains else attention
     columns = ("attention", "chains") if has_chains else ("attention",)
@@ -123,7 +123,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
     )
 
 
-def _share(context: Context, ranks: tuple[int, ...]) -> float:
+def elementwise_share(context: Context, ranks: tuple[int, ...]) -> float:
     """Part (%) of the compute time of some ranks that is in elementwise kernels."""
     rows = [context.ranks.index(rank) for rank in ranks]
     elementwise_ns = context.computing("elementwise")[rows].sum()

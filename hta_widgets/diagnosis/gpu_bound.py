@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -686,7 +686,7 @@ def largest_kernel(context: Context) -> Finding | None:
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),
     )
-    return replace(made, advice=(*made.advice, _measured(context, name)))
+    return replace(made, advice=(*made.advice, _measured(context, name, computing["name"])))
 
 
 def _has_other_captures(context: Context) -> bool:
@@ -735,12 +735,9 @@ def _launched_by(
     return {**found}
 
 
-def _measured(context: Context, name: str) -> Advice:
-    """The profiler of kernels that says what holds one up.
-
-    A name of the trace becomes part of a line for a shell, so that nothing but words is taken.
-    """
-    word = re.match(r"\w*", kernel_word(name), re.ASCII)
+def _measured(context: Context, name: str, names: Iterable[str]) -> Advice:
+    """The profiler of kernels that says what holds one up."""
+    word = _word_for_shell(name, names)
     known = context.conditions()
     if Condition.AMD in known:
         tool, code = "ROCm Compute Profiler", "rocprof-compute profile -n run -k {} --"
@@ -748,7 +745,22 @@ def _measured(context: Context, name: str) -> Advice:
         tool, code = "Nsight Compute", "ncu --set full -k regex:{} -c 3"
     do = f"The trace cannot tell how to speed it up: profile it with {tool}."
     starts = next((line for each, line in _STARTS.items() if each in known), "python script.py")
-    return Advice(do, f"{code} {starts}".format(word[0]) if word and word[0] else "")
+    return Advice(do, f"{code} {starts}".format(word) if word else "")
+
+
+def _word_for_shell(name: str, names: Iterable[str]) -> str:
+    """A word by which profilers find a kernel, and where that is possible no other one.
+
+    A name of the trace becomes part of a line for a shell, so that nothing but words is taken.
+    Those of Tensile have 400 characters, and begin alike.
+    """
+    word = re.match(r"\w*", kernel_word(name), re.ASCII)
+    found = word[0] if word else ""
+    others = [each for each in names if each != name]
+    if re.fullmatch(r"\w+", name, re.ASCII) and any(found in each for each in others):
+        parts = sorted(name.split("_"), key=len, reverse=True)
+        return next((each for each in parts if not any(each in other for other in others)), found)
+    return found
 
 
 _STARTS: Final = {

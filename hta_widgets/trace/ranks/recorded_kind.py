@@ -86,9 +86,9 @@ class RecordedKind(NamedTuple):
         """Why there is nothing to price, in sentences; empty where there is."""
         if self.name == "graph capture":
             return (
-                f"This recording captures {self._graphs}: nothing runs while it does, so nothing "
-                "is priced. Open it with the trace that replays them: hta-widgets open REPLAY "
-                "--captures CAPTURE."
+                f"This recording captures {self._graphs}: what it captures does not run, so "
+                "nothing is priced. Open it with the trace that replays them: hta-widgets open "
+                "REPLAY --captures CAPTURE."
             )
         if self.name == "compilation":
             return (

@@ -10,6 +10,7 @@ import pytest
 
 from hta_widgets import diagnose, open_trace
 from hta_widgets.cli.diagnose.document import document
+from hta_widgets.diagnosis.gpu_bound import _word_for_shell
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.report import report
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
@@ -316,6 +317,27 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     (advice,) = found.advice
     assert advice.do.startswith("The trace cannot tell how to speed it up: profile it with Nsight")
     assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
+
+
+TENSILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1"
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "word"),
+    [
+        (f"{TENSILE}_UL1", [f"{TENSILE}_UL0"], "UL1"),
+        (f"{TENSILE}_UL1", ["norm"], "Cijk_Alik_Bljk_BBS_B"),
+        ("gemm_a", ["gemm_a_long"], "gemm_a"),  # each part is in the other
+        (
+            "void at::native::norm_kernel<float>(int)",
+            ["at::native::norm_kernel<half>"],
+            "norm_kernel",
+        ),
+        ("$(reboot)", [], ""),
+    ],
+)
+def test_the_word_by_which_a_profiler_finds_one_kernel(name, others, word):
+    assert _word_for_shell(name, [name, *others]) == word
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def compiling():
 
 
 WHY = {
-    capturing: "This recording captures 1 CUDA graph of 60 operations: nothing runs while it does",
+    capturing: "This recording captures 1 CUDA graph of 60 operations: what it captures does not",
     compiling: "This recording compiles code in 30 % of its time: that does not come again",
 }
 

@@ -28,7 +28,8 @@ _OF_LOADER: Final = {
 _WAITED_FOR: Final = {"single": "the single-process DataLoader", "workers": "DataLoader workers"}
 
 TENSOR_PROCESSOR: Final = Advice(
-    "Prepare images with a processor that works on tensors, on the GPU, if the model has one.",
+    "Prepare images on the GPU: with a processor that works on tensors if the model has one, else "
+    "by scaling and normalising them there.",
     "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
     'inputs = processor(images, device="cuda")',
     needs=(Condition.IMAGE_PROCESSOR,),

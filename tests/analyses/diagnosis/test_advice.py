@@ -167,7 +167,7 @@ FIRST = {
     ],
     "preprocessing": [
         ((), "Prepare the input on the GPU"),
-        ((C.IMAGE_PROCESSOR,), "Prepare images with a processor that works on tensors"),
+        ((C.IMAGE_PROCESSOR,), "Prepare images on the GPU: with a processor that works on tensors"),
         ((C.DRAWS_NUMBERS,), "Draw random input on the GPU"),
     ],
     "host_pause": [

@@ -24,7 +24,9 @@ def test_the_cpu_prepares_a_request(tmp_path):
     assert finding.recoverable_ms == pytest.approx(30, rel=0.02)
     assert finding.sentence.startswith("The CPU prepares the input for up to 30 ms while the GPU ")
     assert "videomae.py(235): preprocess" in finding.sentence
-    assert finding.advice[0].do.startswith("Prepare images with a processor that works on tensors")
+    assert finding.advice[0].do.startswith(
+        "Prepare images on the GPU: with a processor that works on tensors"
+    )
     assert found(made, "input_starvation") is None
 
 

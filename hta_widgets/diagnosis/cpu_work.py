@@ -25,6 +25,7 @@ from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
 from hta_widgets.errors import number_ranges
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -110,11 +111,21 @@ class CpuOwner(NamedTuple):
         Time in its calls: without operators, calls of CUDA and ranges inside, but of lines without
         the lines inside only, with all that they call in PyTorch and other libraries of Python.
     calls : int
+    longest_ns : int
+        That time of the longest of them.
     """
 
     name: str
     own_ns: int
     calls: int
+    longest_ns: int
+
+    @property
+    def in_calls(self) -> str:
+        """How many calls, in words; that one has most of the time: 69 copies took what one did."""
+        is_one = self.calls > 1 and self.own_ns < 2 * self.longest_ns
+        one = f", one of {duration(self.longest_ns)}" if is_one else ""
+        return f"{counted(self.calls, 'call')}{one}"
 
 
 class Listed(NamedTuple):
@@ -592,13 +603,17 @@ def _by_name(
 ) -> list[CpuOwner]:
     """The time of calls whose owner is chosen, and the chosen ones that begin, by name."""
     names, is_of_one = calls.events.name.values, np.append(chosen, False)[owner[own.place]]
-    code = calls.name[owner[own.place[is_of_one]]]
+    place = owner[own.place[is_of_one]]
+    code = calls.name[place]
     own_ns = sums_at(code, own.ns[is_of_one], len(names))
+    by_call, longest_ns = grouped(place), np.zeros(len(names), dtype=np.int64)
+    of_calls = by_call.reduce(np.add, own.ns[is_of_one])
+    np.maximum.at(longest_ns, code[by_call.first], of_calls)
     count = np.bincount(calls.name[chosen & begins], minlength=len(names))
     # that of a script began before the recording: it is one call all the same
     count = np.maximum(count, own_ns > 0)
     return [
-        CpuOwner(names[code], int(own_ns[code]), int(count[code]))
+        CpuOwner(names[code], int(own_ns[code]), int(count[code]), int(longest_ns[code]))
         for code in np.flatnonzero(own_ns).tolist()
     ]
 
@@ -617,9 +632,10 @@ def _covered(calls: Calls, places: Int64Array) -> Intervals:
 
 def _together(owners: Iterable[CpuOwner]) -> list[CpuOwner]:
     sums: dict[str, CpuOwner] = {}
-    for name, own_ns, calls in owners:
-        before = sums.get(name, CpuOwner(name, 0, 0))
-        sums[name] = CpuOwner(name, before.own_ns + own_ns, before.calls + calls)
+    for name, own_ns, calls, longest_ns in owners:
+        _, before_ns, before, longest_before_ns = sums.get(name, CpuOwner(name, 0, 0, 0))
+        longest = max(longest_ns, longest_before_ns)
+        sums[name] = CpuOwner(name, before_ns + own_ns, before + calls, longest)
     return [*sums.values()]
 
 
@@ -630,16 +646,16 @@ def _longest(owners: Iterable[CpuOwner], count: int = MOST_LISTED) -> tuple[CpuO
 def _largest(whole: str, owners: tuple[CpuOwner, ...], whole_ns: int) -> str:
     if not whole_ns:
         return ""
-    name, own_ns, calls = owners[0]
+    most = owners[0]
     return (
-        f"{whole}, {short_name(name, NAME_WIDTH)} takes the most: {duration(own_ns)} "
-        f"({percent(100 * own_ns / whole_ns)}) in {counted(calls, 'call')}."
+        f"{whole}, {short_name(most.name, NAME_WIDTH)} takes the most: {duration(most.own_ns)} "
+        f"({percent(100 * most.own_ns / whole_ns)}) in {most.in_calls}."
     )
 
 
 def _listed(owners: tuple[CpuOwner, ...]) -> list[Mapping[str, Any]]:
     return [
-        {"name": name, "own_ms": _in_ms(own_ns), "calls": calls} for name, own_ns, calls in owners
+        {"name": each.name, "own_ms": _in_ms(each.own_ns), "calls": each.calls} for each in owners
     ]
 
 

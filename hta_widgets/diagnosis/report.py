@@ -393,10 +393,10 @@ def _cpu_work(work: CpuWork) -> Iterator[str]:
             yield from ("", *wrapped(text), *(wrapped(f"What to do: {do}") if do else ()))
             continue
         yield from ("", *wrapped(f"{work.beginning(part)}:"))
-        for name, own_ns, calls in lists[part].owners:
-            share = percent(100 * own_ns / lists[part].ns)
-            line = f"{duration(own_ns)} ({share}): {cut(name, MOST_CHARACTERS)}"
-            yield from item("- ", f"{line}, {counted(calls, 'call')}")
+        for owner in lists[part].owners:
+            share = percent(100 * owner.own_ns / lists[part].ns)
+            line = f"{duration(owner.own_ns)} ({share}): {cut(owner.name, MOST_CHARACTERS)}"
+            yield from item("- ", f"{line}, {owner.in_calls}")
 
 
 def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[str]:

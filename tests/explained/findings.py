@@ -611,13 +611,15 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
     work = whole.cpu_work
     if work is None or not work.operators:
         return None
-    own_ns, calls = work.operators[0][1:]
+    name, own_ns, calls, longest_ns = work.operators[0]
+    is_one = calls > 1 and longest_ns > own_ns / 2
     return {
         "whole": duration(work.operators_ns),
-        "name": short_name(work.operators[0][0], NAME_WIDTH),
+        "name": short_name(name, NAME_WIDTH),
         "time": duration(own_ns),
         "part": share(own_ns, work.operators_ns),
         "calls": counted(calls, "call"),
+        "longest": duration(longest_ns) if is_one else None,
     }
 
 
@@ -708,20 +710,22 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "The GPU work of <launches> was not recorded[[, though the host waited for it]]: <_how>[[ "
         f"Of <whole> of CPU time in operators{IN_ALL}, <name> takes the most: <time> "
-        "(<part>) in <calls>.[[ <_others>]]]][[No operators were, either.]]",
+        "(<part>) in <calls>[[, one of <longest>]].[[ <_others>]]]][[No operators were, either.]]",
         lost_at_all,
     ),
     Form(
         "CUPTI's range profiler measured <measured> and did not record when they ran: see the tab "
         "CUPTI counters of the dashboard. For the times of kernels, record again without "
         f"profiler_metrics. Of <whole> of CPU time in operators{IN_ALL}, with the "
-        "profiler's replays of kernels, <name> takes the most: <time> (<part>) in <calls>."
+        "profiler's replays of kernels, <name> takes the most: <time> (<part>) in "
+        "<calls>[[, one of <longest>]]."
         "[[ <_others>]]",
         measured_only,
     ),
     Form(
         "[[No GPU work was recorded]][[The job ran on the CPU]]: <_how> Of <whole> of CPU "
-        f"time in operators{IN_ALL}, <name> takes the most: <time> (<part>) in <calls>."
+        f"time in operators{IN_ALL}, <name> takes the most: <time> (<part>) in "
+        "<calls>[[, one of <longest>]]."
         "[[ <_others>]]",
         on_the_cpu,
     ),

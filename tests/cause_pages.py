@@ -109,6 +109,7 @@ WHERE = {
     Condition.HALF: "with types of 16 bits",
     Condition.IMAGE_PROCESSOR: "with an image processor of Transformers on the CPU",
     Condition.IN_OPERATOR: "where the time is in an operator of PyTorch",
+    Condition.OWN_WARM_UP: "in a warm-up of the job's own",
     Condition.LATE_BY_WAITS: "where a host that does not wait for the GPU would do",
     Condition.LATENCY: "where transfers are short",
     Condition.LAUNCHES_GRAPH: "where a graph is launched",

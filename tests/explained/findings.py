@@ -346,7 +346,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<_who> initialise[[s]] while the GPU is idle ([[contexts, modules, first allocations]]"
-            f"[[first calls of operators]][[, mostly <owner>]]){COST}",
+            "[[first calls of operators]][[, mostly <owner>]])"
+            f"[[, most of it in the job's own warm-up]]{COST}",
             initialising,
         ),
     ],

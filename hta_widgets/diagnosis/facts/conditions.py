@@ -67,6 +67,7 @@ class Condition(Enum):
     COLLECTS_GARBAGE = "in the garbage collector"
     COMPILES = "in a compiler"
     LOADS_CODE = "in calls that load code"
+    OWN_WARM_UP = "in the job's own warm-up"
     CPU_OPTIMIZER = "in an optimizer on the CPU"
     LOSES_ITS_CORE = "stops in operators of all kinds"
     COMPUTES_ON_CPU = "in operators that run on the CPU"
@@ -178,6 +179,7 @@ OF_OWNERS: Final = {
     Condition.COLLECTS_GARBAGE: r"Python GC|built-in (?:method|function) collect\b|\bgc\.collect",
     Condition.COMPILES: rf"(?m:{patterns.COMPILING.pattern})",
     Condition.LOADS_CODE: patterns.INITIALISING.pattern,
+    Condition.OWN_WARM_UP: r"(?i:(?<![a-z])warm[-_ ]?up(?![a-z]))",
     Condition.CPU_OPTIMIZER: r"(?:CPU_?|cpu_)(?:Adam|adam|Adagrad|adagrad|Lion|lion)",
     Condition.BROADCASTS_BUFFERS: r"(?:un)?flatten_dense_tensors|_sync_(?:module_)?buffers"
     r"|_broadcast_coalesced|broadcast_coalesced",

@@ -22,7 +22,7 @@ from hta_widgets.diagnosis.job.steps import Matrix, Steps
 from hta_widgets.diagnosis.proof.what import Idle, WholeSteps
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.allocator_retries import recurs
-from hta_widgets.diagnosis.rules.host_evidence import owners_table
+from hta_widgets.diagnosis.rules.host_evidence import owners_table, within_gap
 from hta_widgets.diagnosis.rules.wording import subject
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_MS, duration
@@ -136,7 +136,11 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
         Advice(
             "Record after a few warm-up iterations.",
             "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
-            unless=(Condition.TRAINING, Condition.SERVER),
+            unless=(Condition.TRAINING, Condition.SERVER, Condition.OWN_WARM_UP),
+        ),
+        Advice(
+            "Start the profiler after the job's own warm-up.",
+            needs=(Condition.OWN_WARM_UP,),
         ),
         Advice(
             "Send requests of such sizes before the recording begins.",
@@ -262,11 +266,14 @@ def _initialising(context: Context) -> Finding | None:
     during = "contexts, modules, first allocations"
     if Condition.IN_OPERATOR in conditions_of_owners([most]):
         during = "first calls of operators"
-    who = subject(context, ranks)
+    who, within = subject(context, ranks), within_gap(context, ranks, "gap_init")
+    warms = conditions_of_owners([within.around] if within else []) & {Condition.OWN_WARM_UP}
     return context.finding(
         warm_up,
         words=f"{who} {who.verb('initialise')} while the GPU is idle "
         f"({during}{f', mostly {most}' if most else ''})",
+        detail=", most of it in the job's own warm-up" if warms else "",
+        conditions=warms,
         price=price,
         ranks=ranks,
         steps=(),

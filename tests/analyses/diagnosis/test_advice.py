@@ -290,6 +290,7 @@ FIRST = {
         ((C.TRAINING,), "Leave the first steps out"),
         ((C.TRAINING, C.OTHER_RECORDER), "Start the recording after some steps"),
         ((), "Record after a few"),
+        ((C.OWN_WARM_UP,), "Start the profiler after the job's own"),
         ((C.NO_PYTORCH,), "Run every kernel once"),
     ],
     "slow_gpu": [((), "Compare its clocks"), ((C.AMD,), "Compare its clocks")],
@@ -445,6 +446,7 @@ RECORDED = {
         ("Torch-Compiled Region: 0/0", "TorchDynamo Cache Lookup"),
     ),
     C.LOADS_CODE: (("cuModuleLoadData", "hipModuleGetFunction"), ("cudaLaunchKernel",)),
+    C.OWN_WARM_UP: (("[alex_net|warmup|forward]", "Warm-up", "warm_up"), ("forward", "swarmups")),
     C.CPU_OPTIMIZER: (
         ("Optimizer.step#DeepSpeedCPUAdam.step", "deepspeed/ops/adam/cpu_adam.py(9): step"),
         ("Optimizer.step#AdamW.step",),

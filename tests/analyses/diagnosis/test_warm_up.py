@@ -250,6 +250,21 @@ def test_what_the_first_call_of_an_operator_sets_up(tmp_path):
     assert finding.advice[0].do == "Record after a few warm-up iterations."
 
 
+def test_a_warm_up_of_the_job_s_own(tmp_path):
+    """Two AlexNets that warm up while they are recorded were told to warm up."""
+    one = Host()
+    one.launch(100)
+    begin = one.now
+    uses(one, 9000, allocations=8)
+    passes = {"cat": "user_annotation", "name": "[alex_net|warmup|forward]"}
+    one.events.append(event(begin - 1, one.now - begin + 2, "") | passes)
+    finding = found(diagnosed(tmp_path, one), "warm_up")
+    assert ", most of it in the job's own warm-up: " in finding.sentence
+    assert [each.do for each in finding.advice] == [
+        "Start the profiler after the job's own warm-up."
+    ]
+
+
 @pytest.mark.parametrize(
     ("why", "marked", "count", "later_us"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.proof.proof import LEAST_SHARE
+from hta_widgets.diagnosis.proof.what import Removed
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
 from tests.golden.test_verdicts import VERDICTS
@@ -31,6 +32,8 @@ def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
         counted = steps if finding.cause in FIRST else len(finding.seen.steps)
         # 1 ns of each interval is lost by rounding, and the warm-up of a step is its excess
         assert seen.ms >= 0.999 * finding.recoverable_ms * counted - len(lengths) / NS_PER_MS
+        if len(found.ranks) == 1 and isinstance(finding.seen.what, Removed):
+            assert seen.ms <= 1.001 * finding.recoverable_ms * counted + len(lengths) / NS_PER_MS
         for place, (_, window) in enumerate(seen.windows.iterrows()):
             start, end = seen.shown_ns(place)
             assert 0 <= start <= window["start_ns"] < window["end_ns"] <= end

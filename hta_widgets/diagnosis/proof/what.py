@@ -114,22 +114,30 @@ def _on_rank(
     own = np.flatnonzero(np.tile(job.operation_rank == place, 2))
     own = own[np.argsort(recorded_ns[own], kind="stable")]
     later_ns = np.subtract(*(np.maximum.accumulate(each[own]) for each in (with_cause, without)))
-    ends_ns = np.sort(job.end_ns[job.last[job.operation_rank[job.last] == place]])
+    is_own = job.operation_rank[job.last] == place
+    ends_ns = np.full(len(job.steps), -np.inf)
+    np.maximum.at(ends_ns, job.last_step[is_own], job.end_ns[job.last[is_own]])
+    ends_ns = np.maximum.accumulate(ends_ns)
     steps = np.split(later_ns, np.searchsorted(recorded_ns[own], ends_ns, side="right"))
-    shorter_ns = np.rint(np.diff(_most_so_far(steps), prepend=0.0)).astype(np.int64)
+    shorter_ns = np.rint(np.diff(_kept_to_the_end(steps), prepend=0.0)).astype(np.int64)
     at_ns = np.rint(recorded_ns[own]).astype(np.int64)
     shorter_ns[1:] = np.minimum(shorter_ns[1:], np.diff(at_ns))
     gone = np.flatnonzero(shorter_ns > _ROUNDED_NS)
     return Stretches(at_ns[gone] - shorter_ns[gone], at_ns[gone])
 
 
-def _most_so_far(steps: Sequence[Float64Array]) -> Float64Array:
-    """The running maximum of each step; the next one begins with its own first value.
+def _kept_to_the_end(steps: Sequence[Float64Array]) -> Float64Array:
+    """What of it is still there when its step ends: the least from each time on.
 
-    Of a host that reads numbers again and again, 135 ms were shown of 74 to save: after one wait
-    less, the next one is longer.
+    After one wait less, the next one is longer. What runs beside another kernel may be earlier than
+    that without bringing anything: of a server, 54 µs of a kernel were lit as time to save.
     """
-    return np.concatenate([np.maximum.accumulate(each) for each in steps])
+    kept, before = [], -np.inf
+    for each in filter(len, steps):
+        least = np.minimum.accumulate(each[::-1])[::-1]
+        kept.append(np.maximum(least, before))
+        before = each[-1]
+    return np.concatenate([*kept, np.zeros(0)])
 
 
 class What(Protocol):

@@ -181,7 +181,11 @@ def _diagnosed(
     shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
     alike = [rank for rank in priced if rank not in foreign.not_compared]
-    lacks = _lacks(job, facts, shown, alike, lost_most=health.lost_most) if priced else ()
+    lacks = (
+        _lacks(job, facts, shown, alike, lost_most=health.lost_most)
+        if priced and not health.taken_out
+        else ()
+    )
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
     if on_cpu is not None and on_cpu.is_complete:
         lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)

@@ -18,7 +18,6 @@ TRACES = (
     "kineto/b200_eager",
     "kineto/compare_control",
     "kineto/ddp_rank1of2",
-    "kineto/dlrm_2rank",
     "kineto/event_sync_multi_stream",
     "kineto/h100_bert",
     "kineto/mi210_gpu_only",

@@ -53,7 +53,7 @@ Job = Mapping[int, Recording]
 SIMULATED: Final = ("slow_gpu", "host_pause", "input_starvation", "blocking_sync")
 REAL: Final = (
     *(f"kineto/{name}" for name in ("alexnet", "event_sync_multi_stream", "h100_bert")),
-    *("kineto/mi210_gpu_only", "kineto/dlrm_2rank", "more/dlrm_8rank"),
+    *("kineto/mi210_gpu_only", "more/dlrm_8rank"),
 )
 
 JOBS: Final = ("sample", *SIMULATED, *REAL)

@@ -188,9 +188,14 @@ class JobHealth:
         return not is_apart and all(each.is_sound for each in self.ranks.values())
 
     @property
+    def taken_out(self) -> bool:
+        """Whether most of what was recorded was taken out of a trace."""
+        return _TAKEN_OUT in self.doubts
+
+    @property
     def lost_most(self) -> bool:
-        """Whether so much GPU work is lost that what looks idle was probably busy."""
-        return _MOST_LOST in self.doubts
+        """Whether so much is missing that what looks idle was probably busy."""
+        return _MOST_LOST in self.doubts or self.taken_out
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -220,6 +225,8 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
         doubts = [_LOST]
     if doubts and any(each.lost.lost > HALF * each.lost.launches for each in diagnosed):
         doubts = [_MOST_LOST]
+    if any(each.taken_out.left for each in diagnosed):
+        touched, doubts = set(), [_TAKEN_OUT]
     doubts += [doubt for doubt, is_wrong in _DOUBTS.items() if any(map(is_wrong, diagnosed))]
     return JobHealth(
         ranks=ranks,
@@ -236,6 +243,7 @@ CLOCKS_APART: Final = "the clocks of host and GPU are apart"
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"
 _MOST_LOST = "most GPU work that was launched is not in the traces, so that idle time may be none"
+_TAKEN_OUT = "most events were taken out of the traces, so that idle time may be none"
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     "a file is cut, and what its end held is not known": lambda rank: rank.faults.is_cut,
     CLOCKS_APART: lambda rank: rank.times.clocks_contradict,

@@ -19,6 +19,7 @@ from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.health.lost_work import LostOperators, lost_operators, lost_work
 from hta_widgets.trace.model.health.rank_health import RankHealth
+from hta_widgets.trace.model.health.taken_out import taken_out
 from hta_widgets.trace.model.health.unrecorded_waits import Silences, silences_of, unrecorded_waits
 from hta_widgets.trace.model.health.wrong_times import wrong_times
 from hta_widgets.trace.model.kernels import MIGRATES, KernelRules
@@ -347,6 +348,7 @@ class Rank:
             faults=trace.faults,
             times=wrong_times(events, self.launches, trace.resolution_ns),
             unsure=self._unsure(),
+            taken_out=taken_out(events, self.launches),
             processes=self._processes(),
             waits=unrecorded_waits(self.silences),
         )

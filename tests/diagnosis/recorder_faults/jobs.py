@@ -26,7 +26,6 @@ REAL: Final = (
             "compare_control",
             "compare_test",
             "ddp_rank1of2",
-            "dlrm_2rank",
             "event_sync_multi_stream",
             "h100_bert",
             "h100_qwen",

@@ -9,6 +9,7 @@ from typing import Final
 from hta_widgets.quantities import duration
 from hta_widgets.trace.model.events import Faults
 from hta_widgets.trace.model.health.lost_work import LostOperators, LostWork
+from hta_widgets.trace.model.health.taken_out import TakenOut
 from hta_widgets.trace.model.health.unrecorded_waits import UnrecordedWaits
 from hta_widgets.trace.model.health.wrong_times import MOST_AGAINST_ORDER, WrongTimes
 from hta_widgets.trace.model.notices import Notice
@@ -53,6 +54,10 @@ _STANDSTILL: Final = (
     "nothing begins or ends for {}, and an operator that is usually short runs meanwhile: a "
     "clock may have been set forward"
 )
+_TAKEN_OUT: Final = (
+    "{} of {} calls of the CUDA API, by their numbers, are in the file: most events were taken out "
+    "of it, and what looks like idle time may be none; open the trace that they were taken from"
+)
 _MERGED: Final = (
     "{} processes launch the GPU work of this file, as in one that was merged from several ranks: "
     "open the traces of the ranks instead"
@@ -74,6 +79,8 @@ class RankHealth:
     unsure: int = 0
     """Analysed GPU operations whose correlation id several launches have, so that theirs is not
     known."""
+    taken_out: TakenOut = field(default_factory=TakenOut)
+    """Calls of the CUDA API, where most events are missing in the file."""
     processes: int = 1
     """Those that launch the analysed GPU work."""
     waits: UnrecordedWaits = field(default_factory=UnrecordedWaits)
@@ -99,6 +106,14 @@ class RankHealth:
         """What is wrong, with its count and what that means; nothing where all is well."""
         return tuple(self._notices())
 
+    def _of_the_file(self) -> Iterator[Notice]:
+        if self.taken_out.left:
+            yield Notice(_TAKEN_OUT, self.taken_out)
+        counts = {_REPEATED: self.faults.repeated, _IMPOSSIBLE: self.faults.impossible}
+        yield from (Notice(words, (count,)) for words, count in counts.items() if count)
+        if self.is_merged:
+            yield Notice(_MERGED, (self.processes,))
+
     def _notices(self) -> Iterator[Notice]:
         if self.lost.is_all:
             words = _UNSEEN if self.lost.waited_for else _ALL_LOST
@@ -110,10 +125,7 @@ class RankHealth:
             yield Notice(_REPLAYS, (self.lost.lost_replays, self.lost.replays))
         if self.operators.outside:
             yield Notice(_OPERATORS, (self.operators.outside, self.operators.launches))
-        counts = {_REPEATED: self.faults.repeated, _IMPOSSIBLE: self.faults.impossible}
-        yield from (Notice(words, (count,)) for words, count in counts.items() if count)
-        if self.is_merged:
-            yield Notice(_MERGED, (self.processes,))
+        yield from self._of_the_file()
         times = self.times
         if times.early:
             yield Notice(_EARLY, (times.early, times.linked))

@@ -1,0 +1,52 @@
+"""Files that hold a hundredth of what was recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from hta_widgets import diagnose, open_trace
+from hta_widgets.trace.model.health.taken_out import FEWEST_CALLS
+from tests.kineto_text import call, host, kernel, write
+
+
+def filtered(folder, *, calls=FEWEST_CALLS, apart=101, also=()):
+    """Calls with kernels, each with a number that is so far from the one before."""
+    events = [host(0, 100 * calls, "aten::mm"), *also]
+    for number in range(calls):
+        correlation = 7_000 + number * apart
+        events.append(call(100 * number + 1, 5, correlation))
+        events.append(kernel(100 * number + 10, 20, correlation=correlation))
+    return write(folder / "rank-0.json", events)
+
+
+def test_nothing_is_told_of_a_hundredth(tmp_path):
+    """A "stall of 27 ms" of HTA's filtered sample was 7,636 calls long."""
+    path = filtered(tmp_path)
+    found = diagnose(path)
+    assert (found.status, list(found)) == ("cannot_tell", [])
+    assert found.finding == (
+        "No cause can be told: most events were taken out of the traces, so that idle time may be "
+        "none."
+    )
+    assert not found.not_recorded
+    there_were = 101 * (FEWEST_CALLS - 1) + 1
+    assert open_trace(path, progress=False).notices[0] == (
+        f"500 of {there_were:,} calls of the CUDA API, by their numbers, are in the file: most "
+        "events were taken out of it, and what looks like idle time may be none; open the trace "
+        "that they were taken from"
+    )
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"apart": 100},
+        {"calls": FEWEST_CALLS - 1},
+        {"also": [call(90, 5, 6_999, name="cudaStreamSynchronize")]},
+    ],
+    ids=["all numbers of a profiler", "few calls", "a call that launches nothing"],
+)
+def test_a_recording_that_leaves_calls_out_is_whole(tmp_path, whole):
+    found = diagnose(filtered(tmp_path, **whole))
+    assert "taken out" not in found.finding
+    assert not any("taken out" in notice for notice in found.notices)

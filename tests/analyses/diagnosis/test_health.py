@@ -11,6 +11,7 @@ from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.kineto_text import call, host, kernel, write
 from tests.trace import test_lost_operators
 from tests.trace.test_lost_work import launched, lost_in, many, without_work_of
+from tests.trace.test_taken_out import filtered
 from tests.trace.test_wrong_events import loaded, sound
 from tests.trace.test_wrong_times import launches, stands_still, synchronise, times_of
 
@@ -384,7 +385,18 @@ def few_launches(folder, count):
     return test_lost_operators.lost_in(folder, events)[1] > 0
 
 
+def few_calls(folder, count):
+    return diagnose(filtered(folder, calls=count)).health.taken_out
+
+
+def part_left(folder, part):
+    """Of the calls that there were, by their numbers."""
+    return diagnose(filtered(folder, apart=round(1 / part))).health.taken_out
+
+
 test_thresholds = cases(
+    Case("taken_out.FEWEST_CALLS", few_calls, {499: False, 500: True}),
+    Case("taken_out.LEAST_LEFT", part_left, {0.0099: True, 0.0101: False}),
     Case("lost_work.MOST_LOST", lost_of_steps, {0.0095: False, 0.0105: True}),
     Case("lost_work.APART", stretches, {0.049: 1, 0.051: 2}),
     Case("lost_work.BROKEN_LINKS", is_lost, {0.49: True, 0.51: False}),

@@ -168,6 +168,9 @@ def test_a_step_has_one_length(board):
     whole = f"{of_ranks} per step" if has_steps else f"the {of_ranks} GPU span"
     whole += " of a rank" if found.step_ns > 1.01 * found.period_ns else ""
     assert verdict(found).endswith(f" of {whole}")
+    if not found.shares:
+        assert found.status == "cannot_tell"
+        return
     lost = f"; {verdict(found)}" if found else ""
     (_, most), (second, share), *_ = found.shares.items()
     known = second != "waiting that nothing recorded explains"

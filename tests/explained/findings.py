@@ -42,6 +42,7 @@ from tests.explained.forms import (
     Texts,
     checked,
     largest,
+    plain,
     ranges_in_words,
     share,
     summed,
@@ -62,7 +63,8 @@ def explain_finding(found: Finding, whole: Diagnosis) -> str:
 def launching(found: Finding, whole: Diagnosis) -> Texts:
     table = found.evidence["launching"]
     worst = table.loc[table["idle_ms"].idxmax()]
-    texts = {
+    texts: Texts = {
+        "rank": None if _lose_alike(table) or not worst["region"] else str(worst["rank"]),
         "kernels": counted(worst["kernels_per_step"], "kernel"),
         "median": _of_a_kernel(worst["median_kernel_us"]),
     }
@@ -85,6 +87,12 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
+
+
+def _lose_alike(table: pd.DataFrame) -> bool:
+    shares = table["region_percent"]
+    is_one = len({*table["region"]}) == 1
+    return is_one and (len(table) == 1 or shares.max() - shares.min() <= 5)
 
 
 def initialising(found: Finding, whole: Diagnosis) -> Texts:
@@ -331,7 +339,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[cannot keep up]][[is late[[ mainly]]]] with "
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>)"
             "[[ once it has waited for the GPU[[ in <_waited>]]]]"
-            "[[; <part> is lost before [[kernels]][[copies]] of <region>"
+            "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
+            "<region>"
             "[[ (<of_region> of <each>)]]]]"
             "[[, <call> a launch call]]"
             f"{WHEN_IDLE}{COST}",
@@ -697,6 +706,11 @@ VERDICTS: Final[list[Form]] = [
         "No cause can be told[[, as calls of the CUDA API are not recorded]]: in <part> of the "
         "critical path, nothing recorded says what work waits for that was ready.",
         no_cause_told,
+    ),
+    Form(
+        "No cause can be told: most events were taken out of the traces, so that idle time may be "
+        "none.",
+        plain(lambda _, whole: any(x.taken_out.left for x in whole.health.ranks.values())),
     ),
     Form(
         "No cause can be told: of the job's GPU work, only copies and memsets were recorded "

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hta_widgets import diagnose
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis.analysis import answers_of_all
-from hta_widgets.diagnosis.rules.launch_bound import may_be_stacks
+from hta_widgets.diagnosis.rules.launch_bound import _are_alike, may_be_stacks
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, step, write
@@ -475,7 +476,14 @@ def keeps_up(folder, length):
     return "cannot keep up" in found(diagnosed(folder, one), "launch_bound").sentence
 
 
+def said_of_all(_folder, points):
+    """Two ranks that lose before the backward pass, one by so many points more."""
+    table = pd.DataFrame({"region": ["backward"] * 2, "region_percent": [40.0, 40.0 + points]})
+    return _are_alike(table)
+
+
 test_thresholds = cases(
+    Case("launch_bound.ALIKE_PERCENT", said_of_all, {4.9: True, 5.1: False}),
     Case("Limits.least_percent_with_evidence", says_that_it_reads, {2.95: False, 3.05: True}),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),

@@ -213,6 +213,13 @@ def labels_of_largest(names: Sequence[str]) -> list[str]:
     return distinct_labels(names[:_LISTED])
 
 
+def _link_to(context: Context, kernels: pd.DataFrame) -> Link:
+    """One kernel is selected, of several all are marked: the second of two had 25 % and was dim."""
+    names = tuple(kernels["name"].tolist())
+    one = names[0] if len(names) == 1 else ""
+    return Link(panel="kernel_breakdown", ranks=context.ranks, kernel=one, kernels=names)
+
+
 def _line(
     context: Context,
     what: Cause,
@@ -309,7 +316,7 @@ def _older_attention(context: Context) -> Finding | None:
         f"capability {gpu.major}.{gpu.minor}",
         conditions=(Condition.OLDER_ATTENTION,),
         evidence={"share_percent": share},
-        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(older["name"].iloc[0])),
+        link=_link_to(context, older),
         seen_in=NamedKernels(names=frozenset(older["name"])),
     )
 
@@ -570,7 +577,7 @@ def experts(context: Context) -> Finding | None:
         f"({counted(count, 'launch', 'launches')} of {duration(own['gpu_ns'].sum() / count)})",
         conditions=(Condition.EXPERTS_OF_TRITON,) if is_of_triton else (),
         evidence={"share_percent": share, "launches": count},
-        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=str(own["name"].iloc[0])),
+        link=_link_to(context, own),
         seen_in=NamedKernels(names=frozenset(own["name"])),
     )
 

@@ -20,7 +20,7 @@ PRODUCT: Final = re.compile(
 )
 TENSOR_CORES: Final = re.compile(
     r"tensorop|s16816|s1688|s884|h884|h1688|hmma|imma|wgmma|gmma(?!s)|nvjet|bf16bf16|f16f16|tf32"
-    r"|e4m3|e5m2|MFMA|_MI(?:16|32)x"
+    r"|e4m3|e5m2|MFMA|mfma|_MI(?:16|32)x"
 )
 FP32: Final = re.compile(
     r"sgemm|scudnn|_ffma_|simt_(?![dzh])|f32f32_f32f32_f32(?!.*tf32)|dgrad_engine<float"

@@ -16,6 +16,7 @@ from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 OVERVIEW_CLASSES: Final = tuple(CODE[name] for name in (*BUDGET_CLASSES, LEAD_IN, HIDDEN))
 """Rows of an overview."""
@@ -95,7 +96,8 @@ def _analysed(rank: Rank) -> Span:
     """The analysed time, or where its steps are on the device, if that is much shorter.
 
     A step of 10 ms that follows 463 ms of work from before the recording (SGLang), or one of 1 ms
-    before 13 s of calls (Triton), would be a line at an end.
+    before 13 s of calls (Triton), would be a line at an end. What a capture of graphs is about
+    comes after the little that runs: hipFree for 1 ms was all that was seen of 34.
     """
     window = window_of(rank)
     device = rank.gpu_work.main_device
@@ -103,6 +105,7 @@ def _analysed(rank: Rank) -> Span:
         return Span(window.start_ns, window.end_ns)
     start, *_, end = window.step_edges(rank, device).tolist()
     is_short = end - start < LEAST_SEEN * (window.end_ns - window.start_ns)
+    is_short &= recorded_kind(rank).name != "graph capture"
     return Span(start, end) if is_short else Span(window.start_ns, window.end_ns)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets.analyses.timeline.overview import spans_of
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.diagnosis import diagnose
 from hta_widgets.diagnosis.change.explain_change import explain_change
@@ -80,3 +81,10 @@ def test_a_capture_is_not_compared(tmp_path):
     other = open_trace(write(tmp_path / "other.json", capturing()), progress=False)
     said = explain_change(one, other).finding
     assert said.startswith(f"There is nothing to compare in other.json: {WHY[capturing]}")
+
+
+def test_a_capture_is_drawn_whole(tmp_path):
+    """Of one of 34 ms, the 1 ms before it began, in which kernels ran, was all that was drawn."""
+    events = [each for each in capturing() if each["cat"] != "kernel" or each["ts"] < 1000]
+    spans = spans_of(open_trace(write(tmp_path / "rank-0.json", events), progress=False).rank(0))
+    assert spans.analysed == spans.whole

@@ -591,6 +591,12 @@ def experts(context: Context) -> Finding | None:
             "Compile with Inductor: it fuses most copies, which this compiler runs as they are.",
             'model = torch.compile(model, backend="inductor")',
             needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER),
+            unless=(Condition.GRAPHS,),
+        ),
+        Advice(
+            "Compile with Inductor, which copies less into and out of its CUDA graphs.",
+            'model = torch.compile(model, options={"triton.cudagraphs": True})',
+            needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER, Condition.GRAPHS),
         ),
         Advice(
             "Compile the model, which fuses most of them.",

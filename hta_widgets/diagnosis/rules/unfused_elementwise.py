@@ -66,6 +66,13 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
             "Compile with Inductor, which fuses them: this compiler runs each by itself.",
             'model = torch.compile(model, backend="inductor")',
             needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER),
+            unless=(Condition.GRAPHS,),
+        ),
+        Advice(
+            "Compile with Inductor, which fuses them and keeps the CUDA graphs: this compiler runs "
+            "each by itself.",
+            'model = torch.compile(model, options={"triton.cudagraphs": True})',
+            needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER, Condition.GRAPHS),
         ),
         Advice(
             "Find why these kernels run outside of the compiled code.",

@@ -257,7 +257,8 @@ FIRST = {
     "unfused_elementwise": [
         ((), "Compile the model"),
         ((C.COMPILED,), "Find why these kernels"),
-        ((C.COMPILED, C.LEFT_BY_COMPILER), "Compile with Inductor"),
+        ((C.COMPILED, C.LEFT_BY_COMPILER), "Compile with Inductor, which fuses them: this"),
+        ((C.COMPILED, C.LEFT_BY_COMPILER, C.GRAPHS), "Compile with Inductor, which fuses them and"),
         ((C.ATTENTION,), "Use fused attention"),
         ((C.ATTENTION, C.REFUSED_FUSION), "Give scaled_dot_product_attention"),
     ],

@@ -388,15 +388,11 @@ def _told_apart(label: str, names: Sequence[str]) -> list[str]:
         return [label]
     parts = [list(dict.fromkeys(_PARTS.findall(name))) for name in names]
     times = Counter(part for of_name in parts for part in of_name)
-    found = []
-    for place, of_name in enumerate(parts):
-        others = [{*each} for each in (*parts[:place], *parts[place + 1 :])]
+    held, found = [{*each} for each in parts], []
+    for of_name in parts:
         rarest = sorted(of_name, key=times.__getitem__)[:_RAREST]
         tried = (marks for n in range(1, _DIFFERENCES + 1) for marks in combinations(rarest, n))
-        marks = next((each for each in tried if not _in_any(each, others)), ())
+        own = (marks for marks in tried if sum(each.issuperset(marks) for each in held) == 1)
+        marks = next(own, ())
         found.append(f"{label} ({', '.join(marks)})" if marks else "")
     return found
-
-
-def _in_any(marks: Sequence[str], others: Iterable[set[str]]) -> bool:
-    return any(each.issuperset(marks) for each in others)

@@ -351,6 +351,7 @@ class Context:
         links: tuple[Link, ...] = (),
         seen_in: What | None = None,
         seen_steps: tuple[int, ...] = (),
+        region: str = "",
         confidence: Confidence = "measured",
         detail: str = "",
         cost: str = "",
@@ -374,6 +375,8 @@ class Context:
             where that is not replayed, all of the class of the budget that it is counted in.
         seen_steps : tuple of int
             Steps in which it is seen; when none are given, all that count.
+        region : str
+            See `Seen`.
         """
         recoverable_ns = price.ns if price.ns >= 1 else 0.0
         known = self.conditions(ranks) | {*conditions}
@@ -404,6 +407,7 @@ class Context:
                 tuple(rank for rank in self.ranks if rank in ranks) or self.ranks,
                 seen_steps or self.steps.numbers,
                 self.limits.trials,
+                region,
             ),
             confidence=self._confidence(cause, price, confidence),
         )

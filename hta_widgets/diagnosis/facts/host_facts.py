@@ -181,7 +181,7 @@ class Region(NamedTuple):
     """Of its outermost call, of an optimizer its own."""
     call: str
     """The call's whole name; empty if they are several."""
-    idle_ns: int
+    idle: Intervals
     """Time in which the GPU waits for its launches."""
     share: float
     """Of all such time."""
@@ -244,10 +244,11 @@ def _region(
         return None
     inside = _at_or_below(paths, top)
     mine = kernels[(launched >= 0) & inside[node[launched]]]
+    lost = segments.take(np.flatnonzero((waited >= 0) & inside[node[waited]]))
     return Region(
         name=_name_of(paths, top, names),
         call=names[paths.name[top[0]]] if top.size == 1 else "",
-        idle_ns=int(total_ns[top].sum()),
+        idle=Intervals.union(lost.start_ns, lost.end_ns),
         share=float(total_ns[top].sum() / idle_ns.sum()),
         kernels=mine.size,
         median_kernel_ns=_median(work.duration_ns[mine]),

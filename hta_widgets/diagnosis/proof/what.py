@@ -288,6 +288,8 @@ class Seen(NamedTuple):
     """Numbers of the ProfilerSteps that its price is found in; (-1,) where none are recorded."""
     limits: TrialLimits
     """With which the facts on its ranks were found."""
+    region: str = ""
+    """Before whose launches most of it is lost, as the sentence says: it is shown first."""
 
     def is_in(self, steps: Int64Array) -> Mask:
         """Which of some steps it is looked for in: all where none are recorded."""

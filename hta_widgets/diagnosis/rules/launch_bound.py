@@ -279,17 +279,19 @@ def launch_bound(context: Context) -> Finding | None:
     by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
     waits_in = _waits_in(context, ranks) if by_waits else ""
     late = f" once it has waited for the GPU{waits_in and f' in {named(waits_in)}'}" * by_waits
+    where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits)
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
         f"the CPU {'is late mainly with' if few else fails} "
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
         f"(median {_kernel_time(worst['median_kernel_us'])}){late}"
-        f"{_region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits)}",
+        f"{where}",
         detail=busiest.words if busiest else "",
         price=price,
         ranks=ranks,
         steps=steps,
+        region=str(worst["region"]) if where else "",
         conditions=(
             *((Condition.LATE_BY_WAITS,) if by_waits else ()),
             *(_WAITS & conditions_of_owners([waits_in])),
@@ -380,7 +382,7 @@ def _conditions(
 ) -> set[Condition]:
     """What holds of the part of the program that launches too slowly."""
     regions = [host.launching.region for host in context.hosts(ranks).values()]
-    most = max((each for each in regions if each), key=lambda each: each.idle_ns, default=None)
+    most = max((each for each in regions if each), key=lambda each: each.idle.length, default=None)
     names = [*([most.call] if most else ()), *([busiest.name] if busiest else ())]
     found = conditions_of_owners(names) - _WAITS
     if most is not None and not most.kernels:

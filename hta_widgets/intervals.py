@@ -76,6 +76,10 @@ class Intervals:
 
     def __sub__(self, other: Intervals) -> Intervals:
         """Time covered by this set but not by the other."""
+        if not other.starts.size:
+            return self
+        if other is self:  # as where a part of the budget adds nothing to those before
+            return Intervals.union([], [])
         edges, covering = sweep([self, other])
         return _where(edges, covering == _FIRST)
 

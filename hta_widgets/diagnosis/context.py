@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.time.selection import TimeSelection
-from hta_widgets.arrays import Float64Array
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
@@ -301,15 +301,25 @@ class Context:
 
     def shorter_kernels(self, *columns: str) -> ShorterOperations:
         """The edit in which kernels take as much less as columns of `Savings` say."""
-        job = self.replay.job
-        less_ns = np.zeros(job.stream.size)
-        for place, (rank, row) in enumerate(zip(job.ranks, job.of_parts("row"), strict=True)):
+
+        def saved_ns(rank: int, rows: Int64Array) -> Float64Array:
             savings = self.facts[rank].compute.savings
+            saved = [savings.of_rows(each, rows) for each in columns]
+            return np.asarray(np.sum(saved, axis=0, dtype=np.float64))
+
+        return self._shorter(saved_ns)
+
+    def without_work(self, rows: Mapping[int, Int64Array]) -> ShorterOperations:
+        """The edit in which some work of each rank, by its rows in the events, takes no time."""
+        return self._shorter(lambda rank, own: np.where(np.isin(own, rows[rank]), np.inf, 0.0))
+
+    def _shorter(self, less_ns: Callable[[int, Int64Array], Float64Array]) -> ShorterOperations:
+        job = self.replay.job
+        less = np.zeros(job.stream.size)
+        for place, (rank, row) in enumerate(zip(job.ranks, job.of_parts("row"), strict=True)):
             own = np.flatnonzero((job.operation_rank == place) & ~job.is_finish)
-            rows = row[job.operation[own]]
-            for column in columns:
-                less_ns[own] += savings.of_rows(column, rows)
-        return ShorterOperations(less_ns)
+            less[own] = less_ns(rank, row[job.operation[own]])
+        return ShorterOperations(less)
 
     def by_rank_and_step(self, **columns: Matrix) -> pd.DataFrame:
         """A table of ``rank``, ``step`` and the values of each; in ms where a name says so."""

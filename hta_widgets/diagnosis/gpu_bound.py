@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.budget.device_steps import calls_around
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
@@ -220,6 +221,9 @@ def _link_to(context: Context, kernels: pd.DataFrame) -> Link:
     return Link(panel="kernel_breakdown", ranks=context.ranks, kernel=one, kernels=names)
 
 
+_UNKNOWN: Final = Price.counted(0.0)
+
+
 def _line(
     context: Context,
     what: Cause,
@@ -230,13 +234,14 @@ def _line(
     evidence: dict[str, Evidence] | None = None,
     link: Link,
     seen_in: NamedKernels,
+    price: Price = _UNKNOWN,
 ) -> Finding:
-    """A line without a price: what another kernel would take is not known."""
+    """A line, of most without a price: what another kernel would take is not known."""
     return context.finding(
         what,
         words=words,
         detail=detail,
-        price=Price.counted(0.0),
+        price=price,
         ranks=context.ranks,
         steps=(),
         conditions=conditions,
@@ -622,23 +627,33 @@ def device_copies(context: Context) -> Finding | None:
     share = 100 * total_ns / max(period.sum(), 1)
     if min(share, 100 * alone_ns / max(period.sum(), 1)) < LEAST_SHARE:
         return None
-    of_owners: Counter[str] = Counter()
-    for (_, owner), (_, ns) in copies.items():
-        of_owners[owner] += int(ns)
-    (owner, ns), *_ = of_owners.most_common(1)
+    around = sum((own for launched, own in copies.items() if launched.beside_graph), np.zeros(2))
+    is_of_graphs = 100 * around[1] >= context.limits.owner_percent * total_ns
+    of_graphs = f", {around[0] / period.size:,.0f} of them for what CUDA graphs read and return"
     whole = "each step" if context.steps.are_recorded else "the GPU span"
     what = counted(round(count / period.size), "copy", "copies")
+    price = _UNKNOWN
+    if is_of_graphs:  # without them, what they copy would be written where it is read
+        asked = context.selection, re.compile(_WITHIN_GPU)
+        rows = context.job.reduce(_rows_in, context.ranks, *asked)
+        removed = context.without_work(rows)
+        price = context.price(context.steps["memory"], removed, bound="at most")
     return _line(
         context,
         device_copies,
         f"{what} within the GPU take {duration(total_ns / period.size)} of {whole} "
         f"({percent(share)})",
         conditions=(Condition.LEFT_BY_COMPILER,) if is_left_by_compiler(context) else (),
-        detail=f", {percent(100 * ns / total_ns)} of it in {named(owner)}" if owner else "",
+        detail=of_graphs if is_of_graphs else _owner_of(copies),
         evidence={"share_percent": share, "copies": count},
         link=Link(panel="operators", ranks=context.ranks),
-        seen_in=NamedKernels(names=frozenset(name for name, _ in copies)),
+        seen_in=NamedKernels(names=frozenset(each.name for each in copies)),
+        price=price,
     )
+
+
+def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str]) -> Int64Array:
+    return kernels_in(rank, selection, fits.fullmatch).rows
 
 
 @cause(
@@ -683,7 +698,7 @@ def largest_kernel(context: Context) -> Finding | None:
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
     (label, *_) = labels_of_largest([*computing["name"]])
-    operator = _operator(context, name)
+    operator = _owner_of(_launched(context, re.escape(name), ""), context.limits.owner_percent)
     made = _line(
         context,
         largest_kernel,
@@ -708,24 +723,35 @@ def _has_other_captures(context: Context) -> bool:
     return any(joined < replays for joined, replays in counts)
 
 
-def _operator(context: Context, name: str) -> str:
-    """The operator that launches most of a kernel, in words, with a comma before it; or nothing."""
+class _Launched(NamedTuple):
+    """Operations of one name that one operator launches."""
+
+    name: str
+    operator: str
+    """Empty for none."""
+    beside_graph: bool
+    """Whether the operator launches a CUDA graph as well, as compiled functions do, which copy what
+    it reads before and what it returns after it: 766 of 768 copies, with 15 of 118 ms."""
+
+
+def _owner_of(launched: Mapping[_Launched, Int64Array], least_percent: float = 0) -> str:
+    """The operator with most of their time, in words, with a comma before it; or nothing."""
     total_ns: Counter[str] = Counter()
-    for (_, operator), (_, ns) in _launched(context, re.escape(name), "").items():
-        total_ns[operator] += ns
+    for each, (_, ns) in launched.items():
+        total_ns[each.operator] += int(ns)
     (operator, ns), *_ = total_ns.most_common(1)
     share = 100 * ns / total_ns.total()
-    if not operator or share < context.limits.owner_percent:
+    if not operator or share < least_percent:
         return ""
     return f", {'all' if share == 100 else percent(share)} of it in {named(operator)}"  # noqa: PLR2004
 
 
-def _launched(context: Context, fits: str, meant: str) -> dict[tuple[str, str], Int64Array]:
-    """Operations and their time by their name and the operator around their launch, "" for none.
+def _launched(context: Context, fits: str, meant: str) -> dict[_Launched, Int64Array]:
+    """How many operations there are, and their time, by what launches them.
 
     Those whose names fit a pattern, and the innermost operator of those that are meant by one.
     """
-    found: dict[tuple[str, str], Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
+    found: dict[_Launched, Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
     asked = context.selection, re.compile(fits), re.compile(meant)
     for of_rank in context.job.reduce(_launched_by, context.ranks, *asked).values():
         for key, sums in of_rank.items():
@@ -735,16 +761,20 @@ def _launched(context: Context, fits: str, meant: str) -> dict[tuple[str, str], 
 
 def _launched_by(
     rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str], meant: re.Pattern[str]
-) -> dict[tuple[str, str], Int64Array]:
+) -> dict[_Launched, Int64Array]:
     caller, work = as_called(rank, kernels_in(rank, selection, fits.fullmatch))
-    operators = operators_of(calls_of(caller), work, meant.search)
-    groups = grouped(work.name, operators.kind)
+    calls = calls_of(caller)
+    operators = operators_of(calls, work, meant.search)
+    launches_graph = calls_around(calls, calls.named(patterns.GRAPH_LAUNCH.search))
+    beside_graph = np.append(launches_graph, False)[operators.place]
+    groups = grouped(work.name, operators.kind, beside_graph)
     sums = np.stack((groups.sizes, groups.reduce(np.add, work.duration_ns)), axis=1)
-    found: dict[tuple[str, str], Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
+    found: dict[_Launched, Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
     for first, of_group in zip(groups.first.tolist(), sums, strict=True):
         operator, *_ = operators.kinds[operators.kind[first]]
         operator = "" if GRAPH_CALL.fullmatch(operator) else operator
-        found[work.names[work.name[first]], operator] += of_group
+        name = work.names[work.name[first]]
+        found[_Launched(name, operator, bool(beside_graph[first]))] += of_group
     return {**found}
 
 

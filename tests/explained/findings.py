@@ -338,7 +338,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU "
             "[[cannot keep up]][[is late[[ mainly]]]] with "
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>)"
-            "[[ once it has waited for the GPU[[ in <_waited>]]]]"
+            "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
             "<region>"
             "[[ (<of_region> of <each>)]]]]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.server_steps import server_steps
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.gap_owners import READS
+from hta_widgets.diagnosis.facts.gap_owners import READS, Around
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
     KEEPS_NUMBERS,
@@ -40,6 +42,7 @@ from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.trace.ranks.rank import Rank
 
 MOST_BY_STACKS: Final = 0.5
 """Part of the price that a host twice as fast must bring for stacks to be the first suspect:
@@ -58,6 +61,9 @@ MOST_BY_WAITS: Final = 0.8
 all of it where ``loss.item()`` comes just before an optimizer of 248 small kernels. Waits that find
 the GPU idle count, too: of several in a row, the first drains it, and would only leave that to the
 next (11 of 12.3 ms without all waits of a recommender, 2.9 without those that drain)."""
+
+AS_LONG: Final = 0.5
+"""Part of the longest waiting, from which that in a second operator is named beside it."""
 
 HELD_UP: Final = (
     autotuning,
@@ -277,8 +283,9 @@ def launch_bound(context: Context) -> Finding | None:
     reads = _reads(context, ranks)
     waits_ms = _gain_ms(context, after, WithoutWaits((Wait.COPY, *SYNCHRONISING)))
     by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
-    waits_in = _waits_in(context, ranks) if by_waits else ""
-    late = f" once it has waited for the GPU{waits_in and f' in {named(waits_in)}'}" * by_waits
+    waits_in = _waits_in(context, ranks) if by_waits else ()
+    inside = f" in {' and '.join(map(named, waits_in))}" if waits_in else ""
+    late = f" once it has waited for the GPU{inside}" * by_waits
     where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits)
     return context.finding(
         launch_bound,
@@ -294,7 +301,7 @@ def launch_bound(context: Context) -> Finding | None:
         region=str(worst["region"]) if where else "",
         conditions=(
             *((Condition.LATE_BY_WAITS,) if by_waits else ()),
-            *(_WAITS & conditions_of_owners([waits_in])),
+            *(_WAITS & conditions_of_owners(waits_in)),
             *_conditions(
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
@@ -353,13 +360,35 @@ def _few_of(worst: Mapping[Hashable, Any]) -> str:
     return f"{late:,} of " if late <= FEW_LATE * worst["kernels_per_step"] else ""
 
 
-def _waits_in(context: Context, ranks: tuple[int, ...]) -> str:
-    """The operator in which the host waits for the GPU, and is late after it; empty for none.
+def _waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """The operator in which the host waits longest for the GPU, and another as long; or none.
 
-    Where one wait follows another, only the first finds the GPU at work, and it catches up later.
+    A recommender waits for 5.9 ms of each step in ``aten::item``, and in ``aten::to`` at its end.
     """
-    found = largest_owner(context, ranks, "gap_sync") or largest_owner(context, ranks, READS)
-    return found[0].name if found else ""
+    job, waits, total_ns = context.replay.job, {}, Counter[str]()
+    for rank, row, kind, start_ns, end_ns, own_ns in zip(
+        job.ranks, *(job.of_parts(f"waits.{name}") for name in _OF_WAITS), strict=True
+    ):
+        if rank in ranks:
+            chosen = np.isin(kind, (Wait.COPY, *SYNCHRONISING))
+            waits[rank] = row[chosen], (end_ns - start_ns - own_ns)[chosen]
+    for found in context.job.reduce_each(_by_operator, waits).values():
+        total_ns.update(found)
+    most = total_ns.most_common(2)
+    return tuple(name for name, ns in most if name and ns >= AS_LONG * most[0][1])
+
+
+_OF_WAITS: Final = ("row", "kind", "start_ns", "end_ns", "own_ns")
+
+
+def _by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
+    """How long the host waits in each operator that calls of some rows are in."""
+    around = Around(rank)
+    names = map(around.name_of, around.operator_of(around.calls.places_of(rows)).tolist())
+    found: Counter[str] = Counter()
+    for name, ns in zip(names, waited_ns.tolist(), strict=True):
+        found[name] += ns
+    return {**found}
 
 
 def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:

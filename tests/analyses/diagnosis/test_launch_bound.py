@@ -364,8 +364,11 @@ def test_copies_that_a_host_is_late_with_are_no_kernels_to_compile(tmp_path):
     assert not any("copies" in each.do for each in other.advice)
 
 
-def waiting(length, times=1):
-    """Steps of one large kernel, waits for it, and 100 small ones that are launched slowly."""
+def waiting(length, times=1, then=0):
+    """Steps of one large kernel, waits for it, and 100 small ones that are launched slowly.
+
+    At the end may be a second large one, which another operator waits for.
+    """
     one = Host()
     for number in range(6):
         with one.step(number):
@@ -374,6 +377,9 @@ def waiting(length, times=1):
                 one.synchronise("aten::item")
             for _ in range(100):
                 one.launch(2, takes=12)
+            if then:
+                one.launch(then)
+                one.synchronise("aten::to")
         one.events.append(host(one.now, 1, "Optimizer.step#AdamW.step"))
     return one
 
@@ -403,6 +409,12 @@ def test_a_host_that_is_late_only_as_it_has_waited(tmp_path, times):
     without = finding.evidence["without_waits_ms"]
     assert without == pytest.approx(finding.evidence["without_launching_ms"], rel=0.05)
     assert not any("CUDA graphs" in each.do for each in finding.advice)
+
+
+def waits_in(folder, part):
+    """The operators that a host is said to have waited in, one of them so long by the other."""
+    finding = found(diagnosed(folder, waiting(2_000, then=2_000 * part)), "launch_bound")
+    return finding.sentence.partition("for the GPU in ")[2].partition(";")[0]
 
 
 @pytest.mark.parametrize("name", ["cudaDeviceSynchronize", "cudaThreadSynchronize"])
@@ -496,6 +508,9 @@ test_thresholds = cases(
         "host_facts.MOST_LATE",
         lambda folder, part: late_before_some(folder, [900 * part, 900 * (1 - part)]),
         {0.64: 2, 0.69: 1},
+    ),
+    Case(
+        "launch_bound.AS_LONG", waits_in, {0.48: "aten::item", 0.52: "aten::item and aten::to"}
     ),
     Case("launch_bound.MOST_BY_WAITS", is_late_by_waits, {0.79: False, 0.81: True}),
     Case(

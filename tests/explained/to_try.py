@@ -72,11 +72,15 @@ def moving(_: Finding, whole: Diagnosis) -> Texts:
 
 def of_experts(_: Finding, whole: Diagnosis) -> Texts:
     times = _times(whole).xs("COMPUTATION", level="kernel_type")
-    own = times[times.index.get_level_values("name").str.contains("moe|matmul_ogs")]
+    names = times.index.get_level_values("name")
+    is_own = names.str.contains("moe|matmul_ogs|matmul_scatter") & ~names.str.startswith("triton_")
+    own = times[is_own].sort_values("sum_ns", ascending=False)
+    few = [f"{each.count:,} of {duration(each.sum_ns / each.count)}" for each in own.itertuples()]
     return {
         "part": share(own["sum_ns"].sum(), times["sum_ns"].sum()),
         "launches": counted(own["count"].sum(), "launch", "launches"),
-        "mean": duration(own["sum_ns"].sum() / own["count"].sum()),
+        "mean": duration(own["sum_ns"].sum() / own["count"].sum()) if len(own) > 3 else None,
+        "few": ", ".join(few) if len(own) <= 3 else None,
     }
 
 
@@ -153,7 +157,8 @@ FORMS_TO_TRY: Final = {
     ],
     "experts": [
         Form(
-            "Kernels of experts take <part> of the compute time (<launches> of <mean>).",
+            "Kernels of experts take <part> of the compute time "
+            "(<launches>[[ of <mean>]][[: <few>]]).",
             of_experts,
         ),
     ],

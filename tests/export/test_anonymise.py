@@ -265,6 +265,7 @@ PARTS = (
         "123456789",
     ),
     *("moe", "MoE_", "expert", "grouped_gemm", "group", "mm", "matmul_ogs", "fused_moe_kernel"),
+    *("_finalize_matmul_scatter_bf16", "triton_poi_fused_constant_pad_nd_moe_forward_0"),
 )
 NOT_OF_NAMES = {"_NUMBER", "_DIGITS", "_DIMENSION", "_LIMIT", "_ELEMENT_BYTES", "_NOT_A_LETTER"} | {
     *("_TOP_PACKAGE", "_CALLED", "_NAMESPACE", "_INSTANCE", "_NAME", "_TENSOR", "_NODE", "_FLOAT8"),

@@ -169,7 +169,9 @@ def computing_kernels(rank: Rank) -> GpuWork:
 
 
 OF_EXPERTS: Final = re.compile(
-    r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs", re.IGNORECASE
+    r"^(?!triton_(?:[a-z]{3}_)?fused_).*(?:"  # what Inductor makes is beside them
+    r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|matmul_scatter)",
+    re.IGNORECASE,
 )
 """Kernels of experts, which launch as many blocks whatever tokens they get: of four ranks, that
 with the popular experts had a GPU 3.67 times as slow."""

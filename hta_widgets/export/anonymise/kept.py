@@ -223,7 +223,8 @@ READ_IN_KERNELS: Final = tuple(
         r"^triton_|memset|fill_?buffer|^void\s+nccl",
         r"send|recv|broadcast|barrier|reduce|gather|scatter",
         r"\b(?:dispatch|combine)\b",
-        r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|fused_moe_kernel",
+        r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|matmul_scatter",
+        r"fused_moe_kernel",
     )
 )
 """Parts of the names of kernels that analyses ask for."""

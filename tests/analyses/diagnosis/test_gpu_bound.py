@@ -264,7 +264,8 @@ def test_the_kernels_of_experts_are_added_up(tmp_path, real_traces):
     """Two kernels took 78.6 % of the step of a server, and only the larger one had a line."""
     found = of_experts(tmp_path, 50)
     assert found.sentence == (
-        "Kernels of experts take 50 % of the compute time (20 launches of 500 µs)."
+        "Kernels of experts take 50 % of the compute time "
+        "(20 launches: 10 of 500 µs, 10 of 500 µs)."
     )
     assert [each.do[:16] for each in found.advice] == ["Give each expert"]
     (recorded,) = (real_traces / "kineto/vllm_piecewise").glob("*.json*")

@@ -105,12 +105,15 @@ def largest(found: Finding, whole: Diagnosis) -> Texts:
     most = times.nlargest(1, "sum_ns")
     (name,), (ns,), (count,) = most.index, most["sum_ns"], most["count"]
     assert found.links[0].kernel == name
+    table = kernel_breakdown(whole.job, whole.ranks, steps=steps_of(whole)).every_kernel
+    longest_ns = table[table["name"] == name]["max_ns"].max()
     uncounted = roofline(whole.job, whole.ranks, steps=steps_of(whole)).uncounted
     in_graphs = uncounted[uncounted["reason"] == "in CUDA graphs"]["share_percent"].sum()
     return {
         "part": share(ns, times["sum_ns"].sum()),
         "launches": counted(count, "launch", "launches"),
         "mean": duration(ns / count),
+        "longest": duration(longest_ns) if longest_ns >= max(ns / 4, 2 * ns / count) else None,
         "in_graphs": share(in_graphs, 100) if in_graphs > 50 else None,
     }
 
@@ -172,7 +175,8 @@ FORMS_TO_TRY: Final = {
     "largest_kernel": [
         Form(
             "<_name> is the largest kernel, with <part> of the compute time (<launches> of <mean>"
-            "[[, on tensor cores]][[, without tensor cores]][[, <_occupancy> occupancy]]"
+            "[[, one of <longest>]][[, on tensor cores]][[, without tensor cores]]"
+            "[[, <_occupancy> occupancy]]"
             "[[, <_blocks> of <_sms> multiprocessors]])"
             "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",

@@ -354,6 +354,22 @@ def test_most_of_the_largest_kernel_is_in_one_operator(tmp_path, parts, said):
     assert found.sentence.endswith(said)
 
 
+def has_long_one(folder, part, count=20):
+    """Whether it is said that one of so many launches takes such a part of their time."""
+    one = Host()
+    for number in range(count):
+        length = 10_000 * (part if number == 0 else (1 - part) / (count - 1))
+        one.launch(length, name="norm")
+    said = line(diagnosed(folder, one, gpu=H100), "largest_kernel").sentence
+    assert (f", one of {10 * part:.1f} ms" in said) == (", one of" in said)
+    return ", one of" in said
+
+
+def test_one_of_few_launches_is_not_long(tmp_path):
+    """Of two, one has half of the time."""
+    assert not has_long_one(tmp_path, 0.6, count=2)
+
+
 @pytest.mark.parametrize(
     ("recording", "capture", "said", "advice"),
     [
@@ -498,6 +514,7 @@ def first_advice(folder, percent):
 
 
 test_thresholds = cases(
+    Case("gpu_bound.ONE_LONG", has_long_one, {0.24: False, 0.26: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),

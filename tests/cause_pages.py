@@ -99,6 +99,7 @@ WHERE = {
     Condition.EMPTY_CACHE: "where torch.cuda.empty_cache() is called",
     Condition.ENDS_STEP: "where it ends a step",
     Condition.EXPERTS: "where tokens are sent to experts",
+    Condition.FEW_ROWS: "where linear layers get few rows",
     Condition.FOREACH: "with a foreach optimizer",
     Condition.FSDP1: "with FullyShardedDataParallel",
     Condition.FSDP2: "with fully_shard",

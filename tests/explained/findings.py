@@ -63,10 +63,12 @@ def explain_finding(found: Finding, whole: Diagnosis) -> str:
 def launching(found: Finding, whole: Diagnosis) -> Texts:
     table = found.evidence["launching"]
     worst = table.loc[table["idle_ms"].idxmax()]
+    rows = found.evidence.get("rows_of_linear", 0)
     texts: Texts = {
         "rank": None if _lose_alike(table) or not worst["region"] else str(worst["rank"]),
         "kernels": counted(worst["kernels_per_step"], "kernel"),
         "median": _of_a_kernel(worst["median_kernel_us"]),
+        "rows": counted(rows, "row") if 0 < rows <= 64 else None,
     }
     late = max(round(worst["late_per_step"]), 1)
     if late <= 0.05 * worst["kernels_per_step"]:
@@ -83,7 +85,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         return texts | when_idle(found) | cost_of(found, whole)
     texts["part"] = percent(worst["region_percent"])
     texts["region"] = short_name(worst["region"], RULE_WIDTH)
-    if worst["region_kernels_per_step"] and not has_waited:
+    if worst["region_kernels_per_step"] and not has_waited and not texts["rows"]:
         texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
@@ -337,7 +339,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"Launch-bound[[ on <_ranks>]]{STEPS}: the CPU "
             "[[cannot keep up]][[is late[[ mainly]]]] with "
-            f"[[<few> of ]]<kernels>{PER_STEP} (median <median>)"
+            f"[[<few> of ]]<kernels>{PER_STEP} (median <median>"
+            "[[, at most <rows> in linear layers]])"
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
             "<region>"

@@ -90,6 +90,7 @@ class Condition(Enum):
     READS_A_NUMBER = "a number is read"
     IN_OPERATOR = "in an operator of PyTorch"
     ONLY_COPIES = "in calls that only copy"
+    FEW_ROWS = "linear layers of few rows"
     NOT_CAPTURED = "steps without a graph, beside others"
     LAUNCHES_GRAPH = "in the launch of a graph"
     DRAWS_NUMBERS = "random numbers are drawn"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -9,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.cause import cause
@@ -42,6 +45,7 @@ from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_BY_STACKS: Final = 0.5
@@ -84,6 +88,14 @@ ALIKE_PERCENT: Final = 5.0
 FEW_LATE: Final = 0.05
 """Part of the kernels that hold most of the time lost from which a host is late with all of them:
 it launched one every 1.31 µs, and was late eleven times."""
+
+FEW_ROWS: Final = 64
+"""Rows of the largest input of a linear layer up to which more cost its kernels next to nothing:
+they compute tiles of 64 rows and more. Batches of 16 were the first cause of eight GPUs that wait
+for launches, and in no line."""
+
+_LINEAR: Final = {re.compile(r"^aten::linear$"): 0, re.compile(r"^aten::addmm$"): 1}
+"""Operators of linear layers, and the place of the input that has a row for each sample."""
 
 _WAITS: Final = frozenset({Condition.READS_A_NUMBER, Condition.SELECTS})
 """What an operator may do only by its name: `_reads` knows whether it waits."""
@@ -149,6 +161,11 @@ def not_held_up(context: Context) -> list[Edit]:
             "Set the gradients to None instead of filling them with zeros.",
             "optimizer.zero_grad(set_to_none=True)",
             needs=(Condition.ZEROES_GRADIENTS,),
+        ),
+        Advice(
+            "Use a larger batch on each GPU: more rows cost the kernels of its linear layers next "
+            "to nothing.",
+            needs=(Condition.FEW_ROWS, Condition.TRAINING),
         ),
         *KEEPS_NUMBERS,  # which no graph can capture
         CHOOSES_BY_MASK,
@@ -233,6 +250,7 @@ def not_held_up(context: Context) -> list[Edit]:
         Advice(
             "Launch larger kernels: use a larger batch.",
             needs=(Condition.TRAINING,),
+            unless=(Condition.FEW_ROWS,),
         ),
         Advice(
             "Launch larger kernels: serve more concurrent requests.",
@@ -286,13 +304,16 @@ def launch_bound(context: Context) -> Finding | None:
     waits_in = _waits_in(context, ranks) if by_waits else ()
     inside = f" in {' and '.join(map(named, waits_in))}" if waits_in else ""
     late = f" once it has waited for the GPU{inside}" * by_waits
-    where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits)
+    rows = 0 if by_waits or few else max(context.job.reduce(most_rows, ranks).values())
+    has_few_rows = 0 < rows <= FEW_ROWS
+    of_rows = f", at most {counted(rows, 'row')} in linear layers" * has_few_rows
+    where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits or has_few_rows)
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
         f"the CPU {'is late mainly with' if few else fails} "
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
-        f"(median {_kernel_time(worst['median_kernel_us'])}){late}"
+        f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows}){late}"
         f"{where}",
         detail=busiest.words if busiest else "",
         price=price,
@@ -306,6 +327,7 @@ def launch_bound(context: Context) -> Finding | None:
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
             *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
+            *((Condition.FEW_ROWS,) if has_few_rows else ()),
             *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),
         ),
         evidence={
@@ -313,12 +335,31 @@ def launch_bound(context: Context) -> Finding | None:
             "twice_as_fast_ms": half_ms,
             "without_launching_ms": alone.ns / NS_PER_MS,
             "without_waits_ms": waits_ms,
+            **({"rows_of_linear": rows} if rows else {}),
             **(reads.evidence if reads else {}),
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
     )
+
+
+def most_rows(rank: Rank) -> int:
+    """Rows of the largest input of a linear layer; 0 where no shapes are recorded."""
+    events, most = rank.trace.events, 0
+    operators = events.rows_of(Kind.CPU_OP)
+    for name, place in _LINEAR.items():
+        rows = operators[events.named(operators, name)]
+        texts = [
+            [values[code] if code >= 0 else "" for code in codes.tolist()]
+            for codes, values in (
+                events.texts_at("operators", f"input_{what}", rows) for what in ("dims", "types")
+            )
+        ]
+        for dims, types in {*zip(*texts, strict=True)}:
+            tensor = next(iter(inputs_of(dims, types).tensors[place : place + 1]), None)
+            most = max(most, math.prod(tensor.shape[:-1]) if tensor else 0)
+    return most
 
 
 class Reads(NamedTuple):

@@ -364,6 +364,24 @@ def test_copies_that_a_host_is_late_with_are_no_kernels_to_compile(tmp_path):
     assert not any("copies" in each.do for each in other.advice)
 
 
+def says_few_rows(folder, rows, operator="aten::addmm", shapes=None):
+    """Whether it is said that linear layers get so few rows, and a larger batch is advised."""
+    hosts = job(lambda _: 15)
+    shapes = shapes or [[512], [rows, 512], [512, 512]]
+    hosts[0].launch(2, operator=operator, shapes=shapes)
+    finding = found(diagnosed(folder, *hosts), "launch_bound")
+    said = f", at most {rows} rows in linear layers)" in finding.sentence
+    assert any(each.do.startswith("Use a larger batch on each") for each in finding.advice) == said
+    return said
+
+
+def test_rows_of_a_linear_layer_are_those_of_all_samples(tmp_path):
+    """Eight GPUs waited for launches with 16 samples each, of which no line said anything."""
+    linear = [[4, 8, 512], [64, 512]]
+    assert says_few_rows(tmp_path, 32, operator="aten::linear", shapes=linear)
+    assert not says_few_rows(tmp_path, 32, operator="aten::mm")
+
+
 def waiting(length, times=1, then=0):
     """Steps of one large kernel, waits for it, and 100 small ones that are launched slowly.
 
@@ -497,6 +515,7 @@ def said_of_all(_folder, points):
 test_thresholds = cases(
     Case("launch_bound.ALIKE_PERCENT", said_of_all, {4.9: True, 5.1: False}),
     Case("Limits.least_percent_with_evidence", says_that_it_reads, {2.95: False, 3.05: True}),
+    Case("launch_bound.FEW_ROWS", says_few_rows, {64: True, 65: False}),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),
     Case(

@@ -498,6 +498,8 @@ def _said(steps: pd.DataFrame, of_this: str) -> list[str]:
         said.append(counted(int(requests.median()), "request"))
     tokens = steps["generation_tokens"] if is_decoding else steps["context_tokens"]
     whole_ns = int(steps["period_ns"].sum())  # 0 where clocks contradict each other
+    if phase == "mixed" and tokens.notna().all():
+        said.append(counted(int(tokens.median()), "prompt token"))
     if phase != "mixed" and tokens.notna().all() and whole_ns:
         verified = is_decoding and bool((tokens > steps["generation_requests"]).any())
         noun = "verified tokens" if verified else "tokens" if is_decoding else "prompt tokens"

@@ -310,7 +310,7 @@ REAL = {
     "kineto/b200_eager": (
         "vLLM server: 1 prefill step, 87.1 ms, 1 request, 10,192 prompt tokens/s of this step"
     ),
-    "kineto/vllm_piecewise": "vLLM server: 1 mixed step, 156 ms, 46 requests",
+    "kineto/vllm_piecewise": "vLLM server: 1 mixed step, 156 ms, 46 requests, 8,155 prompt tokens",
     "kineto/h100_qwen": "",
 }
 

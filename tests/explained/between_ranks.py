@@ -230,7 +230,7 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute[[, mostly <_most>]]; "
-            f"cause not found: waiting and transfer cannot be told apart[[ <_without>]]{COST}",
+            f"[[cause not found: ]]waiting and transfer cannot be told apart[[ <_without>]]{COST}",
             not_found,
         ),
         Form(

@@ -362,5 +362,7 @@ def served(result: Any, _: Panel[Any]) -> Texts | None:
         "phase": step["phase"],
         "length": duration(step["period_ns"]),
         "requests": counted(step["context_requests"] + step["generation_requests"], "request"),
+        "prompt": counted(step["context_tokens"], "prompt token") * (step["phase"] == "mixed")
+        or None,
         "tokens": column and f"{round(step[column] / step['period_ns'] * NS_PER_S):,}",
     }

@@ -381,7 +381,7 @@ FORMS: Final[dict[str, list[Form]]] = {
     "server_steps": [
         Form("", plain(lambda found, _: found.steps.empty)),
         Form(
-            "<engine> server: 1 <phase> step, <length>, <requests>"
+            "<engine> server: 1 <phase> step, <length>, <requests>[[, <prompt>]]"
             "[[, <tokens> [[prompt ]]tokens/s of this step]]",
             served,
         ),

@@ -11,6 +11,7 @@ from hta_widgets.analyses.roofline.formulas import MOVING
 from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.quantities import counted, duration
+from tests.explained.costs import COST, cost_of
 from tests.explained.forms import Form, Texts, share
 
 
@@ -90,14 +91,14 @@ def older(_: Finding, whole: Diagnosis) -> Texts:
     return {"part": share(times[is_flash].sum(), times.sum())}
 
 
-def within_gpu(_: Finding, whole: Diagnosis) -> Texts:
+def within_gpu(found: Finding, whole: Diagnosis) -> Texts:
     copies = _times(whole).xs("MEMORY", level="kernel_type").filter(like="DtoD", axis="index").sum()
     steps = whole.steps
     return {
         "copies": counted(round(copies["count"] / len(steps)), "copy", "copies"),
         "time": duration(copies["sum_ns"] / len(steps)),
         "part": share(copies["sum_ns"], steps["period_ns"].sum()),
-    }
+    } | (cost_of(found, whole) if found.recoverable_ms else {})
 
 
 def largest(found: Finding, whole: Diagnosis) -> Texts:
@@ -168,7 +169,8 @@ FORMS_TO_TRY: Final = {
     "device_copies": [
         Form(
             "<copies> within the GPU take <time> of [[each step]][[the GPU span]] (<part>)"
-            "[[, <_part> of it in <_operator>]].",
+            "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
+            f"[[, <_graphs> of them for what CUDA graphs read and return{COST}]][[.]]",
             within_gpu,
         ),
     ],

@@ -48,6 +48,7 @@ from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
+from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_NAMING: Final = 0.1
 """Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
@@ -102,7 +103,9 @@ class _Loss(NamedTuple):
     @property
     def why(self) -> str:
         """What follows on what the GPU does."""
-        return f": {self.told}" if self.told else f"; cause not found: {self.unknown}"
+        if self.told:
+            return f": {self.told}"
+        return f"; {'' if Condition.ONE_EACH in self.lacks else 'cause not found: '}{self.unknown}"
 
     def explained_by(self, context: Context) -> list[Finding]:
         """What was found that is its cause."""
@@ -184,8 +187,19 @@ def _mostly(context: Context) -> tuple[str, bool]:
         return "", False
     gradients = max(context.job.reduce(gradients_of, context.ranks).values())
     one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
-    each = ", one for each gradient" if one_each else ""
+    each = ""
+    if one_each:  # of 350 ms, 60 were communication, and 122 went by while the host asked for it
+        apart_ns = max(context.job.reduce(launches_apart_ns, context.ranks).values())
+        each = f", one for each gradient, launched {duration(apart_ns)} apart"
     return f", mostly {per_step:,} {name}{context.steps.per_noun}{each}", one_each
+
+
+def launches_apart_ns(rank: Rank) -> float:
+    """Median time from the launch of one communication kernel to that of the next."""
+    work = rank.gpu_work
+    launched = work.launch[(work.type == KernelType.COMMUNICATION) & (work.launch >= 0)]
+    apart_ns = np.diff(np.sort(rank.trace.events.start_ns[launched]))
+    return float(np.median(apart_ns)) if apart_ns.size else 0.0
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:

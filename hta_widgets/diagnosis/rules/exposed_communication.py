@@ -68,6 +68,12 @@ _CONDITIONS: Final = {
             needs=(Condition.ONE_EACH, Condition.DDP),
         ),
         Advice(
+            "Let DDP reduce gradients in buckets: the compiled code reduces each by itself.",
+            "model = torch.compile(DistributedDataParallel(model, bucket_cap_mb=25))",
+            needs=(Condition.ONE_EACH, Condition.COMPILED),
+            unless=(Condition.DDP,),
+        ),
+        Advice(
             "Reduce gradients in buckets: now each has an operation of its own.",
             "flat = torch.cat([each.grad.flatten() for each in parameters])\n"
             "dist.all_reduce(flat)\n"
@@ -75,7 +81,7 @@ _CONDITIONS: Final = {
             "for each, part in zip(parameters, flat.split(sizes)):\n"
             "    each.grad.copy_(part.view_as(each))",
             needs=(Condition.ONE_EACH,),
-            unless=(Condition.DDP,),
+            unless=(Condition.DDP, Condition.COMPILED),
         ),
         Advice(
             "Record all ranks at the same time: waiting for those that are missing looks like "

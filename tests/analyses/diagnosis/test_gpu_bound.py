@@ -304,6 +304,28 @@ def test_copies_within_the_gpu_name_who_makes_them(tmp_path):
     assert result.proof(found).ms == pytest.approx(2)
 
 
+def test_copies_around_graphs_are_for_what_these_read_and_return(tmp_path):
+    """766 of 768 copies of a step fill and empty two CUDA graphs; another operator has one."""
+    one = Host()
+    copy = {
+        "cat": "gpu_memcpy",
+        "name": "Memcpy DtoD (Device -> Device)",
+        "operator": "aten::clone",
+    }
+    for _ in range(10):
+        with one.inside("CompiledFunction", "cpu_op"):
+            for _ in range(4):
+                one.launch(20, **copy)
+            one.calls("cudaGraphLaunch", 10)
+        with one.inside("aten::cat", "cpu_op"):
+            one.launch(10, **copy)
+        one.launch(900, operator="aten::native_layer_norm", name="norm")
+    result = diagnosed(tmp_path, one, gpu=A100)
+    found = line(result, "device_copies")
+    assert ", 40 of them for what CUDA graphs read and return: up to " in found.sentence
+    assert found.recoverable_ms == pytest.approx(10 * (4 * 20 + 10) / 1000, rel=0.2)
+
+
 def test_copies_beside_kernels_cost_nothing(tmp_path):
     assert line(copying(tmp_path, 20, beside=True), "device_copies") is None
 

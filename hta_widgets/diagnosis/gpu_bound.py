@@ -108,7 +108,7 @@ _OF_AITER: Final = re.compile(r"ck_tile")
 
 _NAMED: Final = 3
 
-FEW_REQUESTS: Final = 16
+FEW_REQUESTS: Final = 64
 PRODUCTS_SHARE: Final = 50.0
 """Requests of a step of decoding, and the part of the compute time (%) in products, of which it is
 said without shapes that more rows cost little: vLLM decoded for four requests in CUDA graphs, and
@@ -422,7 +422,7 @@ def large_products(context: Context) -> Finding | None:
     seen_in="compute",
     when="Matrix products of few rows take 5 % of the kernel time, and wait for their weights: up "
     "to the number of rows from which they would wait for the tensor cores, more cost little. Or, "
-    "where no shapes tell, a server decodes for at most 16 requests in each step, and half of the "
+    "where no shapes tell, a server decodes for at most 64 requests in each step, and half of the "
     "compute time is in products.",
     advice=(
         Advice(
@@ -464,8 +464,8 @@ def few_rows(context: Context) -> Finding | None:
 def _few_requests(context: Context) -> Finding | None:
     """Tell of a server's steps what the rows of its products would, which CUDA graphs do not have.
 
-    Whatever the GPU: 16 rows of two bytes are 16 FLOP for each byte of a weight, and tensor cores
-    compute over 100 in the time that reads one. Of a mixture of experts, more requests read the
+    Whatever the GPU: 64 rows of two bytes are 64 FLOP for each byte of a weight, and tensor cores
+    compute over 130 in the time that reads one. Of a mixture of experts, more requests read the
     weights of more experts.
     """
     if Condition.MOE in context.conditions():

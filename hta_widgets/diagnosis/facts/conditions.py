@@ -168,7 +168,9 @@ OF_RECORDINGS: Final = {
     Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
     Condition.SDPA: r"(?m:^aten::_scaled_dot_product_)",
-    Condition.MOE: r"(?i:(?<![a-z])moe(?![a-z])|topkgating)",
+    # SGLang asks whether there are experts in every model, at moe/utils.py and get_moe_ep_group
+    Condition.MOE: r"(?i:(?<![a-z])(?<!get_)moe(?![a-z])(?!/(?:utils|routed_experts_capturer)\.py)"
+    r"|topkgating)",
     Condition.EMBEDDINGS: r"embedding_codegen|KJTAllToAll|\btorchrec/",
     Condition.IMAGE_PROCESSOR: r"/image_processing_(?!utils|\w*_fast\.py)\w+\.py",
 }

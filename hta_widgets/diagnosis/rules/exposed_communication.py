@@ -69,7 +69,7 @@ _CONDITIONS: Final = {
         ),
         Advice(
             "Let DDP reduce gradients in buckets: the compiled code reduces each by itself.",
-            "model = torch.compile(DistributedDataParallel(model, bucket_cap_mb=25))",
+            "model = torch.compile(DistributedDataParallel(model))",
             needs=(Condition.ONE_EACH, Condition.COMPILED),
             unless=(Condition.DDP,),
         ),

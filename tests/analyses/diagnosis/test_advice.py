@@ -426,7 +426,13 @@ RECORDED = {
         ("aten::_scaled_dot_product_flash_attention",),
         ("aten::scaled_dot_product_attention",),
     ),
-    C.MOE: (("vllm::moe_forward", "fused_moe_kernel"), ("smoe_forward", "moerdijk")),
+    C.MOE: (
+        ("vllm::moe_forward", "fused_moe_kernel", "layers/moe/topk.py(40): forward"),
+        (
+            *("smoe_forward", "moerdijk", "parallel_state.py(1510): get_moe_ep_group"),
+            "sglang/srt/layers/moe/utils.py(221): get_moe_a2a_backend",
+        ),
+    ),
     C.IMAGE_PROCESSOR: (
         ("transformers/models/vit/image_processing_vit.py(178): preprocess",),
         (

@@ -548,7 +548,7 @@ test_thresholds = cases(
     Case(
         "gpu_bound.FEW_REQUESTS",
         lambda folder, requests: decoded(folder, requests) is not None,
-        {16: True, 17: False},
+        {64: True, 65: False},
     ),
     Case(
         "gpu_bound.PRODUCTS_SHARE",

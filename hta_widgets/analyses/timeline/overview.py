@@ -89,20 +89,22 @@ def spans_of(rank: Rank) -> RankSpans:
     is_timed = ~_NOT_TIMED.among(events.kind)
     first = int(events.start_ns[np.argmax(is_timed)]) if is_timed.any() else 0
     last = int(np.max(events.end_ns, initial=first, where=is_timed))
-    return RankSpans(Span(first, last), _analysed(rank))
+    recorded = Span(first, last)
+    return RankSpans(recorded, _analysed(rank, recorded))
 
 
-def _analysed(rank: Rank) -> Span:
+def _analysed(rank: Rank, recorded: Span) -> Span:
     """The analysed time, or where its steps are on the device, if that is much shorter.
 
     A step of 10 ms that follows 463 ms of work from before the recording (SGLang), or one of 1 ms
     before 13 s of calls (Triton), would be a line at an end. What a capture of graphs is about
-    comes after the little that runs: hipFree for 1 ms was all that was seen of 34.
+    comes after the little that runs: hipFree for 1 ms was all that was seen of 34. Without GPU work
+    it is all that was recorded: two of ten collectives on the CPU were in the only step.
     """
     window = window_of(rank)
     device = rank.gpu_work.main_device
     if device is None:
-        return Span(window.start_ns, window.end_ns)
+        return recorded
     start, *_, end = window.step_edges(rank, device).tolist()
     is_short = end - start < LEAST_SEEN * (window.end_ns - window.start_ns)
     is_short &= recorded_kind(rank).name != "graph capture"

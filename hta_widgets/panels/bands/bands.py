@@ -27,11 +27,11 @@ from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
-from hta_widgets.panels.bands.search import longest_annotation
+from hta_widgets.panels.bands.search import proof_of_annotations
 from hta_widgets.panels.bands.tabs import OF_CPUS, OF_RANGES
 from hta_widgets.panels.bands.together import tickable
-from hta_widgets.panels.base.finding_rows import rows_to_try, shown_rows
-from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers
+from hta_widgets.panels.base.finding_rows import occurrences, rows_to_try, shown_rows
+from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
 from hta_widgets.quantities import counted, data_size, duration, number, percent
@@ -103,13 +103,15 @@ def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
 
 def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[FindingRow]:
     show: dict[str, dict[str, Any]] = {}
+    windows: dict[str, list[Occurrence]] = {}
     if selection is not None and work.operators:
         show[OPERATORS] = {**selection.nothing(), "operators": [work.operators[0].name]}
     spans = {COLLECTIVES: work.collective, RANGES: next((each.name for each in work.ranges), "")}
     for part, name in spans.items():
-        window_ns = longest_annotation(job, name) if name else None
-        if selection is not None and window_ns is not None:
-            show[part] = {**selection.nothing(), "window_ns": [*window_ns]}
+        if selection is not None and name:
+            found = occurrences(proof_of_annotations(job, name), selection)
+            if found:
+                windows[part], show[part] = found, {**selection.nothing(), **found[0]["fields"]}
     tables = {part: [_table(each.what, each.owners)] for part, each in work.lists.items()}
     return [
         _row(
@@ -118,6 +120,7 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
             tables.get(part, ()),
             show.get(part),
             OF_RANGES if part == RANGES else OF_CPUS,
+            windows=windows.get(part, ()),
         )
         for part, text in work.parts.items()
     ]
@@ -129,6 +132,8 @@ def _row(
     numbers: Sequence[Numbers] = (),
     show: dict[str, Any] | None = None,
     panel: str = OF_CPUS,
+    *,
+    windows: Sequence[Occurrence] = (),
 ) -> FindingRow:
     """A row without a price: what a step would save is not known."""
     return FindingRow(
@@ -145,7 +150,7 @@ def _row(
         numbers=[*numbers],
         show=show,
         of_second=False,
-        occurrences=[],
+        occurrences=[*windows],
         panel=panel,
         folded=False,
     )

@@ -12,6 +12,9 @@ from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.operator_calls import listed_calls
 from hta_widgets.analyses.time.call_sums import launched_work
 from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.arrays import Int64Array
+from hta_widgets.diagnosis.proof.proof import Proof, put_together
+from hta_widgets.diagnosis.proof.what import Stretches
 from hta_widgets.grouping import grouped
 from hta_widgets.names.shorten import distinct_names
 from hta_widgets.panels.bands.kernels import kernel_times
@@ -84,33 +87,24 @@ def _operators(job: Job) -> Iterator[Option]:
         yield _option(name, "operators", [name], f"operator, {gpu_time}{counted(times, 'call')}")
 
 
-def longest_annotation(job: Job, name: str) -> tuple[int, int] | None:
-    """When the longest annotation of a name is, on the common clock; None if there is none.
-
-    Of those that begin in the analysed time: a timeline shows no other.
-    """
-    offsets_ns, by_rank = common_offsets_ns(job), job.reduce(_longest_of, job.ranks, name)
-    windows = [
-        (start + offsets_ns[rank], end + offsets_ns[rank])
+def proof_of_annotations(job: Job, name: str) -> Proof:
+    """When the annotations of a name are, and the windows that show them."""
+    offsets_ns, by_rank = common_offsets_ns(job), job.reduce(_annotations_of, job.ranks, name)
+    found = {
+        rank: Stretches(*(times + offsets_ns[rank] for times in each))
         for rank, each in by_rank.items()
-        for start, end in each
-    ]
-    return max(windows, key=lambda each: each[1] - each[0], default=None)
+    }
+    ends = [int(each.end_ns.max(initial=0)) for each in found.values()]
+    return put_together(found, max(ends, default=0))
 
 
-def _longest_of(rank: Rank, name: str) -> tuple[tuple[int, int], ...]:
-    """Start and end of the longest one on a rank, on its own clock; nothing if there is none."""
-    events, window = rank.trace.events, window_of(rank)
+def _annotations_of(rank: Rank, name: str) -> tuple[Int64Array, Int64Array]:
+    """Starts and ends of those on a rank, on its own clock."""
+    events = rank.trace.events
     rows = events.rows_of(Kind.ANNOTATION)
     codes = [code for code, each in enumerate(events.name.values) if each == name]
     rows = rows[np.isin(events.name.codes[rows], codes)]
-    starts_ns = events.start_ns[rows]
-    rows = rows[(starts_ns >= window.start_ns) & (starts_ns < window.end_ns)]
-    if not rows.size:
-        return ()
-    longest = rows[np.argmax(events.duration_ns[rows])]
-    start_ns = int(events.start_ns[longest])
-    return ((start_ns, start_ns + int(events.duration_ns[longest])),)
+    return events.start_ns[rows], events.ends_of(rows)
 
 
 def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:

@@ -50,7 +50,7 @@ def _showing(
         {
             **row,
             "show": _fields(each, place, selection, found.job.ranks),
-            "occurrences": _occurrences(found.proof(each), selection),
+            "occurrences": occurrences(found.proof(each), selection),
         }
         for place, (each, row) in enumerate(rows, first)
     ]
@@ -133,7 +133,7 @@ def _fields(
     return {name: value for name, value in values.items() if name in selection.fields()}
 
 
-def _occurrences(proof: Proof, selection: Selection) -> list[Occurrence]:
+def occurrences(proof: Proof, selection: Selection) -> list[Occurrence]:
     """Windows that show where a finding is seen.
 
     A window is all of the time that is selected: the densest may be in another step than those that

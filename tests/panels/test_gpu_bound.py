@@ -42,7 +42,7 @@ def test_amd_has_words_of_its_own(real_traces):
     board._show()
     kernels = board._bands["kernels"]
     said = [
-        board._bands["to_try"][0]["cause"],
+        board._bands["to_try"][1]["cause"],
         *(each["label"] for each in kernels["table"]["columns"]),
     ]
     assert "on matrix cores" in said[0]

@@ -45,12 +45,21 @@ class RankSpans(NamedTuple):
 class RankOverview(NamedTuple):
     """A rank's own lane in the time that is analysed."""
 
-    covered_ns: IntArray
-    """In equal bins. Shape (classes of `OVERVIEW_CLASSES`, bins)."""
+    classes: Int64Array
+    """Positions in `OVERVIEW_CLASSES` of those that occur."""
+    of_classes_ns: IntArray
+    """Their time in equal bins. Shape (classes that occur, bins): all, of 256 ranks, were 22 MB."""
     by_step_ns: Int64Array
     """Shape (classes of `OVERVIEW_CLASSES`, steps)."""
     steps: StepEdges
     """On the rank's own clock."""
+
+    @property
+    def covered_ns(self) -> Int64Array:
+        """Time of each class in equal bins. Shape (classes of `OVERVIEW_CLASSES`, bins)."""
+        found = np.zeros((len(OVERVIEW_CLASSES), self.of_classes_ns.shape[1]), dtype=np.int64)
+        found[self.classes] = self.of_classes_ns
+        return found
 
 
 def rank_overview(rank: Rank, split: RankSplit, span: Span, bins: int) -> RankOverview:
@@ -60,8 +69,11 @@ def rank_overview(rank: Rank, split: RankSplit, span: Span, bins: int) -> RankOv
 
 def overview_of(lanes: RankLanes, span: Span, bins: int) -> RankOverview:
     """The own lane of a rank in equal bins of a span of its own clock."""
+    covered_ns = _by_class(lanes, overview_edges(span, bins))
+    classes = np.flatnonzero(covered_ns.any(axis=1))
     return RankOverview(
-        narrowed(_by_class(lanes, overview_edges(span, bins))),
+        classes,
+        narrowed(covered_ns[classes]),
         _by_class(lanes, lanes.steps.edges),
         lanes.steps,
     )

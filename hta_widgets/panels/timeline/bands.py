@@ -49,14 +49,15 @@ def bands(
     """
     if len(overviews) <= FEW_RANKS:
         return [], 0, b""
-    whole = next(iter(overviews.values())).covered_ns.shape[1]
+    whole = next(iter(overviews.values())).of_classes_ns.shape[1]
     count = whole // _TOGETHER
     edges = overview_edges(analysed, whole)[::_TOGETHER][: count + 1]
     found: list[Band] = []
     parts: list[bytes] = []
     least_ns = LEAST_SHARE * len(overviews) * int(edges[-1] - edges[0])
+    every = [_together(each, count) for each in overviews.values()]
     for place, code in enumerate(OVERVIEW_CLASSES):
-        by_rank = np.array([_of_class(each, place, count) for each in overviews.values()])
+        by_rank = np.array([each[place] for each in every])
         if by_rank.sum() > least_ns:
             found.append({"code": code, "at": at + 3 * len(found) * count})
             parts.append(in_bytes(least_median_most(by_rank), edges).tobytes())
@@ -92,6 +93,6 @@ def band_window(
     return found, edges.size - 1, in_bytes(spread, edges).tobytes()
 
 
-def _of_class(overview: RankOverview, place: int, count: int) -> Int64Array:
-    covered_ns = overview.covered_ns[place, : count * _TOGETHER]
-    return np.asarray(covered_ns.reshape(count, _TOGETHER).sum(axis=1))
+def _together(overview: RankOverview, count: int) -> Int64Array:
+    covered_ns = overview.covered_ns[:, : count * _TOGETHER]
+    return np.asarray(covered_ns.reshape(-1, count, _TOGETHER).sum(axis=2))

@@ -71,8 +71,8 @@ def overview_bytes(
     With many ranks, bins are put together until they fit.
     """
     some = next(iter(overviews.values()), None)
-    bins = 0 if some is None else some.covered_ns.shape[1]
-    planes = sum(int(each.covered_ns.any(axis=1).sum()) for each in overviews.values())
+    bins = 0 if some is None else some.of_classes_ns.shape[1]
+    planes = sum(each.classes.size for each in overviews.values())
     together = max(1, -(-planes * bins // MOST_BYTES))
     edges = overview_edges(lanes.analysed, max(bins, 1))[::together]
     edges = edges[: bins // together + 1]

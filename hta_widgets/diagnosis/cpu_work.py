@@ -200,6 +200,8 @@ class CpuWork:
         Time from the first call of all threads to the end of the last one.
     collective : str
         The one with most time.
+    is_one_collective : bool
+        Whether there is no other.
     step_ns : int
         Length of the mean step of these ranks; 0 without steps.
     memory : str
@@ -234,6 +236,7 @@ class CpuWork:
     dropout_ns: int = 0
     analysed_ns: int = 0
     collective: str = ""
+    is_one_collective: bool = False
     step_ns: int = 0
 
     @property
@@ -274,9 +277,10 @@ class CpuWork:
         if not self.collectives_ns:
             return ""
         share = percent(100 * self.collectives_ns / self.analysed_ns)
+        among = "all of them" if self.is_one_collective else "most of all"
         return (
             f"Collectives run on the CPU for {duration(self.collectives_ns)} ({share}) of "
-            f"{duration(self.analysed_ns)}{self.in_all}, most of all {self.collective}."
+            f"{duration(self.analysed_ns)}{self.in_all}, {among} {self.collective}."
         )
 
     @property
@@ -447,6 +451,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         analysed_ns=analysed_ns,
         step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
+        is_one_collective=len(collectives) == 1,
         of_job=not job.has_gpu_work(),
         lost_work=any(each.lost_work for each in found),
         on_gpus=on_gpus,

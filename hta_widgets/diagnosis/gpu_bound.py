@@ -554,12 +554,14 @@ def memory_bound(context: Context) -> Finding | None:
             needs=(Condition.AMD, Condition.VLLM, Condition.EXPERTS_OF_TRITON),
         ),
         Advice(
-            "Try other kernels for the experts.",
+            "Time a step with each kind of kernels for the experts: the trace cannot tell which is "
+            "faster.",
             "vllm serve MODEL --help=moe-backend",
             needs=(Condition.VLLM,),
         ),
         Advice(
-            "Try other kernels for the experts.",
+            "Time a step with each kind of kernels for the experts: the trace cannot tell which is "
+            "faster.",
             "python -m sglang.launch_server --help | grep -A 3 moe-runner-backend",
             needs=(Condition.SGLANG,),
         ),
@@ -655,7 +657,11 @@ def device_copies(context: Context) -> Finding | None:
         conditions=(Condition.LEFT_BY_COMPILER,) if is_left_by_compiler(context) else (),
         detail=of_graphs if is_of_graphs else _owner_of(copies),
         evidence={"share_percent": share, "copies": count},
-        link=Link(panel="operators", ranks=context.ranks),
+        link=Link(
+            panel="kernel_breakdown" if is_of_graphs else "operators",
+            ranks=context.ranks,
+            kernels=tuple({each.name for each in copies}) if is_of_graphs else (),
+        ),
         seen_in=NamedKernels(names=frozenset(each.name for each in copies)),
         price=price,
     )

@@ -121,7 +121,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
         return f" {takes[0].upper()}{takes[1:]}: all but faster kernels could save {rest} at most."
     pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:
-        return f" GPU-bound: {takes}, and only faster kernels would help."
+        return f" GPU-bound: {takes}, and only fewer or faster kernels would help."
     weights, computes = context.replay.job.weights, context.replay.job.is_computing
     none = ShorterOperations(np.where(computes, weights.duration, 0.0))
     gain_ns = context.replay.gain_ns((none,), context.steps.numbers)

@@ -14,7 +14,7 @@ COST: Final = (
     "]]."
 )
 PER_STEP: Final = "[[ per[[ <_phase>]] step]]"
-KEPT_UP: Final = "[[; <kept_up> if the host kept up]]"
+KEPT_UP: Final = "[[; <kept_up> if the host kept up[[, as it would without waits in <_where>]]]]"
 BOUNDS: Final = {
     "measured": None,
     "about": "about",

@@ -678,9 +678,9 @@ VERDICTS: Final[list[Form]] = [
     ),
     Form(
         "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
-        "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only faster "
-        "kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster kernels "
-        "could save <rest> at most.]][[ The GPU <does>.]]"
+        "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only fewer or "
+        "faster kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster "
+        "kernels could save <rest> at most.]][[ The GPU <does>.]]"
         "[[[[ <together> of the compute time is in elementwise kernels.]] Largest kernels by "
         "compute time: <kernel> (<of_kernel>"
         "[[, <_peak>]])[[, <_others>]].]][[ <hidden> of the communication is hidden.]]"
@@ -749,7 +749,7 @@ VERDICTS: Final[list[Form]] = [
     ),
     Form(
         "No GPU work was recorded: <_how> Collectives run on the CPU for <time> (<part>) of "
-        f"<whole>{IN_ALL}, most of all <name>.",
+        f"<whole>{IN_ALL}, [[most of all]][[all of them]] <name>.",
         in_collectives,
     ),
 ]

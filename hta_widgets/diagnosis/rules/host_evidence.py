@@ -12,19 +12,25 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import on_common_clock
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.gap_owners import (
     EVERY,
     LOADERS,
+    Around,
     Inside,
     Owner,
     Stretch,
     is_in_standard_library,
     is_line_of_users,
 )
+from hta_widgets.diagnosis.finding import Price
 from hta_widgets.diagnosis.proof.what import Idle
-from hta_widgets.diagnosis.rules.wording import named
-from hta_widgets.quantities import NS_PER_MS, percent
+from hta_widgets.diagnosis.replay.edits import WithoutWaits
+from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
+from hta_widgets.diagnosis.rules.wording import MUCH_MORE, named
+from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.trace.ranks.rank import Rank
 
 _NAME_WIDTH: Final = 40
 _ALL: Final = 0.995
@@ -277,3 +283,65 @@ def longest_stretch(
         for each in host.gaps.longest.get(name, ())[:1]
     ]
     return max(found, key=lambda pair: pair[1].idle_ns, default=None)
+
+
+MOST_BY_WAITS: Final = 0.8
+"""Part of the price that a host must gain by not waiting for the GPU for its waits to be the cause:
+all of it where ``loss.item()`` comes just before an optimizer of 248 small kernels. Waits that find
+the GPU idle count, too: of several in a row, the first drains it, and would only leave that to the
+next (11 of 12.3 ms without all waits of a recommender, 2.9 without those that drain)."""
+
+AS_LONG: Final = 0.5
+"""Part of the longest waiting, from which that in a second operator is named beside it."""
+
+WITHOUT_WAITS: Final = WithoutWaits((Wait.COPY, *SYNCHRONISING))
+
+
+def if_host_kept_up(context: Context, price: Price, hidden_ns: float) -> str:
+    """Say what else a cause costs the GPU, if that is much more, with a semicolon before it.
+
+    And where the host waits for the GPU, if that is all that keeps it: of float32 products, 8 of 21
+    ms were to gain, with waits of 44 ms in two operators, of which no word said anything.
+    """
+    if hidden_ns <= MUCH_MORE * price.ns:
+        return ""
+    # with what holds it up where the queue is full, which is no loss while the GPU works it off
+    waits = WithoutWaits((*WITHOUT_WAITS.kinds, Wait.QUEUE))
+    without, both = (
+        context.replay.gain_ns((*edits, waits), context.steps.numbers)
+        for edits in ((), price.edits)
+    )
+    where = waits_in(context, context.ranks) if both - without >= MOST_BY_WAITS * hidden_ns else ()
+    how = f", as it would without waits in {' and '.join(map(named, where))}" if where else ""
+    return f"; {duration(hidden_ns)} if the host kept up{how}"
+
+
+def waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """The operator in which the host waits longest for the GPU, and another as long; or none.
+
+    A recommender waits for 5.9 ms of each step in ``aten::item``, and in ``aten::to`` at its end.
+    """
+    job, waits, total_ns = context.replay.job, {}, Counter[str]()
+    for rank, row, kind, start_ns, end_ns, own_ns in zip(
+        job.ranks, *(job.of_parts(f"waits.{name}") for name in _OF_WAITS), strict=True
+    ):
+        if rank in ranks:
+            chosen = np.isin(kind, (Wait.COPY, *SYNCHRONISING))
+            waits[rank] = row[chosen], (end_ns - start_ns - own_ns)[chosen]
+    for found in context.job.reduce_each(_by_operator, waits).values():
+        total_ns.update(found)
+    most = total_ns.most_common(2)
+    return tuple(name for name, ns in most if name and ns >= AS_LONG * most[0][1])
+
+
+_OF_WAITS: Final = ("row", "kind", "start_ns", "end_ns", "own_ns")
+
+
+def _by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
+    """How long the host waits in each operator that calls of some rows are in."""
+    around = Around(rank)
+    names = map(around.name_of, around.operator_of(around.calls.places_of(rows)).tolist())
+    found: Counter[str] = Counter()
+    for name, ns in zip(names, waited_ns.tolist(), strict=True):
+        found[name] += ns
+    return {**found}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hta_widgets.diagnosis.cause import Cause, cause
@@ -87,7 +87,7 @@ def input_starvation(context: Context) -> Finding | None:
     sitting = tuple(rank for rank in loading.ranks if idle[rank]) or loading.ranks
     is_of_one = len(context.ranks) == 1 or len(sitting) == 1
     who, sit = ("The GPU", "sits") if is_of_one else ("GPUs", "sit")
-    return loading.finding(
+    return replace(loading, ranks=sitting).finding(
         input_starvation,
         f"{who}{on_ranks(context, sitting)} {sit} idle for up to "
         f"{loading.longest}{in_steps(context, loading.steps)}, waiting for {loading.waited_for}",

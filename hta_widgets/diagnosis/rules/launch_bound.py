@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +12,10 @@ import pandas as pd
 
 from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.server_steps import server_steps
-from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.gap_owners import READS, Around
+from hta_widgets.diagnosis.facts.gap_owners import READS
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
     KEEPS_NUMBERS,
@@ -33,12 +31,17 @@ from hta_widgets.diagnosis.replay.edits import (
     HostSpeed,
     WithoutHostWork,
     WithoutStarts,
-    WithoutWaits,
 )
-from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.autotuning import autotuning
-from hta_widgets.diagnosis.rules.host_evidence import Within, busiest_within_idle, largest_owner
+from hta_widgets.diagnosis.rules.host_evidence import (
+    MOST_BY_WAITS,
+    WITHOUT_WAITS,
+    Within,
+    busiest_within_idle,
+    largest_owner,
+    waits_in,
+)
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
@@ -59,15 +62,6 @@ each of two products, or CuPy, which loads the code of each of six kernels."""
 LONG_KERNEL_US: Final = 50
 """Median from which a launch call takes far less time than a kernel: the code between them is slow,
 as in a step of Megatron with 690 kernels of 161 µs, and one launch every 0.9 ms."""
-
-MOST_BY_WAITS: Final = 0.8
-"""Part of the price that a host must gain by not waiting for the GPU for its waits to be the cause:
-all of it where ``loss.item()`` comes just before an optimizer of 248 small kernels. Waits that find
-the GPU idle count, too: of several in a row, the first drains it, and would only leave that to the
-next (11 of 12.3 ms without all waits of a recommender, 2.9 without those that drain)."""
-
-AS_LONG: Final = 0.5
-"""Part of the longest waiting, from which that in a second operator is named beside it."""
 
 HELD_UP: Final = (
     autotuning,
@@ -299,10 +293,10 @@ def launch_bound(context: Context) -> Finding | None:
     is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US
     few, fails = _few_of(worst), "is late with" if is_slow else "cannot keep up with"
     reads = _reads(context, ranks)
-    waits_ms = _gain_ms(context, after, WithoutWaits((Wait.COPY, *SYNCHRONISING)))
+    waits_ms = _gain_ms(context, after, WITHOUT_WAITS)
     by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
-    waits_in = _waits_in(context, ranks) if by_waits else ()
-    inside = f" in {' and '.join(map(named, waits_in))}" if waits_in else ""
+    waited = waits_in(context, ranks) if by_waits else ()
+    inside = f" in {' and '.join(map(named, waited))}" if waited else ""
     late = f" once it has waited for the GPU{inside}" * by_waits
     rows = 0 if by_waits or few else max(context.job.reduce(most_rows, ranks).values())
     has_few_rows = 0 < rows <= FEW_ROWS
@@ -322,7 +316,7 @@ def launch_bound(context: Context) -> Finding | None:
         region=str(worst["region"]) if where else "",
         conditions=(
             *((Condition.LATE_BY_WAITS,) if by_waits else ()),
-            *(_WAITS & conditions_of_owners(waits_in)),
+            *(_WAITS & conditions_of_owners(waited)),
             *_conditions(
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
@@ -399,37 +393,6 @@ def _few_of(worst: Mapping[Hashable, Any]) -> str:
     """How many kernels most of the time is lost before, in words, if they are few."""
     late = max(round(worst["late_per_step"]), 1)
     return f"{late:,} of " if late <= FEW_LATE * worst["kernels_per_step"] else ""
-
-
-def _waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    """The operator in which the host waits longest for the GPU, and another as long; or none.
-
-    A recommender waits for 5.9 ms of each step in ``aten::item``, and in ``aten::to`` at its end.
-    """
-    job, waits, total_ns = context.replay.job, {}, Counter[str]()
-    for rank, row, kind, start_ns, end_ns, own_ns in zip(
-        job.ranks, *(job.of_parts(f"waits.{name}") for name in _OF_WAITS), strict=True
-    ):
-        if rank in ranks:
-            chosen = np.isin(kind, (Wait.COPY, *SYNCHRONISING))
-            waits[rank] = row[chosen], (end_ns - start_ns - own_ns)[chosen]
-    for found in context.job.reduce_each(_by_operator, waits).values():
-        total_ns.update(found)
-    most = total_ns.most_common(2)
-    return tuple(name for name, ns in most if name and ns >= AS_LONG * most[0][1])
-
-
-_OF_WAITS: Final = ("row", "kind", "start_ns", "end_ns", "own_ns")
-
-
-def _by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
-    """How long the host waits in each operator that calls of some rows are in."""
-    around = Around(rank)
-    names = map(around.name_of, around.operator_of(around.calls.places_of(rows)).tolist())
-    found: Counter[str] = Counter()
-    for name, ns in zip(names, waited_ns.tolist(), strict=True):
-        found[name] += ns
-    return {**found}
 
 
 def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:

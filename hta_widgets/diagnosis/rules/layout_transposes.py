@@ -9,8 +9,8 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
 from hta_widgets.diagnosis.rules.wording import (
-    if_host_kept_up,
     link_of_kernels,
     named,
     on_ranks,
@@ -99,7 +99,7 @@ def layout_transposes(context: Context) -> Finding | None:
             f"{per_step(context, count, 'kernel')} that convert images between NCHW and NHWC, most "
             f"in {named(rows[0].name)}"
         ),
-        detail=f"{layers}{if_host_kept_up(price, hidden_ns)}",
+        detail=f"{layers}{if_host_kept_up(context, price, hidden_ns)}",
         price=price,
         ranks=ranks,
         steps=context.steps_with(converting),

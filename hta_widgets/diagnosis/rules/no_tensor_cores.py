@@ -12,9 +12,9 @@ from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.proof.what import Saving
+from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
 from hta_widgets.diagnosis.rules.wording import (
     WithinModule,
-    if_host_kept_up,
     link_of_kernels,
     on_ranks,
     within_module,
@@ -94,8 +94,9 @@ HALF: Final = 0.5
         ),
         Advice(
             "Compute these products with 16 bits, and scale the loss.",
+            'scaler = torch.amp.GradScaler("cuda")  # once, before the loop\n'
             'with torch.autocast("cuda", dtype=torch.float16):\n    ...\n'
-            'torch.amp.GradScaler("cuda").scale(loss).backward()',
+            "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
             needs=(Condition.TRAINING,),
             unless=(Condition.HALF, Condition.DOUBLE, Condition.AUTOCAST, Condition.BF16),
         ),
@@ -157,7 +158,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
         ranks=ranks,
         steps=context.steps_with(plain),
         conditions=_conditions(blamed, is_half=is_half, is_double=is_double),
-        detail=if_host_kept_up(price, hidden_ns),
+        detail=if_host_kept_up(context, price, hidden_ns),
         evidence={
             "share_percent": float(share),
             "products_ms": products_ns / NS_PER_MS,

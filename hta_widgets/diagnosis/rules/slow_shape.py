@@ -10,7 +10,8 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, other_kernels
 from hta_widgets.diagnosis.proof.what import Saving
-from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks
+from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
+from hta_widgets.diagnosis.rules.wording import on_ranks
 from hta_widgets.quantities import NS_PER_MS, number, percent
 
 
@@ -76,7 +77,7 @@ def slow_shape(context: Context) -> Finding | None:
     return context.finding(
         slow_shape,
         words=f"{percent(share)} of the compute time{on_ranks(context, ranks)} is in {which}",
-        detail=if_host_kept_up(price, hidden_ns),
+        detail=if_host_kept_up(context, price, hidden_ns),
         price=price,
         ranks=ranks,
         steps=context.steps_with(taken),

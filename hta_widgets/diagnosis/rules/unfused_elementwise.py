@@ -18,7 +18,8 @@ from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rank_answers import answers_of_all
-from hta_widgets.diagnosis.rules.wording import if_host_kept_up, on_ranks, within_module
+from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
+from hta_widgets.diagnosis.rules.wording import on_ranks, within_module
 from hta_widgets.names.readable import kernel_does
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
@@ -115,7 +116,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
             *_conditions(blamed, is_attention=names_attention),
             *((Condition.LEFT_BY_COMPILER,) if is_left_by_compiler(context) else ()),
         ],
-        detail=if_host_kept_up(price, hidden_ns),
+        detail=if_host_kept_up(context, price, hidden_ns),
         evidence={
             "share_percent": share,
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.finding import Link, Price
+from hta_widgets.diagnosis.finding import Link
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, duration, number, percent
+from hta_widgets.quantities import counted, number, percent
 
 LONGEST_LIST = 30
 """Characters of a list of ranks in a sentence."""
@@ -152,13 +152,6 @@ def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float)
         return ""
     who = "the other waits" if len(others) == 1 else f"the {len(others)} others wait"
     return f"; {who} for {'it' if len(ranks) == 1 else 'them'}"
-
-
-def if_host_kept_up(price: Price, hidden_ns: float) -> str:
-    """Say what else a cause costs the GPU, if that is much more, with a semicolon before it."""
-    if hidden_ns <= MUCH_MORE * price.ns:
-        return ""
-    return f"; {duration(hidden_ns)} if the host kept up"
 
 
 def part_of_it(part: float) -> str:

@@ -7,7 +7,7 @@ malicious one would become a link.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hta_widgets.names.readable import distinct_labels, readable_name
 from hta_widgets.names.shorten import short_name
@@ -39,9 +39,14 @@ def plot_name(name: str, width: int = 48) -> str:
     return plot_text(label if label and len(label) <= width else short_name(name, width))
 
 
-def plot_names(names: Sequence[str], width: int = 48) -> list[str]:
-    """Labels or short forms of names shown side by side; different names stay different."""
-    return [plot_text(name) for name in distinct_labels(names, width)]
+def plot_names(names: Sequence[str], width: int = 48, *, among: Iterable[str] = ()) -> list[str]:
+    """Labels or short forms of names shown side by side; different names stay different.
+
+    And from all that they are among: what told one of two GEMMs of Tensile from the other was in
+    the name of a third, which the table beside the figure listed.
+    """
+    every = [*names, *dict.fromkeys(among)]
+    return [plot_text(name) for name in distinct_labels(every, width)[: len(names)]]
 
 
 def hover_name(name: str) -> str:

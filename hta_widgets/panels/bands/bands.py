@@ -119,7 +119,7 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
             WHAT_TO_DO.get(part, ""),
             tables.get(part, ()),
             show.get(part),
-            OF_RANGES if part == RANGES else OF_CPUS,
+            OF_RANGES if part in {RANGES, COLLECTIVES} else OF_CPUS,
             windows=windows.get(part, ()),
         )
         for part, text in work.parts.items()

@@ -61,5 +61,23 @@ def described_gpus(metadata: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
         if isinstance(each, Mapping):
             number = whole_number(each.get("id", place))
             if number is not None:
-                found[number] = each
+                found[number] = _named(each)
     return found
+
+
+_MI300X: Final = {
+    "computeMajor": 9,
+    "computeMinor": 4,
+    "numSms": 304,
+    "totalGlobalMem": 206_141_652_992,
+}
+
+
+def _named(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With its name, of which ROCm wrote nothing but all else: no peak of a server was known."""
+    is_known = {name: properties.get(name) for name in _MI300X} == _MI300X
+    return (
+        properties
+        if properties.get("name") or not is_known
+        else {**properties, "name": "AMD Instinct MI300X"}
+    )

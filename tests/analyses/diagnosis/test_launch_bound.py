@@ -528,8 +528,8 @@ test_thresholds = cases(
         lambda folder, part: late_before_some(folder, [900 * part, 900 * (1 - part)]),
         {0.64: 2, 0.69: 1},
     ),
-    Case("launch_bound.AS_LONG", waits_in, {0.48: "aten::item", 0.52: "aten::item and aten::to"}),
-    Case("launch_bound.MOST_BY_WAITS", is_late_by_waits, {0.79: False, 0.81: True}),
+    Case("host_evidence.AS_LONG", waits_in, {0.48: "aten::item", 0.52: "aten::item and aten::to"}),
+    Case("host_evidence.MOST_BY_WAITS", is_late_by_waits, {0.79: False, 0.81: True}),
     Case(
         "launch_bound.MOST_BY_STACKS",
         lambda _, part: may_be_stacks(part, 1.0),

@@ -126,6 +126,7 @@ WHERE = {
     Condition.WAITS_FOR_OTHERS: "where the host waits for another thread or process",
     Condition.LOSES_ITS_CORE: "where it stops in operators of all kinds",
     Condition.MEMORY: "where memory is recorded",
+    Condition.MANY_TOKENS: "in steps of 513 to 1,024 tokens",
     Condition.MOE: "with a mixture of experts",
     Condition.FLOAT32: "in float32 without tensor cores",
     Condition.IMAGES_NHWC: "with images in NHWC",

@@ -92,6 +92,7 @@ class Condition(Enum):
     ONLY_COPIES = "in calls that only copy"
     FEW_ROWS = "linear layers of few rows"
     NOT_CAPTURED = "steps without a graph, beside others"
+    MANY_TOKENS = "steps of more tokens than graphs are captured for"
     LAUNCHES_GRAPH = "in the launch of a graph"
     DRAWS_NUMBERS = "random numbers are drawn"
     COPIES = "a copy waits"

@@ -88,6 +88,9 @@ FEW_ROWS: Final = 64
 they compute tiles of 64 rows and more. Batches of 16 were the first cause of eight GPUs that wait
 for launches, and in no line."""
 
+MOST_CAPTURED: Final = 512
+"""Tokens of a step up to which vLLM captures graphs where nothing else is asked for."""
+
 _LINEAR: Final = {re.compile(r"^aten::linear$"): 0, re.compile(r"^aten::addmm$"): 1}
 """Operators of linear layers, and the place of the input that has a row for each sample."""
 
@@ -180,6 +183,13 @@ def not_held_up(context: Context) -> list[Edit]:
             "Let vLLM capture CUDA graphs: start it without enforce_eager.",
             "vllm serve MODEL  # without --enforce-eager",
             needs=(Condition.SERVER, Condition.VLLM),
+            unless=(Condition.GRAPHS, Condition.CAPTURING, Condition.MANY_TOKENS),
+        ),
+        Advice(
+            "Let vLLM capture CUDA graphs for as many tokens, without enforce_eager: it captures up "
+            "to 512 by default.",
+            "vllm serve MODEL --max-cudagraph-capture-size 1024",
+            needs=(Condition.SERVER, Condition.VLLM, Condition.MANY_TOKENS),
             unless=(Condition.GRAPHS, Condition.CAPTURING),
         ),
         Advice(
@@ -322,6 +332,7 @@ def launch_bound(context: Context) -> Finding | None:
             ),
             *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
             *((Condition.FEW_ROWS,) if has_few_rows else ()),
+            *((Condition.MANY_TOKENS,) if _have_many_tokens(context, ranks, steps) else ()),
             *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),
         ),
         evidence={
@@ -431,6 +442,17 @@ def _are_not_captured(context: Context, ranks: Sequence[int], steps: Sequence[in
     table = table[table["rank"].isin(ranks) & (table["phase"] == "decode")]
     is_late, replays = table["step"].isin(steps), table["graphs"] > 0
     return bool(is_late.any() and replays.any() and not (is_late & replays).any())
+
+
+def _have_many_tokens(context: Context, ranks: Sequence[int], steps: Sequence[int]) -> bool:
+    """Whether graphs of such steps are captured only if that is asked for, and worth it.
+
+    Of 888 tokens, no graph would have been there without ``enforce_eager``, either.
+    """
+    table = server_steps(context.job).steps
+    table = table[table["rank"].isin(ranks) & table["step"].isin(steps)]
+    tokens = (table["context_tokens"] + table["generation_tokens"]).dropna()
+    return bool(len(tokens) and MOST_CAPTURED < tokens.median() <= 2 * MOST_CAPTURED)
 
 
 def _are_alike(table: pd.DataFrame) -> bool:

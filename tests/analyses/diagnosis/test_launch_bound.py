@@ -97,6 +97,19 @@ def test_batches_that_are_not_captured(tmp_path, name, engine):
     assert none.startswith(f"Let {engine} capture CUDA graphs: start it without")
 
 
+def captures_more(folder, tokens):
+    """Whether vLLM is to capture graphs for more tokens than it does by default."""
+    finding = found(diagnosed(folder, decoding(vllm, [tokens] * 16)), "launch_bound")
+    assert finding.advice[0].do.startswith("Let vLLM capture CUDA graphs")
+    return finding.advice[0].code == "vllm serve MODEL --max-cudagraph-capture-size 1024"
+
+
+@pytest.mark.parametrize(("tokens", "more"), [(888, True), (1024, True), (1025, False)])
+def test_steps_of_many_tokens_have_no_graph_by_default(tmp_path, tokens, more):
+    """A B200 prefilled 888 tokens, and only ``enforce_eager`` was to go."""
+    assert captures_more(tmp_path, tokens) == more
+
+
 @pytest.mark.parametrize("kernel_us", [1.0, 3.0, 8.0])
 def test_the_price_of_eager_decoding_is_what_a_graph_of_it_saves(tmp_path, kernel_us):
     """More than the GPU waits for its host: the calls before the first kernel go, too."""
@@ -515,6 +528,7 @@ def said_of_all(_folder, points):
 test_thresholds = cases(
     Case("launch_bound.ALIKE_PERCENT", said_of_all, {4.9: True, 5.1: False}),
     Case("Limits.least_percent_with_evidence", says_that_it_reads, {2.95: False, 3.05: True}),
+    Case("launch_bound.MOST_CAPTURED", captures_more, {512: False, 513: True}),
     Case("launch_bound.FEW_ROWS", says_few_rows, {64: True, 65: False}),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),

@@ -186,8 +186,8 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.GRAPHS, Condition.CAPTURING, Condition.MANY_TOKENS),
         ),
         Advice(
-            "Let vLLM capture CUDA graphs for as many tokens, without enforce_eager: it captures up "
-            "to 512 by default.",
+            "Let vLLM capture CUDA graphs for as many tokens, without enforce_eager: by default it "
+            "captures up to 512.",
             "vllm serve MODEL --max-cudagraph-capture-size 1024",
             needs=(Condition.SERVER, Condition.VLLM, Condition.MANY_TOKENS),
             unless=(Condition.GRAPHS, Condition.CAPTURING),

@@ -348,7 +348,9 @@ class CpuWork:
         if not self.of_job:
             return "No GPU work was recorded on the selected ranks."
         if self.lost_work:
-            return "No GPU work was recorded, and the recorder warns that it may have lost some."
+            none = f"no recorded call of the CUDA API ({self.api_calls:,} in all) launches any"
+            why = f": {none}; the recorder warns" if self.api_calls else ", and the recorder warns"
+            return f"No GPU work was recorded{why} that it may have lost some."
         if self.on_cpu:
             return f"The job ran on the CPU: {self.on_cpu}."
         return f"No GPU work was recorded: {self._why}."

@@ -87,12 +87,26 @@ def test_without_kernels_nothing_else_is_said():
     assert lacking({0: busy, 1: ALL}) == ["Kernels of rank 0 are"]
 
 
+@pytest.mark.parametrize(
+    ("launches", "said"), [(False, "no recorded call launches any"), (True, "no cause can be told")]
+)
+def test_kernels_that_were_never_launched_are_not_lost(launches, said):
+    """One memset, and another profiler or WSL was blamed: no call had launched a kernel."""
+    copies = ALL._replace(kernel_work=False, launches_kernels=launches, measured=False)
+    (found,) = not_recorded({0: copies}, world_size=1, with_steps=True)
+    assert (found.what, found.untold) == ("Kernels are", said)
+    assert ("WSL" in found.how) == launches
+
+
 def test_without_gpu_work_it_is_said_what_tells_more_of_the_cpus():
     measured = ALL._replace(gpu_work=False, communication=False, collectives=False)
     launched = measured._replace(measured=False)
     on_cpu = launched._replace(calls=False, launches=False, waited_for=False)
     assert lacking({0: on_cpu}) == ["GPU work is"]
     assert lacking({0: on_cpu._replace(calls=True)}) == []  # it was recorded: there is none
+    alone = on_cpu._replace(calls=True, host_code=False)
+    (said,) = not_recorded({0: alone}, world_size=1, with_steps=True)
+    assert said.untold == "no recorded call launches any"
     assert lacking({0: launched}) == ["Launched GPU work is"]
     assert lacking({0: measured}) == ["Times of kernels are"]
     assert lacking({0: on_cpu, 1: launched, 2: ALL}) == [

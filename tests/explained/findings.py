@@ -263,12 +263,14 @@ def blocking(found: Finding, whole: Diagnosis) -> Texts:
     calls = evidence["owners"].groupby(["owner", "place"], sort=False)
     name, place = calls["idle_ms"].sum().idxmax()
     mine = calls.get_group((name, place))
-    per_step = mine["times"].sum() / mine["rank"].nunique() / steps["step"].nunique()
+    of_ranks = mine.groupby("rank")["times"].sum().reindex(found.ranks, fill_value=0)
+    per_step = of_ranks.max() / steps["step"].nunique()
     assert per_step == evidence["calls_per_step"]
+    up_to = "up to " * bool(of_ranks.min() < of_ranks.max())
     where = f" ({short_name(place, RULE_WIDTH)})" if place else ""
     return {
         "call": f"{short_name(name, RULE_WIDTH)}{where}",
-        "times": "once" if round(per_step) <= 1 else counted(round(per_step), "time"),
+        "times": "once" if round(per_step) <= 1 else f"{up_to}{counted(round(per_step), 'time')}",
     } | (inside(found) | cost_of(found, whole))
 
 

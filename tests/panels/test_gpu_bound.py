@@ -58,7 +58,7 @@ def test_amd_has_words_of_its_own(real_traces):
 @pytest.mark.parametrize(
     ("peak_percent", "words"),
     [
-        (44, "aten::mm 8×8 · 8×8 reaches 44 % of the peak, other shapes of it 60 %: at that rate "),
+        (44, "aten::mm 8×8 · 8×8 reaches 44 % of the peak, its best shape 60 %: at that rate "),
         (50, ""),  # near enough to the best
     ],
 )

@@ -71,6 +71,14 @@ _LAUNCHED_WORK: Final = _UNSEEN_WORK._replace(
     "the driver does not let this one see it, as some do not under WSL",
 )
 _LOST_KERNELS: Final = _LAUNCHED_WORK._replace(what="Kernels are", untold=_KERNELS.untold)
+_NO_LAUNCHES: Final = _GPU_WORK._replace(
+    untold="no recorded call launches any",
+    how="Check that the program reached its GPU work, and that the process that launches it was "
+    "recorded",
+)
+_NO_KERNEL_LAUNCHES: Final = _NO_LAUNCHES._replace(what="Kernels are")
+"""Of a program that made a context, 16 streams and a memset, and launched nothing, another profiler
+was blamed."""
 _MOST_KERNELS: Final = _LOST_KERNELS._replace(what="Most kernels that were launched are")
 _MEASURED_WORK: Final = _GPU_WORK._replace(
     what="Times of kernels are", how="Record again without profiler_metrics"
@@ -157,7 +165,7 @@ def not_recorded(
         if len(lacking) == len(records):
             return tuple(found)
     if lost_most or len(_ranks(records, kernel_work=False)) == len(records):
-        return (*found, _MOST_KERNELS if lost_most else _LOST_KERNELS)
+        return (*found, _MOST_KERNELS if lost_most else _no_kernels(records))
     found += _calls_of(records)
     if left_out:
         found.append(_not_compared(left_out, steps.how))
@@ -170,6 +178,13 @@ def not_recorded(
     if _ranks(records, communication=True):
         found += _other_ranks([*records], not_opened, world_size)
     return tuple(found)
+
+
+def _no_kernels(records: Mapping[int, RankRecords]) -> NotRecorded:
+    """Where no rank has any: whether they were launched."""
+    has_calls = bool(_ranks(records, calls=True))
+    is_launched = bool(_ranks(records, launches_kernels=True))
+    return _NO_KERNEL_LAUNCHES if has_calls and not is_launched else _LOST_KERNELS
 
 
 def _collectives_of(records: Mapping[int, RankRecords], *, serves: bool) -> NotRecorded:
@@ -218,6 +233,8 @@ def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
     without = {rank: each for rank, each in records.items() if each.kernels and not each.gpu_work}
     for what, values in (
         (_GPU_WORK, {"calls": False, "measured": False}),
+        # operators that launch nothing run on the CPU, and nothing is lacking
+        (_NO_LAUNCHES, {"calls": True, "launches": False, "measured": False, "host_code": False}),
         (_LAUNCHED_WORK, {"launches": True, "waited_for": False, "measured": False}),
         (_UNSEEN_WORK, {"launches": True, "waited_for": True, "measured": False}),
         (_MEASURED_WORK, {"measured": True}),

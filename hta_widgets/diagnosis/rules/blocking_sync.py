@@ -11,6 +11,7 @@ from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
     largest_owner,
     owners_table,
+    times_on_ranks,
     within_gap,
 )
 from hta_widgets.diagnosis.rules.launch_bound import not_held_up
@@ -96,14 +97,18 @@ def blocking_sync(context: Context) -> Finding | None:
     ranks, steps = context.blamed(refill.mean(axis=1)), context.steps_with(refill)
     largest = largest_owner(context, ranks, "gap_sync")
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_sync")
-    count, call = 0.0, ""
+    count, call, up_to = 0.0, "", ""
     if largest is not None:
-        owner, having = largest
-        count = owner.times / having / len(context.steps.numbers)
+        owner, _ = largest
+        counts = times_on_ranks(context, ranks, owner, "gap_sync")
+        count = max(counts) / len(context.steps.numbers)
+        up_to = "up to " * (min(counts) < max(counts))  # 16 and 2 times on two ranks are no 9
         place = f" ({named(owner.place)})" if owner.place else ""
         call = f", mostly in {named(owner.name)}{place}"
     times = max(round(count), 1)
-    often = f"once{context.steps.per_noun}" if times == 1 else per_step(context, times, "time")
+    often = f"{up_to}{per_step(context, times, 'time')}"
+    if times == 1:
+        often = f"once{context.steps.per_noun}"
     after_calls_ns = float(context.all_steps["gap_sync"].mean())
     return context.finding(
         blocking_sync,

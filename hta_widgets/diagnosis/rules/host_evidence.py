@@ -86,6 +86,20 @@ def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Ow
     return same[0]._replace(idle_ns=idle_ns, times=times), len(same)
 
 
+def times_on_ranks(
+    context: Context, ranks: Sequence[int], owner: Owner, name: str
+) -> tuple[int, ...]:
+    """How often an owner of idle time is one on each rank."""
+    return tuple(
+        sum(
+            each.times
+            for each in host.gaps.owners.get(name, ())
+            if (each.name, each.place) == (owner.name, owner.place)
+        )
+        for host in context.hosts(ranks).values()
+    )
+
+
 def owner_share(context: Context, ranks: Sequence[int], kind: str, name: str) -> float:
     """Part of the idle time of a kind that calls of a name own."""
     hosts = context.hosts(ranks).values()

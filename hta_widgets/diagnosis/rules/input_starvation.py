@@ -50,7 +50,7 @@ TENSOR_PROCESSOR: Final = Advice(
             unless=(Condition.LOADER_WORKERS,),
         ),
         Advice(
-            "Give the DataLoader more workers, each with more batches ahead.",
+            "Give the DataLoader more workers, up to the CPU cores of the job, and batches ahead.",
             "DataLoader(..., num_workers=16, prefetch_factor=4)",
             needs=(Condition.LOADER_WORKERS,),
             unless=(Condition.LOADER_ALONE,),

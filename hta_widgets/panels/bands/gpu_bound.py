@@ -138,7 +138,7 @@ def slow_shape(known: pd.DataFrame, whole_ns: float) -> str:
     for row in records(slow.nlargest(1, "saved_ns")):
         return (
             f"{operator_label(row)} reaches {percent(row['percent_of_peak'])} of the peak, "
-            f"other shapes of it {percent(row['best'])}: at that rate it would take "
+            f"its best shape {percent(row['best'])}: at that rate it would take "
             f"{duration(row['saved_ns'])} less."
         )
     return ""

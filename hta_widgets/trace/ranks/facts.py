@@ -33,6 +33,7 @@ LEAST_COPYING: Final = 0.01
 were lost had one fill of 1.5 µs in 0.5 s, and was called bound by copying."""
 
 _GRAPH_LAUNCH: Final = re.compile("GraphLaunch")
+_LAUNCHES: Final = re.compile("Launch(?:Cooperative)?Kernel|GraphLaunch")
 
 
 class RankRecords(NamedTuple):
@@ -48,6 +49,8 @@ class RankRecords(NamedTuple):
     launches: bool
     """Calls that launch kernels, whether these are there or not; or any, where only copies ran: 617
     of them in a program of which it was said that its calls are not recorded."""
+    launches_kernels: bool
+    """Calls that launch kernels or graphs."""
     waited_for: bool
     """Those of them without it, although the host waited for it."""
     measured: bool
@@ -113,6 +116,7 @@ def rank_records(rank: Rank) -> RankRecords:
         kernel_work=_has_kernel_work(rank),
         calls=bool(events.rows_of(*LAUNCH_CALLS).size),
         launches=rank.health.lost.launches > 0 or _only_copies(rank),
+        launches_kernels=bool(events.named(events.rows_of(*LAUNCH_CALLS), _LAUNCHES).any()),
         waited_for=rank.health.lost.waited_for,
         measured=bool(events.rows_of(Kind.PROFILER_RANGE).size),
         waits=not rank.health.waits.matter,

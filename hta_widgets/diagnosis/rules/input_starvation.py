@@ -51,7 +51,8 @@ TENSOR_PROCESSOR: Final = Advice(
         ),
         Advice(
             "Give the DataLoader more workers, up to the CPU cores of the job, and batches ahead.",
-            "DataLoader(..., num_workers=16, prefetch_factor=4)",
+            "cores = len(os.sched_getaffinity(0))\n"
+            "DataLoader(..., num_workers=min(cores, 16), prefetch_factor=4)",
             needs=(Condition.LOADER_WORKERS,),
             unless=(Condition.LOADER_ALONE,),
         ),

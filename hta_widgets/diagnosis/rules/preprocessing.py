@@ -42,6 +42,12 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
         ),
         TENSOR_PROCESSOR,
         Advice(
+            "Let worker processes of the DataLoader prepare the images ahead.",
+            "pipeline(task, model, num_workers=8)",
+            needs=(Condition.IMAGE_PROCESSOR, Condition.LOADER_ALONE),
+            unless=(Condition.LOADER_WORKERS,),
+        ),
+        Advice(
             "Prepare the input on the GPU, as tensors.",
             unless=(Condition.DRAWS_NUMBERS, Condition.IMAGE_PROCESSOR, Condition.SERVER),
         ),

@@ -32,7 +32,7 @@ FEW = 3
 NEVER = {
     r"num_workers=8|worker processes": ({C.LOADER_WORKERS}, set()),
     r"DataLoader": (set(), {C.LOADER}),
-    r"num_workers=16|prefetch_factor": ({C.LOADER_ALONE}, {C.LOADER_WORKERS}),
+    r"sched_getaffinity|prefetch_factor": ({C.LOADER_ALONE}, {C.LOADER_WORKERS}),
     r"torch\.compile\(model\)|[Cc]ompile the model": ({C.COMPILED, C.EMBEDDINGS}, set()),
     r"(?:replay|capture) (?:CUDA|HIP) graphs|reduce-overhead": ({C.GRAPHS, C.CAPTURING}, set()),
     r", with_stack=True\)": ({C.STACKS}, set()),

@@ -124,6 +124,10 @@ _OLDER: Final = re.compile(r"\bflash_(?:fwd|bwd)\w*_kernel\b")
 _HOPPER: Final = (9, 10)
 """Compute capabilities whose tensor cores FlashAttention-2 does not know."""
 
+_OF_HOPPER: Final = re.compile(r"\bnvjet_|_sm90_|\bsm90_")
+"""Kernels of CUDA's libraries for these, where an export does not describe its GPUs: of attention
+with half of the time, all that was said is that the trace cannot tell."""
+
 _BYTES: Final = {"bf16": 2, "fp16": 2}
 
 _COLUMNS: Final = ["operator", "input_dims", "dtype", "calls", "gpu_ms", "tflops"]
@@ -311,9 +315,12 @@ def attention(context: Context) -> Finding | None:
 def _older_attention(context: Context) -> Finding | None:
     """Kernels of FlashAttention-2 on GPUs that it does not know."""
     gpu = _gpu(context)
-    if gpu.major not in _HOPPER:
-        return None
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    newer = f"compute capability {gpu.major}.{gpu.minor}"
+    if not gpu.major and kernels["name"].str.contains(_OF_HOPPER).any():
+        newer = "this GPU, which runs kernels of capability 9.0 or newer"
+    elif gpu.major not in _HOPPER:
+        return None
     older = kernels[kernels["name"].str.contains(_OLDER)]
     share = _part(older, kernels)
     if share < LEAST_SHARE:
@@ -321,8 +328,7 @@ def _older_attention(context: Context) -> Finding | None:
     return _line(
         context,
         attention,
-        f"FlashAttention-2 takes {percent(share)} of the compute time; it predates compute "
-        f"capability {gpu.major}.{gpu.minor}",
+        f"FlashAttention-2 takes {percent(share)} of the compute time; it predates {newer}",
         conditions=(Condition.OLDER_ATTENTION,),
         evidence={"share_percent": share},
         link=_link_to(context, older),

@@ -154,8 +154,8 @@ FORMS_TO_TRY: Final = {
             attending,
         ),
         Form(
-            "FlashAttention-2 takes <part> of the compute time; it predates compute capability "
-            "<_version>.",
+            "FlashAttention-2 takes <part> of the compute time; it predates [[compute capability "
+            "<_version>]][[this GPU, which runs kernels of capability 9.0 or newer]].",
             older,
         ),
     ],

@@ -122,6 +122,17 @@ def test_a_dimension_that_does_not_fit_is_padded_first(tmp_path):
     assert found.advice[0].do.startswith("Pad the dimension")
 
 
+def test_kernels_tell_the_gpu_where_nothing_else_does(tmp_path):
+    """Exports of Nsight Systems may lack it: half of the time was in attention, beside nvjet."""
+    attention = {"length": 500, "name": FLASH}
+    other = {"length": 100, "name": "nvjet_tst_128x64_64x8_1x2_h_bz_coopA_NNT"}
+    for name in ("nvjet", "none"):
+        (tmp_path / name).mkdir()
+    found = line(made(tmp_path / "nvjet", attention, other, gpu=None), "attention")
+    assert found.sentence.endswith("this GPU, which runs kernels of capability 9.0 or newer.")
+    assert line(made(tmp_path / "none", attention, gpu=None), "attention") is None
+
+
 @pytest.mark.parametrize(
     ("gpu", "operator", "advice"),
     [

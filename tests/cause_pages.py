@@ -97,6 +97,7 @@ WHERE = {
     Condition.DRAWS_NUMBERS: "where random numbers are drawn",
     Condition.EMBEDDINGS: "with tables of embeddings",
     Condition.EMPTY_CACHE: "where torch.cuda.empty_cache() is called",
+    Condition.ENDS_AHEAD: "where the host is ahead in the end",
     Condition.ENDS_STEP: "where it ends a step",
     Condition.EXPERTS: "where tokens are sent to experts",
     Condition.FEW_ROWS: "where linear layers get few rows",

@@ -64,7 +64,9 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     table = found.evidence["launching"]
     worst = table.loc[table["idle_ms"].idxmax()]
     rows = found.evidence.get("rows_of_linear", 0)
+    ahead_ms = found.evidence.get("ahead_at_the_end_ms")
     texts: Texts = {
+        "ahead": ahead_ms and duration(ahead_ms * NS_PER_MS),
         "rank": None if _lose_alike(table) or not worst["region"] else str(worst["rank"]),
         "kernels": counted(worst["kernels_per_step"], "kernel"),
         "median": _of_a_kernel(worst["median_kernel_us"]),
@@ -348,6 +350,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "<region>"
             "[[ (<of_region> of <each>)]]]]"
             "[[, <call> a launch call]]"
+            "[[; at its end, the CPU is <ahead> ahead]]"
             f"{WHEN_IDLE}{COST}",
             launching,
         )

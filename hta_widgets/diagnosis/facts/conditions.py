@@ -91,6 +91,7 @@ class Condition(Enum):
     IN_OPERATOR = "in an operator of PyTorch"
     ONLY_COPIES = "in calls that only copy"
     FEW_ROWS = "linear layers of few rows"
+    ENDS_AHEAD = "a host that is ahead in the end"
     NOT_CAPTURED = "steps without a graph, beside others"
     MANY_TOKENS = "steps of more tokens than graphs are captured for"
     LAUNCHES_GRAPH = "in the launch of a graph"

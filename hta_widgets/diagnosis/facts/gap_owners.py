@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -28,7 +29,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.arrays import Int64Array, IntArray, Mask
+from hta_widgets.arrays import Float64Array, Int64Array, IntArray, Mask
 from hta_widgets.diagnosis.facts.conditions import OF_OWNERS, Condition
 from hta_widgets.grouping import distinct, grouped, numbered
 from hta_widgets.intervals import Intervals, Times
@@ -555,3 +556,13 @@ class Around:
         if row < 0:
             return NO_CALL
         return int(self.operator_of(self.calls.places_of(np.array([row])))[0])
+
+
+def waits_by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
+    """How long the host waits in each operator that calls of some rows are in."""
+    around = Around(rank)
+    names = map(around.name_of, around.operator_of(around.calls.places_of(rows)).tolist())
+    found: Counter[str] = Counter()
+    for name, ns in zip(names, waited_ns.tolist(), strict=True):
+        found[name] += ns
+    return {**found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
@@ -13,6 +14,7 @@ from hta_widgets.analyses.budget.device_steps import GAP, DeviceSteps, HostGaps
 from hta_widgets.analyses.budget.idle_gaps import gaps_of
 from hta_widgets.analyses.budget.idle_segments import IdleSegments
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
+from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
@@ -387,6 +389,36 @@ def gradients_of(rank: Rank) -> float:
     starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
     inside = Intervals.union(marks.start_ns, marks.end_ns).covers(starts)
     return np.count_nonzero(inside) / max(len(marks.start_ns), 1)
+
+
+def launches_apart_ns(rank: Rank) -> float:
+    """Median time from the launch of one communication kernel to that of the next."""
+    work = rank.gpu_work
+    launched = work.launch[(work.type == KernelType.COMMUNICATION) & (work.launch >= 0)]
+    apart_ns = np.diff(np.sort(rank.trace.events.start_ns[launched]))
+    return float(np.median(apart_ns)) if apart_ns.size else 0.0
+
+
+_LINEAR: Final = {re.compile(r"^aten::linear$"): 0, re.compile(r"^aten::addmm$"): 1}
+"""Operators of linear layers, and the place of the input that has a row for each sample."""
+
+
+def rows_of_linear(rank: Rank) -> int:
+    """Rows of the largest input of a linear layer; 0 where no shapes are recorded."""
+    events, most = rank.trace.events, 0
+    operators = events.rows_of(Kind.CPU_OP)
+    for name, place in _LINEAR.items():
+        rows = operators[events.named(operators, name)]
+        texts = [
+            [values[code] if code >= 0 else "" for code in codes.tolist()]
+            for codes, values in (
+                events.texts_at("operators", f"input_{what}", rows) for what in ("dims", "types")
+            )
+        ]
+        for dims, types in {*zip(*texts, strict=True)}:
+            tensor = next(iter(inputs_of(dims, types).tensors[place : place + 1]), None)
+            most = max(most, math.prod(tensor.shape[:-1]) if tensor else 0)
+    return most
 
 
 class HostFacts(NamedTuple):

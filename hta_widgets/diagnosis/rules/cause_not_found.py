@@ -17,7 +17,7 @@ from hta_widgets.analyses.communication.recorded import operation_of
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.host_facts import HeldBack, gradients_of
+from hta_widgets.diagnosis.facts.host_facts import HeldBack, gradients_of, launches_apart_ns
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import Busy, LateHost, What
@@ -48,7 +48,6 @@ from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
-from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_NAMING: Final = 0.1
 """Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
@@ -192,14 +191,6 @@ def _mostly(context: Context) -> tuple[str, bool]:
         apart_ns = max(context.job.reduce(launches_apart_ns, context.ranks).values())
         each = f", one for each gradient, launched {duration(apart_ns)} apart"
     return f", mostly {per_step:,} {name}{context.steps.per_noun}{each}", one_each
-
-
-def launches_apart_ns(rank: Rank) -> float:
-    """Median time from the launch of one communication kernel to that of the next."""
-    work = rank.gpu_work
-    launched = work.launch[(work.type == KernelType.COMMUNICATION) & (work.launch >= 0)]
-    apart_ns = np.diff(np.sort(rank.trace.events.start_ns[launched]))
-    return float(np.median(apart_ns)) if apart_ns.size else 0.0
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:

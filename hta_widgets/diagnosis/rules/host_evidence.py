@@ -12,17 +12,16 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import on_common_clock
-from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.gap_owners import (
     EVERY,
     LOADERS,
-    Around,
     Inside,
     Owner,
     Stretch,
     is_in_standard_library,
     is_line_of_users,
+    waits_by_operator,
 )
 from hta_widgets.diagnosis.finding import Price
 from hta_widgets.diagnosis.proof.what import Idle
@@ -30,7 +29,6 @@ from hta_widgets.diagnosis.replay.edits import WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.wording import MUCH_MORE, named
 from hta_widgets.quantities import NS_PER_MS, duration, percent
-from hta_widgets.trace.ranks.rank import Rank
 
 _NAME_WIDTH: Final = 40
 _ALL: Final = 0.995
@@ -342,20 +340,10 @@ def waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
         if rank in ranks:
             chosen = np.isin(kind, (Wait.COPY, *SYNCHRONISING))
             waits[rank] = row[chosen], (end_ns - start_ns - own_ns)[chosen]
-    for found in context.job.reduce_each(_by_operator, waits).values():
+    for found in context.job.reduce_each(waits_by_operator, waits).values():
         total_ns.update(found)
     most = total_ns.most_common(2)
     return tuple(name for name, ns in most if name and ns >= AS_LONG * most[0][1])
 
 
 _OF_WAITS: Final = ("row", "kind", "start_ns", "end_ns", "own_ns")
-
-
-def _by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
-    """How long the host waits in each operator that calls of some rows are in."""
-    around = Around(rank)
-    names = map(around.name_of, around.operator_of(around.calls.places_of(rows)).tolist())
-    found: Counter[str] = Counter()
-    for name, ns in zip(names, waited_ns.tolist(), strict=True):
-        found[name] += ns
-    return {**found}

@@ -107,7 +107,10 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
             said += f" The GPU is idle for {duration(idle_ns)}; communication would be hidden, too."
         return said
-    return f"Inconclusive: {least} to {most}, as the rest may be the profiler's."
+    why = "as the rest may be the profiler's"
+    if "ahead_at_the_end_ms" in found.evidence:
+        why = "as a loop that does not wait for the GPU would lose nothing of it"
+    return f"Inconclusive: {least} to {most}, {why}."
 
 
 def _fields(

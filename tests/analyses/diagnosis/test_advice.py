@@ -140,6 +140,7 @@ FIRST = {
         ((C.AMD,), "Compile the model, and let it replay HIP graphs."),
         ((C.EMBEDDINGS, C.TRAINING), "Compile what follows the embeddings"),
         ((C.EMBEDDINGS, C.TRAINING, C.FEW_ROWS), "Use a larger batch"),
+        ((C.ENDS_AHEAD,), "Record several turns"),
         ((C.COMPILED,), "Let the compiled code replay CUDA graphs."),
         ((C.COMPILED, C.IN_OPERATOR), "Find what still runs outside"),
         ((C.NO_PYTORCH,), "Capture what is launched again"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -375,6 +376,33 @@ def test_copies_that_a_host_is_late_with_are_no_kernels_to_compile(tmp_path):
     assert any(each.startswith("Compute on the GPU what these copies are for") for each in does)
     other = found(diagnosed(tmp_path, *job(lambda _: 15)), "launch_bound")
     assert not any("copies" in each.do for each in other.advice)
+
+
+def ends_ahead(folder, kernels, *, steps=False):
+    """What is told of a host that is late, and then so many kernels of 100 µs ahead."""
+    one = Host()
+    with one.step(1) if steps else nullcontext():
+        for _ in range(100):
+            one.launch(2, takes=12)
+        for _ in range(kernels):
+            one.launch(100, takes=5)
+    return found(diagnosed(folder, one), "launch_bound")
+
+
+def test_a_host_that_is_ahead_in_the_end_may_lose_nothing_in_a_loop(tmp_path):
+    """An MI210 waited for 0.6 ms of one turn, whose host ended 1.4 ms ahead."""
+    for name in ("ahead", "behind", "step"):
+        (tmp_path / name).mkdir()
+    finding = ends_ahead(tmp_path / "ahead", 50)
+    assert "; at its end, the CPU is 4.76 ms ahead: 0 ns to " in finding.sentence
+    assert (finding.lower_ms, finding.confidence) == (0, "inconclusive")
+    assert finding.advice[0].do.startswith("Record several turns")
+    for other in (
+        ends_ahead(tmp_path / "behind", 5),
+        ends_ahead(tmp_path / "step", 50, steps=True),
+    ):
+        assert "ahead" not in other.sentence
+        assert other.lower_ms == other.recoverable_ms
 
 
 def says_few_rows(folder, rows, operator="aten::addmm", shapes=None):

@@ -666,7 +666,7 @@ def device_copies(context: Context) -> Finding | None:
         link=Link(
             panel="kernel_breakdown" if is_of_graphs else "operators",
             ranks=context.ranks,
-            kernels=tuple({each.name for each in copies}) if is_of_graphs else (),
+            kernels=tuple(sorted({each.name for each in copies})) if is_of_graphs else (),
         ),
         seen_in=NamedKernels(names=frozenset(each.name for each in copies)),
         price=price,

@@ -11,6 +11,7 @@ from hta_widgets.analyses import compare, kernel_breakdown, kernel_sequences
 from hta_widgets.figures import compare as compare_figures
 from hta_widgets.figures import kernel_breakdown as kernel_figures
 from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequences
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels import TimelinePanel
 from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace_analysis import _kernel_figures
@@ -125,3 +126,21 @@ def test_a_comparison_names_different_kernels(tmp_path):
     second = job_of(tmp_path / "second", launched([more, more, less]))
     found = re.search(r"increase: (.+?) \(\+.*decrease: (.+?) \(−", compare(first, second).finding)
     assert found[1] != found[2]
+
+
+TENSILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_LBSPP"
+
+
+def test_a_chart_labels_a_kernel_as_the_table_beside_it_does(tmp_path):
+    """Of two drawn GEMMs of Tensile, what told them apart was in the name of a third as well."""
+    drawn, other, third = (
+        f"{TENSILE}{end}" for end in ("A1024_ULSGRO1", "A512_ULSGRO0", "A1024_ULSGRO0")
+    )
+    result = kernel_breakdown(
+        job_of(tmp_path / "one", launched([drawn, drawn, drawn, other, other, third])),
+        duration_ratio=1.0,
+        num_kernels=2,
+    )
+    labels = next(labels_of(kernel_figures.top_kernels(result)))
+    assert labels[0] == distinct_labels([drawn, other, third])[0]
+    assert labels[0] != distinct_labels([drawn, other])[0]

@@ -16,6 +16,7 @@ from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.identity import described_gpus
 from tests.kineto_text import call, host, kernel, step, write
 
 
@@ -239,3 +240,16 @@ def _ns(microseconds) -> int:
 
 def test_bare_array(tmp_path):
     assert len(load(tmp_path, [host(0, 1, "op")], bare=True).events) == 1
+
+
+def test_a_gpu_that_rocm_leaves_unnamed_is_known_by_the_rest():
+    """A server's recording had all of an MI300X but its name, so that no peak was known."""
+    known = {"computeMajor": 9, "computeMinor": 4, "numSms": 304, "totalGlobalMem": 206141652992}
+    unnamed, named, other = (
+        {"name": "", **known},
+        {"name": "mine", **known},
+        {"name": "", **known, "numSms": 228},
+    )
+    found = described_gpus({"deviceProperties": [unnamed, named, other]})
+    names = [each["name"] for each in found.values()]
+    assert names == ["AMD Instinct MI300X", "mine", ""]

@@ -36,7 +36,7 @@ from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import LOST_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.steps import STEP_NAME
-from hta_widgets.trace.ranks.facts import health_of
+from hta_widgets.trace.ranks.facts import health_of, rank_records
 from hta_widgets.trace.ranks.rank import Rank
 
 _RECORDS_BOTH: Final = "(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both)"
@@ -192,6 +192,8 @@ class CpuWork:
         Whether the recorder says that it may have lost GPU work.
     api_calls : int
         Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
+    launches_kernels : bool
+        Whether any of them launches a kernel or a graph.
     collectives_ns : int
         Time in which collectives run, on any thread.
     dropout_ns : int
@@ -232,6 +234,7 @@ class CpuWork:
     on_apple: str = ""
     of_nsys: bool = False
     api_calls: int = 0
+    launches_kernels: bool = False
     collectives_ns: int = 0
     dropout_ns: int = 0
     analysed_ns: int = 0
@@ -349,7 +352,8 @@ class CpuWork:
             return "No GPU work was recorded on the selected ranks."
         if self.lost_work:
             none = f"no recorded call of the CUDA API ({self.api_calls:,} in all) launches any"
-            why = f": {none}; the recorder warns" if self.api_calls else ", and the recorder warns"
+            is_none = self.api_calls and not self.launches_kernels
+            why = f": {none}; the recorder warns" if is_none else ", and the recorder warns"
             return f"No GPU work was recorded{why} that it may have lost some."
         if self.on_cpu:
             return f"The job ran on the CPU: {self.on_cpu}."
@@ -461,6 +465,9 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         on_cpu="" if shows_gpu or on_apple else _on_cpu(api_calls, owned[OPERATORS], memory),
         of_nsys=all(job.sources[rank].format == NSYS for rank in chosen),
         api_calls=api_calls,
+        launches_kernels=any(
+            each.launches_kernels for each in job.reduce(rank_records, chosen).values()
+        ),
         measured=sum(each.measured for each in found),
         launches=sum(each.launches for each in lost),
         waited_for=all(each.waited_for for each in lost),

@@ -108,7 +108,7 @@ function licences(files) {
 
 async function buildGzipped(name, options) {
   const { outputFiles, metafile } = await esbuild.build(options);
-  writeFileSync(join(outdir, `${name}.js.gz`), gzipSync(outputFiles[0].contents, { level: 9, memLevel: 9 }));
+  writeFileSync(join(outdir, `${name}.js.gz`), gzipSync(outputFiles[0].contents, { level: 9 }));
   return metafile;
 }
 

@@ -39,7 +39,7 @@ optimizer, with stalls of up to 17 ms."""
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
 
-MOST_WINDOWS: Final = 20
+MOST_WINDOWS: Final = 12
 """Windows that somebody steps through; the last of more hold next to nothing each."""
 
 
@@ -222,7 +222,7 @@ class Proof:
         ``start_ns`` and ``end_ns`` (int64, since the first event of all ranks, on the common
         clock). By rank, then by start; kernels that run at once overlap.
     windows : DataFrame
-        The densest window first, then the others by what they hold, at most 20: ``start_ns`` and
+        The densest window first, then the others by what they hold, at most 12: ``start_ns`` and
         ``end_ns`` (as above), ``ranks`` and ``intervals`` (that have a part in it), ``ms`` (of the
         cause in it, all ranks added) and ``percent`` (the same of all intervals).
     why_less : str

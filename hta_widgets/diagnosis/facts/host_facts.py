@@ -409,14 +409,14 @@ def rows_of_linear(rank: Rank) -> int:
     operators = events.rows_of(Kind.CPU_OP)
     for name, place in _LINEAR.items():
         rows = operators[events.named(operators, name)]
-        texts = [
-            [values[code] if code >= 0 else "" for code in codes.tolist()]
-            for codes, values in (
-                events.texts_at("operators", f"input_{what}", rows) for what in ("dims", "types")
-            )
-        ]
-        for dims, types in {*zip(*texts, strict=True)}:
-            tensor = next(iter(inputs_of(dims, types).tensors[place : place + 1]), None)
+        (dims, shapes), (types, type_names) = (
+            events.texts_at("operators", f"input_{what}", rows) for what in ("dims", "types")
+        )
+        for one in grouped(dims, types).first.tolist():  # of calls with equal inputs
+            if min(dims[one], types[one]) < 0:
+                continue
+            inputs = inputs_of(shapes[dims[one]], type_names[types[one]])
+            tensor = next(iter(inputs.tensors[place : place + 1]), None)
             most = max(most, math.prod(tensor.shape[:-1]) if tensor else 0)
     return most
 

@@ -106,9 +106,8 @@ def blocking_sync(context: Context) -> Finding | None:
         place = f" ({named(owner.place)})" if owner.place else ""
         call = f", mostly in {named(owner.name)}{place}"
     times = max(round(count), 1)
-    often = f"{up_to}{per_step(context, times, 'time')}"
-    if times == 1:
-        often = f"once{context.steps.per_noun}"
+    several = f"{up_to}{per_step(context, times, 'time')}"
+    often = f"once{context.steps.per_noun}" if times == 1 else several
     after_calls_ns = float(context.all_steps["gap_sync"].mean())
     return context.finding(
         blocking_sync,

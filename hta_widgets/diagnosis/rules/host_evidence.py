@@ -334,16 +334,13 @@ def waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
     A recommender waits for 5.9 ms of each step in ``aten::item``, and in ``aten::to`` at its end.
     """
     job, waits, total_ns = context.replay.job, {}, Counter[str]()
-    for rank, row, kind, start_ns, end_ns, own_ns in zip(
-        job.ranks, *(job.of_parts(f"waits.{name}") for name in _OF_WAITS), strict=True
-    ):
+    names = ("row", "kind", "start_ns", "end_ns", "own_ns")
+    columns = (job.of_parts(f"waits.{name}") for name in names)
+    for rank, row, kind, start_ns, end_ns, own_ns in zip(job.ranks, *columns, strict=True):
         if rank in ranks:
-            chosen = np.isin(kind, (Wait.COPY, *SYNCHRONISING))
+            chosen = np.isin(kind, WITHOUT_WAITS.kinds)
             waits[rank] = row[chosen], (end_ns - start_ns - own_ns)[chosen]
     for found in context.job.reduce_each(waits_by_operator, waits).values():
         total_ns.update(found)
     most = total_ns.most_common(2)
     return tuple(name for name, ns in most if name and ns >= AS_LONG * most[0][1])
-
-
-_OF_WAITS: Final = ("row", "kind", "start_ns", "end_ns", "own_ns")

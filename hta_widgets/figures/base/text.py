@@ -45,7 +45,9 @@ def plot_names(names: Sequence[str], width: int = 48, *, among: Iterable[str] = 
     And from all that they are among: what told one of two GEMMs of Tensile from the other was in
     the name of a third, which the table beside the figure listed.
     """
-    every = [*names, *dict.fromkeys(among)]
+    labels = {*map(readable_name, names)} - {""}  # only names of one label are told apart by parts
+    alike = (each for each in among if readable_name(each) in labels)
+    every = [*names, *dict.fromkeys(alike)]
     return [plot_text(name) for name in distinct_labels(every, width)[: len(names)]]
 
 

@@ -21,6 +21,7 @@ from hta_widgets.diagnosis.finding import (
     Confidence,
     Evidence,
     Finding,
+    LessBy,
     Link,
     Price,
     Words,
@@ -54,6 +55,8 @@ HALF_OF_MEAN: Final = 0.5
 
 UNSOUND: Final = ", though the recording is not sound"
 """What a sentence says that is not measured for this reason; the notices say what is wrong."""
+
+LESS_BY_LEAD: Final = ", less once the CPU is no longer ahead"
 
 MOST_RANKS: Final = 0.75
 """All ranks are to blame if this part of them is."""
@@ -229,13 +232,17 @@ class Context:
             # communication that is not matched may be waiting for one of these ranks, which only
             # the ranks' own time leaves out
             ns = max(ns, self.steps.gain_ns(removed))
-        lower_ns = ns
-        if ns and has_lower and replay.has_unknown_peers:
-            lower_ns = min(ns, gain_ns(peers_fixed=True))
-        lower_ns = max(min(lower_ns, ns - replay.unexplained_slowdown_ns), 0.0)
+        least: dict[LessBy, float] = {"": ns}
+        if ns and has_lower:
+            least["profiler"] = max(ns - replay.unexplained_slowdown_ns, 0.0)
+            least["lead"] = replay.lasting_gain_ns(after, edits)
+            if replay.has_unknown_peers:
+                least["peers"] = gain_ns(peers_fixed=True)
+        less_by = min(least, key=least.__getitem__)
+        lower_ns = least[less_by]
         known = bound if replay.is_explained and self._known_part == 1 else "at least"
         known_ns, known_lower_ns = self._known_part * ns, self._known_part * lower_ns
-        return Price(known_ns, known_lower_ns, known, edits, tuple(after))
+        return Price(known_ns, known_lower_ns, known, edits, tuple(after), less_by)
 
     @property
     def _known_part(self) -> float:
@@ -407,6 +414,7 @@ class Context:
             words=parts,
             recoverable_ms=recoverable_ns / NS_PER_MS,
             lower_ms=min(price.lower_ns, recoverable_ns) / NS_PER_MS,
+            less_by=price.less_by if price.lower_ns < NEARLY * recoverable_ns else "",
             bound=price.bound,
             percent=self._percent(recoverable_ns),
             advice=chosen(cause.advice, known),
@@ -463,11 +471,12 @@ class Context:
         of = f"of {whole} {self.steps.noun}"
         share = percent(self._percent(price.ns))
         if round(price.lower_ns / NS_PER_MS, 3) < NEARLY * round(price.ns / NS_PER_MS, 3):
-            if price.lower_ns < 1 and self.replay.has_unknown_peers:  # rounding leaves 1e-6
+            if price.lower_ns < 1 and price.less_by == "peers":  # rounding leaves 1e-6
                 said = "if other ranks keep up"
                 return f"up to {duration(price.ns)} {of} ({share}), {said}"
             lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)
-            return f"{lower} to {duration(price.ns)} {of} (up to {share})"
+            why = LESS_BY_LEAD if price.less_by == "lead" else ""
+            return f"{lower} to {duration(price.ns)} {of} (up to {share}){why}"
         bound = "up to" if price.bound == "at most" else price.bound
         of_price = "" if bound == "measured" else f"{bound} "
         return f"{of_price}{duration(price.ns)} {of} ({share})"

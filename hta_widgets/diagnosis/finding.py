@@ -18,13 +18,23 @@ Bound = Literal["measured", "about", "at most", "at least"]
 """What a price says of the true one."""
 
 
+LessBy = Literal["", "peers", "profiler", "lead", "end", "alone", "moved"]
+"""Why a cause may cost less than its price, which is of the recording.
+
+``peers``: ranks are not recorded that this job communicates with; with these as slow as before.
+``profiler``: steps took less before it ran, for reasons that are not known. ``lead``: the CPU is
+ahead of the GPU, and sets the pace once that is used up. ``end``: it is further ahead at the end of
+a recording of one turn. ``alone``: without what else was found, it brings less. ``moved``: other
+ranks take over what some compute.
+"""
+
+
 class Price(NamedTuple):
     """What the mean step would be shorter by without a cause."""
 
     ns: float
     lower_ns: float
-    """The least that it may be, where ranks are not recorded that this job communicates with: with
-    these as slow as before. Else the price."""
+    """The least that it may be; the price where nothing makes it less."""
     bound: Bound = "measured"
     """Whether the cause costs this, or about this by an estimate, or no more (as what replaces it
     costs something, too), or no less."""
@@ -32,6 +42,7 @@ class Price(NamedTuple):
     """What is different without it; empty where that is not replayed."""
     after: tuple[Edit, ...] = ()
     """What has a price of its own: this is what is left to gain after it."""
+    less_by: LessBy = ""
 
     @classmethod
     def counted(cls, ns: float, bound: Bound = "measured") -> Price:
@@ -273,8 +284,9 @@ class Finding:
         beside its step; 0 where that cannot be told. Those of several findings must not be
         added: `Diagnosis.joint_ms` is what they bring together.
     lower_ms : float
-        The least that it may be (ms), less than this where ranks are not recorded that the job
-        communicates with.
+        The least that it may be (ms).
+    less_by : {"", "peers", "profiler", "lead", "end", "alone", "moved"}
+        Why it may be less, where `may_be_less`: see `LessBy`.
     bound : {"measured", "about", "at most", "at least"}
         Whether the cause costs that, or about that by an estimate, or no more, or no less.
     percent : float
@@ -299,6 +311,7 @@ class Finding:
     percent: float
     advice: tuple[Advice, ...]
     lower_ms: float = 0.0
+    less_by: LessBy = ""
     bound: Bound = "measured"
     words: Words = field(default=NO_WORDS)
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
@@ -312,11 +325,7 @@ class Finding:
 
     @property
     def may_be_less(self) -> bool:
-        """Whether it may cost less, as its sentence says then.
-
-        Ranks that the job communicates with are not recorded, or steps took less before the
-        profiler ran.
-        """
+        """Whether it may cost less, as its sentence says then."""
         return round(self.lower_ms, 3) < NEARLY * round(self.recoverable_ms, 3)
 
     @property
@@ -350,6 +359,7 @@ class Finding:
             "recoverable_ms": round(self.recoverable_ms, 4),
             "percent": round(self.percent, 2),
             "lower_ms": round(self.lower_ms, 4),
+            **({"less_by": self.less_by} if self.less_by else {}),
             "bound": self.bound,
             "action": self.action,
             "page": self.page,

@@ -10,7 +10,7 @@ from tests.explained.forms import NS_PER_MS, Texts, share
 
 COST: Final = (
     "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period>[[ <_phase>]] step]]"
-    "[[the <span> GPU span]] ([[<up_to> ]]<percent>)[[, <if_others>]]"
+    "[[the <span> GPU span]] ([[<up_to> ]]<percent>)[[, <if_others>]][[, <less_later>]]"
     "]]."
 )
 PER_STEP: Final = "[[ per[[ <_phase>]] step]]"
@@ -35,11 +35,14 @@ def cost_of(found: Finding, whole: Diagnosis) -> Texts:
     length = duration(whole.step_ns)
     has_steps = bool((whole.steps["step"] >= 0).any())
     has_two_ends = round(found.lower_ms, 3) < 0.95 * round(found.recoverable_ms, 3)
-    may_be_nothing = found.lower_ms * NS_PER_MS < 1 and whole.unmatched_percent > 2
+    may_be_nothing = found.lower_ms * NS_PER_MS < 1 and found.less_by == "peers"
+    assert not may_be_nothing or whole.unmatched_percent > 2
     has_two_ends &= not may_be_nothing
+    is_ahead = has_two_ends and found.less_by == "lead"
     return {
         "bound": "up to" if may_be_nothing else None if has_two_ends else BOUNDS[found.bound],
         "if_others": "if other ranks keep up" if may_be_nothing else None,
+        "less_later": "less once the CPU is no longer ahead" if is_ahead else None,
         "lower": duration(found.lower_ms * NS_PER_MS) if has_two_ends else None,
         "up_to": "up to" if has_two_ends else None,
         "price": duration(found.recoverable_ms * NS_PER_MS),

@@ -308,6 +308,28 @@ class Network:
         np.maximum.at(found, job.last_step, ends)
         return np.maximum.accumulate(np.maximum(found, job.first_ns.min(initial=np.inf)))
 
+    @cached_property
+    def last_launches(self) -> Int64Array:
+        """Last point of each rank and step that launches an operation; `NONE` where none does."""
+        job = self.job
+        own = np.flatnonzero((job.launch >= 0) & (job.step >= 0))
+        own = own[np.argsort(job.point_ns[job.launch[own]], kind="stable")]
+        found = np.full((len(job.ranks), len(job.steps)), NONE, dtype=np.int64)
+        found[job.operation_rank[own], job.step[own]] = job.launch[own]
+        return found
+
+    def host_ns(self, weights: Weights) -> Float64Array:
+        """What the host of each rank does (ns) from the last launch of one step to that of the next.
+
+        Of shape (ranks, steps - 1), without what it waits for the GPU; nan where a step has no
+        launch, or one on another line.
+        """
+        points, line = self.last_launches, self.job.line
+        before, after = points[:, :-1], points[:, 1:]
+        along = np.cumsum(weights.own)
+        is_known = (before >= 0) & (after >= 0) & (line[before] == line[after])
+        return np.where(is_known, along[after] - along[before], np.nan)
+
     def rank_ends(self, nodes: Float64Array) -> Float64Array:
         """End of the last step of each rank."""
         job = self.job

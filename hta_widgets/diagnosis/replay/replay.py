@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,19 @@ class WhatIf:
     steps: Mapping[int, float]
 
 
+class _Changed(NamedTuple):
+    """The steps that count, with some edits."""
+
+    lengths_ns: Float64Array
+    host_ns: float
+    """What a step takes the slowest host without waiting."""
+
+    @property
+    def paced_ns(self) -> float:
+        """The mean step, which in the long run takes no less than the host."""
+        return max(float(self.lengths_ns.mean()), self.host_ns)
+
+
 class Replay:
     """A recorded job that can be asked what a step would take if something were different.
 
@@ -109,7 +122,7 @@ class Replay:
         self.steps = tuple(steps) or job.steps
         self.unprofiled_step_ns = unprofiled_step_ns
         self._counts = np.isin(job.steps, self.steps)
-        self._lengths: dict[tuple[Edit, ...], Float64Array] = {}
+        self._changed: dict[tuple[Edit, ...], _Changed] = {}
 
     def __repr__(self) -> str:
         """The mean step, and what sets its time."""
@@ -310,11 +323,30 @@ class Replay:
             found.append(self._profiler_notice)
         return tuple(found)
 
-    def _changed_ns(self, edits: tuple[Edit, ...]) -> Float64Array:
-        """Length of each step (ns) with some edits; rules ask again what all before them leave."""
-        if edits not in self._lengths:
-            self._lengths[edits] = self.lengths_ns(self.weights(edits))
-        return self._lengths[edits]
+    def _with(self, edits: Sequence[Edit]) -> _Changed:
+        """The steps with some edits; rules ask again what all before them leave."""
+        asked = tuple(edits)
+        if asked not in self._changed:
+            weights = self.weights(asked)
+            self._changed[asked] = _Changed(self.lengths_ns(weights), self._host_ns(weights))
+        return self._changed[asked]
+
+    def _host_ns(self, weights: Weights) -> float:
+        """What a step takes the slowest host (ns) if it never waits for the GPU; 0 for one step."""
+        counts = self._counts[1:]
+        if not counts.any():
+            return 0.0
+        of_ranks = self.network.host_ns(weights)[:, counts].mean(axis=1)
+        return float(of_ranks[~np.isnan(of_ranks)].max(initial=0.0))
+
+    def lasting_gain_ns(self, after: Sequence[Edit], edits: Sequence[Edit]) -> float:
+        """By how much the mean step is shorter (ns) once no host has a lead to use up.
+
+        Where it is ahead of the GPU, faster kernels catch up with it first: the recorded steps of a
+        ResNet would take 11.2 ms less, but those after them no less than the host, which is 2.6.
+        """
+        first, second = (self._with(each) for each in (after, (*after, *edits)))
+        return max(first.paced_ns - second.paced_ns, 0.0)
 
     def lengths_ns(self, weights: Weights) -> Float64Array:
         """Length of each step that counts (ns) with these weights."""
@@ -337,7 +369,7 @@ class Replay:
         With its peers fixed, communication without a recorded partner ends no earlier than it did.
         """
         every = (*edits, PeersFixed()) if peers_fixed else tuple(edits)
-        less = self._unprofiled - self._changed_ns(every)
+        less = self._unprofiled - self._with(every).lengths_ns
         if steps is not None:
             wanted = {*steps}
             less = less[[number in wanted for number in self.steps]]

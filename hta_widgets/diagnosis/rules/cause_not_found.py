@@ -359,10 +359,11 @@ def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
     left = context.price(loss.ns, *loss.edits, bound="at most", after=after, has_lower=has_lower)
     if left.ns > whole_ns:
         return Price.counted(whole_ns, "at most")
-    lower_ns = left.lower_ns
-    if has_lower and after and lower_ns:
-        lower_ns = min(lower_ns, context.price(loss.ns, *loss.edits).ns)
-    return Price(left.ns, lower_ns, left.bound, loss.edits)
+    if has_lower and after and left.lower_ns:
+        alone_ns = context.price(loss.ns, *loss.edits).ns
+        if alone_ns < left.lower_ns:
+            left = left._replace(lower_ns=alone_ns, less_by="alone")
+    return left._replace(after=())
 
 
 def _waiting_for_late_ranks_ns(context: Context) -> float:

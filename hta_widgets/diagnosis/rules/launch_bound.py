@@ -296,7 +296,7 @@ def launch_bound(context: Context) -> Finding | None:
     steps = context.steps_with(behind)
     ahead_ns = 0.0 if context.steps.are_recorded else _ahead_ns(context, ranks)
     if is_ahead := ahead_ns >= price.ns:
-        price = price._replace(lower_ns=0.0)
+        price = price._replace(lower_ns=0.0, less_by="end")
     table = _launching(context, ranks)
     worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
     half_ms = _gain_ms(context, after, HostSpeed(2))

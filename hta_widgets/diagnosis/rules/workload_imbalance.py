@@ -100,7 +100,8 @@ def workload_imbalance(context: Context) -> Finding | None:
     price = context.price(excess, context.computing_less(excess), between_ranks=True)
     # equal work brings at least what moving it does, at most that the excess vanishes
     equal = context.price(excess, context.faster_computing(found.equal))
-    price = price._replace(lower_ns=min(equal.lower_ns, price.lower_ns))
+    if equal.lower_ns < price.lower_ns:
+        price = price._replace(lower_ns=equal.lower_ns, less_by="moved")
     if not context.is_worth_it(workload_imbalance, price.ns):
         return None
     ranks, reason, steps = _who(context, found), _reason(context, excess), ()

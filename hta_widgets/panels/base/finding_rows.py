@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.finding import MOST_SHOWN, Advice, Evidence, Finding, Link
+from hta_widgets.diagnosis.finding import MOST_SHOWN, Advice, Evidence, Finding, LessBy, Link
 from hta_widgets.diagnosis.proof.proof import Proof
-from hta_widgets.diagnosis.replay.replay import MOST_UNMATCHED
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.figures.diagnosis import cause_look
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
@@ -19,6 +18,14 @@ from hta_widgets.panels.base.view import format_cell
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 INCONCLUSIVE: Final = "Inconclusive."
+_WHY_LESS: Final[Mapping[LessBy, str]] = {
+    "": "",
+    "profiler": ", as the rest may be the profiler's",
+    "lead": ", as the CPU sets the pace once it is no longer ahead",
+    "end": ", as a loop that does not wait for the GPU would lose nothing of it",
+    "alone": ", as it brings less before the other findings are fixed",
+    "moved": ", as other ranks have to take over some of the work",
+}
 _ROWS: Final = 20
 _UNITS: Final = {
     "ns": "ns",
@@ -93,24 +100,23 @@ def _price(found: Finding) -> str:
 
 
 def _doubt(found: Finding, whole: Diagnosis) -> str:
-    """That the trace lacks what would tell, and between what the price lies."""
-    if found.confidence != "inconclusive":
+    """Whether the trace lacks what would tell, and between what the price lies, and why."""
+    is_open = found.confidence == "inconclusive"
+    if not is_open and not found.less_by:
         return ""
     if not found.may_be_less:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
-    if whole.unmatched_percent > MOST_UNMATCHED:
+    if found.less_by != "peers":
+        said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
+    else:
         least = least if found.lower_ms > 0 else "nothing"
-        said = f"Inconclusive: up to {most}, but {least} if other ranks set the pace."
+        said = f"up to {most}, but {least} if other ranks set the pace."
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
             said += f" The GPU is idle for {duration(idle_ns)}; communication would be hidden, too."
-        return said
-    why = "as the rest may be the profiler's"
-    if "ahead_at_the_end_ms" in found.evidence:
-        why = "as a loop that does not wait for the GPU would lose nothing of it"
-    return f"Inconclusive: {least} to {most}, {why}."
+    return f"Inconclusive: {said}" if is_open else f"{said[0].upper()}{said[1:]}"
 
 
 def _fields(

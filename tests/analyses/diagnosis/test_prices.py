@@ -165,6 +165,34 @@ def test_the_notices_say_that_the_others_are_not_recorded(tmp_path):
     assert any("record all ranks" in each for each in made.notices)
 
 
+@pytest.mark.parametrize(
+    ("ahead_ms", "host_ms", "least_ms", "price_ms"),
+    [(60, 8, 2, 7.5), (20, 8, 2, 7.135), (60, 3, 7, 7.5), (60, 10, 0, 7.5), (60, 2, 7.5, 7.5)],
+)
+def test_faster_kernels_use_up_the_lead_of_a_host_once(
+    tmp_path, ahead_ms, host_ms, least_ms, price_ms
+):
+    """Steps of 10 ms on the GPU, 2.5 with tensor cores; in the long run no less than the host's."""
+    one = scripts.Host()
+    one.launch(1000 * ahead_ms, name="ampere_bf16_s16816gemm")
+    for number in range(5):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(1000, name=SGEMM, takes=100 * host_ms)
+    made = scripts.diagnosed(tmp_path, one, gpu={"name": "NVIDIA A100", "computeMajor": 8})
+    finding = found(made, "no_tensor_cores")
+    assert finding.recoverable_ms == pytest.approx(price_ms, rel=0.001)
+    assert finding.lower_ms == pytest.approx(least_ms, rel=0.001)
+    (row,) = finding_rows([finding], made)
+    if least_ms == price_ms:
+        assert finding.less_by == row["doubt"] == ""
+        return
+    assert finding.less_by == finding.to_dict()["less_by"] == "lead"
+    assert finding.sentence.endswith(" %), less once the CPU is no longer ahead.")
+    assert row["doubt"].endswith(", as the CPU sets the pace once it is no longer ahead.")
+    assert finding.confidence == ("measured" if least_ms else "inconclusive")
+
+
 def contradicting(one):
     """A kernel that a later one waits for, but that is launched when that one is done.
 

@@ -63,7 +63,8 @@ WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
 """Where nothing else is left, less is worth a line."""
 
 LITTLE_PERCENT: Final = 25.0
-"""Findings that bring less than this part of the step leave the rest to the kernels."""
+"""Findings that bring less than this part of the step leave the rest to the kernels: then the
+largest of them are listed, too."""
 
 FEW_BLOCKS: Final = 0.5
 """Part of the multiprocessors, below which the blocks of the largest kernel leave most of them
@@ -171,25 +172,31 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GpuBound:
-    """A job whose pace the GPU sets, and of which the findings bring little."""
+    """A job whose pace the GPU sets."""
 
     context: Context
     """What the rules of the diagnosis worked on."""
+    finds_little: bool
+    """Whether the findings bring so little that the kernels are the answer."""
 
     @classmethod
     def of(cls, context: Context, findings: Sequence[Finding], joint_ms: float) -> GpuBound | None:
-        """None where something else sets the pace, or findings bring more than a little."""
+        """None where something else sets the pace."""
         gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
         is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
         sets_pace = next(iter(context.replay.shares), "")
-        return cls(context) if is_little and sets_pace == OF_GPU else None
+        return cls(context, is_little) if sets_pace == OF_GPU else None
 
     @cached_property
     def to_try(self) -> tuple[Finding, ...]:
-        """What to try, the best first; at least one line where kernels ran."""
+        """What to try, the best first; at least one line where kernels ran and nothing else helps.
+
+        Beside findings that bring much, the largest kernel is no advice: norms and activations of a
+        ResNet, 14 of 97 ms, are.
+        """
         own = replace(self.context, limits=WORTH_TRYING, hidden=[], found={**self.context.found})
         lines = []
-        for look in (*_PRICED, *BY_RATE):
+        for look in (*_PRICED, *BY_RATE[: None if self.finds_little else -1]):
             if look not in own.found and (line := look(own)) is not None:
                 own.found[look] = line
                 lines.append(line)
@@ -850,7 +857,7 @@ BY_RATE: Final = (
     attention,
     memory_bound,
     device_copies,
-    largest_kernel,
+    largest_kernel,  # last: it is left out beside findings that bring much
 )
 
 

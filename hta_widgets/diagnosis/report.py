@@ -284,7 +284,7 @@ class Diagnosis(Result, Sequence[Finding]):
 
     @property
     def to_try(self) -> tuple[Finding, ...]:
-        """What to try beside the findings where the GPU sets the pace and they bring little.
+        """What to try beside the findings where the GPU sets the pace.
 
         The best first: causes in kernels that cost less than their limits, and lines without a
         price. Found when it is asked for, and remembered.

@@ -45,7 +45,7 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
 
     None where something else than the GPU sets the pace, or findings bring more than a little.
     """
-    if found.gpu_bound is None:
+    if found.gpu_bound is None or not found.gpu_bound.finds_little:
         return None
     ranks, steps = found.ranks, found.gpu_bound.context.steps.marked
     table = largest_kernels(job, ranks, steps)

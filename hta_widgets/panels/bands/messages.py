@@ -107,7 +107,7 @@ class Bands(TypedDict):
     """What a dashboard shows above its tabs; not `ready` until it is computed.
 
     `replayed` are the places of the findings that can be ticked, to be taken out together;
-    where the GPU sets the pace and they bring little, `to_try` is what else can be done, and
+    where the GPU sets the pace, `to_try` is what else can be done, and where they bring little,
     `kernels` are those with most time. `notices` are those on the verdict; what is noticed of the
     job is not among them.
     """

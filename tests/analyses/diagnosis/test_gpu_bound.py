@@ -513,6 +513,7 @@ def test_in_graphs_the_capture_has_the_shapes(real_traces):
             "h100_qwen",
             ["unfused_elementwise", "large_products", "attention", "largest_kernel"],
         ),
+        ("ns_resolution", ["unfused_elementwise"]),  # beside a finding of 42 %
         ("torch_compile", ["large_products", "attention", "largest_kernel"]),
         ("vllm_piecewise", ["experts", "largest_kernel"]),
         ("h100_bert", []),  # the host sets the pace
@@ -524,12 +525,12 @@ def test_on_real_traces(real_traces, trace, causes):
 
 
 def with_finding(folder, percent):
-    """Whether anything is to be tried beside a finding that brings this part of the step."""
+    """Whether the largest kernel is named beside a finding that brings this part of the step."""
     sgemm_us = percent / 0.75 * 10  # tensor cores take a quarter of it
     work = {"length": sgemm_us, "name": "ampere_sgemm_32x32_tn"}
     result = made(folder, work, norm_us=1000 - sgemm_us, gpu=A100)
     assert [each.cause for each in result] == ["no_tensor_cores"]
-    return bool(result.to_try)
+    return "largest_kernel" in {each.cause for each in result.to_try}
 
 
 def products_taking(folder, percent):

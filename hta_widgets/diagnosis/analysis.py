@@ -190,8 +190,9 @@ def _diagnosed(
     if on_cpu is not None and on_cpu.is_complete:
         lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
     said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
+    slow = tuple(slow_step_notices(context, kept, findings, health.left_out_steps))
     if priced:
-        said = _verdict(context, findings, elsewhere, of_phases)
+        said = _verdict(context, findings, elsewhere, of_phases, slow)
     beyond_ns, before_ns = unrecorded_ns(context), longest_set_up(context).inside.whole_ns
     return Diagnosis(
         findings=findings,
@@ -218,8 +219,7 @@ def _diagnosed(
         unrecorded_ns=beyond_ns,
         before_ns=before_ns if before_ns > context.step_ns else 0,
         unexplained=(
-            *(unseen if findings else ()),
-            *(context.not_explained if findings else ()),
+            *((*unseen, *context.not_explained, *slow) if findings else ()),
             *not_counted_notices(context),
             *last_step_notices(context, kept, of_few=True),
         ),
@@ -248,8 +248,8 @@ def _diagnosed(
             *graph_notices(context),
             *(recomputation_notices(context) if together.ranks else ()),
             *(training_mode_notices(context, on_cpu) if together.ranks or on_cpu else ()),
-            *slow_step_notices(context, kept, findings, health.left_out_steps),
             *last_step_notices(context, kept),
+            *(each for each in slow if each[1:] not in said),
             *(unseen if findings else ()),
             *(replay_notices(context) if together.ranks else ()),
         ),
@@ -409,6 +409,7 @@ def _verdict(
     findings: Sequence[Finding],
     elsewhere: str,
     of_phases: Mapping[str, str],
+    slow: Sequence[str],
 ) -> str:
     if findings or elsewhere:
         others = f"Nothing stands out on the chosen ranks; on others: {elsewhere}."
@@ -420,9 +421,11 @@ def _verdict(
         others = "; ".join(f"in {name} steps, {said}" for name, said in of_phases.items())
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
         return f"{own}, but {others}.{what_gpus_do(context)}"
+    # a first step that loads data for 200 of 220 ms was a job of which nothing stands out
+    lost = "".join(f"{each[0].upper()}{each[1:]}. There, n" for each in slow) or "N"
     return (
-        f"Nothing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
-        f"a step){unseen}.{what_gpus_do(context)}"
+        f"{lost}othing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to "
+        f"15 % of a step){unseen}.{what_gpus_do(context)}"
     )
 
 

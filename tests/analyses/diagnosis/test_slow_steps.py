@@ -27,7 +27,9 @@ def job(loads, *, computes=200):
 
 
 def slow(made):
-    return [each for each in made.notices if each.startswith("step") and " took " in each]
+    """What is said of slow steps, by the verdict or by notices."""
+    verdict = f"{made.finding[0].lower()}{made.finding[1:]}"
+    return [each for each in (verdict, *made.notices) if each.startswith("step") and " took " in each]
 
 
 def test_a_slow_first_step_is_said_with_what_it_loses(tmp_path):
@@ -39,6 +41,15 @@ def test_a_slow_first_step_is_said_with_what_it_loses(tmp_path):
     assert said.startswith("step 0 took 21 ms, the others 2.01 ms on average, 19 ms more (all of")
     assert "while the host loads data, all of this time in the single-process DataLoader)" in said
     assert f"{100 * 19 / whole_ms:.1f} % of the analysed time is lost there" in said
+    assert ", and causes are looked for in the others only. There, nothing stands out: " in said
+
+
+def test_beside_a_finding_the_heading_says_what_a_slow_first_step_loses(tmp_path):
+    made = diagnosed(tmp_path, job([60_000, 1_500, 1_500, 1_500, 1_500]))
+    assert [each.cause for each in made] == ["input_starvation"]
+    (said,) = slow(made)
+    assert said.startswith("step 0 took 62 ms, the others 3.51 ms on average, 58.5 ms more (all of")
+    assert said in headline(made)
 
 
 def test_no_part_of_what_a_slow_step_takes_more_is_more_than_all_of_it(tmp_path):

@@ -1,6 +1,6 @@
 """Loading a trace, by turns: hta_widgets, twelve lines of msgspec, and Perfetto's trace processor.
 
-By hand: ``python -m benchmarks.peers FILE``. The trace processor, a program in C++, takes part where
+By hand: ``python -m benchmarks.peers FILE``. The trace processor, a program in C++, takes part if
 ``trace_processor_shell`` is found; it loads the file and counts its slices. What the lines of
 msgspec make is less than either: a table of the events, without their arguments taken apart, which
 call launched which kernel, or what is inside of what.

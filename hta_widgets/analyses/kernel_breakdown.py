@@ -257,9 +257,9 @@ def kernel_breakdown(
             [time for each in of_ranks for time in each.gpu_times],
             has_names=not lacking,
             place=place_of(selection),
-            outside=lambda name: sum(job.reduce(_outside_steps, chosen, name).values())
-            if selection is None
-            else 0,
+            outside=lambda name: (
+                sum(job.reduce(_outside_steps, chosen, name).values()) if selection is None else 0
+            ),
         ),
         notices=(*job.notices_for(chosen), *lacking),
     )
@@ -272,8 +272,8 @@ def _outside_steps(rank: Rank, name: str) -> int:
         own = work.take(np.flatnonzero(work.named(name.__eq__)))
         if len(own):
             first_ns, *_, last_ns = window_of(rank).step_edges(rank, device).tolist()
-            found += np.count_nonzero((own.end_ns <= first_ns) | (own.start_ns >= last_ns))
-    return int(found)
+            found += int(np.count_nonzero((own.end_ns <= first_ns) | (own.start_ns >= last_ns)))
+    return found
 
 
 def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernels:

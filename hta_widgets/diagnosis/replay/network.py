@@ -319,7 +319,7 @@ class Network:
         return found
 
     def host_ns(self, weights: Weights) -> Float64Array:
-        """What the host of each rank does (ns) from the last launch of one step to that of the next.
+        """Time (ns) of each host from the last launch of one step to that of the next.
 
         Of shape (ranks, steps - 1), without what it waits for the GPU; nan where a step has no
         launch, or one on another line.

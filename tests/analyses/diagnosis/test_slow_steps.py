@@ -29,7 +29,9 @@ def job(loads, *, computes=200):
 def slow(made):
     """What is said of slow steps, by the verdict or by notices."""
     verdict = f"{made.finding[0].lower()}{made.finding[1:]}"
-    return [each for each in (verdict, *made.notices) if each.startswith("step") and " took " in each]
+    return [
+        each for each in (verdict, *made.notices) if each.startswith("step") and " took " in each
+    ]
 
 
 def test_a_slow_first_step_is_said_with_what_it_loses(tmp_path):

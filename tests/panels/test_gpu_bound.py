@@ -37,6 +37,15 @@ def test_the_largest_kernels_come_first_with_their_calls_and_share(tmp_path):
     assert all(row["mean_ns"] == 1_000_000 for row in rows)
 
 
+def test_bars_of_what_to_try_are_parts_of_the_largest_price(real_traces):
+    board = Dashboard(real_traces / "kineto" / "ns_resolution")
+    board._show()
+    (found,), (tried,) = board._bands["findings"], board._bands["to_try"]
+    assert board._bands["kernels"] is None
+    assert (found["price"], tried["price"]) == ("41 ms", "2.76 ms")
+    assert (found["share"], tried["share"]) == pytest.approx((1, 2.762 / 41.007), rel=0.001)
+
+
 def test_amd_has_words_of_its_own(real_traces):
     board = Dashboard(real_traces / "kineto" / "sglang_decode_graph")
     board._show()

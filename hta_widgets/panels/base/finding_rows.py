@@ -64,8 +64,11 @@ def _showing(
 
 
 def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]:
-    """Turn findings of a diagnosis into rows that show nothing, in their order."""
-    most = max((each.recoverable_ms for each in found), default=0)
+    """Turn findings of a diagnosis into rows that show nothing, in their order.
+
+    Their bars are parts of the largest price of all: 2.76 ms to try were as long as a finding of 41.
+    """
+    most = max((each.recoverable_ms for each in (*whole, *found)), default=0)
     return [
         FindingRow(
             price=_price(each),

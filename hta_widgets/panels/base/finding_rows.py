@@ -66,7 +66,7 @@ def _showing(
 def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]:
     """Turn findings of a diagnosis into rows that show nothing, in their order.
 
-    Their bars are parts of the largest price of all: 2.76 ms to try were as long as a finding of 41.
+    Their bars are parts of the largest price: 2.76 ms to try were drawn as long as a finding of 41.
     """
     most = max((each.recoverable_ms for each in (*whole, *found)), default=0)
     return [

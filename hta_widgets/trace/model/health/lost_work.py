@@ -21,6 +21,7 @@ from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.grouping import are_among
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind, KindSet
+from hta_widgets.trace.model.nesting import places_of
 from hta_widgets.trace.model.steps import StepMarks
 
 LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
@@ -256,9 +257,7 @@ def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, M
         calls, known, ids = calls[~of_graphs], known[~of_graphs], ids[~of_graphs]
     if known.all():
         return calls, known
-    place = np.full(len(events) + 1, -1, dtype=np.int64)
-    place[calls] = np.arange(calls.size)
-    around = place[parents[calls]]
+    around = places_of(calls, len(events) + 1)[parents[calls]]
     is_inside = around >= 0
     np.logical_or.at(known, around[is_inside], known[is_inside])
     known |= _captured(events, calls)

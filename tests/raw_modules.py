@@ -32,10 +32,12 @@ def whole(value: Any, missing: int) -> int:
 class RawModules(RawIdle):
     """The modules of one rank, from its events."""
 
-    def __init__(self, events: list[dict[str, Any]], *, merge: str = "instance") -> None:
+    def __init__(
+        self, events: list[dict[str, Any]], *, merge: str = "instance", last_step: bool = False
+    ) -> None:
         self.numbered: dict[Call, tuple[int, int]] = {}
         self.merge = merge
-        super().__init__(events)
+        super().__init__(events, last_step=last_step)
         self.module = cache(self._module)
         self.own_module = cache(self._own_module)
         self.node = cache(self._node)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.call_stacks import Call
-from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, events_of, to_ns
+from tests.kineto_text import events_of
+from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, to_ns
 
 NO_NUMBER = 2**63
 FRAME = "nn.Module: "

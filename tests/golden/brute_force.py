@@ -6,12 +6,12 @@ that B25 adds, exact decimal times, and plain loops.
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from tests.kineto_text import events_of
 
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
 _CAUSES = ("host_wait", "kernel_wait", "other")
@@ -23,9 +23,7 @@ def gpu_operations(path: Path) -> list[dict[str, Any]]:
     With ``stream``, ``correlation`` and ``call``: the launch call, or None. Calls have the same
     keys; ``tid`` is their thread.
     """
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    document = json.loads(text, strict=False, parse_float=Decimal)
-    events = [_in_ns(e) for e in document["traceEvents"] if e.get("ph") == "X"]
+    events = [_in_ns(e) for e in events_of(path) if e.get("ph") == "X"]
     gpu = [event for event in events if event["cat"] in GPU_CATEGORIES]
     bound = _start_of_last_step(events)
     calls = {

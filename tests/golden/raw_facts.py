@@ -9,8 +9,6 @@ so that shares are of all of them::
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import sqlite3
 import sys
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conftest import REAL_TRACES
+from tests.kineto_text import read
 
 WORK = {"kernel", "gpu_memcpy", "gpu_memset"}
 COMMUNICATION = re.compile(r"nccl|rccl", re.IGNORECASE)
@@ -83,8 +82,7 @@ def ranks_of(recording: Path) -> Iterator[list[Event]]:
         return
     for path in sorted(recording.rglob("*")) if recording.is_dir() else [recording]:
         if re.search(r"\.json(\.gz)?$", path.name):
-            text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            found = json.loads(text)
+            found = read(path)
             events = found["traceEvents"] if isinstance(found, dict) else found
             yield [each for each in events if each.get("ph") == "X" and "dur" in each]
 

@@ -11,7 +11,7 @@ from hta_widgets.analyses.gpu_annotations import gpu_annotations
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_gpu_annotations import RawAnnotations, check_sums
 from tests.golden.test_idle_owners import ATTRIBUTION, place_of
-from tests.raw_idle import events_of
+from tests.kineto_text import events_of
 
 COLUMNS = {
     "gpu_ranges": "recorded_ranges",

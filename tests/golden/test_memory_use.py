@@ -11,7 +11,8 @@ import pytest
 from hta_widgets.analyses.memory_use import memory_use
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES, REFERENCE
-from tests.raw_memory import events_of, raw_memory
+from tests.kineto_text import events_of
+from tests.raw_memory import raw_memory
 
 ATTRIBUTION = REFERENCE.parent / "attribution.json"
 

@@ -17,7 +17,8 @@ from tests.analyses.test_modules import check as check_modules
 from tests.analyses.test_modules import check_sums, found_in
 from tests.conftest import REFERENCE
 from tests.golden.test_idle_owners import TRACES, place_of
-from tests.raw_idle import events_of, to_ns
+from tests.kineto_text import events_of
+from tests.raw_idle import to_ns
 from tests.raw_modules import read_modules
 
 ATTRIBUTION = REFERENCE.parent / "attribution.json"

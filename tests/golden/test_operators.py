@@ -14,7 +14,7 @@ from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
 from tests.analyses.test_operators import check_sums, rows_of
 from tests.conftest import REAL_TRACES
 from tests.golden.test_idle_owners import ATTRIBUTION, place_of
-from tests.raw_idle import events_of
+from tests.kineto_text import events_of
 from tests.raw_operators import RawOperators
 
 LARGE = ("compare_test", "ddp_rank1of2", "ns_resolution")

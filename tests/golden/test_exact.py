@@ -30,16 +30,9 @@ WORK_WITHOUT_LAUNCH = {"compare_test": 614}
 """GPU operations that HTA drops since their launch is not in the trace (spec B25). The exact block
 was computed without them."""
 
-RANKS = [(job, rank) for job in JOBS for rank in ((0, 1) if job == "dlrm_2rank" else (0,))]
-
 
 def ns(microseconds: float) -> int:
     return round(microseconds * 1000)
-
-
-@pytest.fixture(scope="module", params=RANKS, ids=lambda case: f"{case[0]}-{case[1]}")
-def case(request):
-    return request.param
 
 
 @pytest.fixture(scope="module")

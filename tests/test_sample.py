@@ -274,5 +274,5 @@ def assert_nested(thread: list[Event]) -> None:
     for event in sorted(thread, key=lambda e: (e["start_ns"], -e["end_ns"])):
         while ends and ends[-1] <= event["start_ns"]:
             ends.pop()
-        assert not ends or event["end_ns"] <= ends[-1]
+        assert not ends or event["end_ns"] <= ends[-1], event
         ends.append(event["end_ns"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from tests.call_stacks import Call
 from tests.kineto_text import events_of
 from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, to_ns
+from tests.spans import merged
 
 NO_NUMBER = 2**63
 FRAME = "nn.Module: "
@@ -179,17 +179,6 @@ def is_communication(work: dict[str, Any]) -> bool:
     name = work["name"]
     is_memory = not work["is_kernel"] or MEMORY.search(name)
     return bool(not is_memory and (work["has_fields"] or COMMUNICATION.search(name)))
-
-
-def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What any of the intervals covers, in order."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(intervals):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], last)
-        else:
-            found.append((first, last))
-    return found
 
 
 def covered(apart: list[tuple[int, int]], start: int, end: int) -> int:

@@ -31,6 +31,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force, raw_calls, raw_operations
 from tests.kineto_text import read_exactly
+from tests.spans import length
 
 RANKS = range(8)
 WITHOUT_LAUNCH = {1: 64, 3: 64}
@@ -89,7 +90,7 @@ def of_type(operations, wanted):
 
 
 def covered_ns(operations):
-    return brute_force.length(brute_force.covered(operations))
+    return length(brute_force.covered(operations))
 
 
 def both_ns(one, other):

@@ -12,6 +12,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
 from tests.golden.reference import JOBS, exact, trace_files
+from tests.spans import length
 
 MULTIMEM = (
     "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>"
@@ -80,9 +81,9 @@ def test_times_equal_brute_force_over_the_json(case, job):
     ours = times(job, rank)
     assert ours["n"] == len(operations)
     assert ours["span"] == span
-    assert ours["idle"] == span - brute_force.length(busy)
-    assert ours["compute"] == brute_force.length(brute_force.covered(computation))
-    assert ours["comm"] == brute_force.length(brute_force.covered(communication))
+    assert ours["idle"] == span - length(busy)
+    assert ours["compute"] == length(brute_force.covered(computation))
+    assert ours["comm"] == length(brute_force.covered(communication))
 
 
 def test_work_without_launch_is_added_to_what_hta_keeps(case, job):

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache.files import VARIABLE
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import write
 from tests.server_loops import OF_INFERENCE
@@ -66,6 +69,14 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return folder
 
     return folder_of
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A job of four ranks whose selection the tests of one module share."""
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder, ranks=4, steps=3, progress=False)
+    return open_trace(folder, progress=False)
 
 
 @pytest.fixture

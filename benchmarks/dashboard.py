@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections import defaultdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from benchmarks.children import CHECKOUT
-from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.lab_pages import Lab, LabPage, jupyter
+from tests.browser.conftest import lab_of_its_own
+from tests.browser.lab_pages import Lab, LabPage
 
 KERNELS = 1_000_000
 TURNS = 6
@@ -121,19 +119,13 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 def main() -> None:
     folder = sys.argv[1]
     kernels = int(sys.argv[2]) if len(sys.argv) > 2 else KERNELS  # noqa: PLR2004
-    with (
-        sync_playwright() as playwright,
-        tempfile.TemporaryDirectory() as home,
-        jupyter("lab", Path(home)) as (url, token, root),
-    ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
-        page = opened(Lab(browser, url, token, root), folder, kernels)
+    with lab_of_its_own() as lab:
+        page = opened(lab, folder, kernels)
         found = clicks(page)
         for what, turns in found.items():
             for bands in turns:
                 print(what, json.dumps({name: round(ms) for name, ms in bands.items()}))
         print(json.dumps(summary(found)))
-        browser.close()
 
 
 if __name__ == "__main__":

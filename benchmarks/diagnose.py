@@ -9,17 +9,16 @@ their ratio holds on a machine of any speed. The jobs are sample jobs.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from benchmarks.children import CHECKOUT, Child, Outcome
+from benchmarks.children import Child, Outcome, middle
 from benchmarks.environments import machine, revision, today
 from benchmarks.table import quantity
+from benchmarks.traces import run_apart, sample_command
 
 RANKS = 8
 EVENTS = {4_000: 1.0, 200_000: 5.0}
@@ -53,14 +52,11 @@ class Sample:
     events: int
 
     def folder(self) -> Path:
-        """Where its traces are; written by a process whose memory is not that of a measurement."""
+        """Where its traces are."""
         folder = self.work / f"{self.ranks}_ranks_{self.events}_events"
         done = folder.with_suffix(".written")
         if not done.exists():
-            given = f"{str(folder)!r}, ranks={self.ranks}, events={self.events}"
-            given += ", recording=Recording(), progress=False"
-            code = f"from hta_widgets.sample import Recording, write_sample; write_sample({given})"
-            subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=True)
+            run_apart(sample_command(folder, self.ranks, self.events))
             done.touch()
         return folder
 
@@ -122,7 +118,7 @@ def _peak_mb(outcomes: list[Outcome]) -> float | None:
 
 
 def _median(outcomes: list[Outcome], phase: str) -> float | None:
-    return median(each.answer[phase]["cpu_s"] for each in outcomes) if outcomes else None
+    return middle(outcomes, lambda outcome: float(outcome.answer[phase]["cpu_s"]))
 
 
 def _met(is_met: bool) -> str:  # noqa: FBT001

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.lab_pages import Lab, LabPage, jupyter
+from tests.browser.conftest import lab_of_its_own
+from tests.browser.lab_pages import LabPage
 
 PANELS = 40
 CHANGES = 12
@@ -73,15 +71,10 @@ def changes(page: LabPage) -> list[dict[str, Any]]:
 
 def main() -> None:
     folder = sys.argv[1]
-    with (
-        sync_playwright() as playwright,
-        tempfile.TemporaryDirectory() as home,
-        jupyter("lab", Path(home)) as (url, token, root),
-    ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+    with lab_of_its_own() as lab:
         cells = [OPEN.format(folder=folder, panels=PANELS)]
         cells += [f"panels[{number}]" for number in range(PANELS)]
-        page = Lab(browser, url, token, root).open(cells)
+        page = lab.open(cells)
         expect(page.panel().locator(".main-svg").first).to_be_visible(timeout=120_000)
         page.page.wait_for_timeout(3000)
         page.page.locator(".jp-WindowedPanel-outer").first.evaluate("node => node.scrollTo(0, 0)")
@@ -90,7 +83,6 @@ def main() -> None:
             print(json.dumps(change))
         last = [max(change["drawn"], default=0.0) for change in found]
         print(json.dumps({"median_ms": median(last), "worst_ms": max(last)}))
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from benchmarks.stopwatch import timed
 from benchmarks.table import quantity
 from benchmarks.tiling import tile
 from hta_widgets.analyses.idle_owners import idle_owners
@@ -48,9 +48,7 @@ def measure(job: Job) -> dict[str, float]:
 
 
 def _once(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+    return timed(function)["wall_s"]
 
 
 def main() -> None:

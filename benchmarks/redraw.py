@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from benchmarks.children import CHECKOUT
 from benchmarks.stopwatch import answer
-from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.lab_pages import Lab, LabPage, jupyter
+from tests.browser.conftest import lab_of_its_own
+from tests.browser.lab_pages import Lab, LabPage
 
 MANY_SEQUENCES = {"operator_name": "aten::", "whole_name": False, "min_pattern_len": 1}
 PANELS: dict[str, dict[str, Any]] = {
@@ -68,15 +66,9 @@ MOVE = """async ([place, share, quiet, unchanged]) => {
 def redraws(files: dict[int, str], kernels: int, steps: int) -> dict[str, Any]:
     """Median and worst time (s) of the steps of each slider."""
     times = {}
-    with (
-        sync_playwright() as playwright,
-        tempfile.TemporaryDirectory() as home,
-        jupyter("lab", Path(home)) as (url, token, root),
-    ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+    with lab_of_its_own() as lab:
         for panel in PANELS:
-            times |= _of_panel(Lab(browser, url, token, root), panel, files, kernels, steps)
-        browser.close()
+            times |= _of_panel(lab, panel, files, kernels, steps)
     return {"controls": times}
 
 
@@ -111,7 +103,7 @@ def _of_panel(
                 "worst": max(drawn),
                 "steps": len(drawn),
             }
-    lab.close_pages()
+    lab.close_pages(shared=True)
     return found
 
 

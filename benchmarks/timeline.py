@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from benchmarks.big_job import with_kernels
 from benchmarks.children import CHECKOUT
@@ -23,8 +21,7 @@ from hta_widgets import open_trace
 from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, LaneAsked, job_lanes
 from hta_widgets.trace.job import Job
-from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.lab_pages import Lab, jupyter
+from tests.browser.conftest import lab_of_its_own
 
 KERNELS = 250_000
 """About 2 million events, with the calls that launch them."""
@@ -102,13 +99,7 @@ def answering(job: Job) -> dict[str, float]:
 
 def drawing(folder: str, events: int, seconds: float = SECONDS) -> dict[str, Any]:
     """Frames a second while zooming and panning, in headless Chromium."""
-    with (
-        sync_playwright() as playwright,
-        tempfile.TemporaryDirectory() as home,
-        jupyter("lab", Path(home)) as (url, token, root),
-    ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
-        lab = Lab(browser, url, token, root)
+    with lab_of_its_own() as lab:
         cell = CELL.format(checkout=str(CHECKOUT), files=folder, events=events)
         page = lab.open([cell])
         canvas = page.panel().locator(".hta-lanes canvas")
@@ -116,7 +107,6 @@ def drawing(folder: str, events: int, seconds: float = SECONDS) -> dict[str, Any
         canvas.click(position={"x": 6, "y": 35})
         page.page.wait_for_timeout(2_000)
         times = page.page.evaluate(MOVE, seconds)
-        browser.close()
     ascending = sorted(times)
     return {
         "frames": len(times),

@@ -69,18 +69,24 @@ class Traces:
     def _write(self, folder: Path, source: str, events: int, ranks: int) -> None:
         trace = self._real(source)
         if trace is None:
-            code = (
-                "from hta_widgets.sample import Recording, write_sample;"
-                f"write_sample({str(folder)!r}, ranks={ranks}, events={events}, "
-                "recording=Recording(), progress=False)"
-            )
-            command = ["-c", code]
+            command = sample_command(folder, ranks, events)
         elif self.scale_tool.is_file():
             amount = ["--events", str(events), "--ranks", str(ranks)]
             command = [str(self.scale_tool), str(trace), str(folder), *amount]
         else:
             task = {"source": str(trace), "target": str(folder), "events": events, "ranks": ranks}
             command = ["-m", "benchmarks.tiling", json.dumps(task)]
-        subprocess.run(
-            [sys.executable, *command], cwd=CHECKOUT, check=True, stdout=subprocess.DEVNULL
-        )
+        run_apart(command)
+
+
+def sample_command(folder: Path, ranks: int, events: int) -> list[str]:
+    """How Python is called to write a sample job."""
+    given = f"{str(folder)!r}, ranks={ranks}, events={events}"
+    given += ", recording=Recording(), progress=False"
+    return ["-c", f"from hta_widgets.sample import Recording, write_sample; write_sample({given})"]
+
+
+def run_apart(command: list[str]) -> None:
+    """Run Python in a process whose memory is not that of a measurement."""
+    command = [sys.executable, *command]
+    subprocess.run(command, cwd=CHECKOUT, check=True, stdout=subprocess.DEVNULL)

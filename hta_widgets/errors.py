@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from numbers import Real
@@ -76,13 +76,11 @@ class UnknownRankError(HtaWidgetsError):
     def from_ranks(cls, asked: Iterable[int], available: Sequence[int]) -> UnknownRankError:
         """Build the message from the requested ranks and those of the job."""
         missing = sorted(set(asked) - set(available))
-        noun = "rank" if len(missing) == 1 else "ranks"
         verb = "is" if len(missing) == 1 else "are"
-        msg = (
-            f"{noun} {number_ranges(missing)} {verb} not in this job; "
-            f"its ranks are {number_ranges(available)}"
+        return cls(
+            f"{named_ranks(missing)} {verb} not in this job; its ranks are "
+            f"{number_ranges(available)}"
         )
-        return cls(msg)
 
 
 KEEPS_LAST_STEP = "open_trace(…, include_last_profiler_step=True)"
@@ -247,3 +245,14 @@ def number_ranges(numbers: Iterable[int]) -> str:
         for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
     ]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def named_ranks(ranks: Collection[int]) -> str:
+    """Write which ranks something is of.
+
+    Examples
+    --------
+    >>> named_ranks([3]), named_ranks([0, 1, 2])
+    ('rank 3', 'ranks 0-2')
+    """
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"

@@ -9,10 +9,13 @@ from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from hta_widgets import analyses
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS
 from hta_widgets.errors import ParameterError, whole_numbers
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.hta_trace.trace import DEFAULT_TRACE_DIR, Trace, TraceFiles, traces_of
+from hta_widgets.lazy_modules import LazyModule, pd
+from hta_widgets.quantities import NS_PER_US
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.steps import analysed_steps
@@ -21,7 +24,6 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
 
     from hta_widgets.analyses.clocks import Clocks
@@ -37,9 +39,12 @@ if TYPE_CHECKING:
     from hta_widgets.analyses.roofline import Roofline
     from hta_widgets.analyses.step_table import StepTable
     from hta_widgets.figures.base.drawing import Drawing
+    from hta_widgets.hta_tables import results as tables
     from hta_widgets.hta_trace.critical_path import CPGraph
 
     Identify = Callable[[pd.DataFrame, Sequence[str], int, bool], pd.Series]
+else:  # opening a trace needs no tables
+    tables = LazyModule("hta_widgets.hta_tables.results")
 
 _PICTURES: Final = frozenset({"png", "jpeg", "jpg", "svg", "pdf"})
 _INTERACTIVE: Final = "plotly_mimetype"
@@ -134,11 +139,9 @@ class TraceAnalysis:
             work). CUDA graphs recorded as a whole are non-compute time. Where a rank has several
             devices: one row per device, and a column ``device``.
         """
-        from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
         from hta_widgets.figures.temporal_breakdown import temporal_breakdown as figure
-        from hta_widgets.hta_tables import results as tables
 
-        result = temporal_breakdown(self.job)
+        result = analyses.temporal_breakdown(self.job)
         if visualize:
             show(figure(result), "Temporal breakdown")
         return tables.temporal_breakdown(result)
@@ -158,11 +161,9 @@ class TraceAnalysis:
             NaN without communication). Where a rank has several devices: one row per device, and
             a column ``device``.
         """
-        from hta_widgets.analyses.overlap import overlap
         from hta_widgets.figures.overlap import overlap as figure
-        from hta_widgets.hta_tables import results as tables
 
-        result = overlap(self.job)
+        result = analyses.overlap(self.job)
         if visualize:
             show(figure(result), "Communication–computation overlap")
         return tables.overlap(result)
@@ -208,16 +209,17 @@ class TraceAnalysis:
             ``std``, ``min``, ``25%``, ``50%``, ``75%``, ``max`` (µs, two decimals). None unless
             asked for.
         """
-        from hta_widgets.analyses.idle_time import idle_time, stream_idle_time
+        from hta_widgets.analyses.idle_time import stream_idle_time
         from hta_widgets.figures.idle_time import idle_time_of_streams
-        from hta_widgets.hta_tables import results as tables
 
         chosen = self._ranks_or_first(ranks)
         wanted = streams if streams is None else tuple(streams)
         delay = consecutive_kernel_delay
         table = stream_idle_time(self.job, chosen, streams=wanted, consecutive_kernel_delay=delay)
         for rank in chosen if visualize else ():
-            of_rank = idle_time(self.job, [rank], streams=wanted, consecutive_kernel_delay=delay)
+            of_rank = analyses.idle_time(
+                self.job, [rank], streams=wanted, consecutive_kernel_delay=delay
+            )
             figure = idle_time_of_streams(of_rank, as_percent=visualize_pctg)
             show(figure, f"Idle time of the streams of rank {rank}")
         statistics = tables.idle_interval_statistics(table) if show_idle_interval_stats else None
@@ -260,10 +262,7 @@ class TraceAnalysis:
             ``others`` per rank. CUDA graphs recorded as a
             whole are of the type ``CUDA_GRAPH``.
         """
-        from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
-        from hta_widgets.hta_tables import results as tables
-
-        result = kernel_breakdown(
+        result = analyses.kernel_breakdown(
             self.job,
             duration_ratio=duration_ratio,
             num_kernels=num_kernels,
@@ -323,15 +322,13 @@ class TraceAnalysis:
         UnknownRankError
             If the job lacks the rank.
         """
-        from hta_widgets.analyses.kernel_sequences import kernel_sequences
         from hta_widgets.export.extended_trace import existing_folder
         from hta_widgets.export.overlaid_trace import write_overlaid_trace
         from hta_widgets.figures.base.text import plot_name
         from hta_widgets.figures.kernel_sequences import kernel_sequences as figure
-        from hta_widgets.hta_tables import results as tables
 
         folder = existing_folder(output_dir)
-        result = kernel_sequences(
+        result = analyses.kernel_sequences(
             self.job,
             None if rank == 0 and 0 not in self.job.ranks else rank,
             operator_name=operator_name,
@@ -371,10 +368,7 @@ class TraceAnalysis:
             around it, outermost first), ``top_level_op``, ``bottom_level_op`` (None if there is
             none).
         """
-        from hta_widgets.analyses.cupti_counters import cupti_counters
-        from hta_widgets.hta_tables import results as tables
-
-        return tables.cupti_counters(cupti_counters(self.job, self._ranks_or_first(ranks)))
+        return tables.cupti_counters(analyses.cupti_counters(self.job, self._ranks_or_first(ranks)))
 
     def get_cuda_kernel_launch_stats(
         self,
@@ -409,13 +403,12 @@ class TraceAnalysis:
             has a row for each of its operations, whose delays include the operations before it;
             `analyses.launch_stats` measures the delay of a graph once.
         """
-        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launch_stats, launched_work
+        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launched_work
         from hta_widgets.figures.launch_stats import launch_histogram
-        from hta_widgets.hta_tables import results as tables
 
         chosen = self._ranks_or_first(ranks)
         analyse = partial(
-            launch_stats,
+            analyses.launch_stats,
             self.job,
             runtime_cutoff=runtime_cutoff,
             launch_delay_cutoff=launch_delay_cutoff,
@@ -511,9 +504,6 @@ class TraceAnalysis:
             them runs), ``self (us)`` (durations of work of which each is the innermost annotation),
             by rank and name. None if no rank has such annotations.
         """
-        import pandas as pd
-
-        from hta_widgets.analyses.gpu_annotations import gpu_annotations
         from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
         from hta_widgets.hta_tables.gpu_annotations import user_annotation_breakdown
 
@@ -525,11 +515,11 @@ class TraceAnalysis:
             num_kernels=num_kernels,
             allowlist=tuple(allowlist_patterns or ()),
         )
-        tables = [table for table in of_ranks.values() if table is not None]
-        if visualize and tables:
-            drawn = figure(gpu_annotations(self.job).annotations)
+        found = [table for table in of_ranks.values() if table is not None]
+        if visualize and found:
+            drawn = figure(analyses.gpu_annotations(self.job).annotations)
             show(drawn, "User annotations", image_renderer or "")
-        return pd.concat(tables, ignore_index=True) if tables else None
+        return pd.concat(found, ignore_index=True) if found else None
 
     def get_aten_op_kernels_and_delay(
         self,
@@ -563,12 +553,11 @@ class TraceAnalysis:
             (of all occurrences). Work belongs to the innermost ``aten::`` operator around its
             launch call.
         """
-        from hta_widgets.analyses.operators import operators
         from hta_widgets.figures.operators import operators as figure
         from hta_widgets.hta_tables.aten_operators import aten_operators
 
         chosen = self._ranks_or_first(ranks)
-        tables = {
+        found = {
             rank: aten_operators(
                 self.job.rank(rank),
                 sort_by=["occurrence_count"] if sort_by is None else list(sort_by),
@@ -577,10 +566,10 @@ class TraceAnalysis:
             for rank in chosen
         }
         for rank in chosen if visualize else ():
-            result = operators(self.job, [rank])
+            result = analyses.operators(self.job, [rank])
             drawn = figure(result.rows, int(result.ranks["gpu_ns"].sum()))
             show(drawn, f"Operators with most GPU time of rank {rank}")
-        return tables
+        return found
 
     @staticmethod
     def get_queue_length_summary_from_time_series(
@@ -598,8 +587,6 @@ class TraceAnalysis:
         DataFrame or None
             As `get_queue_length_summary`; None without series.
         """
-        from hta_widgets.hta_tables import results as tables
-
         return tables.summary_of_series(queue_length_dict)
 
     def get_time_spent_blocked_on_full_queue(
@@ -624,15 +611,11 @@ class TraceAnalysis:
             (how much longer these take than the median one). If a rank has several devices: a
             column ``device``.
         """
-        from hta_widgets.analyses.queue_length import queue_length
-        from hta_widgets.hta_tables import results as tables
-        from hta_widgets.quantities import NS_PER_US
-
         ranks = self.job.select_ranks(queue_length_dict) if queue_length_dict else ()
         spans = self.job.reduce(tables.recorded_us, ranks) if ranks else {}
 
         def held_up(rank: int) -> dict[tuple[int, int | None], tuple[int, float]]:
-            streams = queue_length(self.job, [rank]).streams
+            streams = analyses.queue_length(self.job, [rank]).streams
             has_devices = "device" in queue_length_dict[rank]
             return {
                 (row["stream"], row["device"] if has_devices else None): (
@@ -665,7 +648,6 @@ class TraceAnalysis:
             several devices: by device first, with a column ``device``.
         """
         from hta_widgets.analyses.queue_length import queue_changes
-        from hta_widgets.hta_tables import results as tables
 
         chosen = self._ranks_or_first(ranks)
         return tables.queue_length_time_series(
@@ -687,10 +669,9 @@ class TraceAnalysis:
             ``("queue_length", s)`` with s ``count`` (changes), ``mean``, ``std``, ``min``,
             ``25%``, ``50%``, ``75%``, ``max``. None without launches.
         """
-        from hta_widgets.analyses.queue_length import queue_length
-        from hta_widgets.hta_tables import results as tables
-
-        return tables.queue_length_summary(queue_length(self.job, self._ranks_or_first(ranks)))
+        return tables.queue_length_summary(
+            analyses.queue_length(self.job, self._ranks_or_first(ranks))
+        )
 
     def get_memory_bw_time_series(
         self, ranks: Iterable[int] | None = None
@@ -710,7 +691,6 @@ class TraceAnalysis:
             then on, over all streams and devices).
         """
         from hta_widgets.analyses.memory_bandwidth import bandwidth_changes
-        from hta_widgets.hta_tables import results as tables
 
         chosen = self._ranks_or_first(ranks)
         return tables.memory_bw_time_series(
@@ -733,7 +713,6 @@ class TraceAnalysis:
             Without rows if no bandwidth is known; None without copies and memsets.
         """
         from hta_widgets.analyses.memory_bandwidth import transfer_statistics
-        from hta_widgets.hta_tables import results as tables
 
         return tables.memory_bw_summary(transfer_statistics(self.job, self._ranks_or_first(ranks)))
 
@@ -811,8 +790,6 @@ class TraceAnalysis:
         ParameterError
             If none of the steps is analysed.
         """
-        from hta_widgets.hta_tables import results as tables
-
         count = max(1, int(num_candidates))
         steps = self._steps_among(profiler_steps)
         if straggler_identification_impl is not None:
@@ -932,9 +909,7 @@ class TraceAnalysis:
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.step_table`.
         """
-        from hta_widgets.analyses.step_table import step_table
-
-        return step_table(self.job, ranks)
+        return analyses.step_table(self.job, ranks)
 
     def get_operator_table(
         self,
@@ -949,9 +924,9 @@ class TraceAnalysis:
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.operators`.
         """
-        from hta_widgets.analyses.operators import operators
-
-        return operators(self.job, ranks, by=by, phase=phase, steps=steps, window_ns=window_ns)
+        return analyses.operators(
+            self.job, ranks, by=by, phase=phase, steps=steps, window_ns=window_ns
+        )
 
     def get_module_tree(
         self,
@@ -966,9 +941,7 @@ class TraceAnalysis:
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.modules`.
         """
-        from hta_widgets.analyses.modules import modules
-
-        return modules(
+        return analyses.modules(
             self.job, ranks, source=source, merge=merge, steps=steps, window_ns=window_ns
         )
 
@@ -983,9 +956,7 @@ class TraceAnalysis:
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.idle_owners`.
         """
-        from hta_widgets.analyses.idle_owners import idle_owners
-
-        return idle_owners(self.job, ranks, steps=steps, window_ns=window_ns)
+        return analyses.idle_owners(self.job, ranks, steps=steps, window_ns=window_ns)
 
     def get_launch_facts(
         self, ranks: Iterable[int] | None = None, *, by: By = "name"
@@ -994,18 +965,14 @@ class TraceAnalysis:
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.launch_facts`.
         """
-        from hta_widgets.analyses.launch_facts import launch_facts
-
-        return launch_facts(self.job, ranks, by=by)
+        return analyses.launch_facts(self.job, ranks, by=by)
 
     def get_roofline(self, ranks: Iterable[int] | None = None) -> Roofline:
         """How close operators come to what their GPU can do.
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.roofline`.
         """
-        from hta_widgets.analyses.roofline import roofline
-
-        return roofline(self.job, ranks)
+        return analyses.roofline(self.job, ranks)
 
     def get_memory_use(
         self, ranks: Iterable[int] | None = None, *, device: int | None = None
@@ -1014,27 +981,21 @@ class TraceAnalysis:
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.memory_use`.
         """
-        from hta_widgets.analyses.memory_use import memory_use
-
-        return memory_use(self.job, ranks, device=device)
+        return analyses.memory_use(self.job, ranks, device=device)
 
     def get_collectives(self, ranks: Iterable[int] | None = None) -> Collectives:
         """Waiting, transfer and bandwidth of collectives, matched over all ranks.
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.collectives`.
         """
-        from hta_widgets.analyses.collectives import collectives
-
-        return collectives(self.job, ranks)
+        return analyses.collectives(self.job, ranks)
 
     def get_clocks(self, ranks: Iterable[int] | None = None) -> Clocks:
         """Offset and drift of the clock of each rank, with their uncertainty.
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.clocks`.
         """
-        from hta_widgets.analyses.clocks import clocks
-
-        return clocks(self.job, ranks)
+        return analyses.clocks(self.job, ranks)
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
         """No rank given means rank 0 in HTA, and the first available rank here."""

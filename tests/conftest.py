@@ -7,17 +7,23 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from hta_widgets.sample import write_sample
+from hta_widgets.trace.cache.files import VARIABLE
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import write
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
 
 collect_ignore = ["adding"]  # belongs to a package that has an analysis more
 
-os.environ["HTA_WIDGETS_CACHE"] = "off"
+os.environ[VARIABLE] = "off"
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("fewer", settings.get_profile("ci"), max_examples=5)
 settings.load_profile("ci")
@@ -63,6 +69,37 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return folder
 
     return folder_of
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A job of four ranks whose selection the tests of one module share."""
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder, ranks=4, steps=3, progress=False)
+    return open_trace(folder, progress=False)
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a cache that is on, and keeps small traces too."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
+    return folder
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The source files that traces are read from, as often as they are."""
+    found: list[Path] = []
+    load = RankSource.load
+
+    def noted(source: RankSource, *args: Any) -> Any:
+        found.append(source.path)
+        return load(source, *args)
+
+    monkeypatch.setattr(RankSource, "load", noted)
+    return found
 
 
 @pytest.fixture(scope="module")

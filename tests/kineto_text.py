@@ -1,10 +1,11 @@
-"""Write tiny Kineto traces from literal events, in the layouts that real files have."""
+"""Write tiny Kineto traces from literal events, in the layouts of real files, and read traces."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,26 @@ def write(
     else:
         path.write_text(text)
     return path
+
+
+def text_of(path: Path) -> bytes:
+    """What a file holds, unpacked."""
+    content = path.read_bytes()
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+
+
+def read(path: Path) -> Any:
+    """A trace, whose JSON must be right."""
+    return json.loads(text_of(path))
+
+
+def read_exactly(path: Path) -> Any:
+    """A trace with exact times, whose names may hold what JSON and UTF-8 do not allow."""
+    return json.loads(text_of(path).decode("utf-8", "replace"), strict=False, parse_float=Decimal)
+
+
+def events_of(path: Path) -> list[Event]:
+    """The events of such a trace."""
+    content = read_exactly(path)
+    events: list[Event] = content["traceEvents"] if isinstance(content, dict) else content
+    return events

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from tests.kineto_text import Event
+from tests.kineto_text import Event, text_of
 
 CPU_SIDE = ("cpu_op", "python_function", "user_annotation", "cpu_instant_event", "fwdbwd", "Trace")
 """Categories that ``activities=[ProfilerActivity.CPU]`` records."""
@@ -25,8 +24,7 @@ class Recording:
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        content = path.read_bytes()
-        text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        text = text_of(path)
         found = json.loads(text)
         return cls(text, found if isinstance(found, dict) else {"traceEvents": found})
 

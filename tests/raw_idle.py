@@ -6,9 +6,7 @@ the other, and every stretch of it by looking at the calls that run then.
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.call_stacks import STEP, Call, cut
+from tests.kineto_text import events_of
 
 WORK = {"kernel", "concurrent_kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"}
 WORK |= {"mtia_ccp_events"}
@@ -552,10 +551,3 @@ def to_ns(microseconds: Any) -> int:
 def read(path: Path) -> RawIdle:
     """The idle time of a file."""
     return RawIdle(events_of(path))
-
-
-def events_of(path: Path) -> list[dict[str, Any]]:
-    """The events of a file."""
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    content = json.loads(text, strict=False, parse_float=Decimal)
-    return content["traceEvents"] if isinstance(content, dict) else content

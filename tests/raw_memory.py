@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter, defaultdict
-from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 Event = dict[str, Any]
@@ -29,12 +25,6 @@ class RawMemory(NamedTuple):
     before_bytes: int
     blocks: int
     owners: Counter[str]
-
-
-def events_of(path: Path) -> list[Event]:
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    content = json.loads(text, parse_float=Decimal)
-    return content if isinstance(content, list) else content["traceEvents"]
 
 
 def raw_memory(events: list[Event]) -> dict[Device, RawMemory]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tests.call_stacks import Call
-from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, events_of, to_ns
+from tests.kineto_text import events_of
+from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, to_ns
+from tests.spans import merged
 
 NO_NUMBER = 2**63
 FRAME = "nn.Module: "
@@ -32,10 +33,12 @@ def whole(value: Any, missing: int) -> int:
 class RawModules(RawIdle):
     """The modules of one rank, from its events."""
 
-    def __init__(self, events: list[dict[str, Any]], *, merge: str = "instance") -> None:
+    def __init__(
+        self, events: list[dict[str, Any]], *, merge: str = "instance", last_step: bool = False
+    ) -> None:
         self.numbered: dict[Call, tuple[int, int]] = {}
         self.merge = merge
-        super().__init__(events)
+        super().__init__(events, last_step=last_step)
         self.module = cache(self._module)
         self.own_module = cache(self._own_module)
         self.node = cache(self._node)
@@ -176,17 +179,6 @@ def is_communication(work: dict[str, Any]) -> bool:
     name = work["name"]
     is_memory = not work["is_kernel"] or MEMORY.search(name)
     return bool(not is_memory and (work["has_fields"] or COMMUNICATION.search(name)))
-
-
-def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What any of the intervals covers, in order."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(intervals):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], last)
-        else:
-            found.append((first, last))
-    return found
 
 
 def covered(apart: list[tuple[int, int]], start: int, end: int) -> int:

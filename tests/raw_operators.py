@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from tests.call_stacks import Call
-from tests.raw_idle import RawIdle
+from tests.raw_modules import RawModules
 
 COLUMNS = (
     *("calls", "cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work"),
@@ -23,7 +23,7 @@ COLUMNS = (
 NOT_OF_THE_USER = re.compile(r"^<built-in|^torch/|/torch/")
 
 
-class RawOperators(RawIdle):
+class RawOperators(RawModules):
     """The operators of one rank, from its events."""
 
     def __init__(self, events: list[dict[str, Any]], *, last_step: bool = False) -> None:
@@ -108,57 +108,6 @@ class RawOperators(RawIdle):
                 outside += work["end"] - work["start"]
         return outside, unrecorded
 
-    @cached_property
-    def forward_of(self) -> dict[Call, Call]:
-        """Forward operator of each backward operator."""
-        forward, backward = defaultdict(list), defaultdict(list)
-        for call in (c for calls in self.threads.values() for c in calls if c.kind == "op"):
-            arguments = self.arguments[call.index]
-            number = arguments.get("Sequence number", -1)
-            thread = arguments.get("Fwd thread id", 0)
-            if not 0 <= number < 2**63:
-                continue
-            if thread > 0:
-                backward[call.pid, thread, number].append(call)
-            else:
-                forward[call.pid, number].append(call)
-        usual = self._usual_threads(forward, backward)
-        linked = {}
-        for (pid, thread, number), calls in backward.items():
-            known = forward[pid, number]
-            first = min(call.start for call in calls)
-            earlier = [call for call in known if call.start < first]
-            if len({call.tid for call in known}) > 1:
-                own = [call for call in earlier if call.tid == usual.get(thread)]
-                earlier = own or earlier
-            if earlier:
-                last = max(earlier, key=lambda call: (call.start, call.index))
-                linked.update(dict.fromkeys(calls, last))
-        return linked
-
-    @staticmethod
-    def _usual_threads(forward, backward) -> dict[int, Any]:
-        votes: dict[int, Counter[Any]] = defaultdict(Counter)
-        for (pid, thread, number), calls in backward.items():
-            known = forward[pid, number]
-            first = min(call.start for call in calls)
-            earlier = [call for call in known if call.start < first]
-            if earlier and len({call.tid for call in known}) == 1:
-                votes[thread][known[0].tid] += 1
-        return {thread: max(sorted(each), key=each.get) for thread, each in votes.items()}
-
-    def phase(self, call: Call) -> str:
-        """What the call is a part of."""
-        above = call.path
-        if any(each.kind == "op" and each.name.startswith("autograd::engine::") for each in above):
-            return "backward"
-        if any(_is_module(each) for each in above):
-            return "forward"
-        linked = next((each for each in reversed(above) if each in self.forward_of), None)
-        if linked is not None and any(_is_module(e) for e in self.forward_of[linked].path):
-            return "backward"
-        return "optimizer" if any(e.name.startswith("Optimizer.") for e in above) else "other"
-
     def shape(self, call: Call) -> tuple[str, str]:
         """Shapes and types of the inputs, as JSON."""
         arguments = self.arguments[call.index]
@@ -178,10 +127,6 @@ class RawOperators(RawIdle):
             for name, value in numbers.items():
                 found[tuple(key(call) for key in keys)][name] += value
         return {key: {name: each[name] for name in COLUMNS} for key, each in found.items()}
-
-
-def _is_module(call: Call) -> bool:
-    return call.kind == "python" and call.name.startswith("nn.Module: ")
 
 
 def _json(value: Any) -> str:

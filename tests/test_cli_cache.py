@@ -9,18 +9,15 @@ import pytest
 
 from hta_widgets import cli
 from hta_widgets.trace.cache import files as cache_files
-from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import kernel, write
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
+def folder(cached: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(cache_files.SIZE_VARIABLE, "3")
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
-    return tmp_path / "cache"
+    return cached
 
 
 def keep(path: Path, rank: int = 0) -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import inspect
-import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +27,7 @@ from hta_widgets.hta.analyzers.critical_path_analysis import (
 from hta_widgets.hta_trace.critical_path_analysis import mark_of
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.model.events import GPU_WORK, KindSet
-from tests.kineto_text import call, host, kernel, step, write
+from tests.kineto_text import call, host, kernel, read, step, write
 
 BREAKDOWN = [
     *("event_idx", "duration", "type", "s_name", "cat", "pid", "tid", "stream", "index"),
@@ -441,11 +439,6 @@ def test_on_one_rank_it_is_the_path_of_the_replay(sample):
     assert compared >= 2
 
 
-def content(path) -> dict[str, object]:
-    text = Path(path).read_bytes()
-    return json.loads(gzip.decompress(text) if text[:2] == b"\x1f\x8b" else text)
-
-
 def without_marks(event):
     args = {key: value for key, value in event.get("args", {}).items() if key != "critical"}
     return {key: value for key, value in event.items() if key != "args"} | (
@@ -468,7 +461,7 @@ def test_the_copy_shows_the_path(sample, sample_graph, tmp_path, only, every):
     assert written == str(folder / f"overlaid_critical_path_{source.name}")
     assert source.read_bytes() == before
     assert [each.name for each in folder.iterdir()] == [Path(written).name]
-    events, copied = content(source)["traceEvents"], content(written)["traceEvents"]
+    events, copied = read(Path(source))["traceEvents"], read(Path(written))["traceEvents"]
     critical = sample_graph.critical_path_events_set
     kept = [
         (place, event)
@@ -507,7 +500,7 @@ def test_arrows_begin_and_end_inside_of_their_events(tmp_path):
     hta = small(tmp_path)
     graph, _ = hta.critical_path_analysis(0, "work", 0)
     written = hta.overlay_critical_path_analysis(0, graph, tmp_path / "out")
-    arrows = [each for each in content(written)["traceEvents"] if is_arrow(each)]
+    arrows = [each for each in read(Path(written))["traceEvents"] if is_arrow(each)]
     assert [(each["tid"], each["ts"], each["args"]["weight"]) for each in arrows] == [
         *((100, 22, 5.0), (7, 27, 5.0)),
         *((7, 87.999, 2.0), (100, 89.999, 2.0)),
@@ -516,7 +509,7 @@ def test_arrows_begin_and_end_inside_of_their_events(tmp_path):
         *(hta.t, 0, graph, tmp_path / "chosen", True, False),
         edge_types_to_viz={CPEdgeType.SYNC_DEPENDENCY},
     )
-    arrows = [each for each in content(chosen)["traceEvents"] if is_arrow(each)]
+    arrows = [each for each in read(Path(chosen))["traceEvents"] if is_arrow(each)]
     assert {each["args"]["type"] for each in arrows} == {"critical_path_sync_dependency"}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import sqlite3
 from collections import defaultdict
 
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.names.normalise import normalised_kernel_name
 from tests.call_counts import count_calls
+from tests.kineto_text import events_of
 
 FILL = (
     "at::native::vectorized_elementwise_kernel<4,at::native::FillFunctor<float>,"
@@ -200,9 +199,9 @@ def recorded_kernels(folder):
     """Names of the kernels of a job, straight from the JSON."""
     names = set()
     for file in folder.glob("*.json.gz"):
-        content = json.loads(gzip.decompress(file.read_bytes()), strict=False)
-        events = content["traceEvents"] if isinstance(content, dict) else content
-        names |= {event["name"] for event in events if event.get("cat", "").lower() == "kernel"}
+        names |= {
+            event["name"] for event in events_of(file) if event.get("cat", "").lower() == "kernel"
+        }
     return names
 
 

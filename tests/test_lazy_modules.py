@@ -47,18 +47,16 @@ def test_a_package_that_is_missing_is_named():
 
 
 @pytest.mark.usefixtures("broken_pyarrow")
-def test_a_trace_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setenv("HTA_WIDGETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
+@pytest.mark.usefixtures("cached")
+def test_a_trace_says_what_to_install(tmp_path):
     path = write(tmp_path / "a.json", [kernel(0, 5)])
     with pytest.raises(PackageError, match=r"found 1\.26\.4\); pip install 'pyarrow<26'"):
         open_trace(path, progress=False)
 
 
 @pytest.mark.usefixtures("broken_pyarrow")
-def test_a_shell_is_told_without_a_traceback(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HTA_WIDGETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
+@pytest.mark.usefixtures("cached")
+def test_a_shell_is_told_without_a_traceback(tmp_path, capsys):
     path = write(tmp_path / "a.json", [kernel(0, 5)])
     assert main(["diagnose", str(path)]) != 0
     assert "pip install 'pyarrow<26'" in capsys.readouterr().err

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections import defaultdict
-from decimal import Decimal
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +20,7 @@ from hta_widgets.sample import (
     transfer_ns,
     write_sample,
 )
+from tests.kineto_text import read_exactly
 
 Event = dict[str, Any]
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
@@ -44,7 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def traces(files: list[Path]) -> list[Event]:
-    return [read(path) for path in files]
+    return [read_exactly(path) for path in files]
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +189,12 @@ def test_optimizer_kernels_are_shorter_than_their_launches(jobs: list[list[Event
 @pytest.mark.parametrize("events", [20_000, 60_000])
 def test_events_sets_the_size(tmp_path: Path, events: int) -> None:
     for path in write_sample(tmp_path, ranks=2, steps=3, events=events, progress=False):
-        assert len(read(path)["traceEvents"]) == pytest.approx(events, rel=0.2)
+        assert len(read_exactly(path)["traceEvents"]) == pytest.approx(events, rel=0.2)
 
 
 def test_one_rank_has_no_straggler_and_no_transfer(tmp_path: Path) -> None:
     (path,) = write_sample(tmp_path, ranks=1, steps=1, progress=False)
-    reduces = all_reduces(timed_events(read(path)))
+    reduces = all_reduces(timed_events(read_exactly(path)))
     assert {duration_ns(event) for event in reduces} == {transfer_ns(1, 1)}
 
 
@@ -221,11 +220,6 @@ def test_earlier_sample_with_more_ranks_is_replaced(tmp_path: Path) -> None:
 def test_arguments_out_of_range(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="ranks must be 1 or more, got 0"):
         write_sample(tmp_path, ranks=0)
-
-
-def read(path: Path) -> Event:
-    trace: Event = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
-    return trace
 
 
 def timed_events(trace: Event) -> list[Event]:
@@ -280,5 +274,5 @@ def assert_nested(thread: list[Event]) -> None:
     for event in sorted(thread, key=lambda e: (e["start_ns"], -e["end_ns"])):
         while ends and ends[-1] <= event["start_ns"]:
             ends.pop()
-        assert not ends or event["end_ns"] <= ends[-1]
+        assert not ends or event["end_ns"] <= ends[-1], event
         ends.append(event["end_ns"])

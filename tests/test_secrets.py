@@ -9,9 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 from hta_widgets.panels import Dashboard
-from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import cache
 from tests import nsys_export
 from tests.nsys_export import KERNEL, NVTX, RUNTIME, SESSION, STRINGS
 
@@ -51,9 +49,7 @@ def test_the_planted_export_holds_them(export):
     assert HOST.encode() in content
 
 
-def test_not_in_the_cache_a_log_or_a_panel(export, tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+def test_not_in_the_cache_a_log_or_a_panel(export, cached, caplog):
     with caplog.at_level(logging.DEBUG):
         job = open_trace(export, progress=False)
         dashboard = Dashboard(job)
@@ -61,7 +57,7 @@ def test_not_in_the_cache_a_log_or_a_panel(export, tmp_path, monkeypatch, caplog
     texts = [repr(job.rank(0).trace), *job.notices, caplog.text]
     texts += [str(panel.get_state()) for panel in (dashboard, *dashboard.panels.values())]
     texts += [str(dashboard._repr_mimebundle_())]
-    kept = b"".join(file.read_bytes() for file in (tmp_path / "cache").iterdir())
+    kept = b"".join(file.read_bytes() for file in cached.iterdir())
     for said in (PRIVATE, HOST):
         assert not [text for text in texts if said in text]
         assert said.encode() not in kept

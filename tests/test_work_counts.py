@@ -14,7 +14,6 @@ from benchmarks.big_job import with_kernels
 from hta_widgets.intervals import Intervals
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.dashboard import PANELS
-from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.loaders.kineto import packing
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
@@ -22,7 +21,6 @@ from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model import nesting
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import cache
 from tests.kineto_text import call, host, kernel, step, write
 
 LAUNCHES = 3000
@@ -155,9 +153,8 @@ def test_finding_parents_takes_little_beside_them(files, monkeypatch):
     assert (parents >= 0).any()
 
 
-def test_opening_again_copies_no_column(files, tmp_path, monkeypatch):
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+@pytest.mark.usefixtures("cached")
+def test_opening_again_copies_no_column(files):
     open_trace(files, progress=False)
     job = open_trace(files, progress=False)
     rank = job.rank(0)

@@ -17,7 +17,7 @@ from hta_widgets.trace.loaders.kineto.brackets import WHITE
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.kineto.mark import add_mark
-from hta_widgets.trace.loaders.kineto.packing import packing_of
+from hta_widgets.trace.loaders.kineto.packing import is_gzip, packing_of
 from hta_widgets.trace.loaders.kineto.repair import are_values
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.remote.urls import PathLike
@@ -31,7 +31,6 @@ BETWEEN = b",\n"
 """Separator of added events."""
 
 _COMPRESSION_LEVEL = 3
-_GZIP_MAGIC = b"\x1f\x8b"
 _PACKED = (".xz", ".zst")
 _LONGEST_FIRST = sorted(KINETO.suffixes, key=len, reverse=True)
 
@@ -118,8 +117,7 @@ def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
     Raises `WriteError` if the system refuses to write it; then nothing is left of it.
     """
     with compressed_like.open("rb") as file:
-        is_packed = packing_of(file) is not None
-        compressed = is_packed or file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        compressed = is_gzip(file) or packing_of(file) is not None
     with (
         write_errors(target),
         atomic_write(target) as partial,

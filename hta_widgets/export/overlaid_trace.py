@@ -148,18 +148,13 @@ class _Overlay:
         yield self._closed(closing(text).lstrip())
 
     def _change(self, position: int, event: Fields) -> bool:
-        self._mark(event, self._pattern(position))
-        return True
-
-    def _pattern(self, position: int) -> int:
         known = position < self._by_index.size
-        return int(self._by_index[position]) if known else NO_PATTERN
-
-    def _mark(self, event: Fields, pattern: int) -> None:
+        pattern = int(self._by_index[position]) if known else NO_PATTERN
         if pattern != NO_PATTERN:
             add_argument(event, PATTERNS, self._patterns[pattern])
         elif self._numbers is not None and bytes(event.get("ph", b"")) == _COMPLETE:
             self._compress(event, self._numbers)
+        return True
 
     def _compress(self, event: Fields, numbers: Mapping[str, int]) -> None:
         if self._is_profiler(event):

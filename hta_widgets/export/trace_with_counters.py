@@ -12,14 +12,13 @@ import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.errors import ParameterError, TraceFormatError
+from hta_widgets.errors import ParameterError
 from hta_widgets.export.extended_trace import BETWEEN, existing_folder, path_beside, write_extended
 from hta_widgets.export.time_series import DEFAULT_SUFFIX, TimeSeriesTypes
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.format import is_copy
 from hta_widgets.trace.loaders.kineto.load import base_ns
-from hta_widgets.trace.loaders.kineto.mark import is_derived
-from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.remote.urls import PathLike
 
 __all__ = ["DEFAULT_SUFFIX", "TimeSeriesTypes", "write_traces_with_counters"]
@@ -96,22 +95,13 @@ def _target(job: Job, rank: int, suffix: str, folder: Path | None) -> Path:
     if folder is None:
         folder = file.parent if source.remote is None else Path()
     target = path_beside(folder / file.name, suffix or DEFAULT_SUFFIX)
-    if target.exists() and not _is_copy(target):
+    if target.exists() and not is_copy(target):
         msg = (
             f"{target} exists and was not written by hta_widgets, so it is not overwritten; "
             "give another output_suffix"
         )
         raise ParameterError(msg)
     return target
-
-
-def _is_copy(file: Path) -> bool:
-    text = EventText(file)
-    try:
-        text.header()
-    except TraceFormatError:
-        return False
-    return is_derived(text.head)
 
 
 def _write(job: Job, rank: int, wanted: TimeSeriesTypes, target: Path) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -141,15 +141,8 @@ class _Pieces(NamedTuple):
     is_tail: Mask
 
     def take(self, chosen: Int64Array) -> _Pieces:
-        return _Pieces(
-            self.start_ns[chosen],
-            self.end_ns[chosen],
-            self.type[chosen],
-            self.operation[chosen],
-            self.point[chosen],
-            self.is_host[chosen],
-            self.is_tail[chosen],
-        )
+        columns: Iterator[Any] = (column[chosen] for column in self)
+        return _Pieces(*columns)
 
 
 def _host_alone(mark: Mark) -> _Pieces:

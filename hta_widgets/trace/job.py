@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_ranks, number_ranges
 from hta_widgets.quantities import counted
 from hta_widgets.trace.cache.code_version import EVERYTHING, code_version
 from hta_widgets.trace.cache.trace_file import LoadedTrace
@@ -170,10 +170,10 @@ class Job(HeldRanks):
         self._number_steps(first)
         later = [rank for rank, number in first.items() if number]
         if later:
-            whose = f"rank{'s' * (len(later) > 1)} {number_ranges(later)}"
             notice = (
-                f"the recording of {whose} begins up to {counted(max(first.values()), 'step')} "
-                "later: steps have the numbers of those that compute the same on other ranks"
+                f"the recording of {named_ranks(later)} begins up to "
+                f"{counted(max(first.values()), 'step')} later: steps have the numbers of those "
+                "that compute the same on other ranks"
             )
             self._notices = (*self._notices, notice)
         return self

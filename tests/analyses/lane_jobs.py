@@ -1,4 +1,4 @@
-"""Jobs of many ranks built from literal kernels, without files."""
+"""Jobs built from literal kernels or other events, without files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
+from hta_widgets.trace.loaders.formats import NSYS
 from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.formats import Format
 from hta_widgets.trace.ranks.source import RankSource
 
 COMPUTE = "gemm"
@@ -65,6 +67,21 @@ def columns_job(
         )
         job.add_trace(trace)
     return job
+
+
+def job_of(blocks: EventBlocks, form: Format = NSYS, **metadata: object) -> Job:
+    """Build a job of one rank of a format from its events."""
+    events, origin_ns = blocks.finish()
+    job = Job({0: RankSource(Path("recording"), form)}, name="job")
+    job.add_trace(Trace(0, "recording", events, origin_ns, metadata))
+    return job
+
+
+def computing(form: Format) -> Job:
+    """The same of a format, in which compute kernels ran for 10 ns."""
+    blocks = EventBlocks()
+    blocks.add(Kind.BUSY, np.array([0]), np.array([10]), ["Compute"])
+    return job_of(blocks, form)
 
 
 def busy_rank(seed: int, kernels: int, communication: float = 0.1) -> list[np.ndarray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,12 +15,10 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.duration_tails import ALL_RANKS, duration_tails, events_needed
 from hta_widgets.analyses.time.duration_categories import SortedDurations
 from hta_widgets.errors import ParameterError, UnknownRankError
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
-from hta_widgets.trace.loaders.formats import NSYS
-from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.model.events import Kind
 from tests.analyses.generated_jobs import drawn_launches, launched_jobs, open_job
+from tests.analyses.lane_jobs import job_of
 from tests.kineto_text import call, host, kernel, step
 
 NAMES = {
@@ -170,19 +167,16 @@ def test_numbers_of_events_are_those_of_the_seed():
             assert number * tenths // 1000 == int(number * share_of_events)
 
 
-def job_of(number, kind=Kind.KERNEL):
+def job_lasting(number, kind=Kind.KERNEL):
     """A job of a number of kernels, which last 1, 2, 3 ... µs."""
     blocks = EventBlocks()
     duration_ns = 1000 * np.arange(1, number + 1)
     blocks.add(kind, np.cumsum(duration_ns), duration_ns, ["work"] * number, device=0, stream=7)
-    events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("export"), NSYS)}, name="job")
-    job.add_trace(Trace(0, "export", events, origin_ns, {}))
-    return job
+    return job_of(blocks)
 
 
 def test_too_few_events_are_undefined_and_said():
-    table = duration_tails(job_of(99), [0]).tails
+    table = duration_tails(job_lasting(99), [0]).tails
     one, five, _ = table[table["rank"] == 0].to_dict("records")
     assert (one["k"], one["note"]) == (0, "needs at least 100 events")
     assert math.isnan(one["share_percent"])
@@ -197,11 +191,11 @@ def test_too_few_events_are_undefined_and_said():
 
 
 def test_the_finding_names_the_longest_events():
-    assert duration_tails(job_of(100), percent=1).finding == (
+    assert duration_tails(job_lasting(100), percent=1).finding == (
         "The longest 1 % of the kernels (1 of 100) took 1.98 % of their time, 100 µs on average "
         "and 100 µs at most."
     )
-    assert duration_tails(job_of(9), percent=10).finding == (
+    assert duration_tails(job_lasting(9), percent=10).finding == (
         "No category has the 10 events needed for 10 % to be at least one event."
     )
 
@@ -227,7 +221,7 @@ def test_the_finding_is_about_the_side_asked_for(tmp_path):
 
 
 def test_whole_graphs_are_device_time():
-    (row,) = duration_tails(job_of(3, Kind.GRAPH)).categories[1:].to_dict("records")
+    (row,) = duration_tails(job_lasting(3, Kind.GRAPH)).categories[1:].to_dict("records")
     assert (row["category"], row["side"], row["total_ns"]) == ("graph", "device", 6000)
 
 
@@ -277,7 +271,7 @@ def test_nothing_recorded(tmp_path):
 
 
 def test_results_do_not_share_their_tables():
-    job = job_of(20)
+    job = job_lasting(20)
     table = duration_tails(job).categories
     table.loc[0, "count"] = 7
     assert duration_tails(job).categories["count"].tolist() == [20, 20]
@@ -300,12 +294,12 @@ def test_calls_of_one_kind_nest_too(tmp_path, cat):
 @pytest.mark.parametrize("percent", [0, 0.04, 100.06, -1, math.nan, math.inf])
 def test_percentages_out_of_range(percent):
     with pytest.raises(ParameterError, match=r"between 0\.1 and 100"):
-        duration_tails(job_of(3), percent=percent)
+        duration_tails(job_lasting(3), percent=percent)
 
 
 def test_unknown_ranks():
     with pytest.raises(UnknownRankError):
-        duration_tails(job_of(3), [1])
+        duration_tails(job_lasting(3), [1])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import defaultdict
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,9 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.kernel_breakdown import OTHERS, kernel_breakdown
 from hta_widgets.defaults import NUM_KERNELS, DefaultNumber
 from hta_widgets.errors import ParameterError
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.formats import OVERLAP_RECIPE
-from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.model.events import Kind
 from tests.analyses.generated_jobs import (
     NAMES,
     devices_of,
@@ -29,6 +26,7 @@ from tests.analyses.generated_jobs import (
     microseconds,
     open_job,
 )
+from tests.analyses.lane_jobs import job_of
 from tests.kineto_text import call, kernel, step
 
 TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
@@ -248,9 +246,7 @@ def test_the_finding_does_not_call_a_copy_a_kernel(tmp_path):
 def test_no_top_kernel_where_none_has_a_name():
     blocks = EventBlocks()
     blocks.add(Kind.BUSY, np.array([0, 20]), np.array([10, 5]), ["Compute", "Communicate"])
-    events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("recipe"), OVERLAP_RECIPE)}, name="recipe")
-    job.add_trace(Trace(0, "recipe", events, origin_ns, {}))
+    job = job_of(blocks, OVERLAP_RECIPE)
     assert kernel_breakdown(job).finding == "Compute alone takes 66.7 % of the busy time."
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +14,11 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.names.shorten import api_name
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
-from hta_widgets.trace.loaders.formats import NSYS, OVERLAP_RECIPE
-from hta_widgets.trace.model.events import Kind, Trace
-from hta_widgets.trace.ranks.source import RankSource
+from hta_widgets.trace.loaders.formats import OVERLAP_RECIPE
+from hta_widgets.trace.model.events import Kind
 from tests.analyses.generated_jobs import LAUNCH_APIS, drawn_launches, launches, open_job
+from tests.analyses.lane_jobs import computing, job_of
 from tests.kineto_text import call, kernel, step
 
 
@@ -191,13 +189,6 @@ def test_the_step_filter_applies(tmp_path):
     assert launch_overlap(open_job(tmp_path, [events])).ranks["launches"].tolist() == [1]
 
 
-def job_of(blocks, metadata=None):
-    events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("export"), NSYS)}, name="job")
-    job.add_trace(Trace(0, "export", events, origin_ns, metadata or {}))
-    return job
-
-
 def add(blocks, kind, start_ns, duration_ns, name, **identity):
     times = (np.array([start_ns]), np.array([duration_ns]))
     blocks.add(kind, *times, [name], **identity)
@@ -260,17 +251,12 @@ def test_delays_below_the_resolution_of_the_clock_are_0(metadata, mean_ns, befor
             device=0,
             stream=7,
         )
-    (row,) = launch_overlap(job_of(blocks, metadata)).launch_apis.to_dict("records")
+    (row,) = launch_overlap(job_of(blocks, **metadata)).launch_apis.to_dict("records")
     assert (row["mean_launch_delay_ns"], row["started_before_return"]) == (mean_ns, before)
 
 
 def test_a_recipe_folder_has_nothing_of_it():
-    blocks = EventBlocks()
-    blocks.add(Kind.BUSY, np.array([0]), np.array([10]), ["Compute"])
-    events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("recipe"), OVERLAP_RECIPE)}, name="recipe")
-    job.add_trace(Trace(0, "recipe", events, origin_ns, {}))
-    result = launch_overlap(job)
+    result = launch_overlap(computing(OVERLAP_RECIPE))
     assert result.finding == "No kernel launches were recorded on the selected ranks."
     assert len(result.threads) == len(result.launch_apis) == len(result.apis_by_kernel) == 0
     assert math.isnan(result.ranks["overlapping_percent"].item())

@@ -13,8 +13,8 @@ from hta_widgets.analyses.memory_use import CPU, memory_use
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
-from tests.kineto_text import call, host, kernel, step, write
-from tests.raw_memory import events_of, raw_memory
+from tests.kineto_text import call, events_of, host, kernel, step, write
+from tests.raw_memory import raw_memory
 from tests.trace.test_memory_events import memory
 
 GB = 10**9

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from hta_widgets.panels import OperatorsPanel
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import call, host, kernel, write
+from tests.kineto_text import call, host, kernel, read, write
 
 RECORD = "record_param_comms"
 BARS = "Operators with most GPU time of their own"
@@ -118,7 +116,7 @@ def test_those_of_the_sample_are_the_recorded_ones(tmp_path):
     rows = result.operators[result.operators["operator"] == RECORD]
     assert len(rows)
     for rank, path in enumerate(sorted(paths)):
-        events = json.loads(gzip.decompress(Path(path).read_bytes()))["traceEvents"]
+        events = read(path)["traceEvents"]
         recorded = {
             operation_of(event["args"]["Collective name"])
             for event in events

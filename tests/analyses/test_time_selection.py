@@ -23,6 +23,7 @@ from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_idle_owners import calls_and_work
 from tests.kineto_text import call, host, kernel, step
 from tests.raw_idle import RawIdle
+from tests.spans import merged
 
 ANALYSES = [temporal_breakdown, overlap, kernel_breakdown, idle_owners, idle_time]
 
@@ -36,16 +37,6 @@ def counted(raw, device, *, steps=(), window=None):
     if window is not None:
         stretches = [(max(a, window[0]), min(b, window[1])) for a, b in stretches]
     return merged([(a, b) for a, b in stretches if a < b])
-
-
-def merged(stretches):
-    found = []
-    for a, b in sorted(stretches):
-        if found and found[-1][1] >= a:
-            found[-1] = (found[-1][0], max(b, found[-1][1]))
-        else:
-            found.append((a, b))
-    return found
 
 
 def cut_events(raw, stretches_of):

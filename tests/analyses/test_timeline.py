@@ -27,19 +27,10 @@ from hta_widgets.analyses.timeline.window import lane_window, pixel_edges
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.errors import ParameterError, UnknownRankError
-from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.generated_jobs import gpu_work, jobs, open_job
 from tests.kineto_text import call, host, kernel, step, write
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory) -> Job:
-    folder = tmp_path_factory.mktemp("sample")
-    write_sample(folder, ranks=4, steps=3, progress=False)
-    return open_trace(folder, progress=False)
-
 
 # Tracks
 
@@ -193,8 +184,8 @@ def assert_adds_up_to_the_budget(job: Job) -> int:
     return seen
 
 
-def test_what_is_covered_of_a_step_is_its_budget(sample):
-    assert assert_adds_up_to_the_budget(sample) == 4 * 2
+def test_what_is_covered_of_a_step_is_its_budget(loaded):
+    assert assert_adds_up_to_the_budget(loaded) == 4 * 2
 
 
 @settings(max_examples=20)
@@ -318,14 +309,14 @@ def test_streams_cover_what_runs_on_them(tmp_path_factory, ranks):
                 assert covered[:, us].sum() == 1_000 * runs
 
 
-def test_mistakes_are_told(sample):
-    lanes = job_lanes(sample)
+def test_mistakes_are_told(loaded):
+    lanes = job_lanes(loaded)
     with pytest.raises(ParameterError, match="start < end"):
         lanes.window([LaneAsked(0, "rank")], 5, 5, 10, most_events=1)
     with pytest.raises(ParameterError, match="row must be"):
         lanes.event(0, 10**9)
     with pytest.raises(UnknownRankError):
-        timeline(sample, [7])
+        timeline(loaded, [7])
     assert lanes.window([LaneAsked(0, "nothing")], 0, 5, 10, most_events=1) == [None]
 
 
@@ -336,8 +327,8 @@ def test_no_gpu_work_is_said(tmp_path):
     assert found.coverage["period_ns"].tolist() == [0]
 
 
-def test_only_the_ranks_that_a_big_job_may_hold_are_held(sample):
-    whole, big = timeline(sample), Job(sample.sources, name="big", hold_at_most=2)
+def test_only_the_ranks_that_a_big_job_may_hold_are_held(loaded):
+    whole, big = timeline(loaded), Job(loaded.sources, name="big", hold_at_most=2)
     found = timeline(big)
     for rank in big.ranks:
         assert np.array_equal(found.overviews[rank].covered_ns, whole.overviews[rank].covered_ns)
@@ -345,8 +336,8 @@ def test_only_the_ranks_that_a_big_job_may_hold_are_held(sample):
     assert len(found.lanes._built) <= 2
 
 
-def test_rows_of_idle_time_are_calls_or_nothing(sample):
-    lanes = job_lanes(sample)
+def test_rows_of_idle_time_are_calls_or_nothing(loaded):
+    lanes = job_lanes(loaded)
     found = lanes.window([LaneAsked(0, "rank")], *lanes.analysed, 10, most_events=10**6)[0]
     idle = found.code >= CODE["late_launching"]
     assert np.all(found.row[~idle] == NO_ROW)

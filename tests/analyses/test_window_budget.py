@@ -26,39 +26,32 @@ CLASSES = [f"{each.name}_ns" for each in BUDGET]
 IDLE = ["late_launching_ns", "late_synchronising_ns", "data_loading_ns", "other_idle_ns"]
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory) -> Job:
-    folder = tmp_path_factory.mktemp("sample")
-    write_sample(folder, ranks=4, steps=3, progress=False)
-    return open_trace(folder, progress=False)
-
-
 def span_of(job: Job) -> tuple[int, int]:
     steps = diagnosis(job).steps
     return int(steps["start_ns"].min()) - 10**9, int(steps["end_ns"].max()) + 10**9
 
 
-def test_all_of_the_time_is_the_budget_of_the_steps(sample):
-    expected = budget(diagnosis(sample).steps).drop(columns=["own_ns"])
-    found = window_budget(sample, None, span_of(sample))
+def test_all_of_the_time_is_the_budget_of_the_steps(loaded):
+    expected = budget(diagnosis(loaded).steps).drop(columns=["own_ns"])
+    found = window_budget(loaded, None, span_of(loaded))
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 
-def test_ranks_and_steps_are_those_asked_for(sample):
-    every = window_budget(sample, None, span_of(sample))
-    some = window_budget(sample, [3, 1], span_of(sample), steps={10})
+def test_ranks_and_steps_are_those_asked_for(loaded):
+    every = window_budget(loaded, None, span_of(loaded))
+    some = window_budget(loaded, [3, 1], span_of(loaded), steps={10})
     assert {*zip(some["rank"], some["step"], strict=True)} == {(1, 10), (3, 10)}
     merged = some.merge(every, on=["rank", "step"], suffixes=("", "_of_all"))
     assert all((merged[name] == merged[f"{name}_of_all"]).all() for name in CLASSES)
 
 
 @pytest.mark.parametrize("part", [(0.1, 0.4), (0.33, 0.35), (0.5, 1.5)])
-def test_a_window_is_a_trace_that_is_cut_there(sample, part):
-    start_ns, end_ns = span_of(sample)
+def test_a_window_is_a_trace_that_is_cut_there(loaded, part):
+    start_ns, end_ns = span_of(loaded)
     inside = start_ns + 10**9, end_ns - 10**9
     window = tuple(int(inside[0] + each * (inside[1] - inside[0])) for each in part)
-    by_rank = window_budget(sample, None, window).groupby("rank").sum()
-    cut = temporal_breakdown(sample, window_ns=window).ranks.set_index("rank")
+    by_rank = window_budget(loaded, None, window).groupby("rank").sum()
+    cut = temporal_breakdown(loaded, window_ns=window).ranks.set_index("rank")
     analysed = by_rank["period_ns"]
     idle_outside = cut["kernel_time_ns"] - analysed  # the last step ends with what it computes
     assert (analysed > 0).all()
@@ -92,7 +85,7 @@ def test_ranks_that_are_not_held_have_the_same_budget(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(window_budget(second, [0, 2], window), held)
 
 
-def test_each_rank_is_counted_once_for_a_window(sample, monkeypatch):
+def test_each_rank_is_counted_once_for_a_window(loaded, monkeypatch):
     """Bands and panels ask for the same window, each of its own ranks and steps."""
     counted = []
 
@@ -101,20 +94,20 @@ def test_each_rank_is_counted_once_for_a_window(sample, monkeypatch):
         return coverage(tracks, edges)
 
     monkeypatch.setattr(window_budgets, "coverage", counting)
-    start_ns, end_ns = span_of(sample)
+    start_ns, end_ns = span_of(loaded)
     window = start_ns + 10**9 + 5_000_000, end_ns - 10**9 - 5_000_000
-    first = window_budget(sample, [1, 3], window)
+    first = window_budget(loaded, [1, 3], window)
     first.loc[:, "compute_ns"] = -1
-    some = window_budget(sample, [1, 3], window)
-    every = window_budget(sample, None, window)
-    window_budget(sample, [3], window, steps={10})
-    assert len(counted) == len(sample.ranks)
+    some = window_budget(loaded, [1, 3], window)
+    every = window_budget(loaded, None, window)
+    window_budget(loaded, [3], window, steps={10})
+    assert len(counted) == len(loaded.ranks)
     assert (some["compute_ns"] > 0).all()
     pd.testing.assert_frame_equal(every[every["rank"].isin([1, 3])].reset_index(drop=True), some)
 
 
-def test_a_rank_or_window_that_cannot_be_is_refused(sample):
+def test_a_rank_or_window_that_cannot_be_is_refused(loaded):
     with pytest.raises(UnknownRankError):
-        window_budget(sample, [9], (0, 1))
+        window_budget(loaded, [9], (0, 1))
     with pytest.raises(ParameterError, match="start < end"):
-        window_budget(sample, None, (5, 5))
+        window_budget(loaded, None, (5, 5))

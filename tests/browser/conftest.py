@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -52,6 +54,19 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser
+        browser.close()
+
+
+@contextmanager
+def lab_of_its_own() -> Iterator[Lab]:
+    """JupyterLab and Chromium for a program, which has no fixtures."""
+    with (
+        sync_playwright() as playwright,
+        TemporaryDirectory() as home,
+        jupyter("lab", Path(home)) as (url, token, root),
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        yield Lab(browser, url, token, root)
         browser.close()
 
 

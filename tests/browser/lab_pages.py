@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -231,8 +231,7 @@ class Lab:
         With ``alone`` it gets a page and a kernel of its own.
         """
         name = f"{secrets.token_hex(4)}.ipynb"
-        code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=PYTHON), self.root / name)
+        nbformat.write(notebook(cells), self.root / name)
         shown = self._load(name) if alone or self._shared is None else self._follow(name)
         if alone:
             self._pages.append(shown.page)
@@ -269,6 +268,12 @@ class Lab:
             page = self._pages.pop()
             page.evaluate(SHUT_DOWN)
             page.close()
+
+
+def notebook(cells: Iterable[str]) -> nbformat.NotebookNode:
+    """A notebook with some cells of Python."""
+    code = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    return nbformat.v4.new_notebook(cells=code, metadata=PYTHON)
 
 
 def free_port() -> int:

@@ -14,13 +14,12 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from playwright.sync_api import Locator, expect, sync_playwright
+from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import FLAGS, chromium_path
-from tests.browser.lab_pages import Lab, LabPage, jupyter
+from tests.browser.conftest import lab_of_its_own
+from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_dashboard import MARGINS, dashboard
 
 if TYPE_CHECKING:
@@ -156,13 +155,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lines", type=Path, metavar="TRACE_WITH_STACKS")
     asked = parser.parse_args()
-    with (
-        TemporaryDirectory() as home,
-        sync_playwright() as playwright,
-        jupyter("lab", Path(home)) as (url, token, root),
-    ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
-        lab = Lab(browser, url, token, root)
+    with lab_of_its_own() as lab:
         if asked.lines:
             show_lines(lab, asked.lines, asked.folder / "idle-lines.png")
         page, board = opened(lab, asked.trace)
@@ -171,7 +164,6 @@ def main() -> None:
         film = Film(page, board)
         play(page, film)
         film.write(asked.folder / "dashboard.webp")
-        browser.close()
 
 
 if __name__ == "__main__":

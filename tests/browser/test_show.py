@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_dashboard import MARGINS, dashboard
 from tests.browser.test_timeline import picture
+from tests.spans import merged
 
 TRACES = (
     "kineto/alexnet",
@@ -198,14 +199,7 @@ def check_lit(page: LabPage, intervals: list[Interval]) -> None:
     page.wait_until(lambda: canvas.evaluate(LIT) <= with_bars - LEAST_LIT)
 
 
-def union(intervals: Iterable[tuple[int, int]], start: int, end: int) -> list[list[int]]:
+def union(intervals: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
     """What some intervals cover of a window."""
-    found: list[list[int]] = []
-    for first, last in sorted((max(a, start), min(b, end)) for a, b in intervals):
-        if first >= last:
-            continue
-        if found and first <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], last)
-        else:
-            found.append([first, last])
-    return found
+    inside = ((max(a, start), min(b, end)) for a, b in intervals)
+    return merged((a, b) for a, b in inside if a < b)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hta_widgets.diagnosis import CAUSES as DIAGNOSED
 from tests.diagnosis.labelled import Kind, LabelledJob, healthy_jobs, labelled_jobs, trap_jobs
 from tests.diagnosis.labelled.causes import seeds, sick_jobs
 from tests.diagnosis.labelled.recordings import RECORDINGS, recorded
+from tests.kineto_text import read
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import CAUSES
 
@@ -67,11 +67,6 @@ def test_trap_costs_next_to_nothing(job: LabelledJob) -> None:
         assert abs(job.label.percent) <= MOST_PERCENT_OF_A_TRAP
 
 
-def trace_of(path: Path) -> dict[str, Any]:
-    trace: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return trace
-
-
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """The ranks of one job with each way to record it."""
@@ -81,7 +76,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
     for how in ("full", *RECORDINGS):
         plan = recorded(job.plan, how)
         written = LabelledJob(how, Kind.CAUSE, "sharded", how, plan, job.twin).write(folder / how)
-        found[how] = [trace_of(path) for path in sorted(written.iterdir())]
+        found[how] = [read(path) for path in sorted(written.iterdir())]
     return found
 
 
@@ -121,7 +116,7 @@ def test_waits_have_the_fields_of_a_real_trace(
     (other,) = (real_traces / "kineto" / "alexnet").glob("*.json.gz")
     rows = [
         {e["name"]: list(e["args"]) for e in trace["traceEvents"] if e.get("cat") == "cuda_sync"}
-        for trace in (trace_of(path), trace_of(other), traces["waits"][0])
+        for trace in (read(path), read(other), traces["waits"][0])
     ]
     for kind, real in (("Stream Wait Event", rows[0]), ("Context Sync", rows[1])):
         assert rows[2][kind][-len(real[kind]) + 1 :] == real[kind][1:]

@@ -17,9 +17,7 @@ import pytest
 
 from hta_widgets.diagnosis import Diagnosis, diagnosis
 from hta_widgets.sample import write_sample
-from hta_widgets.trace.cache.files import VARIABLE
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import cache
 from tests.conftest import REAL_TRACES
 from tests.diagnosis.recorder_faults.recording import (
     CALLS,
@@ -296,15 +294,13 @@ def test_the_verdict_gets_vaguer_only(jobs: Jobs, tmp_path: Path, name: str, cha
 
 @pytest.mark.parametrize("name", JOBS)
 def test_the_cache_has_the_same_verdict(
-    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    jobs: Jobs, tmp_path: Path, cached: Path, name: str
 ) -> None:
     job, before = jobs(name)
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     folder = tmp_path / "job"
     folder.mkdir()
     first = verdict_of(folder, job)
-    assert [*(tmp_path / "cache").rglob("*")]
+    assert [*cached.rglob("*")]
     assert verdict_on(folder) == first
     assert_same(first, before)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import call, host, kernel, write
+from tests.kineto_text import call, host, kernel, read, write
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_arrows_lead_from_calls_to_work_inside(tmp_path):
     ]
     job = open_trace(write(tmp_path / "trace.json", events), progress=False)
     [file] = write_excerpt(job, (50_000, 90_000), output_dir=tmp_path)
-    written = json.loads(gzip.decompress(file.read_bytes()))
+    written = read(file)
     arrows = [each for each in written["traceEvents"] if each["ph"] in "sf"]
     assert [(each["ph"], each["ts"]) for each in arrows] == [("s", 60), ("f", 80)]
     assert len({each["id"] for each in arrows}) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 
 import pytest
@@ -15,7 +13,7 @@ from hta_widgets.errors import HtaWidgetsError, ParameterError, WriteError
 from hta_widgets.export import extended_trace, overlaid_trace
 from hta_widgets.export.overlaid_trace import write_overlaid_trace
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import LAYOUTS, call, host, kernel, write
+from tests.kineto_text import LAYOUTS, call, host, kernel, read, write
 
 PROFILER = {
     "ph": "X",
@@ -52,11 +50,6 @@ def overlay(source, folder, *, operator_name="aten::linear", min_pattern_len=1, 
     return write_overlaid_trace(job, result, folder, **settings)
 
 
-def content(path):
-    text = path.read_bytes()
-    return json.loads(gzip.decompress(text) if text[:2] == b"\x1f\x8b" else text)
-
-
 @pytest.fixture
 def out(tmp_path):
     folder = tmp_path / "out.json.d"
@@ -76,7 +69,7 @@ def test_events_of_the_pattern_are_marked_and_the_others_as_they_were(
     assert target == out / f"overlaid_rank-0{suffix}"
     assert source.read_bytes() == before
     assert target.read_bytes()[:2] == before[:2] or suffix == ".json"
-    written = content(target)["traceEvents"]
+    written = read(target)["traceEvents"]
     for position, event in enumerate(EVENTS):
         marked = position in (1, 2, 3, 7)
         args = {**event.get("args", {}), "Patterns": PATTERN} if marked else event.get("args")
@@ -86,10 +79,10 @@ def test_events_of_the_pattern_are_marked_and_the_others_as_they_were(
 
 def test_other_events_are_compressed(tmp_path, out):
     target = overlay(write(tmp_path / "rank-0.json", EVENTS), out)
-    written = content(target)["traceEvents"]
+    written = read(target)["traceEvents"]
     assert (
         written[:5]
-        == content(overlay(tmp_path / "rank-0.json", out, compress_other_kernels=False))[
+        == read(overlay(tmp_path / "rank-0.json", out, compress_other_kernels=False))[
             "traceEvents"
         ][:5]
     )
@@ -106,18 +99,18 @@ def test_other_events_are_compressed(tmp_path, out):
 def test_without_a_span_of_the_profiler_the_names_stand_at_the_end(tmp_path, out):
     for bare in (False, True):
         source = write(tmp_path / "rank-0.json", EVENTS[:-1], bare=bare)
-        written = content(overlay(source, out))
+        written = read(overlay(source, out))
         names = written["hta_widgets_names"]
         assert sorted(names.values()) == ["aten::relu", "cudaLaunchKernel", "relu"]
         assert ("traceName" in written) is not bare
-    assert "hta_widgets_names" not in content(overlay(source, out, compress_other_kernels=False))
+    assert "hta_widgets_names" not in read(overlay(source, out, compress_other_kernels=False))
 
 
 def test_the_copy_loads_and_is_left_out_of_a_folder_with_its_original(tmp_path):
     source = write(tmp_path / "rank-0.json.gz", EVENTS, baseTimeNanoseconds=17)
     target = overlay(source, tmp_path, compress_other_kernels=False)
-    assert next(iter(content(target))) == "hta_widgets"
-    assert content(target)["hta_widgets"] == {"derived_from": "rank-0.json.gz"}
+    assert next(iter(read(target))) == "hta_widgets"
+    assert read(target)["hta_widgets"] == {"derived_from": "rank-0.json.gz"}
     original, copy = (open_trace(path, progress=False).rank(0).trace for path in (source, target))
     assert copy.origin_ns == original.origin_ns
     assert copy.events.to_frame().equals(original.events.to_frame())
@@ -131,7 +124,7 @@ def test_an_overlay_of_an_overlay(tmp_path, out):
     job = open_trace(first, progress=False)
     result = kernel_sequences(job, operator_name="aten::relu", min_pattern_len=1)
     second = write_overlaid_trace(job, result, out, compress_other_kernels=False)
-    written = content(second)["traceEvents"]
+    written = read(second)["traceEvents"]
     assert written[1]["args"]["Patterns"] == PATTERN
     assert written[8]["args"]["Patterns"] == {"aten::relu|relu": 1}
 
@@ -142,7 +135,7 @@ def test_events_are_found_by_their_position_also_in_repaired_text(tmp_path, out)
     source.write_text(
         text.replace('"broken"', '"C:\\new \x01 \\q"', 1).replace('"External id": 4', '"x": NaN')
     )
-    written = content(overlay(source, out, compress_other_kernels=False))["traceEvents"]
+    written = read(overlay(source, out, compress_other_kernels=False))["traceEvents"]
     assert [each["name"] for each in written if "Patterns" in each.get("args", {})] == [
         *("aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm<float>")
     ]
@@ -152,7 +145,7 @@ def test_events_are_found_by_their_position_also_in_repaired_text(tmp_path, out)
 def test_a_file_that_ends_in_the_middle_is_closed(tmp_path, out):
     source = write(tmp_path / "rank-0.json", EVENTS)
     source.write_text(source.read_text()[:-180])
-    written = content(overlay(source, out))["traceEvents"]
+    written = read(overlay(source, out))["traceEvents"]
     assert 8 <= len(written) < len(EVENTS)
 
 
@@ -163,7 +156,7 @@ def test_only_the_most_frequent_patterns(tmp_path, out):
         events += [host(ts, 9, "op"), call(ts + 1, 1, number)]
         events += [kernel(ts + 5, 1, name=name, correlation=number)]
     source = write(tmp_path / "rank-0.json", events)
-    written = content(overlay(source, out, operator_name="op", top_k=1))["traceEvents"]
+    written = read(overlay(source, out, operator_name="op", top_k=1))["traceEvents"]
     assert [each.get("args", {}).get("Patterns") for each in written] == [
         *[None] * 3,
         *[{"op|b": 2}] * 6,
@@ -172,7 +165,7 @@ def test_only_the_most_frequent_patterns(tmp_path, out):
 
 def test_long_patterns_are_cut(tmp_path, out):
     events = [host(0, 9, "op"), call(1, 1, 1), kernel(5, 1, name="k" * 9000, correlation=1)]
-    written = content(overlay(write(tmp_path / "rank-0.json", events), out, operator_name="op"))
+    written = read(overlay(write(tmp_path / "rank-0.json", events), out, operator_name="op"))
     for event in written["traceEvents"]:
         (pattern,) = event["args"]["Patterns"]
         assert len(pattern) == overlaid_trace.LONGEST_PATTERN
@@ -185,7 +178,7 @@ def test_pieces(tmp_path_factory, block):
     source = write(folder / "rank-0.json", EVENTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hta_widgets.trace.loaders.kineto.text.BLOCK_BYTES", 64 + block)
-        written = content(overlay(source, folder, compress_other_kernels=False))["traceEvents"]
+        written = read(overlay(source, folder, compress_other_kernels=False))["traceEvents"]
     names = [event["name"] for event in written]
     assert names == [event["name"] for event in EVENTS]
     assert sum("Patterns" in event.get("args", {}) for event in written) == 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 
@@ -15,7 +14,7 @@ from hta_widgets.export import extended_trace
 from hta_widgets.export.trace_with_counters import TimeSeriesTypes, write_traces_with_counters
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden.reference import JOBS, trace_files
-from tests.kineto_text import LAYOUTS, call, host, kernel, write
+from tests.kineto_text import LAYOUTS, call, host, kernel, read, write
 
 COPY = "Memcpy HtoD (Pageable -> Device)"
 EVENTS = [
@@ -27,13 +26,8 @@ EVENTS = [
 ]
 
 
-def content(path):
-    data = path.read_bytes()
-    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-
-
 def counters(path):
-    return [event for event in content(path)["traceEvents"] if event["ph"] == "C"]
+    return [event for event in read(path)["traceEvents"] if event["ph"] == "C"]
 
 
 def every_table(analysis):
@@ -92,10 +86,10 @@ def test_the_rest_is_unchanged(tmp_path, layout, name):
     (path,) = write_traces_with_counters(open_trace(source, progress=False))
     assert source.read_bytes() == before
     assert (path.read_bytes()[:2] == b"\x1f\x8b") == name.endswith(".gz")
-    copy = content(path)
+    copy = read(path)
     assert copy.pop("hta_widgets") == {"derived_from": name}
     copy["traceEvents"] = [event for event in copy["traceEvents"] if event["ph"] != "C"]
-    assert copy == content(source)
+    assert copy == read(source)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, path.name])
 
 
@@ -125,9 +119,9 @@ def test_a_bare_array_becomes_an_object(tmp_path, layout):
     source = write(tmp_path / "rank-0.json", EVENTS, layout=layout, bare=True)
     job = open_trace(source, progress=False)
     (path,) = write_traces_with_counters(job)
-    copy = content(path)
+    copy = read(path)
     assert list(copy) == ["hta_widgets", "traceEvents"]
-    assert [event for event in copy["traceEvents"] if event["ph"] != "C"] == content(source)
+    assert [event for event in copy["traceEvents"] if event["ph"] != "C"] == read(source)
 
 
 def test_a_file_that_ends_in_the_middle_is_closed(tmp_path):
@@ -138,7 +132,7 @@ def test_a_file_that_ends_in_the_middle_is_closed(tmp_path):
     source.write_bytes(source.read_bytes()[:-150])
     job = open_trace(source, progress=False)
     (path,) = write_traces_with_counters(job)
-    recorded = [event for event in content(path)["traceEvents"] if event["ph"] != "C"]
+    recorded = [event for event in read(path)["traceEvents"] if event["ph"] != "C"]
     assert recorded == events[: len(recorded)]
     assert len(recorded) == len(job.rank(0).trace.events)
 
@@ -147,7 +141,7 @@ def test_a_comma_after_the_last_event(tmp_path):
     source = tmp_path / "rank-0.json"
     source.write_text(f'{{"traceEvents": [{json.dumps(EVENTS)[1:-1]}, ]}}')
     (path,) = write_traces_with_counters(open_trace(source, progress=False))
-    assert len(content(path)["traceEvents"]) == len(EVENTS) + 6
+    assert len(read(path)["traceEvents"]) == len(EVENTS) + 6
 
 
 def test_names_of_threads_and_hostile_ones_are_text(tmp_path):
@@ -169,8 +163,8 @@ def test_the_copy_gives_the_same_numbers(tmp_path, name):
         return
     (copy,) = copies
     assert_same_numbers(before, TraceAnalysis({0: copy}, progress=False))
-    recorded = len(content(trace)["traceEvents"])
-    for event in content(copy)["traceEvents"][recorded:]:
+    recorded = len(read(trace)["traceEvents"])
+    for event in read(copy)["traceEvents"][recorded:]:
         assert event["ph"] == "C"
         assert isinstance(event["name"], str)
         assert isinstance(event["ts"], float)
@@ -302,4 +296,4 @@ class TestFolders:
         (first,) = write_traces_with_counters(open_trace(source))
         (second,) = write_traces_with_counters(open_trace(first))
         assert second.read_bytes().count(b'"hta_widgets"') == 1
-        assert content(second)["hta_widgets"] == {"derived_from": "rank-0.json"}
+        assert read(second)["hta_widgets"] == {"derived_from": "rank-0.json"}

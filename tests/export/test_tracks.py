@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.export.excerpt import write_excerpt
 from hta_widgets.trace.opening.open import open_trace
-from tests.kineto_text import call, kernel, write
+from tests.kineto_text import call, kernel, read, write
 
 _REAL = [
     pytest.param("kineto/b200_eager", id="kernels of a stream"),
@@ -31,7 +29,7 @@ def as_read(number: object) -> int:
 def slices(file: Path) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Start and end (ns) of the slices of each track, as Perfetto finds them."""
     found = defaultdict(list)
-    for event in json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]:
+    for event in read(file)["traceEvents"]:
         if event["ph"] == "X":
             pid, tid = as_read(event["pid"]), as_read(event["tid"])
             start = round(float(event["ts"]) * 1_000)
@@ -88,7 +86,7 @@ def test_further_tracks_are_named_and_arrows_lead_to_them(tmp_path):
         write(tmp_path / "trace.json", [call(0, 2, 1), call(3, 2, 2), *works]), progress=False
     )
     [file] = write_excerpt(job, (0, 100_000), output_dir=tmp_path)
-    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    events = read(file)["traceEvents"]
     names = {each["tid"]: each["args"]["name"] for each in events if each["ph"] == "M"}
     tracks = [each["tid"] for each in events if each.get("cat") == "kernel"]
     assert [names[each] for each in tracks] == ["stream 7", "stream 7 (2)"]

@@ -17,7 +17,6 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import derived_columns
-from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.cache.column_file import (
     array_of,
     array_of_texts,
@@ -25,7 +24,6 @@ from hta_widgets.trace.cache.column_file import (
     read_columns,
     write_columns,
 )
-from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.loading import load_rank
 from hta_widgets.trace.ranks.source import RankSource
 from tests.kineto_text import call, host, kernel, write
@@ -44,20 +42,9 @@ HUGE = 2**30
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+def folder(cached, monkeypatch):
     monkeypatch.setattr(derived_columns, "WORTH_KEEPING", 0)
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """Count the traces that are read from their source files."""
-    count = []
-    load = RankSource.load
-    monkeypatch.setattr(RankSource, "load", lambda *args: count.append(1) or load(*args))
-    return count
+    return cached
 
 
 def poison(file: Path, columns: dict[str, Any], header: Any) -> None:

@@ -6,12 +6,13 @@ that B25 adds, exact decimal times, and plain loops.
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from tests.kineto_text import events_of
+from tests.spans import merged
 
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
 _CAUSES = ("host_wait", "kernel_wait", "other")
@@ -23,9 +24,7 @@ def gpu_operations(path: Path) -> list[dict[str, Any]]:
     With ``stream``, ``correlation`` and ``call``: the launch call, or None. Calls have the same
     keys; ``tid`` is their thread.
     """
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    document = json.loads(text, strict=False, parse_float=Decimal)
-    events = [_in_ns(e) for e in document["traceEvents"] if e.get("ph") == "X"]
+    events = [_in_ns(e) for e in events_of(path) if e.get("ph") == "X"]
     gpu = [event for event in events if event["cat"] in GPU_CATEGORIES]
     bound = _start_of_last_step(events)
     calls = {
@@ -40,18 +39,7 @@ def gpu_operations(path: Path) -> list[dict[str, Any]]:
 
 def covered(operations: list[dict[str, Any]]) -> list[tuple[int, int]]:
     """Merged intervals of the given operations."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted((each["start"], each["end"]) for each in operations):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def length(intervals: list[tuple[int, int]]) -> int:
-    """Total length of merged intervals."""
-    return sum(end - start for start, end in intervals)
+    return merged((each["start"], each["end"]) for each in operations)
 
 
 def idle_by_stream(operations: list[dict[str, Any]], delay_ns: int) -> dict[int, dict[str, int]]:

@@ -6,14 +6,14 @@ outermost fitting ancestor is found by looking at all calls of its thread that a
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections import defaultdict
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from tests.kineto_text import events_of
 
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCHING = ("cuda_runtime", "cuda_driver")
@@ -45,9 +45,7 @@ def kernel_sequences(path: Path, operator_name: str, min_pattern_len: int = 3) -
 @lru_cache(maxsize=1)  # several queries on one trace follow each other
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
     """All events, and the calls of each thread in their order."""
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    document = json.loads(text, strict=False, parse_float=Decimal)
-    events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
+    events = [event for event in events_of(path) if event.get("ph") == "X"]
     by_thread = defaultdict(list)
     for event in events:
         if event["cat"] not in NOT_ON_THE_CPU:

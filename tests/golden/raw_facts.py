@@ -9,20 +9,20 @@ so that shares are of all of them::
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import sqlite3
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conftest import REAL_TRACES
+from tests.kineto_text import read
+from tests.spans import length, merged
 
 WORK = {"kernel", "gpu_memcpy", "gpu_memset"}
 COMMUNICATION = re.compile(r"nccl|rccl", re.IGNORECASE)
@@ -83,8 +83,7 @@ def ranks_of(recording: Path) -> Iterator[list[Event]]:
         return
     for path in sorted(recording.rglob("*")) if recording.is_dir() else [recording]:
         if re.search(r"\.json(\.gz)?$", path.name):
-            text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            found = json.loads(text)
+            found = read(path)
             events = found["traceEvents"] if isinstance(found, dict) else found
             yield [each for each in events if each.get("ph") == "X" and "dur" in each]
 
@@ -139,22 +138,6 @@ def process_of(row: dict[str, Any]) -> int:
     return (row.get("globalPid") or row.get("globalTid") or 0) >> 24
 
 
-def union(spans: Iterable[tuple[float, float]]) -> Spans:
-    """The same time without overlaps, in order."""
-    joined: Spans = []
-    for start, end in sorted(spans):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def length(spans: Spans) -> float:
-    """All of it."""
-    return sum(end - start for start, end in spans)
-
-
 def common(one: Spans, other: Spans) -> float:
     """How much of the time of one is also in the other; both without overlaps."""
     starts, total = [start for start, _ in other], 0.0
@@ -193,9 +176,9 @@ def raw_facts(recording: Path) -> RawFacts | None:
             if is_kernel:
                 number += 1
                 kernels[each["name"]] += each["dur"]
-        busy = union(span for spans in kinds.values() for span in spans)
-        computing = union(kinds["computing"])
-        either = union((*kinds["computing"], *kinds["communicating"]))
+        busy = merged(span for spans in kinds.values() for span in spans)
+        computing = merged(kinds["computing"])
+        either = merged((*kinds["computing"], *kinds["communicating"]))
         sums["span"] += busy[-1][1] - busy[0][0]
         sums["computing"] += length(computing)
         sums["communicating"] += length(either) - length(computing)
@@ -211,7 +194,7 @@ def raw_facts(recording: Path) -> RawFacts | None:
             if kind == "late":
                 late.append((idle_from, idle_until))
         for kind, pattern in (("waiting", BLOCKING), ("loading", LOADING)):
-            inside = union(
+            inside = merged(
                 (each["ts"], each["ts"] + each["dur"])
                 for each in events
                 if each.get("cat") not in WORK | {"gpu_user_annotation"}

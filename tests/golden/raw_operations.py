@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import re
 from collections import defaultdict
@@ -12,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.kineto_text import read_exactly
+
 CALLS = ("cuda_runtime", "cuda_driver")
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -19,8 +19,7 @@ WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 @cache
 def operations(path: Path) -> list[dict[str, Any]]:
     """GPU work that takes part in the analyses, with ``launched`` (ns) or None."""
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    document = json.loads(text, strict=False, parse_float=Decimal)
+    document = read_exactly(path)
     base = int(document.get("baseTimeNanoseconds", 0))
     events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
     steps = [

@@ -11,6 +11,9 @@ import pytest
 
 from tests.conftest import REAL_TRACES, REFERENCE
 
+ATTRIBUTION = REFERENCE.with_name("attribution.json")
+NO_ATTRIBUTION = f"no reference results at {ATTRIBUTION}"
+
 JOBS = (
     "dlrm_2rank",
     "ddp_rank1of2",
@@ -52,3 +55,20 @@ def exact(job: str, rank: int) -> dict[str, Any]:
     """Exact values of one rank, in µs."""
     values: dict[str, Any] = reference()[job]["exact"][str(rank)]
     return values
+
+
+@cache
+def attribution(part: str) -> dict[str, Any]:
+    """One part of what is known of each trace; empty where there are no reference results."""
+    found = json.loads(ATTRIBUTION.read_text()) if ATTRIBUTION.is_file() else {}
+    return {trace: each[part] for trace, each in found.items()}
+
+
+def attributed(part: str) -> dict[str, Any]:
+    """The same, without which a test is skipped."""
+    return attribution(part) or pytest.skip(NO_ATTRIBUTION)
+
+
+def place_of(trace: str) -> Path:
+    """The file of a trace."""
+    return next(REAL_TRACES.glob(f"*/{trace}"))

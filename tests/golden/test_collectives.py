@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 import numpy as np
@@ -12,16 +11,8 @@ from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import KINETO_FOLDERS, REAL_TRACES, REFERENCE
-
-ATTRIBUTION = REFERENCE.with_name("attribution.json")
-
-
-@cache
-def reference():
-    if not ATTRIBUTION.is_file():
-        pytest.skip(f"no reference results at {ATTRIBUTION}")
-    return json.loads(ATTRIBUTION.read_text())
+from tests.conftest import KINETO_FOLDERS, REAL_TRACES
+from tests.golden.reference import attributed, attribution
 
 
 def _in_reference(table):
@@ -33,7 +24,7 @@ def _in_reference(table):
 
 
 def names():
-    return sorted(reference()) if ATTRIBUTION.is_file() else ["none"]
+    return sorted(attribution("collectives")) or ["none"]
 
 
 @cache
@@ -47,7 +38,7 @@ def kernels_of(name):
 @pytest.mark.parametrize("name", names())
 def test_counts_and_exposed_time(name):
     table, by_device = kernels_of(name)
-    for device, expected in reference()[name]["collectives"].items():
+    for device, expected in attributed("collectives")[name].items():
         of_device = table[table["device"] == int(device)]
         here = of_device[_in_reference(of_device)]
         assert len(here) == expected["count"]

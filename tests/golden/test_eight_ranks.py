@@ -6,8 +6,6 @@ Embeddings are exchanged by NCCL's send and receive kernels, without fields abou
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -32,6 +30,8 @@ from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force, raw_calls, raw_operations
+from tests.kineto_text import read_exactly
+from tests.spans import length
 
 RANKS = range(8)
 WITHOUT_LAUNCH = {1: 64, 3: 64}
@@ -79,10 +79,6 @@ def trace_file(folder, rank):
 gpu_operations = cache(brute_force.gpu_operations)
 
 
-def content(path):
-    return json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
-
-
 def kernel_type(operation):
     if operation["cat"] != "kernel":
         return "MEMORY"
@@ -94,7 +90,7 @@ def of_type(operations, wanted):
 
 
 def covered_ns(operations):
-    return brute_force.length(brute_force.covered(operations))
+    return length(brute_force.covered(operations))
 
 
 def both_ns(one, other):
@@ -120,7 +116,7 @@ def test_each_rank_is_that_of_its_own_file(job, folder):
     for rank in RANKS:
         path = trace_file(folder, rank)
         assert job.rank(rank).trace.source == str(path)
-        assert content(path)["distributedInfo"] == {
+        assert read_exactly(path)["distributedInfo"] == {
             "backend": "nccl",
             "rank": rank,
             "world_size": 8,
@@ -247,7 +243,7 @@ def test_the_step_launches_all_work_that_has_a_launch(job, rank, work):
 
 def test_duration_tails(job, rank, path):
     durations = defaultdict(list)
-    for event in content(path)["traceEvents"]:
+    for event in read_exactly(path)["traceEvents"]:
         if event.get("cat") in DURATION_CATEGORIES:
             durations[DURATION_CATEGORIES[event["cat"]]].append(int(1000 * Decimal(event["dur"])))
     result = duration_tails(job)

@@ -12,6 +12,7 @@ from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
 from tests.golden.reference import JOBS, exact, trace_files
+from tests.spans import length
 
 MULTIMEM = (
     "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>"
@@ -30,16 +31,9 @@ WORK_WITHOUT_LAUNCH = {"compare_test": 614}
 """GPU operations that HTA drops since their launch is not in the trace (spec B25). The exact block
 was computed without them."""
 
-RANKS = [(job, rank) for job in JOBS for rank in ((0, 1) if job == "dlrm_2rank" else (0,))]
-
 
 def ns(microseconds: float) -> int:
     return round(microseconds * 1000)
-
-
-@pytest.fixture(scope="module", params=RANKS, ids=lambda case: f"{case[0]}-{case[1]}")
-def case(request):
-    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +81,9 @@ def test_times_equal_brute_force_over_the_json(case, job):
     ours = times(job, rank)
     assert ours["n"] == len(operations)
     assert ours["span"] == span
-    assert ours["idle"] == span - brute_force.length(busy)
-    assert ours["compute"] == brute_force.length(brute_force.covered(computation))
-    assert ours["comm"] == brute_force.length(brute_force.covered(communication))
+    assert ours["idle"] == span - length(busy)
+    assert ours["compute"] == length(brute_force.covered(computation))
+    assert ours["comm"] == length(brute_force.covered(communication))
 
 
 def test_work_without_launch_is_added_to_what_hta_keeps(case, job):

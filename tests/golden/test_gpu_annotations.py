@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-
 import pytest
 
 from hta_widgets.analyses.gpu_annotations import gpu_annotations
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_gpu_annotations import RawAnnotations, check_sums
-from tests.golden.test_idle_owners import ATTRIBUTION, place_of
-from tests.raw_idle import events_of
+from tests.golden.reference import NO_ATTRIBUTION, attribution, place_of
+from tests.kineto_text import events_of
 
 COLUMNS = {
     "gpu_ranges": "recorded_ranges",
@@ -25,21 +22,13 @@ NESTED = ("alexnet", "cupti_counters", "dlrm_8rank", "simple_add")
 SMALL = (*NESTED, "dlrm_2rank", "mi250_toy", "sglang_decode_graph", "torch_compile")
 
 
-@cache
-def references():
-    if not ATTRIBUTION.is_file():
-        return {}
-    values = json.loads(ATTRIBUTION.read_text())
-    return {name: each["annotations"] for name, each in values.items()}
-
-
-@pytest.mark.skipif(not references(), reason=f"no reference results at {ATTRIBUTION}")
-@pytest.mark.parametrize("trace", references())
+@pytest.mark.skipif(not attribution("annotations"), reason=NO_ATTRIBUTION)
+@pytest.mark.parametrize("trace", attribution("annotations"))
 def test_equal_to_the_reference(trace):
     result = gpu_annotations(open_trace(place_of(trace), progress=False))
     rows = result.annotations.set_index("annotation")
     is_nested = trace.partition("/")[0] in NESTED
-    for name, of_name in references()[trace].items():
+    for name, of_name in attribution("annotations")[trace].items():
         expected = {key: of_name[key] for key in of_name if not (is_nested and key == "cpu_sum_ns")}
         columns = [COLUMNS.get(column, column) for column in expected]
         assert rows.loc[name, columns].tolist() == [*expected.values()], name

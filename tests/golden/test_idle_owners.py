@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import cache
 
@@ -14,10 +13,8 @@ from hta_widgets.analyses.idle_time import idle_time
 from hta_widgets.analyses.time.causes import Share, idle_cause
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import REAL_TRACES, REFERENCE
+from tests.golden.reference import attributed, place_of
 from tests.raw_idle import read
-
-ATTRIBUTION = REFERENCE.parent / "attribution.json"
 
 TRACES = (
     "alexnet/benchmark_result_2869224_1695835535_trace.json.gz",
@@ -53,15 +50,8 @@ Ours is initialising, as brute force has it, too: 0.44 ms."""
 
 @cache
 def references():
-    if not ATTRIBUTION.is_file():
-        pytest.skip(f"no reference results at {ATTRIBUTION}")
-    values = json.loads(ATTRIBUTION.read_text())
-    idle = {name: each["idle"] for name, each in values.items() if each["idle"]}
-    return {name: each for name, each in idle.items() if not name.startswith(WITH_LEAD_IN)}
-
-
-def place_of(trace):
-    return next(path for path in REAL_TRACES.glob(f"*/{trace}"))
+    known = attributed("idle").items()
+    return {name: each for name, each in known if each and not name.startswith(WITH_LEAD_IN)}
 
 
 def test_all_references_are_compared():

@@ -31,7 +31,6 @@ NOT_HTA = {
 }
 """Jobs in which HTA's tables are wrong, by defect."""
 
-RANKS = [(job, rank) for job in JOBS for rank in ((0, 1) if job == "dlrm_2rank" else (0,))]
 EQUAL_TO_HTA = [job for job in JOBS if job not in NOT_HTA]
 
 
@@ -49,11 +48,6 @@ def without_zeros(idle):
         int(stream): {cause: ns for cause, ns in causes.items() if ns}
         for stream, causes in idle.items()
     }
-
-
-@pytest.fixture(scope="module", params=RANKS, ids=lambda case: f"{case[0]}-{case[1]}")
-def case(request):
-    return request.param
 
 
 @pytest.fixture(scope="module")

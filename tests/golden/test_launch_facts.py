@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
+from tests.kineto_text import read
 from tests.raw_launches import facts_of, kernels_of, launch_rows, rows_of
 
 NVIDIA = ("h100_qwen", "b200_eager", "ns_resolution", "alexnet", "ddp_rank1of2", "h100_bert")
@@ -23,7 +23,7 @@ def path(request):
 
 @pytest.fixture(scope="module")
 def document(path):
-    return json.loads(gzip.decompress(path.read_bytes()))
+    return read(path)
 
 
 def gpus_of(document):

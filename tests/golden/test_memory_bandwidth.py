@@ -8,7 +8,6 @@ import pytest
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import raw_operations
 from tests.golden.reference import JOBS, hta_result, trace_files
 
@@ -32,16 +31,6 @@ SUMMARY_DIFFERENT = {
 
 FEWER_IN_HTA = {"compare_test": (9480, 9616)}
 """Changes in HTA and here."""
-
-
-@pytest.fixture(scope="module", params=JOBS)
-def job_name(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def analysis(job_name):
-    return TraceAnalysis(trace_files(job_name), progress=False)
 
 
 def last_values(rows):

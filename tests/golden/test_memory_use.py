@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from functools import cache
 
 import pytest
 
 from hta_widgets.analyses.memory_use import memory_use
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import REAL_TRACES, REFERENCE
-from tests.raw_memory import events_of, raw_memory
-
-ATTRIBUTION = REFERENCE.parent / "attribution.json"
+from tests.conftest import REAL_TRACES
+from tests.golden.reference import attributed, place_of
+from tests.kineto_text import events_of
+from tests.raw_memory import raw_memory
 
 TRACES = (
     "ddp_rank1of2/rank-1.json.gz",
@@ -30,16 +28,8 @@ PEAK_COLUMNS = {
 }
 
 
-@cache
-def references():
-    if not ATTRIBUTION.is_file():
-        pytest.skip(f"no reference results at {ATTRIBUTION}")
-    values = json.loads(ATTRIBUTION.read_text())
-    return {name: each["memory"] for name, each in values.items() if each["memory"]}
-
-
 def test_all_references_are_compared():
-    assert {*references()} == {*TRACES}
+    assert {name for name, each in attributed("memory").items() if each} == {*TRACES}
 
 
 @pytest.fixture(scope="module", params=TRACES, ids=lambda trace: trace.partition("/")[0])
@@ -49,7 +39,7 @@ def trace(request):
 
 @pytest.fixture(scope="module")
 def path(trace):
-    return next(path for path in REAL_TRACES.glob(f"*/{trace}"))
+    return place_of(trace)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +52,7 @@ def of_device(table, device_type, device):
 
 
 def test_reference_values(trace, result):
-    expected = references()[trace]
+    expected = attributed("memory")[trace]
     assert len(result.peak) == len(expected)
     for key, values in expected.items():
         device = tuple(int(part) for part in key.split(":"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from functools import cache
 
 import pytest
 
@@ -15,20 +13,11 @@ from tests.analyses.test_attribution import by_index, check
 from tests.analyses.test_module_costs import check_costs
 from tests.analyses.test_modules import check as check_modules
 from tests.analyses.test_modules import check_sums, found_in
-from tests.conftest import REFERENCE
-from tests.golden.test_idle_owners import TRACES, place_of
-from tests.raw_idle import events_of, to_ns
+from tests.golden.reference import attributed, place_of
+from tests.golden.test_idle_owners import TRACES
+from tests.kineto_text import events_of
+from tests.raw_idle import to_ns
 from tests.raw_modules import read_modules
-
-ATTRIBUTION = REFERENCE.parent / "attribution.json"
-
-
-@cache
-def references():
-    if not ATTRIBUTION.is_file():
-        pytest.skip(f"no reference results at {ATTRIBUTION}")
-    values = json.loads(ATTRIBUTION.read_text())
-    return {name: each["modules"] for name, each in values.items()}
 
 
 @pytest.fixture(scope="module", params=TRACES, ids=lambda trace: trace.partition("/")[0])
@@ -49,7 +38,7 @@ def raw(trace):
 def test_calls_by_brute_force(trace, job, raw):
     (rank,) = job.ranks
     check(job.rank(rank), raw)
-    assert len(raw.forward_of) == references()[trace]["backward_links"]
+    assert len(raw.forward_of) == attributed("modules")[trace]["backward_links"]
 
 
 @pytest.mark.parametrize(("name", "count"), [("ns_resolution", 905), ("mi250_toy", 4)])
@@ -82,7 +71,7 @@ def result(job):
 
 
 def test_equal_to_the_reference(trace, result):
-    expected, tree, outside = references()[trace], result.modules, result.outside
+    expected, tree, outside = attributed("modules")[trace], result.modules, result.outside
     assert tree["path"].nunique() == expected["paths"]
     named = tree.assign(path=tree["path"].str.replace(" › ", "/"))
     for column, ours in (("self_ns", "gpu_self_ns"), ("total_ns", "gpu_total_ns")):

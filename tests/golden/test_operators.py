@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-
 import pytest
 
 from hta_widgets.analyses.idle_owners import idle_owners
@@ -13,26 +10,20 @@ from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
 from tests.analyses.test_operators import check_sums, rows_of
 from tests.conftest import REAL_TRACES
-from tests.golden.test_idle_owners import ATTRIBUTION, place_of
-from tests.raw_idle import events_of
+from tests.golden.reference import NO_ATTRIBUTION, attribution, place_of
+from tests.kineto_text import events_of
 from tests.raw_operators import RawOperators
 
 LARGE = ("compare_test", "ddp_rank1of2", "ns_resolution")
 """Brute force takes long."""
 
 
-@cache
-def references():
-    if not ATTRIBUTION.is_file():
-        return {}
-    values = json.loads(ATTRIBUTION.read_text())
-    return {name: each["operators"] for name, each in values.items()}
+pytestmark = pytest.mark.skipif(not attribution("operators"), reason=NO_ATTRIBUTION)
 
 
-pytestmark = pytest.mark.skipif(not references(), reason=f"no reference results at {ATTRIBUTION}")
-
-
-@pytest.fixture(scope="module", params=references() or [None], ids=lambda name: str(name)[:24])
+@pytest.fixture(
+    scope="module", params=attribution("operators") or [None], ids=lambda name: str(name)[:24]
+)
 def trace(request):
     return request.param
 
@@ -49,7 +40,7 @@ def apart_from_graphs(table):
 
 
 def test_equal_to_the_reference(trace, job):
-    expected, result = references()[trace], operators(job)
+    expected, result = attribution("operators")[trace], operators(job)
     (totals,) = result.ranks.to_dict("records")
     table, in_graphs_ns = apart_from_graphs(result.operators)
     assert table["operator"].nunique() == expected["names"]

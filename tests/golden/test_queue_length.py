@@ -7,7 +7,6 @@ import pytest
 
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import raw_operations
 from tests.golden.reference import JOBS, hta_result, trace_files
 
@@ -31,16 +30,6 @@ MEAN_DIFFERENT = {
 
 FEWER_IN_HTA = {"compare_test": (16620, 25030)}
 """Changes in HTA and here."""
-
-
-@pytest.fixture(scope="module", params=JOBS)
-def job_name(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def analysis(job_name):
-    return TraceAnalysis(trace_files(job_name), progress=False)
 
 
 def last_values(rows):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -12,31 +9,24 @@ from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.formulas import PRODUCTS
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import REAL_TRACES, REFERENCE
+from tests.golden.reference import attributed, attribution, place_of
 
-ATTRIBUTION = REFERENCE.parent / "attribution.json"
 TFLOPS = {"h100_qwen": 622.5, "mi300_bert": 46.1, "b200_eager": 300.5, "torch_compile": 547.7}
 
 
-@cache
-def references():
-    return json.loads(ATTRIBUTION.read_text()) if ATTRIBUTION.is_file() else {}
-
-
-@pytest.fixture(scope="module", params=sorted(references()) or ["no reference results"])
+@pytest.fixture(scope="module", params=sorted(attribution("gemm")) or ["no reference results"])
 def trace(request):
-    if not references():
-        pytest.skip(f"no reference results at {ATTRIBUTION}")
+    attributed("gemm")
     return request.param
 
 
 @pytest.fixture(scope="module")
 def job(trace):
-    return open_trace(next(REAL_TRACES.glob(f"*/{trace}")), progress=False)
+    return open_trace(place_of(trace), progress=False)
 
 
 def test_products_and_the_identity(trace, job):
-    expected, result = references()[trace]["gemm"], roofline(job)
+    expected, result = attributed("gemm")[trace], roofline(job)
     products = result.operators[result.operators["operator"].isin(PRODUCTS)]
     without = result.uncounted[result.uncounted["operator"].isin(PRODUCTS)]
     gpu_ns = int(products["gpu_ns"].sum())

@@ -8,7 +8,6 @@ rows.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +16,11 @@ import pytest
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.analyses.launch_overlap import KernelLaunches, launch_overlap
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.formats import CUPTI_CSV
-from hta_widgets.trace.model.events import Kind, Trace
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks.source import RankSource
+from tests.analyses.lane_jobs import job_of
 
 
 class Printed(NamedTuple):
@@ -96,13 +94,6 @@ def durations_ns(kind):
     return np.array(found)
 
 
-def job_of(blocks, **metadata):
-    events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("csv"), CUPTI_CSV)}, name="seed 003")
-    job.add_trace(Trace(0, "csv", events, origin_ns, metadata))
-    return job
-
-
 @pytest.fixture(scope="module")
 def durations():
     blocks = EventBlocks()
@@ -110,7 +101,7 @@ def durations():
         duration_ns = durations_ns(kind)
         start_ns = np.cumsum(duration_ns) - duration_ns
         blocks.add(kind, start_ns, duration_ns, [""] * duration_ns.size, pid=1, tid=int(kind))
-    return job_of(blocks)
+    return job_of(blocks, CUPTI_CSV)
 
 
 def test_shares_of_the_categories(durations):
@@ -195,7 +186,7 @@ def launches(request):
             stream=7,
             correlation=correlation,
         )
-    return job_of(blocks, **request.param)
+    return job_of(blocks, CUPTI_CSV, **request.param)
 
 
 def test_pairs_that_overlap(launches):
@@ -252,7 +243,7 @@ def special():
         blocks.add(Kind.RUNTIME, start, start * 0 + 9, [api], pid=1, tid=1, correlation=place)
         duration_ns = np.array([round(1000 * us)])
         blocks.add(Kind.KERNEL, start + 99, duration_ns, [name], device=0, correlation=place)
-    return job_of(blocks)
+    return job_of(blocks, CUPTI_CSV)
 
 
 def test_kernels_by_launching_call(special):

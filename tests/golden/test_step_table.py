@@ -14,7 +14,8 @@ from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
-from tests.golden.test_idle_owners import TRACES, place_of
+from tests.golden.reference import place_of
+from tests.golden.test_idle_owners import TRACES
 
 
 @pytest.fixture(scope="module", params=TRACES, ids=lambda trace: trace.partition("/")[0])

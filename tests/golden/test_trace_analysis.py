@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hta_widgets.trace_analysis import TraceAnalysis
-from tests.golden.reference import hta_result, trace_files
+from tests.golden.reference import hta_result
 
 WHERE_HTA_IS_RIGHT = (
     "dlrm_2rank",
@@ -23,11 +22,6 @@ alexnet and event_sync_multi_stream (B5), all traces with fractional µs (B3, B4
 @pytest.fixture(scope="module", params=WHERE_HTA_IS_RIGHT)
 def job_name(request):
     return request.param
-
-
-@pytest.fixture(scope="module")
-def analysis(job_name):
-    return TraceAnalysis(trace_files(job_name), progress=False)
 
 
 def as_frame(result):

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 
 from hta_widgets.sample import write_sample
 from tests.browser.conftest import chromium, lab_session
-from tests.browser.lab_pages import PYTHON, Lab
+from tests.browser.lab_pages import Lab, notebook
 from tests.hosts.shown import cells
 
 __all__ = ["chromium", "lab_session"]
@@ -99,7 +99,6 @@ def job4(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def executed(job4: str) -> nbformat.NotebookNode:
     """A notebook that was executed without a browser, with the states of its widgets."""
-    code = [nbformat.v4.new_code_cell(cell) for cell in cells(job4)]
-    book = nbformat.v4.new_notebook(cells=code, metadata=PYTHON)
+    book = notebook(cells(job4))
     NotebookClient(book).execute()
     return book

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import nbformat
 
 from hta_widgets.sample import write_sample
-from tests.browser.lab_pages import PYTHON, jupyter
+from tests.browser.lab_pages import jupyter, notebook
 
 HERE = Path(__file__).parent
 
@@ -37,9 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         write_sample(Path(folder) / "job", progress=False)
         with jupyter("lab", Path(folder)) as (url, token, root):
             cells = DASHBOARD.format(f"{folder}/job"), PANEL
-            code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-            book = nbformat.v4.new_notebook(cells=code, metadata=PYTHON)
-            nbformat.write(book, root / "first.ipynb")
+            nbformat.write(notebook(cells), root / "first.ipynb")
             address = f"{url}/doc/tree/first.ipynb?token={token}"
             script = ["node", str(HERE / "firefox.mjs"), address, options.firefox]
             return subprocess.run([*script, options.picture], check=False).returncode

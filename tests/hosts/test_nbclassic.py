@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.lab_pages import CELLS_MS, PYTHON, jupyter
+from tests.browser.lab_pages import CELLS_MS, jupyter, notebook
 from tests.hosts.shown import Shown, cells
 
 RESTORING_MS = 3_000
@@ -22,9 +22,8 @@ READY = """() => {
 
 @pytest.fixture
 def page(chromium: Browser, job4: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    code = [nbformat.v4.new_code_cell(cell) for cell in cells(job4)]
     with jupyter("nbclassic", tmp_path_factory.mktemp("nbclassic")) as (url, token, root):
-        nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=PYTHON), root / "first.ipynb")
+        nbformat.write(notebook(cells(job4)), root / "first.ipynb")
         page = chromium.new_page(viewport={"width": 1300, "height": 1500})
         page.goto(f"{url}/nbclassic/notebooks/first.ipynb?token={token}")
         page.wait_for_function(READY, timeout=CELLS_MS)

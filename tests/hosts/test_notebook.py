@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.lab_pages import CELLS_MS, KERNEL_IS_IDLE, PYTHON, RUN_ALL, jupyter
+from tests.browser.lab_pages import CELLS_MS, KERNEL_IS_IDLE, RUN_ALL, jupyter, notebook
 from tests.hosts.shown import Shown, cells
 
 DARK = "() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
@@ -16,10 +16,8 @@ DARK = "() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'Jupy
 
 @pytest.fixture
 def page(chromium: Browser, job4: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    code = [nbformat.v4.new_code_cell(cell) for cell in cells(job4)]
     with jupyter("notebook", tmp_path_factory.mktemp("notebook")) as (url, token, root):
-        book = nbformat.v4.new_notebook(cells=code, metadata=PYTHON)
-        nbformat.write(book, root / "first.ipynb")
+        nbformat.write(notebook(cells(job4)), root / "first.ipynb")
         page = chromium.new_page(viewport={"width": 1300, "height": 1500})
         page.goto(f"{url}/notebooks/first.ipynb?token={token}")
         page.wait_for_function(KERNEL_IS_IDLE, timeout=CELLS_MS)

@@ -9,15 +9,14 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.lab_pages import PYTHON, free_port, isolated, served
+from tests.browser.lab_pages import free_port, isolated, notebook, served
 from tests.hosts.shown import Shown, cells
 
 
 @pytest.fixture
 def page(chromium: Browser, job4: str, tmp_path: Path) -> Iterator[Page]:
-    code = [nbformat.v4.new_code_cell(cell) for cell in cells(job4)]
     book, port = tmp_path / "first.ipynb", free_port()
-    nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=PYTHON), book)
+    nbformat.write(notebook(cells(job4)), book)
     command = ["voila", str(book), "--no-browser", "--theme=dark", f"--port={port}"]
     url = f"http://127.0.0.1:{port}"
     address = f"{url}/voila/static/none"

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 import pandas as pd
 import pytest
 
 from hta_widgets.analyses.duration_tails import duration_tails
 from hta_widgets.panels import Dashboard, DurationTailsPanel, LaunchOverlapPanel
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.formats import NSYS, OVERLAP_RECIPE
-from hta_widgets.trace.model.events import Kind, Trace
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks.source import RankSource
+from tests.analyses.lane_jobs import computing
 from tests.kineto_text import call, host, kernel, write
 from tests.panels.fakes import send
 
@@ -73,15 +68,5 @@ def test_it_is_in_the_dashboard(tmp_path, name):
 
 @pytest.mark.parametrize("panel", [DurationTailsPanel, LaunchOverlapPanel])
 def test_a_recipe_folder_does_not_concern_it(panel):
-    assert not panel.concerns(job_of(OVERLAP_RECIPE))
-    assert panel.concerns(job_of(NSYS))
-
-
-def job_of(form):
-    """A job of a format, in which compute kernels ran for 10 ns."""
-    blocks = EventBlocks()
-    blocks.add(Kind.BUSY, np.array([0]), np.array([10]), ["Compute"])
-    events, origin_ns = blocks.finish()
-    job = Job({0: RankSource(Path("source"), form)}, name="job")
-    job.add_trace(Trace(0, "source", events, origin_ns, {}))
-    return job
+    assert not panel.concerns(computing(OVERLAP_RECIPE))
+    assert panel.concerns(computing(NSYS))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from hta_widgets import Dashboard, open_trace
 from hta_widgets.panels.bands.own_panels import NOTHING_TO_FUSE, FusableKernelsPanel
 from hta_widgets.quantities import duration
+from tests.kineto_text import read
 
 FUSED = 1.5
 """Kernels that one takes as long as, which reads and writes what they do."""
@@ -18,7 +17,7 @@ FUSED = 1.5
 
 def rows_of(path: Path) -> list[tuple[str, float]]:
     """Name and duration (ms) of the kernels that the step of a file launches, in order of time."""
-    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    events = read(path)["traceEvents"]
     (step,) = (
         each
         for each in events

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import defaultdict
-from decimal import Decimal
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,8 @@ from typing import Any
 import pytest
 
 from hta_widgets.sample import Recording, write_sample
+from tests.kineto_text import read_exactly
+from tests.test_sample import assert_nested
 
 Event = dict[str, Any]
 RANKS = 2
@@ -23,7 +22,7 @@ GIGABYTE = 10**9
 
 
 def read(path: Path) -> Event:
-    trace: Event = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    trace: Event = read_exactly(path)
     for event in trace["traceEvents"]:
         if "ts" in event:
             event["start_ns"] = int(event["ts"] * 1000)
@@ -111,12 +110,7 @@ def test_functions_nest_with_all_that_they_call(trace: Event) -> None:
     for event in of(trace, *CPU_CATEGORIES):
         threads[event["tid"]].append(event)
     for thread in threads.values():
-        ends: list[int] = []
-        for event in sorted(thread, key=lambda e: (e["start_ns"], -e["end_ns"])):
-            while ends and ends[-1] <= event["start_ns"]:
-                ends.pop()
-            assert not ends or event["end_ns"] <= ends[-1], event
-            ends.append(event["end_ns"])
+        assert_nested(thread)
 
 
 def test_functions_know_their_callers_and_modules_their_number(trace: Event) -> None:

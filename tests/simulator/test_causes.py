@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, fields, replace
-from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.sample.process import FIRST_MOMENT_NS
 from hta_widgets.sample.recording import Clock
 from hta_widgets.trace.model.steps import profiler_steps
+from tests.kineto_text import read_exactly
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import CAUSES, LAYOUTS, write_job
 from tests.simulator.__main__ import main
@@ -28,6 +26,7 @@ from tests.simulator.causes import healthy_plan
 from tests.simulator.communication import PeerToPeer
 from tests.simulator.plan import Layout, Plan
 from tests.simulator.simulation import Simulation, simulate_plan, write_plan
+from tests.test_sample import timed_events
 
 Event = dict[str, Any]
 PLANTED = [(name, layout) for name, cause in CAUSES.items() for layout in cause.layouts]
@@ -66,12 +65,7 @@ def write(plan: Plan, folder: Path) -> Simulation:
 
 
 def events_of(path: Path) -> list[Event]:
-    trace = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
-    events = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
-    for event in events:
-        event["start_ns"] = int(event["ts"] * 1000)
-        event["end_ns"] = int((event["ts"] + event["dur"]) * 1000)
-    return events
+    return timed_events(read_exactly(path))
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,8 @@ def test_old_traces_have_fewer_fields(tmp_path):
     assert found["sequence"] == found["source_rank"] == found["destination_rank"] == -1
 
 
-def test_fields_from_the_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HTA_WIDGETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
+@pytest.mark.usefixtures("cached")
+def test_fields_from_the_cache(tmp_path):
     path = write(tmp_path / "a.json", [kernel(0, 1, **RECORD)])
     for _ in range(2):
         table = open_trace(path, progress=False).rank(0).trace.events.side["collectives"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import random
 from collections import Counter
@@ -19,6 +18,7 @@ from hta_widgets.trace.loaders.cupti.load import load_cupti_csv
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.opening.open import open_trace
 from tests.cupti_folder import COLUMNS, row, write_cupti_folder
+from tests.kineto_text import events_of
 
 NOW_NS = 1_732_611_000_000_000_000
 AXES = "xyz"
@@ -55,11 +55,7 @@ def one(folder: Path, **facts: object) -> dict[str, int]:
 
 
 def kernels_of(path: Path) -> list[dict]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        trace = json.load(file, parse_float=Decimal, strict=False)
-    events = trace["traceEvents"] if isinstance(trace, dict) else trace
-    return [each for each in events if str(each.get("cat")).lower() == "kernel"]
+    return [each for each in events_of(path) if str(each.get("cat")).lower() == "kernel"]
 
 
 def sizes(value: object) -> list[int]:

@@ -166,14 +166,12 @@ class TestCycles:
         write_folder(tmp_path, cycles(2, 2))
         assert TraceAnalysis(trace_dir=tmp_path, cycle=0, progress=False).job.cycle == 0
 
-    def test_each_is_cached_by_itself(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
-        monkeypatch.setenv("HTA_WIDGETS_CACHE", str(tmp_path / "cache"))
+    def test_each_is_cached_by_itself(self, tmp_path, cached):
         write_folder(tmp_path / "run", cycles(2, 2))
         for _ in range(2):
             for cycle, step in enumerate((2, 7)):
                 assert steps_of(opened(tmp_path / "run", cycle=cycle)) == {0: step, 1: step}
-        assert len([*(tmp_path / "cache").glob("*.arrow")]) == 4
+        assert len([*cached.glob("*.arrow")]) == 4
 
     def test_ranks_of_a_mapping_are_kept(self, tmp_path):
         write_folder(tmp_path, cycles(1, 2))

@@ -36,12 +36,10 @@ DERIVING = [
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
+def folder(tmp_path, cached, monkeypatch):
     monkeypatch.setattr(derived_columns, "WORTH_KEEPING", 0)
     write(tmp_path / "rank.json", EVENTS)
-    return tmp_path / "cache"
+    return cached
 
 
 def tables(folder, **options):

@@ -260,9 +260,8 @@ def test_pieces_without_the_key_are_only_counted(tmp_path, monkeypatch):
     assert sum(has_key for has_key, _ in decoded) <= 2
 
 
+@pytest.mark.usefixtures("cached")
 def test_large_details_are_kept_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("HTA_WIDGETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
     monkeypatch.setattr("hta_widgets.trace.cache.derived_columns.WORTH_KEEPING", 0)
     path = write(tmp_path / "a.json", EVENTS)
     rank, groups = opened(path), {LAUNCH: "grid_x", SYNC: "wait_on_stream"}

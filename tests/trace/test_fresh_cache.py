@@ -16,7 +16,6 @@ from hta_widgets.trace.cache.code_version import DERIVING, LOADING, PACKAGE, cod
 from hta_widgets.trace.model import kernels
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace.ranks import cache
 from tests.kineto_text import call, kernel, write
 
 EVENTS = [
@@ -119,10 +118,9 @@ def test_changed_code_shows_its_own_numbers(folder, module, code, changed):
     assert {name: again[name] for name in USUAL} == USUAL
 
 
+@pytest.mark.usefixtures("cached")
 def test_types_are_kept_under_all_rules(tmp_path, monkeypatch):
     """Rules that change while the process runs, such as those that a user patches."""
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     monkeypatch.setattr(derived_columns, "WORTH_KEEPING", 0)
     trace = write(tmp_path / "rank0.json", EVENTS)
 

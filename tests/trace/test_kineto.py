@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from decimal import Decimal
@@ -17,7 +16,7 @@ from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.identity import described_gpus
-from tests.kineto_text import call, host, kernel, step, write
+from tests.kineto_text import call, host, kernel, read_exactly, step, write
 
 
 def load(tmp_path, events, **options):
@@ -215,7 +214,7 @@ def test_every_real_trace_has_all_its_events_to_the_ns(kineto_jobs):
         table = load_kineto(path, rank=0).events
         events = [
             event
-            for event in _parse(path)["traceEvents"]
+            for event in read_exactly(path)["traceEvents"]
             if event.get("ph") == "X" and event.get("cat") != "Trace"
         ]
         complete = ~np.isin(table.kind, (Kind.INSTANT, Kind.COUNTER))
@@ -227,11 +226,6 @@ def test_every_real_trace_has_all_its_events_to_the_ns(kineto_jobs):
         names = Counter(event["name"] for event in events)
         rows = np.flatnonzero(complete)
         assert Counter(table.names_at(rows)) == names, path
-
-
-def _parse(path):
-    text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-    return json.loads(text, strict=False, parse_float=Decimal)
 
 
 def _ns(microseconds) -> int:

@@ -180,9 +180,8 @@ def test_inputs_of_operators(tmp_path):
     assert frame["kernel_file"].tolist() == ["", "/cache/ü.py", ""]
 
 
+@pytest.mark.usefixtures("cached")
 def test_texts_survive_the_way_to_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("HTA_WIDGETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
     monkeypatch.setattr("hta_widgets.trace.cache.derived_columns.WORTH_KEEPING", 0)
     inputs = {"Concrete Inputs": ["é", "\ud800"], "kernel_file": "x"}
     path = write(tmp_path / "a.json", [host(0, 9, "op") | {"args": inputs}, memory(1, 8)])

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError, UnknownRankError
-from hta_widgets.trace.cache import files as cache_files
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.opening.open import as_job, open_trace
-from hta_widgets.trace.ranks import cache
 from tests.kineto_text import host, kernel, step, write
 
 EVENTS = [host(0, 1, "aten::add"), kernel(1, 1)]
@@ -37,9 +35,8 @@ def test_rank_after_the_events(tmp_path):
     assert ranks_of(tmp_path) == (5,)
 
 
+@pytest.mark.usefixtures("cached")
 def test_rank_behind_the_events_is_looked_for_once(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     looked = []
     look = EventText.metadata_around_events
     monkeypatch.setattr(

@@ -110,10 +110,8 @@ class Head:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
-    return tmp_path / "cache"
+def folder(cached):
+    return cached
 
 
 @pytest.fixture

@@ -37,6 +37,11 @@ def test_nothing_is_told_of_a_hundredth(tmp_path):
     )
 
 
+def test_numbers_that_are_far_apart_take_no_memory(tmp_path):
+    path = filtered(tmp_path, apart=10**12)
+    assert "500 of 499,000,000,000,001 calls" in open_trace(path, progress=False).notices[0]
+
+
 @pytest.mark.parametrize(
     "whole",
     [

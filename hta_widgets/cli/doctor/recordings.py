@@ -9,7 +9,7 @@ from typing import Final
 from hta_widgets.cli.traces import open_given
 from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_ranks
 from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 
@@ -50,8 +50,7 @@ def _ranks(found: Diagnosis) -> Iterator[str]:
         wrong += [each.text() for each in health.notices]
         alike.setdefault(tuple(wrong), []).append(rank)
     for texts, ranks in alike.items():
-        who = f"{'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"
         verdict = "not sound" if texts else "sound, nothing recorded contradicts the rest"
-        yield from wrapped(f"{who}: {verdict}")
+        yield from wrapped(f"{named_ranks(ranks)}: {verdict}")
         for text in texts:
             yield from item("- ", text)

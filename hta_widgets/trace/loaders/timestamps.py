@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -62,12 +63,10 @@ def durations_to_ns(values: Sequence[Any]) -> Times:
 
     `UNREADABLE` where the value is not a time.
     """
-    try:
+    with suppress(TypeError, ValueError):
         microseconds = np.fromiter(values, dtype=np.float64, count=len(values))
-    except (TypeError, ValueError):
-        return _convert_one_by_one([str(value).encode() for value in values])
-    if _fits(microseconds, len(values), FLOAT_EXACT_US):
-        return _split_to_ns(microseconds)
+        if _fits(microseconds, len(values), FLOAT_EXACT_US):
+            return _split_to_ns(microseconds)
     return _convert_one_by_one([str(value).encode() for value in values])
 
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.trace.model.events import Events, Kind
-from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
+from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder, places_of
 
 _BACKWARD_CALL = re.compile("^autograd::engine::")
 _BACKWARD_RANGES = (re.compile("^## backward ##"), re.compile("^ProfilerStep"))
@@ -56,12 +56,12 @@ class CallTree:
 
     @classmethod
     def _from_order(cls, rows: Int32Array, parents: Int32Array) -> CallTree:
-        place = _place_of(rows, parents.size + 1)  # and of -1, which is the last
+        place = places_of(rows, parents.size + 1)  # and of -1, which is the last
         return cls(rows, _subtree_ends(place[parents[rows]]), parents.size)
 
     def place_of_row(self) -> Int32Array:
         """Position of each event of the trace, -1 for events that are not CPU calls."""
-        return _place_of(self.rows, self.events)
+        return places_of(self.rows, self.events)
 
     def rows_with_moved(self, calls: Int64Array, into: Int64Array) -> Int32Array:
         """Rows in preorder after moving outermost calls and their subtrees to the end of others."""
@@ -84,12 +84,6 @@ class CallTree:
         reached = np.maximum.accumulate(self.ends[positions])
         before = np.concatenate([[0], reached[:-1]]) if positions.size else reached
         return np.asarray(positions >= before)
-
-
-def _place_of(rows: IntArray, events: int) -> Int32Array:
-    place = np.full(events, NO_PARENT, dtype=np.int32)
-    place[rows] = np.arange(rows.size)
-    return place
 
 
 def _subtree_ends(parents: Int32Array) -> Int32Array:

@@ -74,14 +74,19 @@ def captures_in(events: Events) -> list[Capture]:
     return _captures(events, _launching(events))
 
 
+def capture_marks(events: Events) -> tuple[Int64Array, Int64Array]:
+    """Rows of the calls that begin a capture, and of those that end one."""
+    rows = events.rows_of(*LAUNCH_CALLS)
+    return rows[events.named(rows, _BEGIN)], rows[events.named(rows, _END)]
+
+
 def _launching(events: Events) -> Int64Array:
     rows = events.rows_of(*LAUNCH_CALLS)
     return _outer(events, rows[events.named(rows, LAUNCHING)])
 
 
 def _captures(events: Events, launching: Int64Array) -> list[Capture]:
-    rows = events.rows_of(*LAUNCH_CALLS)
-    begins, ends = (rows[events.named(rows, each)] for each in (_BEGIN, _END))
+    begins, ends = capture_marks(events)
     marks = np.sort(np.concatenate((begins, ends)))
     begun: dict[tuple[int, int], int] = {}
     found = []

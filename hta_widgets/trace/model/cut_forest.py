@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, fitting
-from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder
+from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder, places_of
 from hta_widgets.trace.model.steps import STEP_NAME
 
 TOLERANCE_NS: Final = 2_000
@@ -89,9 +89,7 @@ class CutForest:
 
     def place_of_row(self, events: Events) -> Int32Array:
         """Place of the call in each row of the events, and for row -1; -1 for rows without one."""
-        place = np.full(len(events) + 1, NO_PARENT, dtype=np.int32)
-        place[self.rows] = np.arange(self.rows.size, dtype=np.int32)
-        return place
+        return places_of(self.rows, len(events) + 1)
 
     def at_or_below(self, places: Mask) -> Mask:
         """Mask of some calls and everything inside them."""
@@ -158,9 +156,7 @@ def _recorded_parents(
             waiting = waiting[passed]
             above[waiting] = parents[around[passed]]
             waiting = waiting[above[waiting] != NO_PARENT]
-    place = np.full(len(events) + 1, NO_PARENT, dtype=np.int32)
-    place[rows] = np.arange(rows.size, dtype=np.int32)
-    return place[above]
+    return places_of(rows, len(events) + 1)[above]
 
 
 def _run_edges(pid: Int64Array, tid: Int64Array) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int32Array, Int64Array
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray
 from hta_widgets.trace.model.events import Events, Kind, KindSet
 
 NO_PARENT = -1
@@ -77,6 +77,13 @@ def _by_thread(events: Events) -> tuple[Int64Array, NDArray[np.unsignedinteger[A
         piece[:] = rows[piece]
     threads.sort()
     return order, threads
+
+
+def places_of(rows: IntArray, events: int) -> Int32Array:
+    """Position of each of so many events among some rows; `NO_PARENT` for those that are not."""
+    place = np.full(events, NO_PARENT, dtype=np.int32)
+    place[rows] = np.arange(rows.size, dtype=np.int32)
+    return place
 
 
 def ancestors(parents: Int32Array, row: int) -> Iterator[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_ranks
 
 
 class Notice(NamedTuple):
@@ -32,11 +32,7 @@ def merge_notices(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) 
         for notice in of_rank:
             by_words.setdefault(notice.words, {})[rank] = notice.counts
     return [
-        (f"{_in_words(list(counts))}: " if name_ranks else "")
+        (f"{named_ranks(counts)}: " if name_ranks else "")
         + Notice(words, tuple(map(sum, zip(*counts.values(), strict=True)))).text()
         for words, counts in by_words.items()
     ]
-
-
-def _in_words(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {number_ranges(ranks)}"

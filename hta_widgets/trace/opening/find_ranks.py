@@ -45,10 +45,10 @@ def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
     rank is none.
     """
     source = fetched.source
+    if not (isinstance(source, str | os.PathLike) or source):
+        msg = f"no trace was given; {_GIVE_TRACES}"
+        raise TraceNotFoundError(msg)
     if isinstance(source, Mapping):
-        if not source:
-            msg = f"no trace was given; {_GIVE_TRACES}"
-            raise TraceNotFoundError(msg)
         ranks = {
             _given_rank(rank): _single_rank(_existing_path(path), notices)
             for rank, path in source.items()
@@ -96,9 +96,6 @@ def _given_rank(rank: int | str) -> int:
 def _number_traces(
     paths: Sequence[Path], fetched: FetchedSource, notices: list[str]
 ) -> list[Cycle]:
-    if not paths:
-        msg = f"no trace was given; {_GIVE_TRACES}"
-        raise TraceNotFoundError(msg)
     formats = {path: _known_format(path) for path in paths}
     if len(set(formats.values())) > 1:
         examples = ", ".join(f"{path.name} is {each.noun}" for path, each in formats.items())

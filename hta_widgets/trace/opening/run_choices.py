@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hta_widgets.errors import RankError, number_ranges, some_of
+from hta_widgets.errors import RankError, named_ranks, some_of
+from hta_widgets.terminal import printable
 from hta_widgets.trace.opening.runs import Recording, Run
 from hta_widgets.trace.ranks.cycle import utc
 
@@ -134,15 +135,12 @@ def _doubled(recordings: Sequence[Recording]) -> list[str]:
 
 def _some(names: Sequence[str]) -> str:
     """The first of some names, each on one line."""
-    return some_of([*map(_shown, names)], _MOST_NAMES)
+    return some_of([*map(printable, names)], _MOST_NAMES)
 
 
 def _about(recordings: Sequence[Recording], run: Run) -> str:
     """Ranks, time, number of cycles and names of files."""
-    noun = "rank" if len(run.ranks) == 1 else "ranks"
-    ranks = f"{noun} {number_ranges(run.ranks)}"
-    if recordings[0].rank is None:
-        ranks = "no rank"
+    ranks = "no rank" if recordings[0].rank is None else named_ranks(run.ranks)
     size = "" if run.world_size is None else f" of {run.world_size:,}"
     cycles = run.cycles if len(recordings) > 1 else None
     many = f"{len(cycles)} cycles" if cycles and len(cycles) > 1 else ""
@@ -180,8 +178,3 @@ def _common_start(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     pairs = enumerate(zip(first, last, strict=False))
     return first[: next((place for place, (one, other) in pairs if one != other), len(first))]
-
-
-def _shown(name: str) -> str:
-    """A name on one line."""
-    return "".join(char if char.isprintable() else "?" for char in name)

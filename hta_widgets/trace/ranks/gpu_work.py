@@ -87,17 +87,8 @@ class GpuWork:
 
     def take(self, positions: Int64Array) -> GpuWork:
         """Keep some of the work."""
-        return GpuWork(
-            rows=self.rows[positions],
-            start_ns=self.start_ns[positions],
-            duration_ns=self.duration_ns[positions],
-            type=self.type[positions],
-            name=self.name[positions],
-            device=self.device[positions],
-            stream=self.stream[positions],
-            launch=self.launch[positions],
-            names=self.names,
-        )
+        columns: dict[str, Any] = {name: getattr(self, name)[positions] for name in _COLUMNS}
+        return GpuWork(**columns, names=self.names)
 
     def timed(self, start_ns: Times, duration_ns: Times) -> GpuWork:
         """The same work at other times."""

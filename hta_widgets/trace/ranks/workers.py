@@ -71,20 +71,17 @@ def cpu_count() -> int:
     return int(loky.cpu_count()) if processes_start() else 1
 
 
-def default_executor() -> Executor:
+def default_executor(**options: bool) -> Executor:
     """Processes of this machine, shared by all jobs: one per CPU except that of this process."""
     executor: Executor = loky.get_reusable_executor(
-        _worker_count(), timeout=IDLE_S, env=_ONE_THREAD_EACH
+        _worker_count(), timeout=IDLE_S, env=_ONE_THREAD_EACH, **options
     )
     return executor
 
 
 def fresh_executor() -> Executor:
     """New processes, in place of those of the default executor."""
-    executor: Executor = loky.get_reusable_executor(
-        _worker_count(), timeout=IDLE_S, env=_ONE_THREAD_EACH, reuse=False, kill_workers=True
-    )
-    return executor
+    return default_executor(reuse=False, kill_workers=True)
 
 
 def _worker_count() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,17 @@ class Host:
         if operator:
             self.events.append(host(begin, end - begin, operator))
         self.now = end
+
+
+@contextmanager
+def step_of(hosts: Sequence[Host], number: int, *, marks: bool = True) -> Iterator[None]:
+    """A ProfilerStep of each rank, at whose end each waits for its GPU; or the same unmarked."""
+    with ExitStack() as steps:
+        for each in hosts if marks else ():
+            steps.enter_context(each.step(number))
+        yield
+        for each in hosts:
+            each.synchronise()
 
 
 def all_reduce(hosts: Sequence[Host], transfer: float = 50, *, stream: int = 20) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hta_widgets.diagnosis import diagnose
 from hta_widgets.trace.opening.open import open_trace
-from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
 from tests.kineto_text import host, step
 from tests.nsys_export import KERNEL, RUNTIME, STRINGS, strings, write_sqlite
@@ -18,19 +18,15 @@ def job(calls, *, marks=True, steps=6):
     """Two ranks; the second makes calls of the allocator in each step."""
     hosts = [Host(), Host()]
     for number in range(steps):
-        begins = [each.now for each in hosts]
-        for each in hosts:
-            each.launch(500)
-        hosts[1].synchronise()
-        for name, length in calls(number):
-            hosts[1].calls(name, length)
-        for each in hosts:
-            each.launch(500)
-        all_reduce(hosts)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            if marks:
-                each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number, marks=marks):
+            for each in hosts:
+                each.launch(500)
+            hosts[1].synchronise()
+            for name, length in calls(number):
+                hosts[1].calls(name, length)
+            for each in hosts:
+                each.launch(500)
+            all_reduce(hosts)
     return hosts
 
 

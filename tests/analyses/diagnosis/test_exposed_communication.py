@@ -7,7 +7,7 @@ import pytest
 
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.rules.exposed_communication import _conditions
-from tests.analyses.diagnosis.scripts import Host, all_reduce
+from tests.analyses.diagnosis.scripts import Host, all_reduce, step_of
 from tests.analyses.diagnosis.scripts import diagnosed as of_hosts
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.analyses.diagnosis.training_jobs import (
@@ -18,7 +18,7 @@ from tests.analyses.diagnosis.training_jobs import (
     layers,
     write_training,
 )
-from tests.kineto_text import host, step
+from tests.kineto_text import host
 
 EVERYBODY = (0, 1, 2, 3)
 
@@ -105,18 +105,15 @@ def test_waiting_for_a_slow_rank_is_no_transfer(tmp_path):
 def test_the_module_that_asks_for_the_transfer_is_named(tmp_path):
     hosts = [Host(), Host()]
     for number in range(4):
-        begins = [each.now for each in hosts]
-        for name, transfer in (("Block_0", 900), ("Block_1", 900), ("Head_0", 600)):
-            entered = [each.now for each in hosts]
-            for each in hosts:
-                each.launch(500)
-            all_reduce(hosts, transfer)
-            for each, begin in zip(hosts, entered, strict=True):
-                frame = f"nn.Module: {name}"
-                each.events.append(host(begin, each.now - begin, frame, cat="python_function"))
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for name, transfer in (("Block_0", 900), ("Block_1", 900), ("Head_0", 600)):
+                entered = [each.now for each in hosts]
+                for each in hosts:
+                    each.launch(500)
+                all_reduce(hosts, transfer)
+                for each, begin in zip(hosts, entered, strict=True):
+                    frame = f"nn.Module: {name}"
+                    each.events.append(host(begin, each.now - begin, frame, cat="python_function"))
 
     finding = found(of_hosts(tmp_path, *hosts), "exposed_communication")
     assert ", 75 % of it in Block, 75 % of it while the next kernel waits" in finding.sentence
@@ -126,21 +123,18 @@ def exposed(folder, *, transfer=1000, times=1, stream=20, between=0.0, annotatio
     """Two ranks that compute for 1 ms before, and after transfers that end their steps."""
     hosts = [Host(), Host()]
     for number in range(4):
-        begins = [each.now for each in hosts]
-        for each in hosts:
-            each.launch(1000)
-        for _ in range(times):
-            all_reduce(hosts, transfer, stream=stream)
-        for each in hosts:
-            if waits:
-                each.synchronise()
-            each.does("ready?", between)
-            with each.inside(annotation or "model"):
-                for _ in range(10):
-                    each.launch(100)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for each in hosts:
+                each.launch(1000)
+            for _ in range(times):
+                all_reduce(hosts, transfer, stream=stream)
+            for each in hosts:
+                if waits:
+                    each.synchronise()
+                each.does("ready?", between)
+                with each.inside(annotation or "model"):
+                    for _ in range(10):
+                        each.launch(100)
     return found(of_hosts(folder, *hosts), "exposed_communication")
 
 

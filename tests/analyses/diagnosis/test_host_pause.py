@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hta_widgets import diagnose
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis import finding as findings
-from tests.analyses.diagnosis.scripts import START, Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.scripts import START, Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
-from tests.kineto_text import host, kernel, step
+from tests.kineto_text import host, kernel
 
 FRAME = "python_function"
 
@@ -30,20 +30,17 @@ def job(pause, *, steps=9, ranks=4, name=""):
     """Ranks that launch nothing for so long (µs); a function of rank and step."""
     hosts = [Host() for _ in range(ranks)]
     for number in range(steps):
-        begins = [each.now for each in hosts]
-        for rank, each in enumerate(hosts):
-            each.launch(300, operator="aten::embedding")
-            length = pause(rank, number)
-            if name and length:
-                each.does(name, length)
-            else:
-                each.now += length
-            for _ in range(10):
-                each.launch(300, operator="aten::layer_norm")
-        all_reduce(hosts)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for rank, each in enumerate(hosts):
+                each.launch(300, operator="aten::embedding")
+                length = pause(rank, number)
+                if name and length:
+                    each.does(name, length)
+                else:
+                    each.now += length
+                for _ in range(10):
+                    each.launch(300, operator="aten::layer_norm")
+            all_reduce(hosts)
     return hosts
 
 
@@ -426,17 +423,14 @@ def short_pauses(folder, percent):
 
     hosts = [Host(), Host(), Host()]
     for number in range(6):
-        begins = [each.now for each in hosts]
-        for rank, each in enumerate(hosts):
-            each.launch(10)
-            each.now = each.free + pause(rank, number)
-            each.launch(10)
-        all_reduce(hosts, 10)
-        for each in hosts:
-            each.launch(60_000)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for rank, each in enumerate(hosts):
+                each.launch(10)
+                each.now = each.free + pause(rank, number)
+                each.launch(10)
+            all_reduce(hosts, 10)
+            for each in hosts:
+                each.launch(60_000)
     return found(diagnosed(folder, *hosts, limits=Limits(least_percent=0.1)), "host_pause").ranks
 
 
@@ -448,19 +442,16 @@ def in_turns(lasts):
     """Two ranks whose hosts do something for so long, one before each all-reduce, one behind it."""
     hosts = [Host(), Host()]
     for number in range(4):
-        begins = [each.now for each in hosts]
-        for each in hosts:
-            each.launch(200)
-        hosts[0].does("aten::mm", lasts)
-        all_reduce(hosts)
-        hosts[1].does("aten::mm", lasts)
-        for each in hosts:
-            for _ in range(20):
-                each.launch(50)
-        all_reduce(hosts)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for each in hosts:
+                each.launch(200)
+            hosts[0].does("aten::mm", lasts)
+            all_reduce(hosts)
+            hosts[1].does("aten::mm", lasts)
+            for each in hosts:
+                for _ in range(20):
+                    each.launch(50)
+            all_reduce(hosts)
     return hosts
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
-from tests.kineto_text import host, step
+from tests.kineto_text import host
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -19,19 +19,16 @@ def job(loading, steps=5, *, loader=LOADER, inner=0.0, ranks=4, kernel_us=200):
     """Ranks that load for so long (µs) in each step; a function of rank and step."""
     hosts = [Host() for _ in range(ranks)]
     for number in range(steps):
-        begins = [each.now for each in hosts]
-        for rank, each in enumerate(hosts):
-            begins_loading, length = each.now, loading(rank, number)
-            each.does(loader, length, cat="user_annotation")
-            if inner:
-                event = host(begins_loading, inner * length, ZOOM, cat="python_function")
-                each.events.append(event)
-            for _ in range(8):
-                each.launch(kernel_us)
-        all_reduce(hosts)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for rank, each in enumerate(hosts):
+                begins_loading, length = each.now, loading(rank, number)
+                each.does(loader, length, cat="user_annotation")
+                if inner:
+                    event = host(begins_loading, inner * length, ZOOM, cat="python_function")
+                    each.events.append(event)
+                for _ in range(8):
+                    each.launch(kernel_us)
+            all_reduce(hosts)
     return hosts
 
 

@@ -13,9 +13,9 @@ from hta_widgets import diagnose
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis.analysis import answers_of_all
 from hta_widgets.diagnosis.rules.launch_bound import _are_alike, may_be_stacks
-from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
-from tests.kineto_text import call, host, kernel, step, write
+from tests.kineto_text import call, host, kernel, write
 from tests.server_loops import Loop, Step, sglang, vllm
 
 
@@ -23,19 +23,16 @@ def job(takes, *, steps=5, ranks=1, **work):
     """Long kernels, then a hundred short ones, each launched by an operator that takes so long."""
     hosts = [Host() for _ in range(ranks)]
     for number in range(steps):
-        begins = [each.now for each in hosts]
-        for rank, each in enumerate(hosts):
-            for _ in range(5):
-                each.launch(200)
-            each.synchronise()
-            with each.inside("Optimizer.step#AdamW.step"):
-                for _ in range(100):
-                    each.launch(2, operator="aten::mul", takes=takes(rank), **work)
-        if ranks > 1:
-            all_reduce(hosts)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for rank, each in enumerate(hosts):
+                for _ in range(5):
+                    each.launch(200)
+                each.synchronise()
+                with each.inside("Optimizer.step#AdamW.step"):
+                    for _ in range(100):
+                        each.launch(2, operator="aten::mul", takes=takes(rank), **work)
+            if ranks > 1:
+                all_reduce(hosts)
     return hosts
 
 

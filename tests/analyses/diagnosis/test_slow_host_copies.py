@@ -7,9 +7,8 @@ import pytest
 
 from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import CopiesOfName, HostCopies
-from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found
+from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
-from tests.kineto_text import step
 
 TO_DEVICE = "Memcpy HtoD (Pageable -> Device)"
 TO_HOST = "Memcpy DtoH (Device -> Pinned)"
@@ -139,15 +138,12 @@ def of_two(folder, percent):
     """
     hosts = [Host(), Host()]
     for number in range(3):
-        begins = [each.now for each in hosts]
-        for each, part in zip(hosts, (4, percent), strict=True):
-            each.launch(100 * part, name=TO_DEVICE, cat="gpu_memcpy", bytes=8_000_000)
-            for _ in range(10):
-                each.launch(955)
-        all_reduce(hosts)
-        for each, begin in zip(hosts, begins, strict=True):
-            each.synchronise()
-            each.events.append(step(number, begin, each.now - begin))
+        with step_of(hosts, number):
+            for each, part in zip(hosts, (4, percent), strict=True):
+                each.launch(100 * part, name=TO_DEVICE, cat="gpu_memcpy", bytes=8_000_000)
+                for _ in range(10):
+                    each.launch(955)
+            all_reduce(hosts)
     return price(diagnosed(folder, *hosts), "slow_host_copies")
 
 

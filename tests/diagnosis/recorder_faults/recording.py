@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from tests.kineto_text import read_exactly
 
 Event = dict[str, Any]
 GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -36,9 +37,7 @@ class Recording:
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        content = path.read_bytes()
-        text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-        document = json.loads(text.decode("utf-8", "replace"), strict=False, parse_float=Decimal)
+        document = read_exactly(path)
         return cls(document | {"traceEvents": []}, tuple(map(_in_ns, document["traceEvents"])))
 
     def having(self, events: Iterable[Event]) -> Recording:

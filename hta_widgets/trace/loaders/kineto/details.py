@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -32,6 +32,8 @@ from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import NO_FIELDS, Events, Kind, SideTable, Trace
 
+Arguments = TypeVar("Arguments")
+
 Vocabularies = defaultdict[str, Vocabulary[bytes]]
 """Texts of each column that holds text."""
 
@@ -40,14 +42,16 @@ class OnlyCounted(msgspec.Struct, gc=False):
     """An event of which nothing is decoded."""
 
 
+class _With(msgspec.Struct, Generic[Arguments], gc=False):
+    """An event of which some arguments are decoded."""
+
+    args: Arguments | None = None
+
+
 class _SyncArgs(msgspec.Struct, gc=False):
     wait_on_stream: Any = None
     wait_on_cuda_event_id: Any = None
     wait_on_cuda_event_record_corr_id: Any = None
-
-
-class _SyncEvent(msgspec.Struct, gc=False):
-    args: _SyncArgs | None = None
 
 
 class _InputArgs(
@@ -60,16 +64,8 @@ class _InputArgs(
     kernel_file: Any = None
 
 
-class _InputEvent(msgspec.Struct, gc=False):
-    args: _InputArgs | None = None
-
-
 class _LaunchArgs(msgspec.Struct, gc=False):
     kernel: Any = None
-
-
-class _LaunchEvent(msgspec.Struct, gc=False):
-    args: _LaunchArgs | None = None
 
 
 class _OtherArgs(
@@ -97,10 +93,6 @@ class _OtherArgs(
     input_strides: msgspec.Raw = MISSING_TEXT
     in_split_size: msgspec.Raw = MISSING_TEXT
     out_split_size: msgspec.Raw = MISSING_TEXT
-
-
-class _OtherEvent(msgspec.Struct, gc=False):
-    args: _OtherArgs | None = None
 
 
 class Fields(NamedTuple):
@@ -182,12 +174,12 @@ _OTHER_TEXTS: Final = (
 
 FIELDS: Final[Mapping[DetailGroup, Fields]] = {
     DetailGroup.SYNCHRONISATION: Fields(
-        (b'"wait_on_stream"',), (Kind.SYNC,), _SyncEvent, ("wait_on_stream",), _sync_columns
+        (b'"wait_on_stream"',), (Kind.SYNC,), _With[_SyncArgs], ("wait_on_stream",), _sync_columns
     ),
     DetailGroup.OPERATOR_INPUTS: Fields(
         (b'"Concrete Inputs"', b'"Module Hierarchy"', b'"kernel_file"'),
         (Kind.CPU_OP,),
-        _InputEvent,
+        _With[_InputArgs],
         _INPUT_TEXTS,
         _input_columns,
         _INPUT_TEXTS,
@@ -195,7 +187,7 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
     DetailGroup.LAUNCHED_KERNELS: Fields(
         (b'"kernel"',),
         (Kind.RUNTIME,),
-        _LaunchEvent,
+        _With[_LaunchArgs],
         ("kernel",),
         _launch_columns,
         ("kernel",),
@@ -203,7 +195,7 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
     DetailGroup.OTHER_ARGUMENTS: Fields(
         tuple(f'"{key}"'.encode() for key in _OtherArgs.__struct_encode_fields__),
         (*(kind for kind in Kind if kind not in {Kind.COUNTER, Kind.INSTANT}),),
-        _OtherEvent,
+        _With[_OtherArgs],
         _OTHER_FIELDS,
         _other_columns,
         _OTHER_TEXTS,

@@ -77,7 +77,8 @@ def _matches(path: Path) -> bool:
     return path.is_file() and starts_as_trace(path)
 
 
-def _is_copy(path: Path) -> bool:
+def is_copy(path: Path) -> bool:
+    """Whether hta_widgets wrote a file as a copy of another one."""
     return _header_of(path).is_copy
 
 
@@ -224,6 +225,6 @@ KINETO: Final = Format(
     suffixes=(".json", ".json.gz", ".gz", ".json.xz", ".json.zst"),
     stated_in=_stated_in,
     has_gpu_work=has_gpu_work,
-    is_copy=_is_copy,
+    is_copy=is_copy,
     details=read_details,
 )

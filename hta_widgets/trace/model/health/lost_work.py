@@ -20,7 +20,9 @@ import numpy as np
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.grouping import are_among
 from hta_widgets.intervals import Times
+from hta_widgets.trace.model.captures import capture_marks
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind, KindSet
+from hta_widgets.trace.model.nesting import places_of
 from hta_widgets.trace.model.steps import StepMarks
 
 LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
@@ -46,9 +48,6 @@ MOST_WAITING: Final = 0.05
 
 QUEUED: Final = 1024
 """Launches that wait for a GPU at most: with more, the host launches at the pace of the GPU."""
-
-_BEGINS_CAPTURE: Final = re.compile(r"StreamBeginCapture")
-_ENDS_CAPTURE: Final = re.compile(r"StreamEndCapture")
 
 MOST_LOST: Final = 0.01
 """Part of the launches of a step, or of its time in holes, from which it is not counted: less costs
@@ -256,9 +255,7 @@ def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, M
         calls, known, ids = calls[~of_graphs], known[~of_graphs], ids[~of_graphs]
     if known.all():
         return calls, known
-    place = np.full(len(events) + 1, -1, dtype=np.int64)
-    place[calls] = np.arange(calls.size)
-    around = place[parents[calls]]
+    around = places_of(calls, len(events) + 1)[parents[calls]]
     is_inside = around >= 0
     np.logical_or.at(known, around[is_inside], known[is_inside])
     known |= _captured(events, calls)
@@ -267,9 +264,7 @@ def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, M
 
 def _captured(events: Events, calls: Int64Array) -> Mask:
     """Which calls are recorded into a graph: between the begin and the end of a capture."""
-    every = events.rows_of(*LAUNCH_CALLS)
-    begins = every[events.named(every, _BEGINS_CAPTURE)]
-    ends = every[events.named(every, _ENDS_CAPTURE)]
+    begins, ends = capture_marks(events)
     found = np.zeros(calls.size, dtype=np.bool_)
     for thread in {*zip(events.pid[begins].tolist(), events.tid[begins].tolist(), strict=True)}:
         begin_ns, end_ns, own_ns = (

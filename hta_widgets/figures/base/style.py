@@ -142,6 +142,15 @@ def ring(**edges: float | str) -> dict[str, Any]:
     return {"type": "rect", **sides, **edges, **look}
 
 
+def line_across(
+    side: Literal["x", "y"], at: float, *, color: str = NEUTRAL, dash: str = "dash"
+) -> dict[str, Any]:
+    """Shape of a layout: a thin line through the whole figure, at a number of one axis."""
+    other = "y" if side == "x" else "x"
+    ends = {f"{side}0": at, f"{side}1": at, f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1}
+    return {"type": "line", **ends, "line": {"color": color, "width": 1, "dash": dash}}
+
+
 def height_for_rows(rows: int) -> int:
     """Height (px) at which this many horizontal bars are legible."""
     return max(_LEAST_HEIGHT, _MARGIN_HEIGHT + ROW_HEIGHT * rows)

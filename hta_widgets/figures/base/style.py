@@ -108,6 +108,11 @@ def class_fill(name: str) -> Fill:
     return _FILLS[CLASS_PATTERNS.get(name)]
 
 
+def legend_entry(label: str, name: str) -> dict[str, str]:
+    """What a legend above a chart says of a class of the budget: see `LegendEntry`."""
+    return {"label": label, "color": CLASS_COLORS[name], "fill": class_fill(name)}
+
+
 def class_marker(name: str) -> dict[str, Any]:
     """Look of the bars of a class of the budget."""
     return bar_marker(CLASS_COLORS[name], CLASS_PATTERNS.get(name))

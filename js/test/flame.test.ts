@@ -1,7 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { importOnce } from "../src/assets";
 import { Boxes, fitting, ROW } from "../src/flame/canvas";
-import { duration, quantity, share } from "../src/flame/format";
+import { quantity, share } from "../src/flame/format";
 import { decode, Graph, matcher } from "../src/flame/graph";
 import type { FlameMessage } from "../src/flame/types";
 import { renderView } from "../src/views";
@@ -126,7 +126,7 @@ test.each([
   [45_600_000, "45.6 ms"],
   [1_234_000_000_000, "1,234 s"],
 ])("%d ns in words", (ns, words) => {
-  expect(duration(ns)).toBe(words);
+  expect(quantity(ns, "ns")).toBe(words);
 });
 
 test("amounts of memory have units of their own", () => {

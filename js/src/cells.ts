@@ -1,5 +1,5 @@
 // The values of a table: as text, in an order, through a filter, and as a file. Python does the same for rows that are
-// not loaded (panels/base/table_rows.py).
+// not loaded (panels/base/table.py).
 import type { Cell, Column, Table } from "./types";
 
 export type Row = readonly Cell[];

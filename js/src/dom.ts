@@ -25,6 +25,13 @@ export function pushButton(text: string, properties: Properties<"button"> = {}):
   return keepKeys(make("button", { type: "button", ...properties }, text));
 }
 
+/** Call whenever the size of an element changes, and once at first. */
+export function followSize(element: HTMLElement, resized: () => void, signal: AbortSignal): void {
+  const observer = new ResizeObserver(resized);
+  observer.observe(element);
+  signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+}
+
 /** A prefix for ids: each panel runs its own copy of this module, so a counter would collide. */
 export function uniquePrefix(): string {
   return `hta-${Math.random().toString(36).slice(2, 10)}`;

@@ -1,5 +1,5 @@
 // The flame graph of a panel: a search, the way back, the canvas, and words about one node.
-import { keepKeys, make } from "../dom";
+import { followSize, keepKeys, make } from "../dom";
 import type { Pick } from "../picks";
 import { isDark } from "../theme";
 import { Boxes, draw, type Look, ROW } from "./canvas";
@@ -62,9 +62,7 @@ export class FlameView {
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event), { signal });
     this.canvas.addEventListener("pointerleave", () => this.#leave(), { signal });
     this.canvas.addEventListener("keydown", (event) => this.#key(event), { signal });
-    const observer = new ResizeObserver(() => this.redraw());
-    observer.observe(this.#frame);
-    signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+    followSize(this.#frame, () => this.redraw(), signal);
     this.#say(-1);
   }
 

@@ -1,5 +1,5 @@
 // The canvas with its scene: loads lanes, redraws, and turns pointer and keys into views and selections.
-import { make } from "../dom";
+import { followSize, make } from "../dom";
 import type { Model } from "../models";
 import type { SelectionState } from "../types";
 import { AddedLanes } from "./added";
@@ -84,9 +84,7 @@ export class Stage {
     this.help = new Help(signal);
     this.load();
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { signal });
-    const observer = new ResizeObserver(() => this.resize());
-    observer.observe(this.element);
-    signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+    followSize(this.element, () => this.resize(), signal);
     signal.addEventListener("abort", () => cancelAnimationFrame(this.#frame), { once: true });
   }
 

@@ -330,12 +330,12 @@ class _Fields:
         at = np.full(rows.size, NOTHING, dtype=np.int64)
         if table is None:
             return cls(None, at, at >= 0)
-        at = _positions_in(table.rows, rows)
+        at = table.places_of(rows)
         own = at >= 0
         waiting = np.flatnonzero(~own & (launch >= 0))
         calls = rank.parents[launch[waiting]].astype(np.int64)
         while waiting.size:
-            at[waiting] = _positions_in(table.rows, calls)
+            at[waiting] = table.places_of(calls)
             further = (at[waiting] < 0) & (calls >= 0)
             waiting, calls = waiting[further], rank.parents[calls[further]].astype(np.int64)
         return cls(table, at, (at >= 0) & ~own)
@@ -405,14 +405,6 @@ class _Fields:
             has = self.at >= 0
             taken[has] = values[self.at[has]]
         return taken
-
-
-def _positions_in(ascending: Int64Array, rows: Int64Array) -> Int64Array:
-    """Position of each row in an ascending array, -1 if it is not in it."""
-    if not ascending.size:
-        return np.full(rows.size, NOTHING, dtype=np.int64)
-    places = np.minimum(np.searchsorted(ascending, rows), ascending.size - 1)
-    return np.where(ascending[places] == rows, places, NOTHING)
 
 
 @cache

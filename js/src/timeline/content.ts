@@ -26,13 +26,10 @@ export function paintLane(painter: Painter, lane: Lane, y: number): void {
     () => {
       for (const [start, end, lit] of stretches(painter, lane, chosen)) {
         const [from, to] = [painter.x(start), painter.x(end)];
-        context.save();
-        context.beginPath();
-        context.rect(from, y, to - from, lane.height);
-        context.clip();
-        context.globalAlpha = lit ? 1 : DIMMED;
-        paintTime(painter, lane, y);
-        context.restore();
+        painter.clipped(from, y, to - from, lane.height, () => {
+          context.globalAlpha = lit ? 1 : DIMMED;
+          paintTime(painter, lane, y);
+        });
       }
     },
   );

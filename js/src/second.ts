@@ -65,9 +65,7 @@ class Picker {
     );
     this.#takeDrops();
     listen(model, "change:_second", () => this.#showNow(), signal);
-    const answer = (content: Offers | Picked) => this.#answer(content);
-    model.on("msg:custom", answer);
-    signal.addEventListener("abort", () => model.off("msg:custom", answer), { once: true });
+    listen(model, "msg:custom", (content: Offers | Picked) => this.#answer(content), signal);
     signal.addEventListener("abort", () => clearInterval(this.#timer), { once: true });
     this.#showNow();
     if (!isSaved(model)) model.send({ second: "offers" });

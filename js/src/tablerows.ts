@@ -1,6 +1,6 @@
 // The rows of a table that are shown: all that are needed are loaded, or Python is asked for them.
 import { type Order, ordered, type Row, UNSORTED } from "./cells";
-import type { Model } from "./models";
+import { listen, type Model } from "./models";
 import type { Cell, Table } from "./types";
 
 /** What a table asks Python with; panels/base/table.py answers. */
@@ -61,13 +61,8 @@ export class TableRows {
     const lost = () => {
       this.#gone = true;
     };
-    model.on("msg:custom", received);
-    model.on("comm_live_update", lost);
-    const leave = () => {
-      model.off("msg:custom", received);
-      model.off("comm_live_update", lost);
-    };
-    signal.addEventListener("abort", leave, { once: true });
+    listen(model, "msg:custom", received, signal);
+    listen(model, "comm_live_update", lost, signal);
   }
 
   get order(): Order {

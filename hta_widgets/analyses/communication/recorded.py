@@ -86,17 +86,22 @@ def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
     up to the time in which communication runs and is not `hidden`: in which the device neither
     computes nor runs a graph that was recorded as a whole.
     """
+    owned_from, owned_to = owned_by_first(start_ns, end_ns)
+    hidden_ns = hidden.covered_until(owned_to) - hidden.covered_until(owned_from)
+    return np.asarray(owned_to - owned_from - hidden_ns)
+
+
+def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
+    """Where each event is the first that started of those that run; they ascend by start."""
     # first   |-----------|              owns all of its time
     # second     |----|                  owns nothing: the first ends later
     # third             |------|         owns what comes after `reached`, the latest end so far
     if not start_ns.size:
-        return np.zeros(0, dtype=np.int64)
+        return start_ns, end_ns
     reached = np.maximum.accumulate(end_ns)
     owned_from = start_ns.copy()
     np.maximum(start_ns[1:], reached[:-1], out=owned_from[1:])
-    np.minimum(owned_from, end_ns, out=owned_from)
-    hidden_ns = hidden.covered_until(end_ns) - hidden.covered_until(owned_from)
-    return np.asarray(end_ns - owned_from - hidden_ns)
+    return owned_from, np.maximum(end_ns, owned_from)
 
 
 class Group(NamedTuple):

@@ -109,8 +109,7 @@ function render(props: RenderProps<ChangeState>): void {
   const { model, signal } = props;
   const prefix = uniquePrefix();
   const title = make("h4", { id: prefix }, TITLE);
-  const place = make("section", { className: "hta-stacked", hidden: true }, title);
-  place.setAttribute("aria-labelledby", prefix);
+  const place = make("section", { className: "hta-stacked", hidden: true, "aria-labelledby": prefix }, title);
   const [, other] = model.get("_timelines") ?? [];
   panel.render(props, place, other === undefined ? undefined : selectionOf(props, other));
   if (!model.get("_timelines")) return;

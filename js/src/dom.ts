@@ -1,15 +1,20 @@
 // Creates elements; text from traces reaches the page only as text.
 
+/** Properties of an element, and attributes for assistive technology: several browsers have no properties for these. */
 type Properties<Tag extends keyof HTMLElementTagNameMap> = Partial<
-  Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children">
->;
+  Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children" | "role" | `aria${string}`>
+> & { role?: string; [name: `aria-${string}`]: string };
 
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   properties: Properties<Tag> = {},
   ...children: (Node | string)[]
 ): HTMLElementTagNameMap[Tag] {
-  const element = Object.assign(document.createElement(tag), properties);
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "role" || name.startsWith("aria-")) element.setAttribute(name, String(value));
+    else Object.assign(element, { [name]: value });
+  }
   element.append(...children);
   return element;
 }

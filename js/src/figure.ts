@@ -61,9 +61,15 @@ export class Chart {
     this.#node = make("div") as HTMLElement as PlotlyNode;
     this.#zoom = new Zoom(handlers.zoom, plotly, this.#node, signal);
     this.element = keepKeys(
-      make("div", { className: "hta-figure" }, this.#caption, this.#legend.element, this.#zoom.element, this.#node),
+      make(
+        "div",
+        { className: "hta-figure", role: "group" },
+        this.#caption,
+        this.#legend.element,
+        this.#zoom.element,
+        this.#node,
+      ),
     );
-    this.element.setAttribute("role", "group");
     this.element.addEventListener("keydown", (event) => this.#key(event), { signal });
     followSize(this.element, () => void this.#resized(), signal);
     signal.addEventListener("abort", () => this.#plotly.purge(this.#node), { once: true });

@@ -74,9 +74,7 @@ function copier(code: string): HTMLButtonElement {
 function bar({ share, color, fill }: FindingRow): HTMLElement {
   const filled = swatch(color, fill);
   filled.style.width = `${100 * share}%`;
-  const element = make("span", { className: "hta-bar" }, filled);
-  element.setAttribute("aria-hidden", "true");
-  return element;
+  return make("span", { className: "hta-bar", "aria-hidden": "true" }, filled);
 }
 
 /** How the rows of a dashboard differ: lower, and what is shown is said. */
@@ -193,8 +191,7 @@ export class Findings {
     selection: Promise<Model<SelectionState>>,
     describedBy: string,
   ): HTMLButtonElement {
-    const button = pushButton("Show", { className: "hta-show" });
-    button.setAttribute("aria-describedby", describedBy);
+    const button = pushButton("Show", { className: "hta-show", "aria-describedby": describedBy });
     const press = async () => {
       if (this.#press(places, await selection)) this.#compact?.shown(panel, button);
     };
@@ -208,12 +205,9 @@ export class Findings {
     places: readonly Fields[],
     selection: Promise<Model<SelectionState>>,
   ): Turns {
-    const said = make("span", {});
-    said.setAttribute("role", "status");
+    const said = make("span", { role: "status" });
     const turn = (title: string, text: string, by: number) => {
-      const button = pushButton(text, { title });
-      button.setAttribute("aria-label", title);
-      button.hidden = places.length < 2;
+      const button = pushButton(text, { title, "aria-label": title, hidden: places.length < 2 });
       const press = async () => this.#turn(places, by, await selection);
       button.addEventListener("click", () => void press(), { signal: this.#signal });
       return button;

@@ -19,12 +19,12 @@ const MOST_BYTES = 2_000_000; // of a baseline; those that are written have some
 const TICK = 1_000;
 
 class Picker {
-  readonly root = make("section", { className: "hta-panel hta-second" });
+  readonly root = make("section", { className: "hta-panel hta-second", "aria-label": "What to compare with" });
   #model: Model<SecondState>;
   #signal: AbortSignal;
   #now = make("p");
-  #status = make("p", { className: "hta-quiet" });
-  #error = make("p", { className: "hta-error" });
+  #status = make("p", { className: "hta-quiet", role: "status" });
+  #error = make("p", { className: "hta-error", role: "alert" });
   #list = make("ul", { className: "hta-offers" });
   #path: HTMLInputElement;
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -33,8 +33,6 @@ class Picker {
     this.#model = model;
     this.#signal = signal;
     const prefix = uniquePrefix();
-    this.#status.setAttribute("role", "status");
-    this.#error.setAttribute("role", "alert");
     const beside = make("p", { className: "hta-beside", id: `${prefix}-beside` }, "Next to these traces");
     this.#list.setAttribute("aria-labelledby", beside.id);
     this.#path = keepKeys(make("input", { type: "text", id: `${prefix}-path`, placeholder: "path/to/a/later/run" }));
@@ -42,7 +40,6 @@ class Picker {
     this.#path.addEventListener("keydown", ({ key }) => key === "Enter" && this.#openPath(), { signal });
     const file = keepKeys(make("input", { type: "file", accept: ".arrow", id: `${prefix}-file` }));
     file.addEventListener("change", () => void this.#openFile(file.files?.[0]), { signal });
-    this.root.setAttribute("aria-label", "What to compare with");
     this.root.append(
       this.#now,
       this.#status,

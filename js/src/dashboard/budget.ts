@@ -18,8 +18,8 @@ function painted<T extends HTMLElement>(area: T, part: BudgetPart, share: number
 export class Budget {
   readonly band: Band;
   #board: Board;
-  #bar = make("div", { className: "hta-budget" });
-  #ghost = make("div", { className: "hta-ghost" });
+  #bar = make("div", { className: "hta-budget", role: "toolbar", "aria-label": "Classes of time" });
+  #ghost = make("div", { className: "hta-ghost", "aria-hidden": "true" });
   #legend = make("div", { className: "hta-legend-line" });
   #opened: () => void;
   #active = 0;
@@ -30,9 +30,6 @@ export class Budget {
     this.#board = board;
     this.#opened = opened;
     this.band = new Band("budget", "Where a step goes", board.prefix);
-    this.#bar.setAttribute("role", "toolbar");
-    this.#bar.setAttribute("aria-label", "Classes of time");
-    this.#ghost.setAttribute("aria-hidden", "true");
     this.#bar.addEventListener("keydown", (event) => this.#key(event), { signal: board.signal });
     this.band.body.append(this.#bar, this.#ghost, this.#legend);
     followSize(this.#bar, () => this.#label(), board.signal);
@@ -61,11 +58,10 @@ export class Budget {
   }
 
   #button(part: BudgetPart): HTMLButtonElement {
-    const button = painted(pushButton("", { title: part.said }), part, part.share);
+    const button = painted(pushButton("", { title: part.said, "aria-label": part.said }), part, part.share);
     button.hidden = part.share === 0;
     button.dataset.label = part.label;
     button.dataset.text = part.text;
-    button.setAttribute("aria-label", part.said);
     const choose = () => {
       if (part.show) this.#board.select(part.show);
       this.#board.open(part.tab);

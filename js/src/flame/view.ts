@@ -26,7 +26,7 @@ export interface FlameHandlers {
 
 export class FlameView {
   readonly element: HTMLElement;
-  readonly canvas = keepKeys(make("canvas", { className: "hta-flame-canvas", tabIndex: 0 }));
+  readonly canvas = keepKeys(make("canvas", { className: "hta-flame-canvas", tabIndex: 0, role: "img" }));
   #handlers: FlameHandlers;
   #frame = make("div", { className: "hta-flame-frame" });
   #search = keepKeys(make("input", { type: "search", placeholder: "highlight (text or /regex/)" }));
@@ -35,7 +35,7 @@ export class FlameView {
   #all = make("button", { type: "button", hidden: true }, "Show all");
   #sum = make("span", { className: "hta-flame-sum" });
   #trail = make("p", { className: "hta-flame-trail" });
-  #words = make("p", { className: "hta-flame-words" });
+  #words = make("p", { className: "hta-flame-words", role: "status" });
   #tip = make("div", { className: "hta-flame-tip", hidden: true });
   #graph: Graph | null = null;
   #boxes: Boxes | null = null;
@@ -48,8 +48,6 @@ export class FlameView {
   constructor(handlers: FlameHandlers, signal: AbortSignal) {
     this.#handlers = handlers;
     this.#search.setAttribute("aria-label", "Highlight names in the flame graph");
-    this.#words.setAttribute("role", "status");
-    this.canvas.setAttribute("role", "img");
     this.#frame.append(this.canvas, this.#tip);
     const bar = make("div", { className: "hta-flame-bar" }, this.#search, this.#sum, this.#around, this.#up, this.#all);
     this.element = make("div", { className: "hta-flame" }, bar, this.#trail, this.#frame, this.#words);

@@ -40,7 +40,7 @@ export interface Calls {
 }
 
 export class Stage {
-  readonly canvas = make("canvas", { tabIndex: 0 });
+  readonly canvas = make("canvas", { tabIndex: 0, role: "application", "aria-roledescription": "timeline" });
   readonly element: HTMLElement;
   readonly scene: Scene;
   readonly calls: Calls;
@@ -53,7 +53,7 @@ export class Stage {
   #spacer = make("div");
   #brush = make("div", { className: "hta-brush", hidden: true });
   #scroller: HTMLElement;
-  #spoken = make("div", { className: "hta-spoken" });
+  #spoken = make("div", { className: "hta-spoken", "aria-live": "polite" });
   #model: Model<TimelineState>;
   #kernel: Kernel;
   #look: Look | null = null;
@@ -74,9 +74,6 @@ export class Stage {
     this.#scroller = make("div", { className: "hta-lanes" }, this.canvas, this.#spacer);
     this.element = make("div", { className: "hta-stage" }, this.#scroller, this.#brush, this.tip.element, this.#spoken);
     this.element.style.position = "relative";
-    this.#spoken.setAttribute("aria-live", "polite");
-    this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-roledescription", "timeline");
     this.scene = this.#emptyScene();
     this.follower = new Follower(this, this.#kernel, signal);
     const say = (text: string) => calls.say(text);

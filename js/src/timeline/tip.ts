@@ -136,11 +136,7 @@ export function inWords(scene: Scene, lane: Lane): string[] {
 
 /** A note that follows the pointer inside its parent. */
 export class Tip {
-  readonly element = make("div", { className: "hta-tip", hidden: true });
-
-  constructor() {
-    this.element.setAttribute("role", "tooltip");
-  }
+  readonly element = make("div", { className: "hta-tip", hidden: true, role: "tooltip" });
 
   show(parts: (Node | string)[], x: number, y: number, room: number): void {
     this.element.hidden = parts.length === 0;

@@ -1,6 +1,7 @@
 // The canvas with its scene: loads lanes, redraws, and turns pointer and keys into views and selections.
 import { followSize, make } from "../dom";
 import type { Model } from "../models";
+import { EVERYTHING } from "../picks";
 import type { SelectionState } from "../types";
 import { AddedLanes } from "./added";
 import { Bands } from "./bands";
@@ -107,16 +108,7 @@ export class Stage {
       bands: new Bands(NOTHING, null),
       unfolded: false,
       opened: this.#opened,
-      selection: {
-        ranks: [],
-        steps: [],
-        kernel: "",
-        operators: [],
-        modules: [],
-        window_ns: null,
-        streams: [],
-        finding: null,
-      },
+      selection: { ...EVERYTHING } as Scene["selection"],
       hovered: null,
       elsewhere: null,
       followed: null,

@@ -30,3 +30,9 @@ export function listen<Told extends unknown[]>(
   model.on(event, callback);
   signal.addEventListener("abort", () => model.off(event, callback), { once: true });
 }
+
+/** Set values of a model, and send them to Python. */
+export function write(model: Model, values: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
+  model.save_changes();
+}

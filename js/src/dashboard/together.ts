@@ -1,6 +1,6 @@
 // What a step takes without the findings that are ticked, and their boxes.
 import { keepKeys, make } from "../dom";
-import { listen } from "../models";
+import { listen, write } from "../models";
 import { isSaved } from "../saved";
 import type { Board } from "./context";
 
@@ -37,12 +37,8 @@ export class Together {
   };
 
   #change(): void {
-    const { model } = this.#board;
-    model.set(
-      "unticked",
-      this.#replayed.filter((place) => this.#boxes.get(place)?.checked === false),
-    );
-    model.save_changes();
+    const unticked = this.#replayed.filter((place) => this.#boxes.get(place)?.checked === false);
+    write(this.#board.model, { unticked });
   }
 
   #follow(): void {

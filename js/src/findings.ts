@@ -71,9 +71,9 @@ function copier(code: string): HTMLButtonElement {
   return button;
 }
 
-function bar({ share, color, fill }: FindingRow): HTMLElement {
-  const filled = swatch(color, fill);
-  filled.style.width = `${100 * share}%`;
+function bar(row: FindingRow): HTMLElement {
+  const filled = swatch(row);
+  filled.style.width = `${100 * row.share}%`;
   return make("span", { className: "hta-bar", "aria-hidden": "true" }, filled);
 }
 

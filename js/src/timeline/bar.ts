@@ -1,8 +1,8 @@
 // The row above the lanes: what is shown, and a search.
 import { keepKeys, make, pushButton } from "../dom";
+import { swatch } from "../legend";
 import { float } from "../popover";
 import type { Stage } from "./stage";
-import { swatch } from "./tip";
 import type { KindOfLane, TimelineLayout } from "./types";
 
 function segment(name: string, label: string, checked: boolean, chosen: () => void, signal: AbortSignal): HTMLElement {

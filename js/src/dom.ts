@@ -25,9 +25,16 @@ export function keepKeys<T extends HTMLElement>(element: T): T {
   return element;
 }
 
-/** A button; without a type of its own it would submit a form around it. */
-export function pushButton(text: string, properties: Properties<"button"> = {}): HTMLButtonElement {
-  return keepKeys(make("button", { type: "button", ...properties }, text));
+/** A button that may do something until the signal aborts; without a type of its own it would submit a form around it. */
+export function pushButton(
+  text: string,
+  properties: Properties<"button"> = {},
+  press?: () => unknown,
+  signal?: AbortSignal,
+): HTMLButtonElement {
+  const button = keepKeys(make("button", { type: "button", ...properties }, text));
+  if (press) button.addEventListener("click", () => void press(), signal ? { signal } : {});
+  return button;
 }
 
 /** Call whenever the size of an element changes, and once at first. */

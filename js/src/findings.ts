@@ -66,8 +66,7 @@ function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
 }
 
 function copier(code: string): HTMLButtonElement {
-  const button = pushButton("Copy", { title: "Copy this code" });
-  button.addEventListener("click", () => void copyText(code, button));
+  const button = pushButton("Copy", { title: "Copy this code" }, () => copyText(code, button));
   return button;
 }
 
@@ -191,11 +190,11 @@ export class Findings {
     selection: Promise<Model<SelectionState>>,
     describedBy: string,
   ): HTMLButtonElement {
-    const button = pushButton("Show", { className: "hta-show", "aria-describedby": describedBy });
     const press = async () => {
       if (this.#press(places, await selection)) this.#compact?.shown(panel, button);
     };
-    button.addEventListener("click", () => void press(), { signal: this.#signal });
+    const properties = { className: "hta-show", "aria-describedby": describedBy };
+    const button = pushButton("Show", properties, press, this.#signal);
     return button;
   }
 
@@ -207,10 +206,8 @@ export class Findings {
   ): Turns {
     const said = make("span", { role: "status" });
     const turn = (title: string, text: string, by: number) => {
-      const button = pushButton(text, { title, "aria-label": title, hidden: places.length < 2 });
       const press = async () => this.#turn(places, by, await selection);
-      button.addEventListener("click", () => void press(), { signal: this.#signal });
-      return button;
+      return pushButton(text, { title, "aria-label": title, hidden: places.length < 2 }, press, this.#signal);
     };
     const element = make(
       "div",

@@ -23,12 +23,6 @@ function tick(value: number): Tick {
   return { value, input, label: make("label", {}, input, String(value)) };
 }
 
-function button(text: string, signal: AbortSignal, act: () => void): HTMLButtonElement {
-  const element = pushButton(text);
-  element.addEventListener("click", act, { signal });
-  return element;
-}
-
 function arrowKeys(list: HTMLElement, ticks: Tick[], signal: AbortSignal): void {
   const steps: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
   const move = (event: KeyboardEvent) => {
@@ -93,8 +87,8 @@ export function integerPicker(all: readonly number[], noun: string, id: string, 
   const head = make("div", { className: "hta-popover-head" });
   if (all.length > SEARCHABLE) head.append(search(ticks, noun, signal, pick));
   head.append(
-    button("All", signal, () => pick(all)),
-    button("None", signal, () => pick([])),
+    pushButton("All", {}, () => pick(all), signal),
+    pushButton("None", {}, () => pick([]), signal),
     hint,
   );
   popover.append(head, list);

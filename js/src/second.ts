@@ -36,7 +36,7 @@ class Picker {
     const beside = make("p", { className: "hta-beside", id: `${prefix}-beside` }, "Next to these traces");
     this.#list.setAttribute("aria-labelledby", beside.id);
     this.#path = keepKeys(make("input", { type: "text", id: `${prefix}-path`, placeholder: "path/to/a/later/run" }));
-    const open = this.#button("Open", () => this.#openPath());
+    const open = pushButton("Open", {}, () => this.#openPath(), signal);
     this.#path.addEventListener("keydown", ({ key }) => key === "Enter" && this.#openPath(), { signal });
     const file = keepKeys(make("input", { type: "file", accept: ".arrow", id: `${prefix}-file` }));
     file.addEventListener("change", () => void this.#openFile(file.files?.[0]), { signal });
@@ -68,12 +68,6 @@ class Picker {
     if (!isSaved(model)) model.send({ second: "offers" });
   }
 
-  #button(text: string, act: () => void): HTMLButtonElement {
-    const button = pushButton(text);
-    button.addEventListener("click", act, { signal: this.#signal });
-    return button;
-  }
-
   #showNow(): void {
     const name = this.#model.get("_second");
     if (name === "") {
@@ -84,7 +78,7 @@ class Picker {
       "Compared with ",
       make("b", {}, name),
       " ",
-      this.#button("Stop comparing", () => this.#pick("nothing", null, "")),
+      pushButton("Stop comparing", {}, () => this.#pick("nothing", null, ""), this.#signal),
     );
   }
 
@@ -99,9 +93,10 @@ class Picker {
 
   #showOffers(offers: Offers["offers"]): void {
     const rows = offers.map(([label, detail], place) => {
-      const button = this.#button(label, () => this.#pick("offer", place, label));
-      button.setAttribute("aria-describedby", `${this.#path.id}-${place}`);
-      return make("li", {}, button, make("span", { className: "hta-quiet", id: `${this.#path.id}-${place}` }, detail));
+      const id = `${this.#path.id}-${place}`;
+      const pick = () => this.#pick("offer", place, label);
+      const button = pushButton(label, { "aria-describedby": id }, pick, this.#signal);
+      return make("li", {}, button, make("span", { className: "hta-quiet", id }, detail));
     });
     const none = make("li", { className: "hta-quiet" }, "There are no other traces next to these.");
     this.#list.replaceChildren(...(rows.length > 0 ? rows : [none]));

@@ -57,8 +57,8 @@ export class TableView {
       this.#filter,
       this.#said,
       edges.more,
-      this.#button("Copy", "Copy the selected rows, or all", () => this.#copy()),
-      this.#button("CSV", "Download all rows as CSV", () => this.#save()),
+      pushButton("Copy", { title: "Copy the selected rows, or all" }, () => this.#copy(), signal),
+      pushButton("CSV", { title: "Download all rows as CSV" }, () => this.#save(), signal),
     );
     this.#grid.setAttribute("aria-label", context.title);
     this.#grid.append(make("thead", {}, this.#head), this.#body);
@@ -91,12 +91,6 @@ export class TableView {
     };
     input.addEventListener("input", typed, { signal: this.#signal });
     return input;
-  }
-
-  #button(label: string, title: string, press: () => Promise<void>): HTMLButtonElement {
-    const button = pushButton(label, { title });
-    button.addEventListener("click", () => void press(), { signal: this.#signal });
-    return button;
   }
 
   #arrange(changes: Partial<Order>): void {

@@ -48,8 +48,7 @@ export class Chips {
   }
 
   #button(text: string, said: string, fields: Record<string, unknown>, className: string): HTMLButtonElement {
-    const button = pushButton(text, { className, title: said, "aria-label": said });
-    button.addEventListener("click", () => this.#board.select(fields), { signal: this.#board.signal });
-    return button;
+    const { select, signal } = this.#board;
+    return pushButton(text, { className, title: said, "aria-label": said }, () => select(fields), signal);
   }
 }

@@ -45,9 +45,8 @@ export class Drawer {
   }
 
   #button(title: string, text: string, act: () => void): HTMLButtonElement {
-    const button = pushButton(text, { title, "aria-label": title });
+    const button = pushButton(text, { title, "aria-label": title }, act, this.#board.signal);
     button.dataset.act = title;
-    button.addEventListener("click", act, { signal: this.#board.signal });
     return button;
   }
 

@@ -91,11 +91,9 @@ export class Tabs {
   }
 
   #button({ name, label }: Tab): HTMLButtonElement {
-    const { prefix } = this.#board;
+    const { prefix, open, signal } = this.#board;
     const said = { role: "tab", "aria-controls": `${prefix}-page` };
-    const button = pushButton(label, { id: `${prefix}-tab-${name}`, ...said });
-    button.addEventListener("click", () => this.#board.open(name), { signal: this.#board.signal });
-    return button;
+    return pushButton(label, { id: `${prefix}-tab-${name}`, ...said }, () => open(name), signal);
   }
 
   #key(event: KeyboardEvent): void {

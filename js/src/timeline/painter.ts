@@ -81,6 +81,11 @@ export class Painter {
     context.fillText(fits ? text : cut(text, room, measure), x, y);
   }
 
+  fill(color: string, x: number, y: number, width: number, height: number): void {
+    this.context.fillStyle = color;
+    this.context.fillRect(x, y, width, height);
+  }
+
   ring(x: number, y: number, width: number, height: number): void {
     const { context, look } = this;
     context.strokeStyle = look.accent;

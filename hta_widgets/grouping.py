@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.arrays import Int64Array, IntArray, Mask
 
 _SORTED_BY_RADIX = 2**16
 _FEW_BYTES = 2
@@ -118,7 +118,7 @@ def are_among(numbers: NDArray[np.integer[Any]], some: NDArray[np.integer[Any]])
     return np.asarray(ascending[at] == numbers)
 
 
-def counted_up(first: Int64Array, last: Int64Array) -> Int64Array:
+def counted_up(first: IntArray, last: IntArray) -> Int64Array:
     """All numbers from each of some to before another.
 
     Examples

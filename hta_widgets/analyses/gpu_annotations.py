@@ -17,7 +17,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.rows import Columns, joined_table, of_largest_sum
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import check_choice
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.names.shorten import short_name
@@ -228,9 +228,7 @@ def gpu_annotations(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
     """
-    if on not in TIMES:
-        msg = f"on must be one of {', '.join(TIMES)}, got {on!r}"
-        raise ParameterError(msg)
+    check_choice("on", on, TIMES)
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(annotation_rows, chosen, selection)

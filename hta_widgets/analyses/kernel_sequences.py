@@ -15,7 +15,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import ParameterError, check_least
-from hta_widgets.grouping import distinct, reduce_runs
+from hta_widgets.grouping import counted_up, distinct, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.names.readable import sequence_words
 from hta_widgets.quantities import counted, duration
@@ -107,7 +107,7 @@ def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patter
     """Count equal sequences of the calls at some places."""
     begin, end = calls.pieces(places)
     names, operator = calls.work.names, calls.names(places)
-    kernels = calls.work.name[_in_gpu_order(calls, begin, end - begin)].astype(np.int64)
+    kernels = calls.work.name[_in_gpu_order(calls, begin, end)].astype(np.int64)
     ids = pattern_ids(operator, kernels, end - begin)
     every = Occurrences(
         rows=calls.tree.rows,
@@ -157,12 +157,13 @@ def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patter
     return patterns.take(order), every._replace(pattern=np.argsort(order)[every.pattern])
 
 
-def _in_gpu_order(calls: LaunchingCalls, begin: IntArray, counts: IntArray) -> IntArray:
+def _in_gpu_order(calls: LaunchingCalls, begin: Int32Array, end: Int32Array) -> IntArray:
     """Positions in `work` of what each call launches, as the GPU starts it; concatenated."""
+    counts = end - begin
     if counts.max(initial=0) <= 1:
         return calls.launched[begin[counts > 0]]
     occurrence, stride = np.repeat(np.arange(begin.size), counts), len(calls.work)
-    key = occurrence * stride + calls.launched[runs(begin, counts)]
+    key = occurrence * stride + calls.launched[counted_up(begin, end)]
     key.sort()
     return np.asarray(key % stride)
 
@@ -268,10 +269,10 @@ def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Int64Arr
     places = calls.tree.place_of_row()[table["event"].to_numpy()]
     patterns = table["pattern"].to_numpy()
     belongs = np.full(len(job.rank(result.rank).trace.events), NO_PATTERN, dtype=np.int64)
-    sizes = calls.tree.ends[places] - places
-    belongs[calls.tree.rows[runs(places, sizes)]] = np.repeat(patterns, sizes)
-    first, counts = calls.first_operation[places], calls.operations(places)
-    belongs[calls.work.rows[calls.launched[runs(first, counts)]]] = np.repeat(patterns, counts)
+    ends = calls.tree.ends[places]
+    belongs[calls.tree.rows[counted_up(places, ends)]] = np.repeat(patterns, ends - places)
+    launched = calls.launched[counted_up(*calls.pieces(places))]
+    belongs[calls.work.rows[launched]] = np.repeat(patterns, calls.operations(places))
     return belongs
 
 
@@ -541,9 +542,3 @@ def _renamed(words: Int64Array) -> Int64Array:
     there = np.zeros(most + 1, dtype=bool)
     there[words] = True
     return np.asarray((np.cumsum(there) - 1)[words])
-
-
-def runs(first: Int64Array, counts: Int64Array) -> Int64Array:
-    """Concatenated ranges: ``counts[i]`` positions starting at ``first[i]``."""
-    before = np.cumsum(counts) - counts
-    return np.asarray(np.repeat(first - before, counts) + np.arange(int(counts.sum())))

@@ -12,13 +12,12 @@ from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import (
-    CLASS_COLORS,
     NEUTRAL,
     axis,
-    class_fill,
     class_marker,
     drawing,
     faded,
+    legend_entry,
 )
 from hta_widgets.figures.base.text import plot_names
 from hta_widgets.quantities import NS_PER_MS
@@ -81,14 +80,7 @@ def job_budgets(times: pd.DataFrame, *, names: Sequence[str], units: Sequence[st
     if units:
         labels = [f"{name} ({unit})" for name, unit in zip(labels, units, strict=True)]
     occurring = [each for each in BUDGET if each.label in times.index]
-    legend = [
-        {
-            "label": each.label,
-            "color": CLASS_COLORS[each.name],
-            "fill": class_fill(each.name),
-        }
-        for each in occurring
-    ]
+    legend = [legend_entry(each.label, each.name) for each in occurring]
     rows = list(range(len(labels)))
     bars = [
         trace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from hta_widgets.figures.base.style import (
     axis,
     drawing,
     faded,
+    line_across,
     ring,
     rows_drawing,
 )
@@ -53,15 +54,13 @@ def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:
     unit = time_unit(longest_ns)
     lengths = job.steps["job_ns"].to_numpy(dtype=np.float64) / unit.ns
     mean = float(lengths.mean()) if lengths.size else 0.0
-    line = {"color": LONGER, "width": 1, "dash": "dash"}
-    across = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": mean, "y1": mean}
     return drawing(
         [trace("bar", y=lengths, x=np.arange(lengths.size), marker={"color": NEUTRAL})],
         height=_SMALL_HEIGHT,
         showlegend=False,
         xaxis=axis("Step", tickvals=[], showgrid=False),
         yaxis=axis(unit.symbol, range=[0, 1.05 * longest_ns / unit.ns]),
-        shapes=[across | {"line": line}],
+        shapes=[line_across("y", mean, color=LONGER)],
     )
 
 
@@ -123,7 +122,7 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
         barmode="overlay",
         showlegend=False,
         meta={"wide": True},
-        shapes=[_edge(rows - 0.5), *rings],
+        shapes=[line_across("y", rows - 0.5, dash="dot"), *rings],  # between opened and inside
     )
 
 
@@ -136,12 +135,6 @@ def _bars(begins: ArrayLike, lengths: ArrayLike) -> PlotlyTrace:
         base=np.array(begins, dtype=np.float64),
         x=np.array(lengths, dtype=np.float64),
     )
-
-
-def _edge(at: float) -> dict[str, Any]:
-    """A line between what was opened and what is in it."""
-    line = {"color": NEUTRAL, "width": 1, "dash": "dot"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": line}
 
 
 def _hover(change: Change, line: Line) -> str:

@@ -19,10 +19,10 @@ from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
     axis,
-    class_fill,
     class_marker,
     drawing,
     height_for_rows,
+    legend_entry,
     names_axis,
     row_bars,
 )
@@ -73,10 +73,7 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
         for name, label in drawn
     ]
     height = height_for_rows(len(rows))
-    legend = [
-        {"label": label, "color": CLASS_COLORS[name], "fill": class_fill(name)}
-        for name, label in drawn
-    ]
+    legend = [legend_entry(label, name) for name, label in drawn]
     return drawing(
         bars,
         barmode="stack",

@@ -17,6 +17,7 @@ from hta_widgets.figures.base.style import (
     axis,
     drawing,
     height_for_rows,
+    line_across,
     names_axis,
     row_bars,
     rows_drawing,
@@ -185,7 +186,7 @@ def tails(result: Compare) -> Drawing:
     return drawing(
         marks,
         showlegend=True,
-        shapes=[_line_at_one()],
+        shapes=[line_across("y", 1)],
         xaxis=axis(
             tickvals=list(range(len(categories))),
             ticktext=[category_label(each) for each in categories],
@@ -219,8 +220,3 @@ def _tail_hover(row: Row) -> str:
         f"{duration(row['mean_first_ns'])} ({row['k_first']:,} of {row['count_first']:,}) = "
         f"{number(row['ratio_mean'])}"
     )
-
-
-def _line_at_one() -> dict[str, Any]:
-    line = {"color": NEUTRAL, "width": 1, "dash": "dash"}
-    return {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 1, "y1": 1, "line": line}

@@ -12,7 +12,7 @@ from hta_widgets.diagnosis.critical_path import CriticalPathTables
 from hta_widgets.diagnosis.replay.critical_path import BOUND_BY, shares
 from hta_widgets.errors import some_of
 from hta_widgets.figures.base.drawing import Drawing, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rows_of_ranks
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     CLASS_INK,
@@ -21,7 +21,6 @@ from hta_widgets.figures.base.style import (
     drawing,
     emphasis,
     height_for_rows,
-    ring,
     rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
@@ -143,25 +142,13 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
                 hovertemplate="rank %{customdata[0]}<br>%{hovertext}<extra></extra>",
             )
         )
-    rings = [
-        ring(x0=0, x1=1, xref="paper", y0=row_of[rank] - 0.5, y1=row_of[rank] + 0.5)
-        for rank in selected
-        if rank in row_of
-    ]
     return drawing(
         traces,
         barmode="overlay",
         height=height_for_rows(max(len(ranks), 2)),
         showlegend=True,
-        **({"shapes": rings} if rings else {}),
         xaxis=axis(f"Time along the path ({unit.symbol})", rangemode="tozero"),
-        yaxis=axis(
-            "Rank",
-            tickvals=list(range(len(ranks))),
-            ticktext=[str(rank) for rank in ranks],
-            range=[len(ranks) - 0.5, -0.5],
-            showgrid=False,
-        ),
+        **rows_of_ranks(ranks, selected),
     )
 
 

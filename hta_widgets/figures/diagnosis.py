@@ -26,6 +26,7 @@ from hta_widgets.figures.base.style import (
     class_fill,
     class_marker,
     drawing,
+    legend_entry,
     ring,
     row_bars,
     rows_drawing,
@@ -83,7 +84,7 @@ def step_budget(
     bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
     title = f"{duration(whole_ns)} in the {noun} of {whose}"
     legend = [
-        {"label": bar["name"], "color": CLASS_COLORS[each.name], "fill": class_fill(each.name)}
+        legend_entry(bar["name"], each.name)
         for bar, (each, _) in zip(bars, (part for part in parts if part[1] > 0), strict=True)
         if bar["showlegend"]
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hta_widgets.figures.base.style import (
     TYPE_COLORS,
     axis,
     drawing,
+    line_across,
     row_bars,
     rows_drawing,
 )
@@ -82,7 +83,7 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     return drawing(
         [*lines, *marks],
         showlegend=True,
-        shapes=[_vertical(result.percent)],
+        shapes=[line_across("x", result.percent)],
         xaxis=axis(
             "Longest events (% of the category's events)",
             type="log",
@@ -156,15 +157,3 @@ def _mark(tail: Row, category: str, count: int) -> PlotlyTrace:
         hovertext=[text],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-
-
-def _vertical(at: float) -> dict[str, Any]:
-    return {
-        "type": "line",
-        "x0": at,
-        "x1": at,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {"color": NEUTRAL, "width": 1, "dash": "dash"},
-    }

@@ -11,7 +11,7 @@ from hta_widgets.figures.base.text import plot_text
 from hta_widgets.figures.flame import flame
 from hta_widgets.figures.svg.elements import FONT_SIZE, decimal, element, label, text_width
 from hta_widgets.figures.svg.frame import WIDTH
-from hta_widgets.figures.svg.picture import STYLE
+from hta_widgets.figures.svg.picture import whole
 from hta_widgets.names.shorten import short_name
 
 PICTURE_BYTES: Final = 20_000
@@ -68,11 +68,7 @@ def _picture(drawn: dict[str, Any], least: int) -> str:
         element("path", d="".join(parts), fill=_HUES.get(kind, _NEUTRAL), fill_opacity=".42")
         for kind, parts in paths.items()
     )
-    height = _ROW * (1 + max(depths) - top)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}"><style>{STYLE}</style>{boxes}{"".join(texts)}</svg>'
-    )
+    return whole(_ROW * (1 + max(depths) - top), boxes + "".join(texts))
 
 
 def _kind(drawn: dict[str, Any], node: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal, TypedDict
 
 from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
@@ -17,6 +16,7 @@ from hta_widgets.analyses.timeline.classes import (
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
 from hta_widgets.figures.base.style import CLASS_COLORS, OVERLAPPED, Fill, class_fill
+from hta_widgets.figures.critical_path import LOOK
 
 Group = Literal["busy", "idle", "rail", "phase", "call"]
 
@@ -24,30 +24,15 @@ _PHASES: Final = ("#7F93A0", "#5F7687", "#938564")
 _CALLS: Final = ("#848C94", "#7F93A0", "#938564", "#5F6B76", CLASS_COLORS["late_synchronising"])
 
 
-_LIKE: Final[Mapping[str, str]] = {
-    "compute": "compute",
-    "graph": "compute",
-    "other GPU work": "compute",
+_LIKE: Final = LOOK | {
     "communication": "communication",
-    "transfer": "transfer",
-    "copies": "copies",
-    "host": "late_launching",
-    "launch latency": "late_launching",
-    "compiling": "late_launching",
-    "allocating": "late_launching",
-    "initialising": "late_launching",
-    "scheduling": "late_launching",
-    "stalling": "late_launching",
-    "return from a sync": "late_synchronising",
-    "loading": "data_loading",
-    "kernel start": "other_idle",
-    "dependency": "other_idle",
-    "room on the GPU": "other_idle",
-    "unexplained": "other_idle",
-    "before the recording": "other_idle",
-    "profiler": "other_idle",
+    **dict.fromkeys(
+        ("kernel start", "dependency", "room on the GPU", "before the recording"), "other_idle"
+    ),
 }
-"""Class of the budget in the colour of which each class of the critical path is drawn."""
+"""Class of the budget in the colour of which each class of the critical path is drawn.
+
+Where the chart of the path counts waiting to what sets the pace, a lane shows that nothing runs."""
 
 
 class ClassLook(TypedDict):

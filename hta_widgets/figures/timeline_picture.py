@@ -15,7 +15,7 @@ from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.diagnosis.change.one_step import OneStep
 from hta_widgets.figures.svg.elements import decimal, element, label, text_width
 from hta_widgets.figures.svg.frame import WIDTH
-from hta_widgets.figures.svg.picture import STYLE
+from hta_widgets.figures.svg.picture import whole
 from hta_widgets.figures.timeline import ClassLook, class_looks
 from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration
@@ -112,17 +112,13 @@ def _drawn(
     shown = [looks[code] for code in sorted(boxes)]
     content += [_filled(looks[code], "".join(boxes[code])) for code in sorted(boxes)]
     rows = list(_legend(shown, top + _GAP + 6))
-    height = top + _GAP + 16 * len(rows) + 4
     patterns = "".join(
         _HATCH.format(look["name"], look["color"])
         for look in shown
         if look["fill"] in ("hatched", "dotted")
     )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}"><style>{STYLE}</style><defs>{patterns}</defs>'
-        f"{''.join(content)}{''.join(rows)}</svg>"
-    )
+    drawn = [f"<defs>{patterns}</defs>", *content, *rows]
+    return whole(top + _GAP + 16 * len(rows) + 4, "".join(drawn))
 
 
 def _steps(result: Timeline, rank: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Final
 from hta_widgets.diagnosis.replay.critical_path import PRECEDING, UNEXPLAINED
 from hta_widgets.diagnosis.what_if import WhatIfSteps
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rows_of_ranks
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
@@ -17,7 +17,6 @@ from hta_widgets.figures.base.style import (
     drawing,
     height_for_rows,
     names_axis,
-    ring,
 )
 from hta_widgets.quantities import NS_PER_MS, duration, time_unit
 
@@ -99,22 +98,10 @@ def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing
             (_ROWS[1], "ms", CLASS_COLORS["compute"]),
         )
     ]
-    rings = [
-        ring(x0=0, x1=1, xref="paper", y0=row - 0.5, y1=row + 0.5)
-        for row, rank in zip(rows, ranks, strict=True)
-        if rank in selected
-    ]
     return drawing(
         traces,
         barmode="group",
         height=height_for_rows(2 * len(ranks)),
-        **({"shapes": rings} if rings else {}),
         xaxis=axis(f"Done after ({unit.symbol})", rangemode="tozero"),
-        yaxis=axis(
-            "Rank",
-            tickvals=rows,
-            ticktext=[str(rank) for rank in ranks],
-            range=[len(ranks) - 0.5, -0.5],
-            showgrid=False,
-        ),
+        **rows_of_ranks(ranks, selected),
     )

@@ -26,12 +26,6 @@ def counters_of(job: Job) -> dict[str, str]:
     return {name: name for name in cupti_counters(job).counters}
 
 
-def first_counter(job: Job) -> str:
-    """Return the first counter that is not always 0, or else the first."""
-    sums = cupti_counters(job).operators.groupby("counter")["sum"].sum()
-    return str(next(iter([*sums.index[sums > 0], *sums.index]), ""))
-
-
 class CuptiCountersPanel(Panel[CuptiCounters]):
     """CUPTI performance counters, by the operator that launched the kernel."""
 
@@ -56,7 +50,8 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
 
     @default("counter")
     def _first_counter(self) -> str:
-        return first_counter(self.job)
+        sums = cupti_counters(self.job).operators.groupby("counter")["sum"].sum()
+        return str(next(iter([*sums.index[sums > 0], *sums.index]), ""))
 
     @classmethod
     def concerns(cls, job: Job) -> bool:

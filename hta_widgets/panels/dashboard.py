@@ -16,7 +16,7 @@ from hta_widgets.diagnosis import Diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.change.baseline import SUFFIX
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
-from hta_widgets.errors import ParameterError, reason
+from hta_widgets.errors import check_choice, reason
 from hta_widgets.panels.bands.bands import NOT_YET, bands_of
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
@@ -487,9 +487,7 @@ def _first(spec: BoardSpec) -> str:
 def _main(spec: BoardSpec, name: str) -> str:
     """Name of the main panel of a tab."""
     tabs = {tab["name"]: tab for tab in spec["tabs"]}
-    if name not in tabs:
-        msg = f"tab must be one of {', '.join(tabs)}, got {name!r}"
-        raise ParameterError(msg)
+    check_choice("tab", name, tabs)
     return _inside(spec, tabs[name])[0]
 
 

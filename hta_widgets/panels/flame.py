@@ -143,9 +143,7 @@ class FlamePanel(Panel[Flame]):
         )
         if not text:
             raise ParameterError(_NOTHING[self.weight])
-        chosen = self.output_dir if output_dir is None else output_dir
-        folder = Path() if chosen is None else Path(chosen).expanduser()
-        target = folder / f"rank-{rank}-{self.weight}.collapsed"
+        target = self._folder(output_dir) / f"rank-{rank}-{self.weight}.collapsed"
         with write_errors(target), atomic_write(target) as unfinished:
             unfinished.write_bytes(text.encode(errors="replace"))
         return target
@@ -153,8 +151,7 @@ class FlamePanel(Panel[Flame]):
     def summary(self, limit: int = SUMMARY_BYTES) -> str:
         """Return title, finding, boxes and rows as HTML; see `Panel.summary`."""
         self._show()
-        outcome = self._computed.outcome if self._computed else None
-        picture = flame_picture(outcome.result) if isinstance(outcome, RenderedView) else ""
+        picture = flame_picture(self._rendered.result) if self._rendered else ""
         return with_picture(picture, self.title, limit, super().summary)
 
     def _shown(self, outcome: RenderedView[Flame] | Exception) -> View:

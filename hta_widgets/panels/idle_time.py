@@ -11,7 +11,7 @@ from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
 from hta_widgets.analyses.time.causes import idle_in_words
-from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.idle_time import (
     PART_NAMES,
@@ -25,7 +25,6 @@ from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.rank import Rank
 
 Level: TypeAlias = Literal["device", "stream"]
 
@@ -57,13 +56,9 @@ def counted_steps(
     """
     if window_ns is not None:
         return 0
-    by_rank = job.reduce(_steps_of, [*ranks] or job.ranks).values()
+    by_rank = job.reduce(numbered_steps, [*ranks] or job.ranks).values()
     counts = {len({*each} & {*steps} if steps else each) for each in by_rank}
     return counts.pop() if len(counts) == 1 else 0
-
-
-def _steps_of(rank: Rank) -> tuple[int, ...]:
-    return tuple(each for each in window_of(rank).steps.tolist() if each != NO_STEP)
 
 
 class IdleTimePanel(Panel[IdleTime]):

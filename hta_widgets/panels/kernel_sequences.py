@@ -82,11 +82,10 @@ class KernelSequencesPanel(Panel[KernelSequences]):
         When not given, `output_dir` is that of the panel, or else the working folder of the
         notebook; see `hta_widgets.export.overlaid_trace.write_overlaid_trace`.
         """
-        chosen = self.output_dir if output_dir is None else output_dir
         return write_overlaid_trace(
             self.job,
             self.result,
-            Path() if chosen is None else chosen,
+            self._folder(output_dir),
             top_k=self.top_k,
             compress_other_kernels=compress_other_kernels,
         )

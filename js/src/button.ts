@@ -33,14 +33,17 @@ export function actionButton(spec: ButtonSpec, context: ControlContext): HTMLEle
 /** What a user types stays in the page: a notebook is saved with what its models know. */
 function folderField({ name, label }: ButtonSpec, { signal, prefix }: ControlContext, run: (folder: string) => void) {
   const id = `${prefix}-${name}-folder`;
-  const open = pushButton("", { className: "hta-open", title: `${label} to a folder` });
-  open.setAttribute("aria-label", `${label} to a folder`);
+  const said = `${label} to a folder`;
+  const open = pushButton("", { className: "hta-open", title: said, "aria-label": said });
   const input = keepKeys(make("input", { type: "text", id, placeholder: "the usual place" }));
   const write = pushButton("Write");
-  const popover = make("div", { className: "hta-popover" }, make("label", { htmlFor: id }, "Folder"), input, write);
-  popover.popover = "auto";
-  popover.setAttribute("role", "dialog");
-  popover.setAttribute("aria-label", `${label} to a folder`);
+  const popover = make(
+    "div",
+    { className: "hta-popover", popover: "auto", role: "dialog", "aria-label": said },
+    make("label", { htmlFor: id }, "Folder"),
+    input,
+    write,
+  );
   open.popoverTargetElement = popover;
   float(popover, open, signal);
   const done = () => {

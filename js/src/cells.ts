@@ -1,5 +1,5 @@
 // The values of a table: as text, in an order, through a filter, and as a file. Python does the same for rows that are
-// not loaded (panels/base/table_rows.py).
+// not loaded (panels/base/table.py).
 import type { Cell, Column, Table } from "./types";
 
 export type Row = readonly Cell[];
@@ -43,8 +43,8 @@ export function heading({ label, unit }: Column): string {
   return unit ? `${label}${NO_BREAK}(${unit})` : label;
 }
 
-/** What is wrong with a filter, or how it finds rows. */
-function finder(filter: string): ((text: string) => boolean) | string {
+/** What is wrong with a filter, or which texts it finds: by a part, or by a regular expression between slashes. */
+export function finder(filter: string): ((text: string) => boolean) | string {
   if (filter.length > 2 && filter.startsWith("/") && filter.endsWith("/")) {
     try {
       const pattern = new RegExp(filter.slice(1, -1), "i");

@@ -1,7 +1,7 @@
 // What changed between two jobs: a panel, and a step of each below its charts, on one axis.
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make, uniquePrefix } from "./dom";
-import { listen, type Model, resolve } from "./models";
+import { listen, type Model, resolve, write } from "./models";
 import panel, { followVisibility } from "./panel";
 import { isSaved } from "./saved";
 import { followPage } from "./styles";
@@ -41,19 +41,14 @@ class Side {
     const say = (text: string) => {
       this.#said.textContent = text;
     };
-    const select = async (values: Partial<SelectionState>) => this.#select(values);
+    const select = async (values: Partial<SelectionState>) => write(selection, values);
     this.stage = staged(model, Promise.resolve(selection), { select, say }, signal);
-    const choose = () => this.#select({ steps: this.#menu.value === TYPICAL ? [] : [Number(this.#menu.value)] });
+    const choose = () => write(selection, { steps: this.#menu.value === TYPICAL ? [] : [Number(this.#menu.value)] });
     this.#menu.addEventListener("change", choose, { signal });
     this.element.append(make("p", { className: "hta-side-head" }, this.#name, label, this.#said), this.stage.element);
     listen(model, "change:_timeline", () => this.stage.load(), signal);
     listen(model, "change:_lit", () => this.#light(), signal);
     followPage(this.element, signal, () => this.stage.restyle());
-  }
-
-  #select(values: Partial<SelectionState>): void {
-    for (const [name, value] of Object.entries(values)) this.#selection.set(name as keyof SelectionState, value);
-    this.#selection.save_changes();
   }
 
   /** The steps of a rank, once Python has laid them out. */
@@ -109,8 +104,7 @@ function render(props: RenderProps<ChangeState>): void {
   const { model, signal } = props;
   const prefix = uniquePrefix();
   const title = make("h4", { id: prefix }, TITLE);
-  const place = make("section", { className: "hta-stacked", hidden: true }, title);
-  place.setAttribute("aria-labelledby", prefix);
+  const place = make("section", { className: "hta-stacked", hidden: true, "aria-labelledby": prefix }, title);
   const [, other] = model.get("_timelines") ?? [];
   panel.render(props, place, other === undefined ? undefined : selectionOf(props, other));
   if (!model.get("_timelines")) return;

@@ -36,11 +36,13 @@ interface NumberField {
 }
 
 function numberField(id: string, spec: Bounds, signal: AbortSignal, commit: (value: number) => void): NumberField {
-  const hint = make("span", { className: "hta-hint", id: `${id}-hint` });
-  hint.setAttribute("role", "alert");
-  const input = keepKeys(make("input", { type: "number", id, min: String(spec.min), step: String(spec.step) }));
-  if (spec.max !== null) input.max = String(spec.max);
-  input.setAttribute("aria-describedby", hint.id);
+  const hint = make("span", { className: "hta-hint", id: `${id}-hint`, role: "alert" });
+  const bounds = {
+    min: String(spec.min),
+    step: String(spec.step),
+    ...(spec.max !== null && { max: String(spec.max) }),
+  };
+  const input = keepKeys(make("input", { type: "number", id, ...bounds, "aria-describedby": hint.id }));
   const judge = (words: string) => {
     hint.textContent = words;
     input.setAttribute("aria-invalid", String(words !== ""));
@@ -103,9 +105,7 @@ function segments(spec: ChoiceSpec, context: ControlContext): HTMLElement {
   const choices = inputs.map((input, index) =>
     make("label", {}, input, make("span", {}, spec.options[index]?.[0] ?? "")),
   );
-  const box = make("div", { className: "hta-segments" }, ...choices);
-  box.setAttribute("role", "radiogroup");
-  box.setAttribute("aria-labelledby", label.id);
+  const box = make("div", { className: "hta-segments", role: "radiogroup", "aria-labelledby": label.id }, ...choices);
   follow(spec.name, context, (value) => {
     for (const input of inputs) input.checked = input.value === String(value);
   });

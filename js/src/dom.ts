@@ -1,15 +1,20 @@
 // Creates elements; text from traces reaches the page only as text.
 
+/** Properties of an element, and attributes for assistive technology: several browsers have no properties for these. */
 type Properties<Tag extends keyof HTMLElementTagNameMap> = Partial<
-  Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children">
->;
+  Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children" | "role" | `aria${string}`>
+> & { role?: string; [name: `aria-${string}`]: string };
 
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   properties: Properties<Tag> = {},
   ...children: (Node | string)[]
 ): HTMLElementTagNameMap[Tag] {
-  const element = Object.assign(document.createElement(tag), properties);
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "role" || name.startsWith("aria-")) element.setAttribute(name, String(value));
+    else Object.assign(element, { [name]: value });
+  }
   element.append(...children);
   return element;
 }
@@ -20,9 +25,23 @@ export function keepKeys<T extends HTMLElement>(element: T): T {
   return element;
 }
 
-/** A button; without a type of its own it would submit a form around it. */
-export function pushButton(text: string, properties: Properties<"button"> = {}): HTMLButtonElement {
-  return keepKeys(make("button", { type: "button", ...properties }, text));
+/** A button that may do something until the signal aborts; without a type of its own it would submit a form around it. */
+export function pushButton(
+  text: string,
+  properties: Properties<"button"> = {},
+  press?: () => unknown,
+  signal?: AbortSignal,
+): HTMLButtonElement {
+  const button = keepKeys(make("button", { type: "button", ...properties }, text));
+  if (press) button.addEventListener("click", () => void press(), signal ? { signal } : {});
+  return button;
+}
+
+/** Call whenever the size of an element changes, and once at first. */
+export function followSize(element: HTMLElement, resized: () => void, signal: AbortSignal): void {
+  const observer = new ResizeObserver(resized);
+  observer.observe(element);
+  signal.addEventListener("abort", () => observer.disconnect(), { once: true });
 }
 
 /** A prefix for ids: each panel runs its own copy of this module, so a counter would collide. */

@@ -1,5 +1,5 @@
 // One chart: drawn once it has a width, redrawn with the theme, resized with its box.
-import { keepKeys, make } from "./dom";
+import { followSize, keepKeys, make } from "./dom";
 import { point } from "./hover";
 import { Legend, legendOf } from "./legend";
 import { focusablePoints, type Pick, type Point, pickAt } from "./picks";
@@ -61,13 +61,18 @@ export class Chart {
     this.#node = make("div") as HTMLElement as PlotlyNode;
     this.#zoom = new Zoom(handlers.zoom, plotly, this.#node, signal);
     this.element = keepKeys(
-      make("div", { className: "hta-figure" }, this.#caption, this.#legend.element, this.#zoom.element, this.#node),
+      make(
+        "div",
+        { className: "hta-figure", role: "group" },
+        this.#caption,
+        this.#legend.element,
+        this.#zoom.element,
+        this.#node,
+      ),
     );
-    this.element.setAttribute("role", "group");
     this.element.addEventListener("keydown", (event) => this.#key(event), { signal });
-    const observer = new ResizeObserver(() => void this.#resized());
-    observer.observe(this.element);
-    signal.addEventListener("abort", () => this.dispose(observer), { once: true });
+    followSize(this.element, () => void this.#resized(), signal);
+    signal.addEventListener("abort", () => this.#plotly.purge(this.#node), { once: true });
   }
 
   /** Take the room that a figure needs. */
@@ -122,11 +127,6 @@ export class Chart {
     await this.#plotly.react(this.#node, structuredClone(data), structuredClone(themed), CONFIG);
     if (!this.#followed) this.#follow();
     this.#checkTypes();
-  }
-
-  dispose(observer: ResizeObserver): void {
-    observer.disconnect();
-    this.#plotly.purge(this.#node);
   }
 
   #follow(): void {

@@ -66,17 +66,14 @@ function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
 }
 
 function copier(code: string): HTMLButtonElement {
-  const button = pushButton("Copy", { title: "Copy this code" });
-  button.addEventListener("click", () => void copyText(code, button));
+  const button = pushButton("Copy", { title: "Copy this code" }, () => copyText(code, button));
   return button;
 }
 
-function bar({ share, color, fill }: FindingRow): HTMLElement {
-  const filled = swatch(color, fill);
-  filled.style.width = `${100 * share}%`;
-  const element = make("span", { className: "hta-bar" }, filled);
-  element.setAttribute("aria-hidden", "true");
-  return element;
+function bar(row: FindingRow): HTMLElement {
+  const filled = swatch(row);
+  filled.style.width = `${100 * row.share}%`;
+  return make("span", { className: "hta-bar", "aria-hidden": "true" }, filled);
 }
 
 /** How the rows of a dashboard differ: lower, and what is shown is said. */
@@ -193,12 +190,11 @@ export class Findings {
     selection: Promise<Model<SelectionState>>,
     describedBy: string,
   ): HTMLButtonElement {
-    const button = pushButton("Show", { className: "hta-show" });
-    button.setAttribute("aria-describedby", describedBy);
     const press = async () => {
       if (this.#press(places, await selection)) this.#compact?.shown(panel, button);
     };
-    button.addEventListener("click", () => void press(), { signal: this.#signal });
+    const properties = { className: "hta-show", "aria-describedby": describedBy };
+    const button = pushButton("Show", properties, press, this.#signal);
     return button;
   }
 
@@ -208,15 +204,10 @@ export class Findings {
     places: readonly Fields[],
     selection: Promise<Model<SelectionState>>,
   ): Turns {
-    const said = make("span", {});
-    said.setAttribute("role", "status");
+    const said = make("span", { role: "status" });
     const turn = (title: string, text: string, by: number) => {
-      const button = pushButton(text, { title });
-      button.setAttribute("aria-label", title);
-      button.hidden = places.length < 2;
       const press = async () => this.#turn(places, by, await selection);
-      button.addEventListener("click", () => void press(), { signal: this.#signal });
-      return button;
+      return pushButton(text, { title, "aria-label": title, hidden: places.length < 2 }, press, this.#signal);
     };
     const element = make(
       "div",

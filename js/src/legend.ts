@@ -17,14 +17,10 @@ const MARKS: Record<string, Look> = { circle: "circle", diamond: "diamond" };
 const ENTITIES: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
 /** An area that looks like those of a chart. */
-export function swatch(color: string, fill: Look): HTMLElement {
+export function swatch({ color, fill }: Pick<Entry, "color" | "fill">): HTMLElement {
   const element = make("span", { className: `hta-swatch hta-${fill}` });
   element.style.color = color;
   return element;
-}
-
-function entry({ label, color, fill }: Entry): HTMLElement {
-  return make("li", {}, swatch(color, fill), label);
 }
 
 function lookOf({ type = "scatter", mode, marker, line }: Trace): Pick<Entry, "color" | "fill"> {
@@ -59,7 +55,7 @@ export class Legend {
   readonly element = make("ul", { className: "hta-legend", hidden: true });
 
   show(entries: readonly Entry[]): void {
-    this.element.replaceChildren(...entries.map(entry));
+    this.element.replaceChildren(...entries.map((entry) => make("li", {}, swatch(entry), entry.label)));
     this.element.hidden = entries.length === 0;
   }
 }

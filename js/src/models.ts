@@ -21,7 +21,18 @@ export function resolve<State extends Record<string, unknown>>(
 }
 
 /** Listen to a model until the signal aborts. */
-export function listen(model: Model, event: string, callback: () => void, signal: AbortSignal): void {
+export function listen<Told extends unknown[]>(
+  model: Model,
+  event: string,
+  callback: (...told: Told) => void,
+  signal: AbortSignal,
+): void {
   model.on(event, callback);
   signal.addEventListener("abort", () => model.off(event, callback), { once: true });
+}
+
+/** Set values of a model, and send them to Python. */
+export function write(model: Model, values: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
+  model.save_changes();
 }

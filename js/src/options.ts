@@ -31,9 +31,7 @@ export function matches(options: readonly Option[], text: string): Option[] {
 function item(option: Option, id: string): Item {
   const [label, value, detail] = option;
   const parts = [make("span", {}, label), make("span", { className: "hta-detail" }, detail)];
-  const element = make("li", { id, title: named(value) }, ...parts);
-  element.setAttribute("role", "option");
-  return { option, element };
+  return { option, element: make("li", { id, title: named(value), role: "option" }, ...parts) };
 }
 
 export class Options {
@@ -44,9 +42,7 @@ export class Options {
 
   constructor(id: string, label: string, input: HTMLInputElement) {
     this.#input = input;
-    this.element = make("ul", { className: "hta-options", id });
-    this.element.setAttribute("role", "listbox");
-    this.element.setAttribute("aria-label", label);
+    this.element = make("ul", { className: "hta-options", id, role: "listbox", "aria-label": label });
   }
 
   /** Show options, one of them active; returns a message on those that are not shown. */

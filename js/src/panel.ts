@@ -6,7 +6,7 @@ import type { ControlContext } from "./context";
 import { control } from "./controls";
 import { make, uniquePrefix } from "./dom";
 import { Findings } from "./findings";
-import { listen, type Model, resolve, viewOf } from "./models";
+import { listen, type Model, resolve, viewOf, write } from "./models";
 import { isOneBar } from "./onebar";
 import { type Pick, SERVED_PHASES, selected } from "./picks";
 import type { Plotly } from "./plotly";
@@ -23,9 +23,7 @@ import { writtenFiles } from "./written";
 export function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
   let inSight = true;
   const tell = () => {
-    if (model.get("_visible") === inSight) return;
-    model.set("_visible", inSight);
-    model.save_changes();
+    if (model.get("_visible") !== inSight) write(model, { _visible: inSight });
   };
   const observer = new IntersectionObserver(
     (entries) => {

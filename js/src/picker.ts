@@ -23,12 +23,6 @@ function tick(value: number): Tick {
   return { value, input, label: make("label", {}, input, String(value)) };
 }
 
-function button(text: string, signal: AbortSignal, act: () => void): HTMLButtonElement {
-  const element = pushButton(text);
-  element.addEventListener("click", act, { signal });
-  return element;
-}
-
 function arrowKeys(list: HTMLElement, ticks: Tick[], signal: AbortSignal): void {
   const steps: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
   const move = (event: KeyboardEvent) => {
@@ -43,8 +37,8 @@ function arrowKeys(list: HTMLElement, ticks: Tick[], signal: AbortSignal): void 
 }
 
 function search(ticks: Tick[], noun: string, signal: AbortSignal, pick: (chosen: number[]) => void): HTMLInputElement {
-  const input = keepKeys(make("input", { type: "search", placeholder: "e.g. 3, 8-15, then Enter" }));
-  input.setAttribute("aria-label", `Filter ${noun}s`);
+  const properties = { type: "search", placeholder: "e.g. 3, 8-15, then Enter", "aria-label": `Filter ${noun}s` };
+  const input = keepKeys(make("input", properties));
   const all = ticks.map(({ value }) => value);
   const narrow = () => {
     const wanted = new Set(filter(input.value, all));
@@ -63,7 +57,8 @@ export function integerPicker(all: readonly number[], noun: string, id: string, 
   const list = make("div", { className: "hta-ticks" }, ...ticks.map(({ label }) => label));
   const hint = make("span", { className: "hta-hint" });
   const open = pushButton("", { className: "hta-open", id });
-  const popover = make("div", { className: "hta-popover", id: `${id}-popover` });
+  const said = `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`;
+  const popover = make("div", { className: "hta-popover", id: `${id}-popover`, role: "group", "aria-label": said });
 
   const check = (chosen: readonly number[]) => {
     for (const { value, input } of ticks) input.checked = chosen.includes(value);
@@ -87,15 +82,13 @@ export function integerPicker(all: readonly number[], noun: string, id: string, 
   list.addEventListener("change", ticked, { signal });
   arrowKeys(list, ticks, signal);
   popover.setAttribute("popover", "auto");
-  popover.setAttribute("role", "group");
-  popover.setAttribute("aria-label", `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`);
   open.popoverTargetElement = popover;
   float(popover, open, signal);
   const head = make("div", { className: "hta-popover-head" });
   if (all.length > SEARCHABLE) head.append(search(ticks, noun, signal, pick));
   head.append(
-    button("All", signal, () => pick(all)),
-    button("None", signal, () => pick([])),
+    pushButton("All", {}, () => pick(all), signal),
+    pushButton("None", {}, () => pick([]), signal),
     hint,
   );
   popover.append(head, list);

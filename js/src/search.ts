@@ -7,10 +7,8 @@ import type { Option, SearchSpec } from "./types";
 const STEPS: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 };
 
 function field(id: string, list: string): HTMLInputElement {
-  const input = keepKeys(make("input", { type: "text", id, autocomplete: "off", spellcheck: false }));
-  const attributes = { role: "combobox", "aria-autocomplete": "list", "aria-controls": list, "aria-expanded": "false" };
-  for (const [name, value] of Object.entries(attributes)) input.setAttribute(name, value);
-  return input;
+  const said = { role: "combobox", "aria-autocomplete": "list", "aria-controls": list, "aria-expanded": "false" };
+  return keepKeys(make("input", { type: "text", id, autocomplete: "off", spellcheck: false, ...said }));
 }
 
 export class Combobox {

@@ -19,12 +19,12 @@ const MOST_BYTES = 2_000_000; // of a baseline; those that are written have some
 const TICK = 1_000;
 
 class Picker {
-  readonly root = make("section", { className: "hta-panel hta-second" });
+  readonly root = make("section", { className: "hta-panel hta-second", "aria-label": "What to compare with" });
   #model: Model<SecondState>;
   #signal: AbortSignal;
   #now = make("p");
-  #status = make("p", { className: "hta-quiet" });
-  #error = make("p", { className: "hta-error" });
+  #status = make("p", { className: "hta-quiet", role: "status" });
+  #error = make("p", { className: "hta-error", role: "alert" });
   #list = make("ul", { className: "hta-offers" });
   #path: HTMLInputElement;
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -33,16 +33,13 @@ class Picker {
     this.#model = model;
     this.#signal = signal;
     const prefix = uniquePrefix();
-    this.#status.setAttribute("role", "status");
-    this.#error.setAttribute("role", "alert");
     const beside = make("p", { className: "hta-beside", id: `${prefix}-beside` }, "Next to these traces");
     this.#list.setAttribute("aria-labelledby", beside.id);
     this.#path = keepKeys(make("input", { type: "text", id: `${prefix}-path`, placeholder: "path/to/a/later/run" }));
-    const open = this.#button("Open", () => this.#openPath());
+    const open = pushButton("Open", {}, () => this.#openPath(), signal);
     this.#path.addEventListener("keydown", ({ key }) => key === "Enter" && this.#openPath(), { signal });
     const file = keepKeys(make("input", { type: "file", accept: ".arrow", id: `${prefix}-file` }));
     file.addEventListener("change", () => void this.#openFile(file.files?.[0]), { signal });
-    this.root.setAttribute("aria-label", "What to compare with");
     this.root.append(
       this.#now,
       this.#status,
@@ -65,18 +62,10 @@ class Picker {
     );
     this.#takeDrops();
     listen(model, "change:_second", () => this.#showNow(), signal);
-    const answer = (content: Offers | Picked) => this.#answer(content);
-    model.on("msg:custom", answer);
-    signal.addEventListener("abort", () => model.off("msg:custom", answer), { once: true });
+    listen(model, "msg:custom", (content: Offers | Picked) => this.#answer(content), signal);
     signal.addEventListener("abort", () => clearInterval(this.#timer), { once: true });
     this.#showNow();
     if (!isSaved(model)) model.send({ second: "offers" });
-  }
-
-  #button(text: string, act: () => void): HTMLButtonElement {
-    const button = pushButton(text);
-    button.addEventListener("click", act, { signal: this.#signal });
-    return button;
   }
 
   #showNow(): void {
@@ -89,7 +78,7 @@ class Picker {
       "Compared with ",
       make("b", {}, name),
       " ",
-      this.#button("Stop comparing", () => this.#pick("nothing", null, "")),
+      pushButton("Stop comparing", {}, () => this.#pick("nothing", null, ""), this.#signal),
     );
   }
 
@@ -104,9 +93,10 @@ class Picker {
 
   #showOffers(offers: Offers["offers"]): void {
     const rows = offers.map(([label, detail], place) => {
-      const button = this.#button(label, () => this.#pick("offer", place, label));
-      button.setAttribute("aria-describedby", `${this.#path.id}-${place}`);
-      return make("li", {}, button, make("span", { className: "hta-quiet", id: `${this.#path.id}-${place}` }, detail));
+      const id = `${this.#path.id}-${place}`;
+      const pick = () => this.#pick("offer", place, label);
+      const button = pushButton(label, { "aria-describedby": id }, pick, this.#signal);
+      return make("li", {}, button, make("span", { className: "hta-quiet", id }, detail));
     });
     const none = make("li", { className: "hta-quiet" }, "There are no other traces next to these.");
     this.#list.replaceChildren(...(rows.length > 0 ? rows : [none]));

@@ -1,5 +1,5 @@
 // One request in flight, the newest values win, and what the kernel is known to be doing.
-import { listen, type Model, viewOf } from "./models";
+import { listen, type Model, viewOf, write } from "./models";
 import { isSaved } from "./saved";
 import type { PanelState } from "./types";
 
@@ -102,9 +102,4 @@ export class Requests {
     clearTimeout(this.#timer);
     this.#awaited = null;
   }
-}
-
-function write(model: Model, values: Values): void {
-  for (const [name, value] of Object.entries(values)) model.set(name, value);
-  model.save_changes();
 }

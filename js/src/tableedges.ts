@@ -13,8 +13,8 @@ interface Edges {
 /** Put a frame that scrolls into an element that shades its sides. */
 export function withEdges(frame: HTMLElement, content: HTMLElement, signal: AbortSignal): Edges {
   const element = make("div", { className: "hta-table-edges" }, frame);
-  const more = pushButton("", { className: "hta-columns", hidden: true });
-  more.addEventListener("click", () => frame.scrollBy({ left: frame.clientWidth / 2 }), { signal });
+  const scroll = () => frame.scrollBy({ left: frame.clientWidth / 2 });
+  const more = pushButton("", { className: "hta-columns", hidden: true }, scroll, signal);
   const shade = () => {
     const { scrollLeft, scrollWidth, clientWidth, clientHeight } = frame;
     const headings = [...content.querySelectorAll("th")];

@@ -1,6 +1,7 @@
 // The rows of a table that are shown: all that are needed are loaded, or Python is asked for them.
 import { type Order, ordered, type Row, UNSORTED } from "./cells";
-import type { Model } from "./models";
+import { listen, type Model } from "./models";
+import { inParts } from "./parts";
 import type { Cell, Table } from "./types";
 
 /** What a table asks Python with; panels/base/table.py answers. */
@@ -19,11 +20,7 @@ interface Answer {
   total?: number;
   columns?: string[];
   names?: Record<string, string>;
-  offset?: number;
-  bytes?: number;
 }
-
-type Waiting = (answer: Answer, buffers: readonly DataView[]) => void;
 
 /** Rows in an order; `changed` is called when there are others. */
 export class TableRows {
@@ -42,7 +39,7 @@ export class TableRows {
   #pagesOf: Order = UNSORTED;
   #asked = new Set<number>();
   #remote = false;
-  #waiting = new Map<string, Waiting>();
+  #waiting = new Map<string, (answer: Answer) => void>();
   #prefix = Math.random().toString(36).slice(2);
   #number = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -53,21 +50,16 @@ export class TableRows {
     this.#changed = changed;
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
     if (!model) return;
-    const received = (content: Answer, buffers: readonly DataView[] = []) => {
+    const received = (content: Answer) => {
       const waiting = this.#waiting.get(content?.id);
       this.#waiting.delete(content?.id);
-      waiting?.(content, buffers);
+      waiting?.(content);
     };
     const lost = () => {
       this.#gone = true;
     };
-    model.on("msg:custom", received);
-    model.on("comm_live_update", lost);
-    const leave = () => {
-      model.off("msg:custom", received);
-      model.off("comm_live_update", lost);
-    };
-    signal.addEventListener("abort", leave, { once: true });
+    listen(model, "msg:custom", received, signal);
+    listen(model, "comm_live_update", lost, signal);
   }
 
   get order(): Order {
@@ -126,28 +118,12 @@ export class TableRows {
   /** All rows in this order as text, from Python; nothing where it does not answer. */
   async text(style: "csv" | "tsv", patience = 10_000): Promise<string | null> {
     if (!this.#model || this.#gone) return null;
-    const parts: Uint8Array<ArrayBuffer>[] = [];
-    for (let offset = 0; ; ) {
-      const got = await this.#next(style, offset, patience);
-      if (!got) return null;
-      parts.push(got.part);
-      offset += got.part.byteLength;
-      if (offset >= got.bytes || got.part.byteLength === 0) break;
+    try {
+      const packed = await inParts(this.#model, { kind: TEXT, style, ...this.#order }, patience);
+      return await new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    } catch {
+      return null;
     }
-    const stream = new Blob(parts).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).text();
-  }
-
-  #next(style: string, offset: number, patience: number) {
-    return new Promise<{ part: Uint8Array<ArrayBuffer>; bytes: number } | null>((resolve) => {
-      const timer = setTimeout(() => resolve(null), patience);
-      const sent = this.#send({ kind: TEXT, style, offset }, ({ bytes, problem }, [buffer]) => {
-        clearTimeout(timer);
-        if (problem !== undefined || !buffer || bytes === undefined) resolve(null);
-        else resolve({ part: new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength).slice(), bytes });
-      });
-      if (!sent) resolve(null);
-    });
   }
 
   /** The first rows came with the table. */
@@ -208,7 +184,7 @@ export class TableRows {
     }
   }
 
-  #send(content: Record<string, unknown>, answered: Waiting): boolean {
+  #send(content: Record<string, unknown>, answered: (answer: Answer) => void): boolean {
     this.#number += 1;
     const id = `${this.#prefix}-${this.#number}`;
     this.#waiting.set(id, answered);

@@ -33,10 +33,10 @@ export class TableView {
   #context: TableContext;
   #rows: TableRows;
   #filter: HTMLInputElement;
-  #said = make("span", { className: "hta-table-said" });
+  #said = make("span", { className: "hta-table-said", role: "status" });
   #frame = make("div", { className: "hta-table" });
-  #grid = keepKeys(make("table", { tabIndex: 0 }));
-  #head = make("tr");
+  #grid = keepKeys(make("table", { tabIndex: 0, role: "grid" }));
+  #head = make("tr", { "aria-rowindex": "1" });
   #body = make("tbody");
   #picks: TablePicks;
   #active = 0; // place of the row that keys act on
@@ -50,7 +50,6 @@ export class TableView {
     this.#signal = signal;
     this.#rows = new TableRows(context.model, () => this.#draw(), signal);
     this.#filter = this.#field();
-    this.#said.setAttribute("role", "status");
     const edges = withEdges(this.#frame, this.#grid, signal);
     const bar = make(
       "div",
@@ -58,10 +57,9 @@ export class TableView {
       this.#filter,
       this.#said,
       edges.more,
-      this.#button("Copy", "Copy the selected rows, or all", () => this.#copy()),
-      this.#button("CSV", "Download all rows as CSV", () => this.#save()),
+      pushButton("Copy", { title: "Copy the selected rows, or all" }, () => this.#copy(), signal),
+      pushButton("CSV", { title: "Download all rows as CSV" }, () => this.#save(), signal),
     );
-    this.#grid.setAttribute("role", "grid");
     this.#grid.setAttribute("aria-label", context.title);
     this.#grid.append(make("thead", {}, this.#head), this.#body);
     this.#frame.append(this.#grid);
@@ -82,8 +80,10 @@ export class TableView {
   }
 
   #field(): HTMLInputElement {
-    const input = keepKeys(make("input", { type: "search", placeholder: "Filter: text or /regex/" }));
-    input.setAttribute("aria-label", "Filter rows by text, or by a regular expression between slashes");
+    const said = "Filter rows by text, or by a regular expression between slashes";
+    const input = keepKeys(
+      make("input", { type: "search", placeholder: "Filter: text or /regex/", "aria-label": said }),
+    );
     let timer: ReturnType<typeof setTimeout> | undefined;
     const typed = () => {
       clearTimeout(timer);
@@ -91,12 +91,6 @@ export class TableView {
     };
     input.addEventListener("input", typed, { signal: this.#signal });
     return input;
-  }
-
-  #button(label: string, title: string, press: () => Promise<void>): HTMLButtonElement {
-    const button = pushButton(label, { title });
-    button.addEventListener("click", () => void press(), { signal: this.#signal });
-    return button;
   }
 
   #arrange(changes: Partial<Order>): void {
@@ -136,18 +130,13 @@ export class TableView {
   #drawHead({ columns }: Table): void {
     const { sort, descending } = this.#rows.order;
     const cells = columns.map((column, place) => {
-      const cell = make(
-        "th",
-        { scope: "col", id: this.#id("column", place), className: align(column), title: column.name },
-        heading(column),
-      );
       const sorted = column.name === sort ? (descending ? "descending" : "ascending") : "none";
-      cell.setAttribute("aria-sort", sorted);
+      const properties = { scope: "col", id: this.#id("column", place), className: align(column), title: column.name };
+      const cell = make("th", { ...properties, "aria-sort": sorted }, heading(column));
       cell.style.minWidth = `${this.#widths[place] ?? 0}px`;
       return cell;
     });
     this.#head.replaceChildren(...cells);
-    this.#head.setAttribute("aria-rowindex", "1");
   }
 
   #row(table: Table, place: number): HTMLTableRowElement {
@@ -159,12 +148,11 @@ export class TableView {
       const title = shown !== text || text.length > 40 ? text : "";
       return make("td", { className: align(column), title }, shown);
     });
-    const element = make("tr", { id: this.#id("row", place) }, ...cells);
-    element.setAttribute("aria-rowindex", String(place + 2));
-    element.dataset.place = String(place);
     const marked = row !== undefined && this.#picks.isMarked(table, row);
+    const said = { "aria-rowindex": String(place + 2), "aria-selected": String(marked) };
+    const element = make("tr", { id: this.#id("row", place), ...said }, ...cells);
+    element.dataset.place = String(place);
     element.classList.toggle("hta-marked", marked);
-    element.setAttribute("aria-selected", String(marked));
     return element;
   }
 
@@ -288,8 +276,7 @@ function align({ kind }: Column): string {
 
 /** A row as high as those that are not drawn. */
 function gap(rows: number): HTMLTableRowElement {
-  const element = make("tr", { className: "hta-gap", hidden: rows <= 0 });
+  const element = make("tr", { className: "hta-gap", hidden: rows <= 0, "aria-hidden": "true" });
   element.style.height = `${Math.max(rows, 0) * ROW}px`;
-  element.setAttribute("aria-hidden", "true");
   return element;
 }

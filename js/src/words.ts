@@ -18,11 +18,11 @@ function notices(texts: readonly string[]): (Node | string)[] {
 
 export class Words {
   readonly title: HTMLElement;
-  readonly status = make("span", { className: "hta-status" });
+  readonly status = make("span", { className: "hta-status", role: "status" });
   readonly timeButton = pushButton("", { className: "hta-time", hidden: true });
   readonly again = pushButton("Compute", { hidden: true });
-  readonly finding = make("p", { className: "hta-finding" });
-  readonly error = make("p", { className: "hta-error" });
+  readonly finding = make("p", { className: "hta-finding", "aria-live": "polite" });
+  readonly error = make("p", { className: "hta-error", role: "alert" });
   readonly empty = make("p", { className: "hta-empty" });
   readonly notices = make("div", { className: "hta-notices" });
   #root: HTMLElement;
@@ -34,9 +34,6 @@ export class Words {
   constructor(root: HTMLElement, title: string, prefix: string, signal: AbortSignal) {
     this.#root = root;
     this.title = make("h3", { className: "hta-title", id: `${prefix}-title`, tabIndex: -1 }, title);
-    this.status.setAttribute("role", "status");
-    this.finding.setAttribute("aria-live", "polite");
-    this.error.setAttribute("role", "alert");
     signal.addEventListener("abort", () => clearTimeout(this.#timer), { once: true });
   }
 
@@ -52,7 +49,7 @@ export class Words {
   #showTime(time: string): void {
     if (time === "" && this.timeButton.matches(":focus")) this.title.focus();
     this.timeButton.hidden = time === "";
-    this.timeButton.replaceChildren(`${time} `, make("span", { ariaHidden: "true" }, "×"));
+    this.timeButton.replaceChildren(`${time} `, make("span", { "aria-hidden": "true" }, "×"));
     this.timeButton.setAttribute("aria-label", `${time}: show all of the time`);
     this.timeButton.title = "Show the whole time range";
   }

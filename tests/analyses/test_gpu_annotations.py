@@ -237,7 +237,7 @@ def test_none_are_recorded(tmp_path):
     assert result.annotations.empty
     assert result.finding == "No user annotations were recorded on the selected ranks."
     assert NO_ANNOTATIONS in result.notices
-    with pytest.raises(ParameterError, match="on must be one of gpu, cpu, got 'both'"):
+    with pytest.raises(ParameterError, match="on must be one of 'gpu', 'cpu', got 'both'"):
         gpu_annotations(job, on="both")
 
 

@@ -412,7 +412,7 @@ def test_ranks_and_phases(tmp_path):
 
 def test_arguments_are_checked(tmp_path):
     job = open_job(tmp_path, [two_steps()])
-    with pytest.raises(ParameterError, match="by must be one of name, shape, stack, got 'module'"):
+    with pytest.raises(ParameterError, match="by must be one of 'name', 'shape', 'stack'"):
         operators(job, by="module")
     with pytest.raises(ParameterError, match="phase must be one of forward, backward"):
         operators(job, phase="warm-up")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
+from hta_widgets.analyses.communication.recorded import owned_by_first
 from hta_widgets.analyses.timeline import timeline
 from hta_widgets.analyses.timeline.classes import CLASSES, CODE
 from hta_widgets.analyses.timeline.lanes_of_job import LaneAsked, job_lanes, stacked
@@ -21,7 +22,6 @@ from hta_widgets.analyses.timeline.tracks import (
     Segments,
     Tracks,
     coverage,
-    owned_by_first,
 )
 from hta_widgets.analyses.timeline.window import lane_window, pixel_edges
 from hta_widgets.diagnosis import diagnosis

@@ -212,7 +212,7 @@ class TestTabs:
         assert board.table is board.panels["duration_tails"].table
         board.tab = "kernels"
         assert board.panel == "kernel_breakdown"
-        with pytest.raises(ParameterError, match=r"tab must be one of ranks, .*, got 'none'"):
+        with pytest.raises(ParameterError, match=r"tab must be one of 'ranks', .*, got 'none'"):
             board.tab = "none"
         with pytest.raises(TraitError, match=r"panel must be one of ranks, .*, got 'timeline'"):
             board.panel = "timeline"

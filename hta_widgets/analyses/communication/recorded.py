@@ -86,17 +86,22 @@ def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
     up to the time in which communication runs and is not `hidden`: in which the device neither
     computes nor runs a graph that was recorded as a whole.
     """
+    owned_from, owned_to = owned_by_first(start_ns, end_ns)
+    hidden_ns = hidden.covered_until(owned_to) - hidden.covered_until(owned_from)
+    return np.asarray(owned_to - owned_from - hidden_ns)
+
+
+def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
+    """Where each event is the first that started of those that run; they ascend by start."""
     # first   |-----------|              owns all of its time
     # second     |----|                  owns nothing: the first ends later
     # third             |------|         owns what comes after `reached`, the latest end so far
     if not start_ns.size:
-        return np.zeros(0, dtype=np.int64)
+        return start_ns, end_ns
     reached = np.maximum.accumulate(end_ns)
     owned_from = start_ns.copy()
     np.maximum(start_ns[1:], reached[:-1], out=owned_from[1:])
-    np.minimum(owned_from, end_ns, out=owned_from)
-    hidden_ns = hidden.covered_until(end_ns) - hidden.covered_until(owned_from)
-    return np.asarray(end_ns - owned_from - hidden_ns)
+    return owned_from, np.maximum(end_ns, owned_from)
 
 
 class Group(NamedTuple):
@@ -330,12 +335,12 @@ class _Fields:
         at = np.full(rows.size, NOTHING, dtype=np.int64)
         if table is None:
             return cls(None, at, at >= 0)
-        at = _positions_in(table.rows, rows)
+        at = table.places_of(rows)
         own = at >= 0
         waiting = np.flatnonzero(~own & (launch >= 0))
         calls = rank.parents[launch[waiting]].astype(np.int64)
         while waiting.size:
-            at[waiting] = _positions_in(table.rows, calls)
+            at[waiting] = table.places_of(calls)
             further = (at[waiting] < 0) & (calls >= 0)
             waiting, calls = waiting[further], rank.parents[calls[further]].astype(np.int64)
         return cls(table, at, (at >= 0) & ~own)
@@ -405,14 +410,6 @@ class _Fields:
             has = self.at >= 0
             taken[has] = values[self.at[has]]
         return taken
-
-
-def _positions_in(ascending: Int64Array, rows: Int64Array) -> Int64Array:
-    """Position of each row in an ascending array, -1 if it is not in it."""
-    if not ascending.size:
-        return np.full(rows.size, NOTHING, dtype=np.int64)
-    places = np.minimum(np.searchsorted(ascending, rows), ascending.size - 1)
-    return np.where(ascending[places] == rows, places, NOTHING)
 
 
 @cache

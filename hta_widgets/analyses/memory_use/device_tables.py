@@ -17,7 +17,6 @@ from hta_widgets.analyses.memory_use.owners import (
     bytes_before,
     bytes_in_no_block,
     categories,
-    module_codes,
     owners_of,
 )
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
@@ -179,13 +178,13 @@ class DeviceTables:
 
     def _by_owner(self, chosen: Int64Array, *, with_category: bool) -> pd.DataFrame:
         """Some blocks by owner, largest first."""
-        rank, calls = self._rank, calls_of(self._rank)
+        rank, calls, modules = self._rank, calls_of(self._rank), module_paths(self._rank)
         blocks = Blocks(*(column[chosen] for column in self._blocks))
         owners = owners_of(rank, self._memory, blocks.opened)
         names = np.append(calls.name, calls.name.dtype.type(-1))
         codes: list[IntArray] = [names[owners.operator], names[owners.caller]]
-        codes.append(module_codes(rank, owners))
-        values = [(*rank.trace.events.name.values, "")] * 2 + [(*module_paths(rank).paths, "")]
+        codes.append(modules.at(owners.call))
+        values = [(*rank.trace.events.name.values, "")] * 2 + [(*modules.paths, "")]
         columns = ["operator", "caller", "module"]
         if with_category:
             codes.append(categories(rank, self._memory, blocks, owners))

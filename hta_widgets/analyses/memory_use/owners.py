@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
 from hta_widgets.analyses.time.calls import Calls, calls_of
-from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, has_modules, module_paths, phases
+from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, has_modules, phases
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
@@ -166,11 +166,6 @@ def _next(
     """The first of some times after each; `missing`, after all that is recorded, if none is."""
     asked = after_ns if at_least_ns is None else np.maximum(after_ns, at_least_ns)
     return np.append(times, missing)[np.searchsorted(times, asked, side="right")]
-
-
-def module_codes(rank: Rank, owners: Owners) -> Int64Array:
-    """Codes into the paths of `module_paths` of the modules of owners, -1 for none."""
-    return module_paths(rank).at(owners.call)
 
 
 class Blocks(NamedTuple):

@@ -32,7 +32,7 @@ from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.analyses.time.rows import Columns, joined_table, of_largest_sum
 from hta_widgets.analyses.time.selection import TimeSelection, place_of
 from hta_widgets.arrays import Float64Array, Int64Array, narrowed
-from hta_widgets.errors import ParameterError
+from hta_widgets.errors import ParameterError, check_choice
 from hta_widgets.grouping import numbered
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
@@ -288,9 +288,7 @@ def operators(
         Only the time between these two, in ns since the first event of all ranks. Calls count where
         they start, times with their part inside.
     """
-    if by not in ROWS_BY:
-        msg = f"by must be one of {', '.join(ROWS_BY)}, got {by!r}"
-        raise ParameterError(msg)
+    check_choice("by", by, ROWS_BY)
     if phase is not None and phase not in PHASES:
         msg = f"phase must be one of {', '.join(PHASES)}, or None for all, got {phase!r}"
         raise ParameterError(msg)

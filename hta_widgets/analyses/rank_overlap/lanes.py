@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.arrays import Int8Array, Int64Array, IntArray, narrowed
+from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times, sweep
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import asked_once
-from hta_widgets.trace.ranks.gpu_work import NO_DEVICE
+from hta_widgets.trace.ranks.gpu_work import NO_DEVICE, GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 RANK, DEVICE, STREAM = "rank", "device", "stream"
@@ -148,13 +147,14 @@ def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
     devices = rank.gpu_work.devices
     if by == DEVICE and len(devices) == 1:
         return [_on_device(devices[0], *each) for each in _timed_lanes(rank, RANK)]
-    number, kernels = rank.trace.rank, _kernels(rank)
-    if by == RANK or not kernels.start_ns.size:
-        return [_lane((number, NO_DEVICE, NO_STREAM), kernels)]
-    columns = (kernels.device, kernels.stream) if by == STREAM else (kernels.device,)
+    number, work = rank.trace.rank, rank.gpu_work
+    kernels = np.flatnonzero(np.isin(work.type, _TYPES))
+    if by == RANK or not kernels.size:
+        return [_lane((number, NO_DEVICE, NO_STREAM), work)]
+    columns = (work.device, work.stream) if by == STREAM else (work.device,)
     lanes = []
-    for positions in grouped(*columns).parts:
-        of_lane = kernels.take(positions)
+    for places in grouped(*(column[kernels] for column in columns)).parts:
+        of_lane = work.take(kernels[places])
         stream = int(of_lane.stream[0]) if by == STREAM else NO_STREAM
         lanes.append(_lane((number, int(of_lane.device[0]), stream), of_lane))
     return lanes
@@ -165,39 +165,16 @@ def _on_device(device: int, lane: Lane, timeline: Timeline) -> tuple[Lane, Timel
     return lane._replace(device=device if lane.kernels else NO_DEVICE), timeline
 
 
-class _Kernels(NamedTuple):
-    """Kernels that compute or communicate, and whole CUDA graphs."""
-
-    start_ns: Times
-    end_ns: Times
-    device: Int64Array
-    stream: Int64Array
-    type: Int8Array
-
-    def take(self, wanted: NDArray[Any]) -> _Kernels:
-        """Keep those that are wanted."""
-        return _Kernels(*(column[wanted] for column in self))
-
-
-def _kernels(rank: Rank) -> _Kernels:
-    work = rank.gpu_work
-    every = _Kernels(work.start_ns, work.end_ns, work.device, work.stream, work.type)
-    return every.take(np.isin(work.type, _TYPES))
-
-
-def _lane(key: tuple[int, int, int], kernels: _Kernels) -> tuple[Lane, Timeline]:
-    count = kernels.start_ns.size
-    running = [
-        Intervals.union(kernels.start_ns[some], kernels.end_ns[some])
-        for some in (kernels.type == each for each in _TYPES)
-    ]
-    start_ns = int(kernels.start_ns.min()) if count else 0
-    end_ns = int(kernels.end_ns.max()) if count else 0
-    timeline = Timeline.of(running, start_ns, end_ns)
+def _lane(key: tuple[int, int, int], work: GpuWork) -> tuple[Lane, Timeline]:
+    is_kernel = np.isin(work.type, _TYPES)
+    count = int(is_kernel.sum())
+    start_ns = int(work.start_ns[is_kernel].min()) if count else 0
+    end_ns = int(work.end_ns[is_kernel].max()) if count else 0
+    timeline = Timeline.of([work.busy_by_type[each] for each in _TYPES], start_ns, end_ns)
     lane = Lane(
         *key,
         kernels=count,
-        devices=grouped(kernels.device).first.size,
+        devices=distinct(work.device[is_kernel]).size,
         start_ns=start_ns,
         end_ns=end_ns,
         busy_ns=tuple(timeline.busy_ns.tolist()),

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 REFUSED: Final = (ValueError, KeyError, IndexError, TypeError, RecursionError)
 """What a formula raises where the inputs do not suit it."""
@@ -370,7 +372,8 @@ def _elementwise(inputs: Inputs) -> Cost:
     """Every input once, and an output of the shape of all of them together."""
     tensors = _all_tensors(inputs)
     largest = max(tensors, key=lambda each: each.elements)
-    written = prod(_broadcast([each.shape for each in tensors])) * largest.element_bytes
+    output = np.broadcast_shapes(*(each.shape for each in tensors))
+    written = prod(output) * largest.element_bytes
     return Cost(0, sum(each.bytes for each in tensors) + written, largest.dtype)
 
 
@@ -408,23 +411,6 @@ def _all_tensors(inputs: Inputs) -> list[Tensor]:
         msg = "no input is a Tensor, or one has an unknown type"
         raise ValueError(msg)
     return tensors
-
-
-def _broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Shape that some shapes have together, aligned at their last dimension.
-
-    Examples
-    --------
-    >>> _broadcast([(8, 1, 6), (7, 1)])
-    (8, 7, 6)
-    """
-    depth = max(map(len, shapes))
-    padded = [(1,) * (depth - len(shape)) + shape for shape in shapes]
-    found = []
-    for sizes in zip(*padded, strict=True):
-        (size,) = {*sizes} - {1} or {1}
-        found.append(size)
-    return tuple(found)
 
 
 MOVING: Final[Mapping[str, Formula]] = {

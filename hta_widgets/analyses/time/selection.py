@@ -9,8 +9,8 @@ import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, gpu_times
-from hta_widgets.analyses.time.window import NO_STEP, begin_on, window_of
-from hta_widgets.arrays import Int64Array, Mask
+from hta_widgets.analyses.time.window import begin_on, numbered_steps, window_of
+from hta_widgets.arrays import Mask
 from hta_widgets.errors import ParameterError, UnknownStepError, whole_numbers
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.job import Job
@@ -72,7 +72,7 @@ class TimeSelection(NamedTuple):
         numbers = tuple(sorted(map(int, whole_numbers("steps", steps))))
         window = checked_window(window_ns)
         if numbers:
-            _check_steps(numbers, job.reduce(_steps_of, ranks).values())
+            _check_steps(numbers, job.reduce(numbered_steps, ranks).values())
         if not numbers and window is None:
             return None
         return cls(numbers, _own_windows(job, window))
@@ -235,12 +235,7 @@ def _own_windows(job: Job, window_ns: WindowNs | None) -> tuple[tuple[int, Windo
     return tuple((rank, (start - ns, end - ns)) for rank, ns in offsets_ns.items())
 
 
-def _steps_of(rank: Rank) -> tuple[int, ...]:
-    steps: Int64Array = window_of(rank).steps
-    return tuple(steps.tolist())
-
-
 def _check_steps(asked: tuple[int, ...], known: Iterable[tuple[int, ...]]) -> None:
-    steps = {step for each in known for step in each} - {NO_STEP}
+    steps = set[int]().union(*known)
     if not steps >= set(asked):
         raise UnknownStepError.from_steps(asked, steps)

@@ -205,6 +205,11 @@ def window_of(rank: Rank) -> Window:
     return rank.remember(Window.of)
 
 
+def numbered_steps(rank: Rank) -> tuple[int, ...]:
+    """Numbers of the analysed ProfilerSteps of a rank; none without."""
+    return tuple(each for each in window_of(rank).steps.tolist() if each != NO_STEP)
+
+
 def begin_on(rank: Rank, device: int) -> int:
     """When the analysed time of a device begins: not before it has done what came before.
 

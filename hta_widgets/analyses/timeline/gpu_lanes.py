@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.analyses.budget.device_steps import GAPS, DeviceSteps, device_steps
 from hta_widgets.analyses.communication.partition import PARTS, RankSplit, waiting_until
+from hta_widgets.analyses.communication.recorded import owned_by_first
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import lead_in_end
@@ -19,7 +20,7 @@ from hta_widgets.analyses.timeline.classes import (
     LEAD_IN,
     PHASE_CLASSES,
 )
-from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments, owned_by_first
+from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments
 from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType

@@ -196,19 +196,6 @@ def coverage(tracks: Sequence[Track], edges: Times) -> Int64Array:
     return np.array(rows, dtype=np.int64).reshape(len(rows), edges.size - 1)
 
 
-def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
-    """Where each event is the first that started of those that run; they ascend by start.
-
-    An event that runs inside another one owns nothing.
-    """
-    if not start_ns.size:
-        return start_ns, end_ns
-    reached = np.maximum.accumulate(end_ns)
-    owned_from = start_ns.copy()
-    np.maximum(start_ns[1:], reached[:-1], out=owned_from[1:])
-    return owned_from, np.maximum(end_ns, owned_from)
-
-
 def _sums(length_ns: Times, edges: Int64Array) -> Times:
     """Running sums of each group, from 0 to its total: one more than its events."""
     sums = np.zeros(length_ns.size + edges.size - 1, dtype=np.int64)

@@ -241,6 +241,19 @@ def rank_emphasis(ranks: Iterable[int], selected: Collection[int]) -> dict[str, 
     return emphasis([place for place, rank in enumerate(ranks) if rank in kept])
 
 
+def rows_of_ranks(ranks: Sequence[int], selected: Collection[int]) -> dict[str, Any]:
+    """Layout settings of a row for each rank, the first on top: its axis, and rings."""
+    rings = [ring(y0=row - 0.5, y1=row + 0.5) for row, rank in enumerate(ranks) if rank in selected]
+    rows = axis(
+        "Rank",
+        tickvals=list(range(len(ranks))),
+        ticktext=[str(rank) for rank in ranks],
+        range=[len(ranks) - 0.5, -0.5],
+        showgrid=False,
+    )
+    return {"yaxis": rows, **({"shapes": rings} if rings else {})}
+
+
 def rank_rings(ranks: Iterable[int], selected: Collection[int]) -> dict[str, Any]:
     """Layout settings that draw a ring around upright bars of selected ranks, if not of all."""
     every = list(ranks)

@@ -108,6 +108,11 @@ def class_fill(name: str) -> Fill:
     return _FILLS[CLASS_PATTERNS.get(name)]
 
 
+def legend_entry(label: str, name: str) -> dict[str, str]:
+    """What a legend above a chart says of a class of the budget: see `LegendEntry`."""
+    return {"label": label, "color": CLASS_COLORS[name], "fill": class_fill(name)}
+
+
 def class_marker(name: str) -> dict[str, Any]:
     """Look of the bars of a class of the budget."""
     return bar_marker(CLASS_COLORS[name], CLASS_PATTERNS.get(name))
@@ -140,6 +145,15 @@ def ring(**edges: float | str) -> dict[str, Any]:
     sides |= {"yref": "paper", "y0": 0, "y1": 1} if "y0" not in edges else {}
     look = {"fillcolor": "rgba(0, 0, 0, 0)", "line": {"width": 2, "color": ACCENT}}
     return {"type": "rect", **sides, **edges, **look}
+
+
+def line_across(
+    side: Literal["x", "y"], at: float, *, color: str = NEUTRAL, dash: str = "dash"
+) -> dict[str, Any]:
+    """Shape of a layout: a thin line through the whole figure, at a number of one axis."""
+    other = "y" if side == "x" else "x"
+    ends = {f"{side}0": at, f"{side}1": at, f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1}
+    return {"type": "line", **ends, "line": {"color": color, "width": 1, "dash": dash}}
 
 
 def height_for_rows(rows: int) -> int:

@@ -18,7 +18,7 @@ from hta_widgets.figures.svg.pie import draw_pie, pie_height
 LINE_POINTS: Final = 240
 """Points at which a line of the whole width shows all that this many pixels can."""
 
-STYLE: Final = (
+_STYLE: Final = (
     f"svg{{background:#fff;color:#1f1f1f;fill:currentColor;font:{FONT_SIZE}px sans-serif}}"
     ".b{shape-rendering:crispEdges}"
     "@media(prefers-color-scheme:dark){svg{background:#1e1e1e;color:#d4d4d4}}"
@@ -42,10 +42,13 @@ def svg(drawn: Drawing, *, points: int = 2_000) -> str:
         frame = Frame(drawn)
         height = frame.height
         content = "".join(_chart(frame, points))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{decimal(height)}" '
-        f'viewBox="0 0 {WIDTH} {decimal(height)}"><style>{STYLE}</style>{content}</svg>'
-    )
+    return whole(height, content)
+
+
+def whole(height: float, content: str) -> str:
+    """Write the ``<svg>`` element around a content that is `WIDTH` pixels wide."""
+    size = f'width="{WIDTH}" height="{decimal(height)}" viewBox="0 0 {WIDTH} {decimal(height)}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{_STYLE}</style>{content}</svg>'
 
 
 def _chart(frame: Frame, points: int) -> Iterator[str]:

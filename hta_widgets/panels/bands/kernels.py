@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.arrays import Int64Array
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
@@ -24,8 +25,7 @@ def times_of_rank(rank: Rank) -> KernelTimes:
     """Executions and time of each kernel of a rank."""
     work = rank.gpu_work
     codes, which = np.unique(work.name, return_inverse=True)
-    total_ns = np.zeros(codes.size, dtype=np.int64)
-    np.add.at(total_ns, which, work.duration_ns)
+    total_ns = sums_at(which, work.duration_ns, codes.size)
     names = tuple(work.names[code] for code in codes.tolist())
     return KernelTimes(names, np.bincount(which, minlength=codes.size), total_ns)
 

@@ -25,13 +25,13 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.compare import ComparePanel
+from hta_widgets.panels.diagnosis import OWN_TIME
 from hta_widgets.panels.timeline import TimelinePanel
 from hta_widgets.quantities import NS_PER_MS, counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
-OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
 FEW_RANKS: Final = 16
 """The page of more has no room for a sentence: it is as high as a screen."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.analyses.operators.operator_calls import listed_calls
 from hta_widgets.analyses.time.call_sums import launched_work
-from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.proof.proof import Proof, put_together
 from hta_widgets.diagnosis.proof.what import Stretches
@@ -58,8 +58,7 @@ def options(job: Job) -> list[Option]:
 def _numbers(job: Job) -> Iterator[Option]:
     for rank in job.ranks:
         yield _option(f"rank {rank}", "ranks", [rank], "rank")
-    steps = sorted({step for each in job.reduce(_steps_of, job.ranks).values() for step in each})
-    for step in steps:
+    for step in sorted(set[int]().union(*job.reduce(numbered_steps, job.ranks).values())):
         yield _option(f"step {step}", "steps", [step], "step")
     for stream in streams_of(job):
         yield _option(f"stream {stream}", "streams", [stream], "stream")
@@ -138,10 +137,6 @@ class _Calls(NamedTuple):
 
 def _option(label: str, field: str, value: Any, detail: str) -> Option:  # noqa: ANN401
     return (label, json.dumps([field, value]), detail)
-
-
-def _steps_of(rank: Rank) -> tuple[int, ...]:
-    return tuple(each for each in window_of(rank).steps.tolist() if each != NO_STEP)
 
 
 def _operators_of(rank: Rank) -> tuple[tuple[str, int, int], ...]:

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.cpu_work import OPERATORS, RANGES
 from hta_widgets.panels.bands.messages import Tab
 from hta_widgets.panels.base.panel import Panel
 
-
-class NamedTab(NamedTuple):
-    """A tab, whichever panels it has: each names its tab and its place there.
-
-    Attributes
-    ----------
-    name : str
-        As panels name it.
-    label : str
-        As on screen.
-    """
-
-    name: str
-    label: str
-
-
-TABS: Final = (
-    NamedTab("ranks", "Ranks"),
-    NamedTab("steps", "Steps"),
-    NamedTab("critical_path", "Critical path"),
-    NamedTab("kernels", "Kernels"),
-    NamedTab("operators", "Operators"),
-    NamedTab("communication", "Communication"),
-    NamedTab("idle", "Idle & launch"),
-    NamedTab("memory", "Memory"),
-    NamedTab("compare", "Compare"),
-    NamedTab("counters", "CUPTI counters"),
-    NamedTab("others", "More"),
-)
-"""In their order on screen; a tab without panels is left out."""
+TABS: Final = {
+    "ranks": "Ranks",
+    "steps": "Steps",
+    "critical_path": "Critical path",
+    "kernels": "Kernels",
+    "operators": "Operators",
+    "communication": "Communication",
+    "idle": "Idle & launch",
+    "memory": "Memory",
+    "compare": "Compare",
+    "counters": "CUPTI counters",
+    "others": "More",
+}
+"""Tabs as panels name them, and as on screen, in that order; one without panels is left out."""
 
 OF_KERNELS: Final = "kernel_breakdown"
 """Name of the panel that says most of a job that only faster kernels would help."""
@@ -58,7 +42,7 @@ def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:
     TypeError
         If there is no tab of the name that the panel gives.
     """
-    tabs = [None, *(tab.name for tab in TABS)]
+    tabs = [None, *TABS]
     if panel.tab not in tabs:
         msg = f"{panel.__name__}.tab is {panel.tab!r}; a dashboard has {', '.join(map(repr, tabs))}"
         raise TypeError(msg)
@@ -75,11 +59,11 @@ def tabs_of(panels: Mapping[str, type[Panel[Any]]]) -> list[Tab]:
     """
     numbers = {panel: number for number, panel in enumerate(panels.values(), start=1)}
     tabs = []
-    for tab in TABS:
-        inside = sorted((panel for panel in numbers if panel.tab == tab.name), key=order)
+    for name, label in TABS.items():
+        inside = sorted((panel for panel in numbers if panel.tab == name), key=order)
         if inside:
             places = [numbers[panel] for panel in inside]
-            tabs.append(Tab(name=tab.name, label=tab.label, panels=places))
+            tabs.append(Tab(name=name, label=label, panels=places))
     return tabs
 
 

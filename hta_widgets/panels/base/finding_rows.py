@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.diagnosis.finding import MOST_SHOWN, Advice, Evidence, Finding, LessBy, Link
+from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, LessBy, Link
 from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.figures.diagnosis import cause_look
@@ -26,7 +26,6 @@ _WHY_LESS: Final[Mapping[LessBy, str]] = {
     "alone": ", as it brings less before the other findings are fixed",
     "moved": ", as other ranks have to take over some of the work",
 }
-_ROWS: Final = 20
 _UNITS: Final = {
     "ns": "ns",
     "us": "µs",
@@ -71,7 +70,7 @@ def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]
     most = max((each.recoverable_ms for each in (*whole, *found)), default=0)
     return [
         FindingRow(
-            price=_price(each),
+            price=duration(each.recoverable_ms * NS_PER_MS) if each.recoverable_ms > 0 else "",
             bound=each.sign,
             percent=percent(each.percent) if each.recoverable_ms > 0 else "",
             share=max(each.recoverable_ms, 0) / most if most > 0 else 0,
@@ -80,7 +79,7 @@ def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]
             sentence=each.sentence,
             cause=each.words.sentence("") if each.words.cause else each.sentence,
             doubt=_doubt(each, whole),
-            advice=_advice(each.advice),
+            advice=[AdviceRow(do=what.do, code=what.code) for what in each.advice],
             numbers=[_numbers(name, value) for name, value in each.evidence.items()],
             show=None,
             of_second=False,
@@ -90,16 +89,6 @@ def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]
         )
         for place, each in enumerate(found)
     ]
-
-
-def _advice(given: Sequence[Advice]) -> list[AdviceRow]:
-    """What to do, the first in sight."""
-    return [AdviceRow(do=each.do, code=each.code) for each in given]
-
-
-def _price(found: Finding) -> str:
-    """What it costs; empty where that cannot be told."""
-    return duration(found.recoverable_ms * NS_PER_MS) if found.recoverable_ms > 0 else ""
 
 
 def _doubt(found: Finding, whole: Diagnosis) -> str:
@@ -163,9 +152,7 @@ def occurrences(proof: Proof, selection: Selection) -> list[Occurrence]:
 
 def _numbers(name: str, value: Evidence) -> Numbers:
     if isinstance(value, pd.DataFrame):
-        return Numbers(
-            label=name.replace("_", " "), text="", table=table_view(value, max_rows=_ROWS)
-        )
+        return Numbers(label=name.replace("_", " "), text="", table=table_view(value))
     what, _, unit = name.rpartition("_")
     if not what or unit not in _UNITS:
         return Numbers(label=name.replace("_", " "), text=format_cell(value), table=None)

@@ -408,8 +408,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             Maximum number of bytes; charts and rows that are too large are left out.
         """
         self._show()
-        outcome = self._computed.outcome if self._computed else None
-        drawings = outcome.drawings if isinstance(outcome, RenderedView) else {}
+        drawings = self._rendered.drawings if self._rendered else {}
         return html_summary(self._spec["title"], self._view, drawings, limit)
 
     def __repr__(self) -> str:
@@ -423,9 +422,8 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         shown = [f"{self!r}: {self.title}", self.verdict]
         if self.selected:
             shown.append(f"Selected: {json.dumps(self.selected)}")
-        outcome = self._computed.outcome if self._computed else None
-        if isinstance(outcome, RenderedView):
-            shown += ["", csv_of(outcome.table, _FIRST_ROWS)]
+        if self._rendered:
+            shown += ["", csv_of(self._rendered.table, _FIRST_ROWS)]
         return bounded("\n".join(shown), "Next: table has all rows, result all tables.")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -508,6 +506,10 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         method: Callable[..., Any] = getattr(self, name)
         return method
 
+    def _folder(self, output_dir: PathLike | None) -> Path:
+        """Where a button writes: into a folder, else that of the panel, else the working folder."""
+        return Path(output_dir or self.output_dir or "").expanduser()
+
     def _shortening(self, folder: PathLike | None = None) -> Callable[[str], str]:
         """Function that shortens paths in the texts that a notebook is saved with."""
         others = [Path(each).expanduser() for each in (self.output_dir, folder) if each]
@@ -528,9 +530,8 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
 
     @locked
     def _answer_about_table(self, content: dict[str, Any]) -> None:
-        outcome = self._computed.outcome if self._computed else None
-        if isinstance(outcome, RenderedView):
-            listed, names = outcome.listed, outcome.names
+        if rendered := self._rendered:
+            listed, names = rendered.listed, rendered.names
             self.send(*answer_about_table(content, lambda: listed, names, self._memo))
 
     # The selection
@@ -614,6 +615,12 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
                 self._compute()
         elif self._requested or self._refused or self._activity != "idle":
             self._publish(computed.outcome)
+
+    @property
+    def _rendered(self) -> RenderedView[ResultT] | None:
+        """What was computed last; None before, and where that failed."""
+        outcome = self._computed.outcome if self._computed else None
+        return outcome if isinstance(outcome, RenderedView) else None
 
     def _show(self) -> None:
         """Compute an outdated view that is about to be displayed; a failure is a part of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -11,7 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.memoize import MemoizeLast
-from hta_widgets.panels.base.protocol import FindingRow, Table, View
+from hta_widgets.panels.base.protocol import FindingRow, View
 from hta_widgets.panels.base.table import TableLook, kernel_labels, table_view
 from hta_widgets.panels.base.view import figure_view
 
@@ -58,7 +58,7 @@ class RenderedView(Generic[ResultT]):
     findings: list[FindingRow]
     findings_title: str
     listed: pd.DataFrame
-    look: TableLook = field(default_factory=TableLook)
+    look: TableLook
 
     @cached_property
     def figures(self) -> dict[str, go.Figure]:
@@ -85,11 +85,7 @@ class RenderedView(Generic[ResultT]):
                 memo.get(place, partial(figure_view, *named), *named)
                 for place, named in enumerate(self.drawings.items())
             ],
-            "table": self.table_view(memo),
+            "table": memo.get(
+                "table", partial(table_view, self.listed, self.look, self.names), self.listed
+            ),
         }
-
-    def table_view(self, memo: MemoizeLast) -> Table:
-        """Encode the table; `memo` keeps it."""
-        return memo.get(
-            "table", partial(table_view, self.listed, self.look, self.names), self.listed
-        )

@@ -323,14 +323,14 @@ class Selection(SharedModel):
         TraitError
             If they are ranks, and no job has one of them.
         """
-        chosen, known = ascending(values), self._ranks_of_jobs
+        chosen, known = sorted(set(values)), self._ranks_of_jobs
         if name == "ranks" and known is not None and not known.issuperset(chosen):
             raise TraitError(str(UnknownRankError.from_ranks(chosen, sorted(known))))
         return chosen
 
     @validate("steps")
     def _ascending_steps(self, proposal: dict[str, Any]) -> tuple[int, ...]:
-        return tuple(ascending(proposal["value"]))
+        return tuple(sorted(set(proposal["value"])))
 
     @validate("operators", "shapes", "modules")
     def _sorted_names(self, proposal: dict[str, Any]) -> tuple[str, ...]:
@@ -384,11 +384,6 @@ def plain_selection(selection: Selection, fields: Iterable[str] = _SHOWN) -> dic
 
 def _limited(value: str | int) -> str | int:
     return cut_in_the_middle(value, _MOST_OF_NAME) if isinstance(value, str) else value
-
-
-def ascending(picked: Iterable[int]) -> list[int]:
-    """Distinct integers in ascending order."""
-    return sorted(set(picked))
 
 
 _of_job: WeakKeyDictionary[Job, Selection] = WeakKeyDictionary()

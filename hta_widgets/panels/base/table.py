@@ -110,7 +110,6 @@ def table_view(
     table: pd.DataFrame,
     look: TableLook | None = None,
     names: Mapping[str, str] | None = None,
-    max_rows: int = MAX_ROWS,
 ) -> Table:
     """Describe the columns of a table, and give the values of its first rows.
 
@@ -120,10 +119,9 @@ def table_view(
     look : TableLook, optional
     names : mapping of str to str, optional
         See `kernel_labels`.
-    max_rows : int
     """
     look = look or TableLook()
-    rows = rows_of(table.head(max_rows))
+    rows = rows_of(table.head(MAX_ROWS))
     return {
         "columns": [_column(str(name), column, look) for name, column in table.items()],
         "rows": rows,

@@ -15,9 +15,8 @@ from hta_widgets.analyses.timeline.overview import (
     overview_edges,
 )
 from hta_widgets.analyses.timeline.window import pixel_edges
-from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError
-from hta_widgets.panels.timeline.encoding import in_bytes
+from hta_widgets.panels.timeline.encoding import in_bytes, together
 from hta_widgets.panels.timeline.messages import Band
 from hta_widgets.quantities import counted
 
@@ -55,7 +54,7 @@ def bands(
     found: list[Band] = []
     parts: list[bytes] = []
     least_ns = LEAST_SHARE * len(overviews) * int(edges[-1] - edges[0])
-    every = [_together(each, count) for each in overviews.values()]
+    every = [together(each.covered_ns, _TOGETHER, count) for each in overviews.values()]
     for place, code in enumerate(OVERVIEW_CLASSES):
         by_rank = np.array([each[place] for each in every])
         if by_rank.sum() > least_ns:
@@ -91,8 +90,3 @@ def band_window(
         for place, code in enumerate(OVERVIEW_CLASSES)
     ]
     return found, edges.size - 1, in_bytes(spread, edges).tobytes()
-
-
-def _together(overview: RankOverview, count: int) -> Int64Array:
-    covered_ns = overview.covered_ns[:, : count * _TOGETHER]
-    return np.asarray(covered_ns.reshape(-1, count, _TOGETHER).sum(axis=2))

@@ -73,14 +73,14 @@ def overview_bytes(
     some = next(iter(overviews.values()), None)
     bins = 0 if some is None else some.of_classes_ns.shape[1]
     planes = sum(each.classes.size for each in overviews.values())
-    together = max(1, -(-planes * bins // MOST_BYTES))
-    edges = overview_edges(lanes.analysed, max(bins, 1))[::together]
-    edges = edges[: bins // together + 1]
+    by = max(1, -(-planes * bins // MOST_BYTES))
+    edges = overview_edges(lanes.analysed, max(bins, 1))[::by]
+    edges = edges[: bins // by + 1]
     rows: list[RankRow] = []
     parts: list[bytes] = []
     count = edges.size - 1
     for rank, each in overviews.items():
-        covered = _together(each.covered_ns, together, count)
+        covered = together(each.covered_ns, by, count)
         occurs = np.flatnonzero(covered.any(axis=1))
         first = len(parts)
         parts += [row.tobytes() for row in in_bytes(covered[occurs], edges)]
@@ -101,7 +101,8 @@ def overview_bytes(
     return rows, count, b"".join(parts)
 
 
-def _together(covered: IntArray, by: int, count: int) -> Int64Array:
+def together(covered: IntArray, by: int, count: int) -> Int64Array:
+    """Put bins together, so many each; those beyond `count` of them are left out."""
     shape = covered.shape[0], count, by
     return np.asarray(covered[:, : count * by].reshape(shape).sum(axis=2))
 

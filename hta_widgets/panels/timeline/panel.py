@@ -190,8 +190,7 @@ class TimelinePanel(Panel[Timeline]):
         list of Path
             The files written, by rank.
         """
-        chosen = self.output_dir if output_dir is None else output_dir
-        folder = Path() if chosen is None else chosen
+        folder = self._folder(output_dir)
         return write_excerpt(self.job, self._window(), self.ranks, output_dir=folder)
 
     def _window(self) -> tuple[int, int]:
@@ -207,8 +206,7 @@ class TimelinePanel(Panel[Timeline]):
     def summary(self, limit: int = SUMMARY_BYTES) -> str:
         """Return title, finding, lanes and rows as HTML; see `Panel.summary`."""
         self._show()
-        outcome = self._computed.outcome if self._computed else None
-        picture = timeline_picture(outcome.result) if isinstance(outcome, RenderedView) else ""
+        picture = timeline_picture(self._rendered.result) if self._rendered else ""
         return with_picture(picture, self.title, limit, super().summary)
 
     def _shown(self, outcome: RenderedView[Timeline] | Exception) -> View:

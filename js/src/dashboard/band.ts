@@ -10,8 +10,8 @@ export class Band {
   constructor(name: string, title: string, prefix: string) {
     this.title = make("h4", { className: "hta-band-title", id: `${prefix}-${name}` }, title);
     const head = make("div", { className: "hta-band-head" }, this.title, this.aside);
-    this.element = make("section", { className: `hta-band hta-band-${name}` }, head, this.body);
-    this.element.setAttribute("aria-labelledby", this.title.id);
+    const properties = { className: `hta-band hta-band-${name}`, "aria-labelledby": this.title.id };
+    this.element = make("section", properties, head, this.body);
   }
 
   /** Whether the contents are still unknown. */

@@ -1,5 +1,5 @@
 // Where a step goes: one bar that is its own legend, and behind it that of everything.
-import { make, pushButton } from "../dom";
+import { followSize, make, pushButton } from "../dom";
 import { isSaved } from "../saved";
 import { Band } from "./band";
 import type { Board } from "./context";
@@ -7,8 +7,8 @@ import type { BudgetBand, BudgetPart } from "./types";
 
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
 
-function segment(part: BudgetPart, share: number): HTMLElement {
-  const area = make("span", { className: `hta-area hta-${part.fill}` });
+function painted<T extends HTMLElement>(area: T, part: BudgetPart, share: number): T {
+  area.className = `hta-area hta-${part.fill}`;
   area.style.setProperty("--hta-class", part.color);
   area.style.setProperty("--hta-ink", part.ink);
   area.style.flexGrow = String(share);
@@ -18,8 +18,8 @@ function segment(part: BudgetPart, share: number): HTMLElement {
 export class Budget {
   readonly band: Band;
   #board: Board;
-  #bar = make("div", { className: "hta-budget" });
-  #ghost = make("div", { className: "hta-ghost" });
+  #bar = make("div", { className: "hta-budget", role: "toolbar", "aria-label": "Classes of time" });
+  #ghost = make("div", { className: "hta-ghost", "aria-hidden": "true" });
   #legend = make("div", { className: "hta-legend-line" });
   #opened: () => void;
   #active = 0;
@@ -30,14 +30,9 @@ export class Budget {
     this.#board = board;
     this.#opened = opened;
     this.band = new Band("budget", "Where a step goes", board.prefix);
-    this.#bar.setAttribute("role", "toolbar");
-    this.#bar.setAttribute("aria-label", "Classes of time");
-    this.#ghost.setAttribute("aria-hidden", "true");
     this.#bar.addEventListener("keydown", (event) => this.#key(event), { signal: board.signal });
     this.band.body.append(this.#bar, this.#ghost, this.#legend);
-    const observer = new ResizeObserver(() => this.#label());
-    observer.observe(this.#bar);
-    board.signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+    followSize(this.#bar, () => this.#label(), board.signal);
   }
 
   show(budget: BudgetBand | null): void {
@@ -51,7 +46,7 @@ export class Budget {
     const focused = this.#bar.contains(this.#bar.ownerDocument.activeElement);
     this.#bar.replaceChildren(...budget.parts.map((part) => this.#button(part)), filler(budget, "share"));
     this.#ghost.hidden = !budget.compared;
-    const ghosts = budget.parts.map((part) => segment(part, part.all_share));
+    const ghosts = budget.parts.map((part) => painted(make("span"), part, part.all_share));
     this.#ghost.replaceChildren(...ghosts, filler(budget, "all_share"));
     this.#ghost.title = budget.behind;
     this.#activate(Math.min(this.#active, budget.parts.length - 1), focused);
@@ -63,15 +58,10 @@ export class Budget {
   }
 
   #button(part: BudgetPart): HTMLButtonElement {
-    const button = pushButton("", { title: part.said });
-    button.className = `hta-area hta-${part.fill}`;
-    button.style.setProperty("--hta-class", part.color);
-    button.style.setProperty("--hta-ink", part.ink);
-    button.style.flexGrow = String(part.share);
+    const button = painted(pushButton("", { title: part.said, "aria-label": part.said }), part, part.share);
     button.hidden = part.share === 0;
     button.dataset.label = part.label;
     button.dataset.text = part.text;
-    button.setAttribute("aria-label", part.said);
     const choose = () => {
       if (part.show) this.#board.select(part.show);
       this.#board.open(part.tab);

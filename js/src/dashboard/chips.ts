@@ -7,14 +7,12 @@ import { describeField, FIELDS, isSet } from "./fields";
 
 /** Fields that are selected, in the order in which they were. */
 export class Chips {
-  readonly element = make("div", { className: "hta-chips" });
+  readonly element = make("div", { className: "hta-chips", role: "group", "aria-label": "Selected" });
   #board: Board;
   #order: string[] = [];
 
   constructor(board: Board) {
     this.#board = board;
-    this.element.setAttribute("role", "group");
-    this.element.setAttribute("aria-label", "Selected");
     for (const field of FIELDS) listen(board.selection, `change:${field}`, () => this.#show(), board.signal);
     this.#show();
   }
@@ -45,14 +43,12 @@ export class Chips {
   #chip(field: string): HTMLElement {
     const words = describeField(field, this.#board.selection.get(field));
     const chip = this.#button(words, `Clear ${words}`, { [field]: EVERYTHING[field] }, "hta-chip");
-    chip.append(" ", make("span", { ariaHidden: "true" }, "×"));
+    chip.append(" ", make("span", { "aria-hidden": "true" }, "×"));
     return chip;
   }
 
   #button(text: string, said: string, fields: Record<string, unknown>, className: string): HTMLButtonElement {
-    const button = pushButton(text, { className, title: said });
-    button.setAttribute("aria-label", said);
-    button.addEventListener("click", () => this.#board.select(fields), { signal: this.#board.signal });
-    return button;
+    const { select, signal } = this.#board;
+    return pushButton(text, { className, title: said, "aria-label": said }, () => select(fields), signal);
   }
 }

@@ -24,18 +24,18 @@ export class Cycles {
     this.element.hidden = cycles.length === 0 || isSaved(this.#board.model); // the title names the cycle
     if (this.element.hidden) return;
     const isFocused = this.element.querySelector(":focus") !== null;
-    this.element.ariaBusy = "false";
+    this.element.setAttribute("aria-busy", "false");
     this.element.replaceChildren(this.#menu(cycles, cycle));
     if (isFocused) this.focus();
   }
 
   #menu(cycles: readonly string[], cycle: number): HTMLSelectElement {
-    const menu = make("select", {}, ...cycles.map((words, place) => make("option", { value: String(place) }, words)));
-    menu.ariaLabel = "Cycle";
+    const options = cycles.map((words, place) => make("option", { value: String(place) }, words));
+    const title = `Cycle: ${cycles[cycle] ?? ""}`; // cut where there is little room
+    const menu = make("select", { "aria-label": "Cycle", title }, ...options);
     menu.value = String(cycle);
-    menu.title = `Cycle: ${cycles[cycle] ?? ""}`; // cut where there is little room
     const change = () => {
-      this.element.ariaBusy = "true"; // until Python answers; a disabled menu would lose the focus
+      this.element.setAttribute("aria-busy", "true"); // until Python answers; a disabled menu would lose the focus
       this.#board.act("cycle", Number(menu.value));
     };
     menu.addEventListener("change", change, { signal: this.#board.signal });

@@ -1,7 +1,7 @@
 // One instrument: header, chips, verdict, budget, timeline, tabs and details, on one selection.
 import type { RenderProps } from "@anywidget/types";
 import { make, uniquePrefix } from "../dom";
-import { listen, resolve } from "../models";
+import { listen, resolve, write } from "../models";
 import { isSaved } from "../saved";
 import { followPage } from "../styles";
 import type { PanelState, SelectionState } from "../types";
@@ -49,19 +49,14 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   const { model, host, signal } = props;
   const selection = await resolve<SelectionState>(model, host, model.get("_selection"));
   if (signal.aborted) return;
-  const select = (fields: Fields) => {
-    for (const [name, value] of Object.entries(fields)) selection.set(name, value);
-    selection.save_changes();
-  };
+  const select = (fields: Fields) => write(selection, fields);
   const act = (name: string, cycle?: number) => {
     model.send(cycle === undefined ? { act: name } : { act: name, cycle }); // of two changes of a trait in a row, the kernel may see only the second
   };
   const show = (panel: string) => {
     const { names, tabs } = model.get("_spec");
     const place = 1 + names.indexOf(panel);
-    if (!tabs.some(({ panels }) => panels.includes(place))) return;
-    model.set("panel", panel);
-    model.save_changes();
+    if (tabs.some(({ panels }) => panels.includes(place))) write(model, { panel });
   };
   const open = (tab: string) => {
     const { names, tabs } = model.get("_spec");
@@ -124,12 +119,8 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
 
 /** Tell Python that a page shows the dashboard: only then are its bands computed. */
 function followVisibility(model: Board["model"], signal: AbortSignal): void {
-  const tell = (visible: boolean) => {
-    model.set("_visible", visible);
-    model.save_changes();
-  };
-  tell(true);
-  signal.addEventListener("abort", () => tell(false), { once: true });
+  write(model, { _visible: true });
+  signal.addEventListener("abort", () => write(model, { _visible: false }), { once: true });
 }
 
 export default { render };

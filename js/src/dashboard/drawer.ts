@@ -7,18 +7,15 @@ import type { Board } from "./context";
 import type { Detail, RankBar } from "./types";
 
 export class Drawer {
-  readonly element: HTMLElement;
+  readonly element = make("aside", { className: "hta-drawer", hidden: true, "aria-label": "Details" });
   #board: Board;
   #events: TableRows;
-  #said = make("span", { className: "hta-quiet" });
+  #said = make("span", { className: "hta-quiet", role: "status" });
   #drawn = "";
 
   constructor(board: Board) {
     this.#board = board;
     this.#events = new TableRows(board.model, () => undefined, board.signal);
-    this.#said.setAttribute("role", "status");
-    this.element = make("aside", { className: "hta-drawer", hidden: true });
-    this.element.setAttribute("aria-label", "Details");
   }
 
   show(detail: Detail | null): void {
@@ -48,10 +45,8 @@ export class Drawer {
   }
 
   #button(title: string, text: string, act: () => void): HTMLButtonElement {
-    const button = pushButton(text, { title });
-    button.setAttribute("aria-label", title);
+    const button = pushButton(text, { title, "aria-label": title }, act, this.#board.signal);
     button.dataset.act = title;
-    button.addEventListener("click", act, { signal: this.#board.signal });
     return button;
   }
 
@@ -67,10 +62,8 @@ export class Drawer {
         make("span", { className: "hta-right" }, text),
       );
     });
-    const list = make("ul", { className: "hta-rank-bars" }, ...rows);
-    list.setAttribute("aria-label", "Mean and count per rank");
-    list.hidden = rows.length < 2;
-    return list;
+    const said = "Mean and count per rank";
+    return make("ul", { className: "hta-rank-bars", "aria-label": said, hidden: rows.length < 2 }, ...rows);
   }
 
   /** The way through the events, of which each is shown in a window of its own. */

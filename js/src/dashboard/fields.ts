@@ -1,17 +1,11 @@
 // The fields of a selection in words.
 
 import { EVERYTHING } from "../picks";
+import { TIMES, unitOf } from "../units";
 
 export const FIELDS: readonly string[] = Object.keys(EVERYTHING);
 
 const LONGEST = 36;
-const UNITS: [name: string, ns: number][] = [
-  ["s", 1e9],
-  ["ms", 1e6],
-  ["µs", 1e3],
-  ["ns", 1],
-];
-
 /** Whether a value selects less than everything. */
 export function isSet(value: unknown): boolean {
   return Array.isArray(value) ? value.length > 0 : value !== "" && value !== null && value !== undefined;
@@ -30,7 +24,7 @@ export function ranges(numbers: readonly number[]): string {
 
 /** A stretch of time in one unit, with the digits that tell its length. */
 export function stretch([start, end]: readonly [number, number]): string {
-  const [unit, ns] = UNITS.find(([, size]) => Math.max(Math.abs(start), Math.abs(end)) >= size) ?? ["ns", 1];
+  const [unit, ns] = unitOf(TIMES, Math.max(Math.abs(start), Math.abs(end)));
   const most = Math.round(Math.log10(ns));
   const digits = Math.min(Math.max(2 - Math.floor(Math.log10((end - start) / ns)), 0), most);
   return `${(start / ns).toFixed(digits)}–${(end / ns).toFixed(digits)} ${unit}`;

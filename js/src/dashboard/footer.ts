@@ -13,8 +13,8 @@ export class Footer {
 
   constructor(board: Board) {
     this.#isSaved = isSaved(board.model); // no Python is there
-    const undo = pushButton("undo", { title: "Undo the last change (Ctrl-Z)" });
-    undo.addEventListener("click", () => board.act("undo"), { signal: board.signal });
+    const title = "Undo the last change (Ctrl-Z)";
+    const undo = pushButton("undo", { title }, () => board.act("undo"), board.signal);
     const names = make(
       "span",
       {},

@@ -20,11 +20,11 @@ export class Header {
     this.cycles = new Cycles(board);
     this.title = make("h3", { className: "hta-title", id: `${prefix}-title` });
     this.#list = make("ul", { className: "hta-notices-list", id: `${prefix}-notices`, hidden: true });
-    this.#notices = pushButton("", { className: "hta-notices-button", hidden: true });
-    this.#notices.setAttribute("aria-controls", this.#list.id);
+    const said = { "aria-controls": this.#list.id };
+    this.#notices = pushButton("", { className: "hta-notices-button", hidden: true, ...said });
     const toggle = (shown: boolean) => {
       this.#list.hidden = !shown;
-      this.#notices.ariaExpanded = String(shown);
+      this.#notices.setAttribute("aria-expanded", String(shown));
     };
     this.#notices.addEventListener("click", () => toggle(this.#list.hidden === true), { signal });
     toggle(false);

@@ -33,11 +33,11 @@ export async function show(reference: string, place: HTMLElement, props: Props, 
 
 export class Tabs {
   readonly element = make("div", { className: "hta-tabs" });
-  readonly page = make("div", { className: "hta-tab-page" });
+  readonly page = make("div", { className: "hta-tab-page", role: "tabpanel" });
   #board: Board;
   #props: Props;
-  #list = make("div", { className: "hta-tab-list" });
-  #segments = make("div", { className: "hta-segments" });
+  #list = make("div", { className: "hta-tab-list", role: "tablist", "aria-label": "Analyses" });
+  #segments = make("div", { className: "hta-segments", role: "radiogroup", "aria-label": "Views of this tab" });
   #mark = make("p", { className: "hta-unlimited" });
   #place = make("div");
   #drawn = ""; // reference of the panel that is there
@@ -46,13 +46,8 @@ export class Tabs {
   constructor(board: Board, props: Props) {
     this.#board = board;
     this.#props = props;
-    this.#list.setAttribute("role", "tablist");
-    this.#list.setAttribute("aria-label", "Analyses");
     this.#list.addEventListener("keydown", (event) => this.#key(event), { signal: board.signal });
-    this.#segments.setAttribute("role", "radiogroup");
-    this.#segments.setAttribute("aria-label", "Views of this tab");
     this.page.id = `${board.prefix}-page`;
-    this.page.setAttribute("role", "tabpanel");
     this.page.append(this.#segments, this.#mark, this.#place);
     this.element.append(this.#list, this.page);
     listen(board.model, "change:_spec", () => this.#renew(), board.signal);
@@ -96,11 +91,9 @@ export class Tabs {
   }
 
   #button({ name, label }: Tab): HTMLButtonElement {
-    const button = pushButton(label, { id: `${this.#board.prefix}-tab-${name}` });
-    button.setAttribute("role", "tab");
-    button.setAttribute("aria-controls", `${this.#board.prefix}-page`);
-    button.addEventListener("click", () => this.#board.open(name), { signal: this.#board.signal });
-    return button;
+    const { prefix, open, signal } = this.#board;
+    const said = { role: "tab", "aria-controls": `${prefix}-page` };
+    return pushButton(label, { id: `${prefix}-tab-${name}`, ...said }, () => open(name), signal);
   }
 
   #key(event: KeyboardEvent): void {

@@ -1,18 +1,17 @@
 // What a step takes without the findings that are ticked, and their boxes.
 import { keepKeys, make } from "../dom";
-import { listen } from "../models";
+import { listen, write } from "../models";
 import { isSaved } from "../saved";
 import type { Board } from "./context";
 
 export class Together {
-  readonly element = make("p", { className: "hta-together", hidden: true });
+  readonly element = make("p", { className: "hta-together", hidden: true, role: "status" });
   #board: Board;
   #replayed: readonly number[] = [];
   #boxes = new Map<number, HTMLInputElement>();
 
   constructor(board: Board) {
     this.#board = board;
-    this.element.setAttribute("role", "status");
     this.element.title = "By a replay without all of them at once: what they cost alone must not be added";
     listen(board.model, "change:_together", () => this.#say(), board.signal);
     listen(board.model, "change:unticked", () => this.#follow(), board.signal);
@@ -28,10 +27,9 @@ export class Together {
   readonly tick = (place: number, describedBy: string): HTMLElement | null => {
     if (this.#replayed.length < 2 || isSaved(this.#board.model)) return null;
     if (!this.#replayed.includes(place)) return make("span");
-    const box = keepKeys(make("input", { type: "checkbox", title: "Include in the combined saving" }));
-    box.setAttribute("aria-label", `Count finding ${place + 1}`);
-    box.setAttribute("aria-describedby", describedBy);
-    box.className = "hta-tick";
+    const said = { "aria-label": `Count finding ${place + 1}`, "aria-describedby": describedBy };
+    const title = "Include in the combined saving";
+    const box = keepKeys(make("input", { type: "checkbox", className: "hta-tick", title, ...said }));
     box.addEventListener("change", () => this.#change(), { signal: this.#board.signal });
     this.#boxes.set(place, box);
     this.#follow();
@@ -39,12 +37,8 @@ export class Together {
   };
 
   #change(): void {
-    const { model } = this.#board;
-    model.set(
-      "unticked",
-      this.#replayed.filter((place) => this.#boxes.get(place)?.checked === false),
-    );
-    model.save_changes();
+    const unticked = this.#replayed.filter((place) => this.#boxes.get(place)?.checked === false);
+    write(this.#board.model, { unticked });
   }
 
   #follow(): void {

@@ -97,11 +97,11 @@ export interface DashboardState {
   _spec: BoardSpec;
   /** `Bands` as JSON text. */
   _bands: string;
-  /** What the search finds: the value is JSON of a field of the selection and its value. */
   /** What a step takes without the findings that are ticked. */
   _together: string;
   /** Places of the findings that are not ticked. */
   unticked: number[];
+  /** What the search finds: the value is JSON of a field of the selection and its value. */
   _options: Option[];
   _visible: boolean;
   /** Name of the one that the tabs show. */

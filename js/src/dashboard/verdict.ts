@@ -9,7 +9,7 @@ import type { Bands } from "./types";
 export class Verdict {
   readonly band: Band;
   #said = make("p", { className: "hta-finding" });
-  #error = make("p", { className: "hta-error" });
+  #error = make("p", { className: "hta-error", role: "alert" });
   #findings: Findings;
   #together: Together;
   #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU sets the pace"));
@@ -18,7 +18,6 @@ export class Verdict {
   /** `found` is told which button was pressed, once what it shows is selected. */
   constructor(board: Board, found: (button: HTMLElement) => void) {
     this.band = new Band("verdict", "Why is it slow?", board.prefix);
-    this.#error.setAttribute("role", "alert");
     this.#together = new Together(board);
     const send = (fields: Record<string, unknown>) => board.select(fields);
     const selection = Promise.resolve(board.selection);

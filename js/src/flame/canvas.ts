@@ -1,4 +1,5 @@
 // The boxes of a flame graph on a canvas: rows of one height, text where there is room for it.
+import { cut } from "../cut";
 import { type Graph, MODULE } from "./graph";
 
 export const ROW = 18;
@@ -98,16 +99,10 @@ function fill(kind: string, name: string, { dark }: Look): string {
 /** A Python frame: of one that has no room, the file and the function are left, then the function. */
 const FRAME = /^(?:.*\/)?([^/]*\.py\(\d+\): (.*))$/;
 
-/** As much of a text as fits, ended by "…" where it is cut. */
+/** The text, or as much of it as fits. */
 export function fitting(text: string, width: number, measure: (text: string) => number): string {
   for (const shorter of [text, ...(FRAME.exec(text)?.slice(1) ?? [])]) if (measure(shorter) <= width) return shorter;
-  let [low, high] = [0, text.length];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (measure(`${text.slice(0, middle)}…`) <= width) low = middle;
-    else high = middle - 1;
-  }
-  return low === 0 ? "" : `${text.slice(0, low)}…`;
+  return cut(text, width, measure);
 }
 
 export function draw(context: CanvasRenderingContext2D, graph: Graph, boxes: Boxes, marks: Marks, look: Look): void {

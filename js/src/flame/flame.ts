@@ -1,6 +1,6 @@
 // A panel with a flame graph between its controls and its table.
 import type { RenderProps } from "@anywidget/types";
-import { listen, type Model, resolve } from "../models";
+import { listen, type Model, resolve, write } from "../models";
 import panel from "../panel";
 import { type Pick, selected } from "../picks";
 import { isSaved } from "../saved";
@@ -18,9 +18,7 @@ function render(props: RenderProps<FlameState>): void {
   const view = new FlameView(
     {
       pick(picked: Pick, add: boolean) {
-        if (!selection) return;
-        for (const [field, value] of Object.entries(selected(selection, picked, add))) selection.set(field, value);
-        selection.save_changes();
+        if (selection) write(selection, selected(selection, picked, add));
       },
       isSelected({ field, item }: Pick) {
         const current = selection?.get(field);
@@ -28,9 +26,7 @@ function render(props: RenderProps<FlameState>): void {
       },
       asks: !isSaved(model),
       zoom(root: string[], sandwich: string) {
-        model.set("root", root);
-        model.set("sandwich", sandwich);
-        model.save_changes();
+        write(model, { root, sandwich });
       },
     },
     signal,

@@ -1,4 +1,5 @@
 // The nodes of a flame graph: their paths, what a search finds, and what a node selects.
+import { finder } from "../cells";
 import type { Pick } from "../picks";
 import type { Column, FlameMessage, Unit } from "./types";
 
@@ -21,22 +22,6 @@ export function decode(column: Column): Numbers {
   if (Array.isArray(column)) return column;
   const bytes = Uint8Array.from(atob(column.bdata), (char) => char.charCodeAt(0));
   return new TYPES[column.dtype as keyof typeof TYPES](bytes.buffer);
-}
-
-/** A test of names: a substring, or a regular expression between slashes; null for no search. */
-export function matcher(text: string): ((name: string) => boolean) | null {
-  if (text === "") return null;
-  const [, pattern] = text.match(/^\/(.+)\/$/) ?? [];
-  if (pattern !== undefined) {
-    try {
-      const expression = new RegExp(pattern, "i");
-      return (name) => expression.test(name);
-    } catch {
-      return () => false;
-    }
-  }
-  const part = text.toLowerCase();
-  return (name) => name.toLowerCase().includes(part);
 }
 
 /** In a trace of a Transformer with its stacks, the first 27 rows were one box each. */
@@ -138,8 +123,9 @@ export class Graph {
 
   /** Whether each node fits, and the sum of the outermost that do; of callers where only these do. */
   search(text: string): { found: boolean[]; count: number; sum: number } {
-    const fits = matcher(text);
-    const known = this.#names.map((name, at) => fits !== null && (fits(name) || fits(this.#labels[at] ?? "")));
+    const finds = finder(text);
+    const fits = typeof finds === "string" ? () => false : finds;
+    const known = this.#names.map((name, at) => fits(name) || fits(this.#labels[at] ?? ""));
     const found: boolean[] = [];
     const covered: boolean[] = [];
     let [count, below, above] = [0, 0, 0];

@@ -1,5 +1,5 @@
 // The flame graph of a panel: a search, the way back, the canvas, and words about one node.
-import { keepKeys, make } from "../dom";
+import { followSize, keepKeys, make } from "../dom";
 import type { Pick } from "../picks";
 import { isDark } from "../theme";
 import { Boxes, draw, type Look, ROW } from "./canvas";
@@ -26,7 +26,7 @@ export interface FlameHandlers {
 
 export class FlameView {
   readonly element: HTMLElement;
-  readonly canvas = keepKeys(make("canvas", { className: "hta-flame-canvas", tabIndex: 0 }));
+  readonly canvas = keepKeys(make("canvas", { className: "hta-flame-canvas", tabIndex: 0, role: "img" }));
   #handlers: FlameHandlers;
   #frame = make("div", { className: "hta-flame-frame" });
   #search = keepKeys(make("input", { type: "search", placeholder: "highlight (text or /regex/)" }));
@@ -35,7 +35,7 @@ export class FlameView {
   #all = make("button", { type: "button", hidden: true }, "Show all");
   #sum = make("span", { className: "hta-flame-sum" });
   #trail = make("p", { className: "hta-flame-trail" });
-  #words = make("p", { className: "hta-flame-words" });
+  #words = make("p", { className: "hta-flame-words", role: "status" });
   #tip = make("div", { className: "hta-flame-tip", hidden: true });
   #graph: Graph | null = null;
   #boxes: Boxes | null = null;
@@ -48,8 +48,6 @@ export class FlameView {
   constructor(handlers: FlameHandlers, signal: AbortSignal) {
     this.#handlers = handlers;
     this.#search.setAttribute("aria-label", "Highlight names in the flame graph");
-    this.#words.setAttribute("role", "status");
-    this.canvas.setAttribute("role", "img");
     this.#frame.append(this.canvas, this.#tip);
     const bar = make("div", { className: "hta-flame-bar" }, this.#search, this.#sum, this.#around, this.#up, this.#all);
     this.element = make("div", { className: "hta-flame" }, bar, this.#trail, this.#frame, this.#words);
@@ -62,9 +60,7 @@ export class FlameView {
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event), { signal });
     this.canvas.addEventListener("pointerleave", () => this.#leave(), { signal });
     this.canvas.addEventListener("keydown", (event) => this.#key(event), { signal });
-    const observer = new ResizeObserver(() => this.redraw());
-    observer.observe(this.#frame);
-    signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+    followSize(this.#frame, () => this.redraw(), signal);
     this.#say(-1);
   }
 

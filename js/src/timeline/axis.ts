@@ -5,7 +5,7 @@ import { FOOT, HEAD, type Painter } from "./painter";
 import type { Step } from "./types";
 
 export function paintSteps(painter: Painter): void {
-  const { context, look, scene } = painter;
+  const { look, scene } = painter;
   if (scene.only) {
     const [number, start, end] = scene.only.step;
     painter.clipped(GUTTER, 0, painter.width - GUTTER, HEAD, () => paintStep(painter, [number, 0, end - start], 1));
@@ -22,16 +22,14 @@ export function paintSteps(painter: Painter): void {
   painter.clipped(GUTTER, 0, painter.width - GUTTER, HEAD, () => {
     for (const [place, step] of (row?.steps ?? []).entries()) paintStep(painter, step, place);
   });
-  context.fillStyle = look.line;
-  context.fillRect(GUTTER, HEAD, painter.width - GUTTER, 1);
+  painter.fill(look.line, GUTTER, HEAD, painter.width - GUTTER, 1);
 }
 
 function paintStep(painter: Painter, [number, start, end]: Step, place: number): void {
   const { context, look, scene } = painter;
   const [from, to] = [painter.x(start), painter.x(end)];
   const isChosen = scene.selection.steps.includes(number);
-  context.fillStyle = place % 2 ? look.faint : look.line;
-  context.fillRect(from, 0, to - from - 1, HEAD);
+  painter.fill(place % 2 ? look.faint : look.line, from, 0, to - from - 1, HEAD);
   if (isChosen) painter.ring(from + 1, 1, to - from - 3, HEAD - 2);
   const name = number < 0 ? "GPU span" : `step ${number}`;
   const left = Math.max(from, GUTTER) + 5;
@@ -42,13 +40,12 @@ function paintStep(painter: Painter, [number, start, end]: Step, place: number):
 }
 
 export function paintGrid(painter: Painter): void {
-  const { context, look, scene } = painter;
-  context.fillStyle = look.faint;
-  for (const { ns } of axisTicks(painter)) context.fillRect(Math.round(painter.x(ns)), HEAD, 1, painter.height);
+  const { look, scene } = painter;
+  const line = (color: string, x: number) => painter.fill(color, Math.round(x), HEAD, 1, painter.height);
+  for (const { ns } of axisTicks(painter)) line(look.faint, painter.x(ns));
   if (scene.aligned) return;
   const row = scene.layout.ranks[0];
-  context.fillStyle = look.line;
-  for (const [, start] of row?.steps ?? []) context.fillRect(Math.round(painter.x(start)) - 1, HEAD, 1, painter.height);
+  for (const [, start] of row?.steps ?? []) line(look.line, painter.x(start) - 1);
 }
 
 function axisTicks(painter: Painter) {
@@ -59,12 +56,10 @@ function axisTicks(painter: Painter) {
 export function paintAxis(painter: Painter): void {
   const { context, look } = painter;
   const top = painter.height - FOOT;
-  context.fillStyle = look.line;
-  context.fillRect(GUTTER, top, painter.width - GUTTER, 1);
+  painter.fill(look.line, GUTTER, top, painter.width - GUTTER, 1);
   for (const { ns, label } of axisTicks(painter)) {
     const x = painter.x(ns);
-    context.fillStyle = look.quiet;
-    context.fillRect(x, top, 1, 3);
+    painter.fill(look.quiet, x, top, 1, 3);
     const left = Math.min(Math.max(x - context.measureText(label).width / 2, GUTTER), painter.width - 40);
     painter.text(label, left, top + 10, look.quiet);
   }

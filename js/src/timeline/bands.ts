@@ -1,6 +1,6 @@
 // What many ranks do together: for each class a band from the rank that does least of it to the one that does most.
 import type { BandsAnswer, ClassLook, TimelineLayout } from "./types";
-import type { Span } from "./view";
+import type { Bins, Span } from "./view";
 
 export class BandTile {
   readonly look: ClassLook;
@@ -56,7 +56,7 @@ interface Piece extends Span {
 /** The bands that the model carries, and over them those of the window that was asked for last. */
 export class Bands {
   /** Of the newest window. */
-  window: (Span & { bins: number }) | null = null;
+  window: Bins | null = null;
   #layout: TimelineLayout;
   #whole: Tiles;
   #sharp: Tiles = new Map();

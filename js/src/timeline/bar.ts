@@ -1,8 +1,8 @@
 // The row above the lanes: what is shown, and a search.
 import { keepKeys, make, pushButton } from "../dom";
+import { swatch } from "../legend";
 import { float } from "../popover";
 import type { Stage } from "./stage";
-import { swatch } from "./tip";
 import type { KindOfLane, TimelineLayout } from "./types";
 
 function segment(name: string, label: string, checked: boolean, chosen: () => void, signal: AbortSignal): HTMLElement {
@@ -21,9 +21,8 @@ export function legend({ classes, ranks }: TimelineLayout): HTMLElement {
 /** A menu of the kinds of lanes that can be added; those that there are none of say why. */
 function adding(stage: Stage, prefix: string, choose: (kinds: string[]) => void, signal: AbortSignal): HTMLElement {
   const button = pushButton("+ lanes");
-  const menu = make("div", { className: "hta-popover hta-kinds", id: `${prefix}-kinds`, popover: "auto" });
-  menu.setAttribute("role", "group");
-  menu.setAttribute("aria-label", "Lanes to add to each rank");
+  const said = { role: "group", "aria-label": "Lanes to add to each rank" };
+  const menu = make("div", { className: "hta-popover hta-kinds", id: `${prefix}-kinds`, popover: "auto", ...said });
   button.popoverTargetElement = menu;
   const follow = float(menu, button, signal);
   let chosen: readonly string[] = [];
@@ -61,14 +60,12 @@ export function bar(
   const name = `hta-axis-${Math.random().toString(36).slice(2, 8)}`;
   const segments = make(
     "div",
-    { className: "hta-segments" },
+    { className: "hta-segments", role: "radiogroup", "aria-label": "Time axis" },
     segment(name, "clock", true, () => stage.align(false), signal),
     segment(name, "align steps", false, () => stage.align(true), signal),
   );
-  segments.setAttribute("role", "radiogroup");
-  segments.setAttribute("aria-label", "Time axis");
-  const search = keepKeys(make("input", { type: "search", placeholder: "highlight names …" }));
-  search.setAttribute("aria-label", "Highlight events whose name contains");
+  const said = "Highlight events whose name contains";
+  const search = keepKeys(make("input", { type: "search", placeholder: "highlight names …", "aria-label": said }));
   search.addEventListener("input", () => stage.search(search.value.trim()), { signal });
   const keys = make(
     "span",

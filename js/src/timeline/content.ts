@@ -26,13 +26,10 @@ export function paintLane(painter: Painter, lane: Lane, y: number): void {
     () => {
       for (const [start, end, lit] of stretches(painter, lane, chosen)) {
         const [from, to] = [painter.x(start), painter.x(end)];
-        context.save();
-        context.beginPath();
-        context.rect(from, y, to - from, lane.height);
-        context.clip();
-        context.globalAlpha = lit ? 1 : DIMMED;
-        paintTime(painter, lane, y);
-        context.restore();
+        painter.clipped(from, y, to - from, lane.height, () => {
+          context.globalAlpha = lit ? 1 : DIMMED;
+          paintTime(painter, lane, y);
+        });
       }
     },
   );
@@ -111,8 +108,7 @@ function paintFound(painter: Painter, tile: LaneTile, image: HTMLCanvasElement, 
   for (const [first, last] of tile.runs(bin(scene.view.start), bin(scene.view.end) + 1)) {
     const [left, right] = [painter.x(time(first)), painter.x(time(last))];
     context.drawImage(image, first, 0, last - first, image.height, left, y, right - left, lane.height);
-    context.fillStyle = look.accent;
-    context.fillRect(left, y, right - left, 2);
+    painter.fill(look.accent, left, y, right - left, 2);
   }
 }
 
@@ -160,14 +156,10 @@ function paintEvent(
 ): void {
   const { context, look } = painter;
   const label = labelOf(lane, event);
-  if (lane.kind !== "rank") {
-    context.fillStyle = look.page;
-    if (to - from >= EDGE_ROOM) context.fillRect(to - 1, y, 1, lane.height);
-  }
+  if (lane.kind !== "rank" && to - from >= EDGE_ROOM) painter.fill(look.page, to - 1, y, 1, lane.height);
   if (lit) {
-    context.fillStyle = look.accent;
-    context.fillRect(from, y, Math.max(to - from, 1), 2);
-    context.fillRect(from, y + lane.height - 2, Math.max(to - from, 1), 2);
+    painter.fill(look.accent, from, y, Math.max(to - from, 1), 2);
+    painter.fill(look.accent, from, y + lane.height - 2, Math.max(to - from, 1), 2);
   }
   const left = Math.max(from, GUTTER);
   const room = Math.min(to, painter.width) - left - 6;

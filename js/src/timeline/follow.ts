@@ -4,7 +4,7 @@ import { duration } from "./format";
 import type { Hit } from "./hits";
 import type { Kernel } from "./kernel";
 import { isOfAll, type Lane } from "./lanes";
-import { isFollowed, type Scene } from "./scene";
+import { isFollowed, type Viewer } from "./scene";
 import { describe, type Tip } from "./tip";
 import type { EventAnswer } from "./types";
 import type { Span } from "./view";
@@ -16,12 +16,8 @@ const POINTING_MS = 150; // on a row of a table, until its kernel is looked for
 export type Question = { kind: "event" | "first" | "next"; [field: string]: unknown };
 
 /** Where events are shown: the stage. */
-interface Stage {
-  readonly scene: Scene;
+interface Stage extends Viewer {
   readonly tip: Tip;
-  readonly width: number;
-  redraw(): void;
-  refine(): void;
   show(view: Span): void;
   say(text: string): void;
   into(lane: Lane): void;

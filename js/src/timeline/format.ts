@@ -1,17 +1,11 @@
 // Times in words, and where the ticks of an axis are.
 import { withMinus } from "../cells";
-
-const UNITS: [name: string, ns: number][] = [
-  ["s", 1e9],
-  ["ms", 1e6],
-  ["µs", 1e3],
-  ["ns", 1],
-];
+import { SIZES, TIMES, threeDigits, unitOf } from "../units";
 
 /** A duration with three digits: "12.4 ms". */
 export function duration(ns: number): string {
   const size = Math.abs(ns);
-  const [name, unit] = UNITS.find(([, least]) => size >= least) ?? ["ns", 1];
+  const [name, unit] = unitOf(TIMES, size);
   const value = ns / unit;
   const digits = Math.abs(value) >= 100 || unit === 1 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return `${withMinus(value.toFixed(digits))}\u00a0${name}`;
@@ -19,7 +13,7 @@ export function duration(ns: number): string {
 
 /** A moment, as exact as the window that it is shown in asks for. */
 export function moment(ns: number, span: number): string {
-  const [name, unit] = UNITS.find(([, least]) => Math.max(Math.abs(ns), span) >= least) ?? ["ns", 1];
+  const [name, unit] = unitOf(TIMES, Math.max(Math.abs(ns), span));
   const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10((unit / span) * 1000))));
   return `${withMinus((ns / unit).toFixed(unit === 1 ? 0 : digits))}\u00a0${name}`;
 }
@@ -35,7 +29,7 @@ export function ticks(start: number, end: number, count: number): Tick[] {
   const power = 10 ** Math.floor(Math.log10(wanted));
   const step = Math.max(1, power * ([1, 2, 5, 10].find((each) => each * power >= wanted) ?? 10));
   const reach = Math.max(Math.abs(start), Math.abs(end));
-  const [name, unit] = UNITS.find(([, least]) => reach >= least) ?? ["ns", 1];
+  const [name, unit] = unitOf(TIMES, reach);
   const digits = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / unit) + 1e-9)));
   const found: Tick[] = [];
   for (let place = Math.ceil(start / step); place * step <= end; place += 1) {
@@ -45,23 +39,11 @@ export function ticks(start: number, end: number, count: number): Tick[] {
   return found;
 }
 
-const BYTES: [name: string, bytes: number][] = [
-  ["TB", 1e12],
-  ["GB", 1e9],
-  ["MB", 1e6],
-  ["kB", 1e3],
-  ["B", 1],
-];
-
 /** A value of a curve with its unit: "6.63 GB", "111 operations", "0.12 GB/s". */
 export function amount(value: number, unit: string): string {
-  if (unit === "GB/s" && value > 0 && value < 0.1) return `${digits(value * 1e3)}\u00a0MB/s`;
-  if (unit !== "bytes") return `${digits(value)}\u00a0${value === 1 ? unit.replace(/^op(eration)?s$/, "op$1") : unit}`;
-  const [name, size] = BYTES.find(([, least]) => value >= least) ?? ["B", 1];
-  return `${digits(value / size)}\u00a0${name}`;
-}
-
-function digits(value: number): string {
-  if (Number.isInteger(value)) return value.toLocaleString("en");
-  return value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+  if (unit === "GB/s" && value > 0 && value < 0.1) return `${threeDigits(value * 1e3)}\u00a0MB/s`;
+  if (unit !== "bytes")
+    return `${threeDigits(value)}\u00a0${value === 1 ? unit.replace(/^op(eration)?s$/, "op$1") : unit}`;
+  const [name, size] = unitOf(SIZES, value);
+  return `${threeDigits(value / size)}\u00a0${name}`;
 }

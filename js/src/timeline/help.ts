@@ -19,11 +19,10 @@ const USES: readonly (readonly [keys: string, use: string])[] = [
 ];
 
 export class Help {
-  readonly button = pushButton("?");
+  readonly button = pushButton("?", { "aria-label": "Keys of the timeline" });
   readonly list = make("dl", { className: "hta-popover hta-help", popover: "auto" });
 
   constructor(signal: AbortSignal) {
-    this.button.setAttribute("aria-label", "Keys of the timeline");
     this.button.popoverTargetElement = this.list;
     this.list.append(...USES.flatMap(([keys, use]) => [make("dt", {}, keys), make("dd", {}, use)]));
     float(this.list, this.button, signal);

@@ -1,5 +1,5 @@
 // Questions to Python about a timeline: of each kind one in flight, and the newest wins.
-import type { Model } from "../models";
+import { listen, type Model } from "../models";
 import type { Answer, TimelineState } from "./types";
 
 type Question = { kind: string; [field: string]: unknown };
@@ -39,8 +39,8 @@ export class Kernel {
       const unpacked = content.sizes && buffers?.[0] ? await split(buffers[0], content.sizes) : (buffers ?? []);
       if (!signal.aborted) this.#receive(content, unpacked);
     };
-    model.on("msg:custom", receive);
-    signal.addEventListener("abort", () => this.#stop(receive), { once: true });
+    listen(model, "msg:custom", receive, signal);
+    signal.addEventListener("abort", () => this.#stop(), { once: true });
   }
 
   /** Ask; a question of the same slot that waits is forgotten, or it is thought over when its turn comes. */
@@ -81,8 +81,7 @@ export class Kernel {
     }
   }
 
-  #stop(receive: (content: Answer) => void): void {
-    this.#model.off("msg:custom", receive);
+  #stop(): void {
     for (const { timer } of this.#slots.values()) clearTimeout(timer);
     this.#slots.clear();
   }

@@ -18,20 +18,13 @@ export function paintRings(painter: Painter): void {
 }
 
 export function paintOver(painter: Painter): void {
-  const { scene, look, context } = painter;
+  const { scene, look, height } = painter;
   const { window_ns } = scene.selection;
-  context.fillStyle = look.accent;
   for (const edge of scene.aligned ? [] : (window_ns ?? []))
-    context.fillRect(painter.x(edge) - 1, HEAD, 2, painter.height);
-  for (const mark of scene.marks) {
-    context.fillStyle = look.ink;
-    context.fillRect(painter.x(mark), HEAD, 1, painter.height);
-  }
+    painter.fill(look.accent, painter.x(edge) - 1, HEAD, 2, height);
+  for (const mark of scene.marks) painter.fill(look.ink, painter.x(mark), HEAD, 1, height);
   const time = scene.hovered?.time ?? (scene.only ? scene.elsewhere?.step_ns : scene.elsewhere?.time_ns);
-  if (time !== undefined) {
-    context.fillStyle = look.quiet;
-    context.fillRect(painter.x(time), HEAD, 1, painter.height);
-  }
+  if (time !== undefined) painter.fill(look.quiet, painter.x(time), HEAD, 1, height);
   paintArrows(painter);
 }
 

@@ -1,4 +1,5 @@
 // A canvas with a scene on it: where moments and lanes are, and what all parts draw with.
+import { cut } from "../cut";
 import { make } from "../dom";
 import { isDark } from "../theme";
 import { GUTTER, type Lane } from "./lanes";
@@ -75,8 +76,14 @@ export class Painter {
   text(text: string, x: number, y: number, color: string, room?: number): void {
     const { context } = this;
     context.fillStyle = color;
-    const fits = room === undefined || context.measureText(text).width <= room;
-    context.fillText(fits ? text : cut(context, text, room), x, y);
+    const measure = (part: string) => context.measureText(part).width;
+    const fits = room === undefined || measure(text) <= room;
+    context.fillText(fits ? text : cut(text, room, measure), x, y);
+  }
+
+  fill(color: string, x: number, y: number, width: number, height: number): void {
+    this.context.fillStyle = color;
+    this.context.fillRect(x, y, width, height);
   }
 
   ring(x: number, y: number, width: number, height: number): void {
@@ -85,15 +92,4 @@ export class Painter {
     context.lineWidth = 2;
     context.strokeRect(x, y, width, height);
   }
-}
-
-/** As much of a text as there is room for. */
-function cut(context: CanvasRenderingContext2D, text: string, room: number): string {
-  let [low, high] = [0, text.length];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle;
-    else high = middle - 1;
-  }
-  return low === 0 ? "" : `${text.slice(0, low)}…`;
 }

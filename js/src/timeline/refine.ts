@@ -2,7 +2,7 @@
 import type { Kernel } from "./kernel";
 import { GUTTER, isOfAll, isThin, type Lane } from "./lanes";
 import { HEAD } from "./painter";
-import { type Scene, sought } from "./scene";
+import { sought, type Viewer } from "./scene";
 import { tilesOf } from "./tiles";
 import type { Answer } from "./types";
 import type { Span } from "./view";
@@ -12,22 +12,13 @@ const MOST_PIXELS = 200_000; // of all lanes of an answer
 const PREFETCH = 1; // windows on both sides
 const SHARPNESS = 1.3;
 
-/** What is asked for: of the stage. */
-interface Stage {
-  readonly scene: Scene;
-  readonly width: number;
-  readonly height: number;
-  redraw(): void;
-  refine(): void;
-}
-
 interface Wanted extends Span {
   lanes: Lane[];
   pixels: number;
 }
 
 /** Lanes in the visible part of the page, and the paths of their ranks, which say what to outline. */
-function inSight({ scene, height }: Stage): Lane[] {
+function inSight({ scene, height }: Viewer): Lane[] {
   const top = scene.scroll - HEAD;
   const isVisible = (lane: Lane) => lane.y + lane.height > top && lane.y < top + height + HEAD;
   const ranks = new Set(scene.lanes.filter(isVisible).map(({ rank }) => rank));
@@ -39,7 +30,7 @@ function inSight({ scene, height }: Stage): Lane[] {
 }
 
 /** The window around the view that is to be asked for; null where what is known is sharp. */
-function wanted(stage: Stage, scale: number): Wanted | null {
+function wanted(stage: Viewer, scale: number): Wanted | null {
   const { view, tiles, layout } = stage.scene;
   const lanes = inSight(stage);
   const length = view.end - view.start;
@@ -64,7 +55,7 @@ function wanted(stage: Stage, scale: number): Wanted | null {
 }
 
 /** Ask for what is wanted, `scale` pixels for a CSS pixel, and once more when its turn comes. */
-export function refine(stage: Stage, kernel: Kernel, scale: number): void {
+export function refine(stage: Viewer, kernel: Kernel, scale: number): void {
   const asked = wanted(stage, scale);
   if (!asked) return;
   const { scene } = stage;

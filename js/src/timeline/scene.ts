@@ -48,6 +48,16 @@ export interface Scene {
   scroll: number;
 }
 
+/** What its parts know of the stage, which shows a scene. */
+export interface Viewer {
+  readonly scene: Scene;
+  readonly width: number;
+  readonly height: number;
+  redraw(): void;
+  /** Ask for what is blurred. */
+  refine(): void;
+}
+
 /** All of the recording, or the longest of aligned steps. */
 export function wholeOf({ layout, aligned, only }: Scene): Span {
   const [start, end] = aligned ? [0, only?.longest ?? longestStep(layout)] : layout.span;

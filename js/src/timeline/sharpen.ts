@@ -1,32 +1,20 @@
 // Asks Python for the bands of many ranks in the view, where those that the model carries are blurred.
 import type { Kernel } from "./kernel";
 import { GUTTER } from "./lanes";
-import type { Scene } from "./scene";
-import type { Span } from "./view";
+import type { Viewer } from "./scene";
+import type { Bins } from "./view";
 
 const SHARPNESS = 1.3;
 
-/** What is asked for: of the stage. */
-interface Stage {
-  readonly scene: Scene;
-  readonly width: number;
-  redraw(): void;
-  refine(): void;
-}
-
-interface Window extends Span {
-  bins: number;
-}
-
 /** The window that is to be asked for, `true` where the model's own bands are sharp, null where nothing is missing. */
-function wanted({ scene, width }: Stage): Window | true | null {
+function wanted({ scene, width }: Viewer): Bins | true | null {
   const { layout, view, bands } = scene;
   const pixels = Math.min(layout.band_pixels, Math.round(width - GUTTER));
   const start = Math.max(view.start, layout.span[0]);
   const end = Math.min(view.end, layout.span[1]);
   if (pixels < 1 || end <= start || scene.aligned) return null;
   const pixel = (view.end - view.start) / pixels;
-  const fits = (known: Window) =>
+  const fits = (known: Bins) =>
     known.start <= start &&
     known.end >= end &&
     ((known.end - known.start) / known.bins < SHARPNESS * pixel || known.end - known.start <= known.bins);
@@ -35,7 +23,7 @@ function wanted({ scene, width }: Stage): Window | true | null {
   return { start, end, bins: Math.max(1, Math.round((end - start) / pixel)) };
 }
 
-export function sharpen(stage: Stage, kernel: Kernel): void {
+export function sharpen(stage: Viewer, kernel: Kernel): void {
   const { layout, bands } = stage.scene;
   const asked = wanted(stage);
   if (asked === true) bands.blur();

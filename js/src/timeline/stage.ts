@@ -1,6 +1,7 @@
 // The canvas with its scene: loads lanes, redraws, and turns pointer and keys into views and selections.
-import { make } from "../dom";
+import { followSize, make } from "../dom";
 import type { Model } from "../models";
+import { EVERYTHING } from "../picks";
 import type { SelectionState } from "../types";
 import { AddedLanes } from "./added";
 import { Bands } from "./bands";
@@ -40,7 +41,7 @@ export interface Calls {
 }
 
 export class Stage {
-  readonly canvas = make("canvas", { tabIndex: 0 });
+  readonly canvas = make("canvas", { tabIndex: 0, role: "application", "aria-roledescription": "timeline" });
   readonly element: HTMLElement;
   readonly scene: Scene;
   readonly calls: Calls;
@@ -53,7 +54,7 @@ export class Stage {
   #spacer = make("div");
   #brush = make("div", { className: "hta-brush", hidden: true });
   #scroller: HTMLElement;
-  #spoken = make("div", { className: "hta-spoken" });
+  #spoken = make("div", { className: "hta-spoken", "aria-live": "polite" });
   #model: Model<TimelineState>;
   #kernel: Kernel;
   #look: Look | null = null;
@@ -74,9 +75,6 @@ export class Stage {
     this.#scroller = make("div", { className: "hta-lanes" }, this.canvas, this.#spacer);
     this.element = make("div", { className: "hta-stage" }, this.#scroller, this.#brush, this.tip.element, this.#spoken);
     this.element.style.position = "relative";
-    this.#spoken.setAttribute("aria-live", "polite");
-    this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-roledescription", "timeline");
     this.scene = this.#emptyScene();
     this.follower = new Follower(this, this.#kernel, signal);
     const say = (text: string) => calls.say(text);
@@ -84,9 +82,7 @@ export class Stage {
     this.help = new Help(signal);
     this.load();
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { signal });
-    const observer = new ResizeObserver(() => this.resize());
-    observer.observe(this.element);
-    signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+    followSize(this.element, () => this.resize(), signal);
     signal.addEventListener("abort", () => cancelAnimationFrame(this.#frame), { once: true });
   }
 
@@ -112,16 +108,7 @@ export class Stage {
       bands: new Bands(NOTHING, null),
       unfolded: false,
       opened: this.#opened,
-      selection: {
-        ranks: [],
-        steps: [],
-        kernel: "",
-        operators: [],
-        modules: [],
-        window_ns: null,
-        streams: [],
-        finding: null,
-      },
+      selection: { ...EVERYTHING } as Scene["selection"],
       hovered: null,
       elsewhere: null,
       followed: null,

@@ -3,7 +3,7 @@
 import { Curve } from "./extremes";
 import { type Coverage, raster, type Surface } from "./raster";
 import type { ClassLook, Plane, TimelineLayout, WindowAnswer } from "./types";
-import type { Span } from "./view";
+import type { Bins, Span } from "./view";
 
 export interface Event {
   start: number;
@@ -31,7 +31,7 @@ export class LaneTile {
   readonly curves: readonly Curve[];
 
   constructor(
-    window: Window,
+    window: Bins,
     coverages: Coverage[],
     events: Columns | null = null,
     complete = false,
@@ -138,12 +138,6 @@ interface Found {
 }
 
 const NOTHING: Found = { plane: null, sought: "" };
-
-interface Window {
-  start: number;
-  end: number;
-  bins: number;
-}
 
 interface Columns {
   start: Float64Array;

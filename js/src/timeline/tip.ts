@@ -1,17 +1,12 @@
 // The note beside the pointer: what the event is, exactly, and what it is tied to. Names are text.
 import { make } from "../dom";
+import { swatch } from "../legend";
 import type { Curve } from "./extremes";
 import { amount, duration, moment } from "./format";
 import { isOfAll, type Lane } from "./lanes";
 import type { Scene } from "./scene";
 import type { Event, LaneTile } from "./tiles";
-import type { ClassLook, EventAnswer, Step } from "./types";
-
-export function swatch({ color, fill }: ClassLook): HTMLElement {
-  const square = make("span", { className: `hta-swatch hta-${fill}` });
-  square.style.color = color;
-  return square;
-}
+import type { EventAnswer, Step } from "./types";
 
 function line(...parts: (Node | string)[]): HTMLElement {
   return make("p", {}, ...parts);
@@ -119,7 +114,7 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
   const width = (tile.end - tile.start) / tile.bins;
   const parts = shares
     .sort((one, other) => other.share - one.share)
-    .map(({ look, share }) => line(swatch(look), `${look.label} ${Math.round(share * 100)}\u00a0%`));
+    .map(({ look, share }) => line(swatch(look), `${look.label} ${percent(share)}`));
   return [...parts, line(`of ${duration(width)}`), place];
 }
 
@@ -136,11 +131,7 @@ export function inWords(scene: Scene, lane: Lane): string[] {
 
 /** A note that follows the pointer inside its parent. */
 export class Tip {
-  readonly element = make("div", { className: "hta-tip", hidden: true });
-
-  constructor() {
-    this.element.setAttribute("role", "tooltip");
-  }
+  readonly element = make("div", { className: "hta-tip", hidden: true, role: "tooltip" });
 
   show(parts: (Node | string)[], x: number, y: number, room: number): void {
     this.element.hidden = parts.length === 0;

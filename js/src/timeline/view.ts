@@ -5,6 +5,11 @@ export interface Span {
   end: number;
 }
 
+/** A stretch that is cut into equal parts, such as pixels. */
+export interface Bins extends Span {
+  bins: number;
+}
+
 const LEAST_NS = 50;
 const ROOM = 0.5; // of the recording on both sides
 const SEEN = 0.04; // of the view: what is shorter is a line

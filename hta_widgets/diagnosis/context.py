@@ -56,8 +56,6 @@ HALF_OF_MEAN: Final = 0.5
 UNSOUND: Final = ", though the recording is not sound"
 """What a sentence says that is not measured for this reason; the notices say what is wrong."""
 
-LESS_BY_LEAD: Final = ", less once the CPU is no longer ahead"
-
 MOST_RANKS: Final = 0.75
 """All ranks are to blame if this part of them is."""
 
@@ -475,8 +473,10 @@ class Context:
                 said = "if other ranks keep up"
                 return f"up to {duration(price.ns)} {of} ({share}), {said}"
             lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)
-            why = LESS_BY_LEAD if price.less_by == "lead" else ""
-            return f"{lower} to {duration(price.ns)} {of} (up to {share}){why}"
+            if price.less_by == "lead":
+                later = f"{lower} once the CPU is no longer ahead"
+                return f"{duration(price.ns)} {of} at first ({share}), {later}"
+            return f"{lower} to {duration(price.ns)} {of} (up to {share})"
         bound = "up to" if price.bound == "at most" else price.bound
         of_price = "" if bound == "measured" else f"{bound} "
         return f"{of_price}{duration(price.ns)} {of} ({share})"

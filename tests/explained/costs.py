@@ -10,7 +10,8 @@ from tests.explained.forms import NS_PER_MS, Texts, share
 
 COST: Final = (
     "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period>[[ <_phase>]] step]]"
-    "[[the <span> GPU span]] ([[<up_to> ]]<percent>)[[, <if_others>]][[, <less_later>]]"
+    "[[the <span> GPU span]][[ at <_first>]] ([[<up_to> ]]<percent>)[[, <if_others>]]"
+    "[[, <later> once the CPU is no longer ahead]]"
     "]]."
 )
 PER_STEP: Final = "[[ per[[ <_phase>]] step]]"
@@ -42,9 +43,9 @@ def cost_of(found: Finding, whole: Diagnosis) -> Texts:
     return {
         "bound": "up to" if may_be_nothing else None if has_two_ends else BOUNDS[found.bound],
         "if_others": "if other ranks keep up" if may_be_nothing else None,
-        "less_later": "less once the CPU is no longer ahead" if is_ahead else None,
-        "lower": duration(found.lower_ms * NS_PER_MS) if has_two_ends else None,
-        "up_to": "up to" if has_two_ends else None,
+        "later": duration(found.lower_ms * NS_PER_MS) if is_ahead else None,
+        "lower": duration(found.lower_ms * NS_PER_MS) if has_two_ends and not is_ahead else None,
+        "up_to": "up to" if has_two_ends and not is_ahead else None,
         "price": duration(found.recoverable_ms * NS_PER_MS),
         "period": length if has_steps else None,
         "span": None if has_steps else length,

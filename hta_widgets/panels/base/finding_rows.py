@@ -21,7 +21,6 @@ INCONCLUSIVE: Final = "Inconclusive."
 _WHY_LESS: Final[Mapping[LessBy, str]] = {
     "": "",
     "profiler": ", as the rest may be the profiler's",
-    "lead": ", as the CPU sets the pace once it is no longer ahead",
     "end": ", as a loop that does not wait for the GPU would lose nothing of it",
     "alone": ", as it brings less before the other findings are fixed",
     "moved": ", as other ranks have to take over some of the work",
@@ -99,7 +98,9 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
     if not found.may_be_less:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
-    if found.less_by != "peers":
+    if found.less_by == "lead":
+        said = f"{most} at first, {least} once the CPU is no longer ahead."
+    elif found.less_by != "peers":
         said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
     else:
         least = least if found.lower_ms > 0 else "nothing"

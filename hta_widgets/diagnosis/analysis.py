@@ -183,7 +183,7 @@ def _diagnosed(
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = (
         _lacks(job, facts, shown, alike, lost_most=health.lost_most)
-        if priced and not health.taken_out
+        if priced and not health.is_no_recording
         else ()
     )
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None

@@ -190,6 +190,8 @@ class CpuWork:
         Kernels that CUPTI's range profiler measured, instead of recording when they ran.
     lost_work : bool
         Whether the recorder says that it may have lost GPU work.
+    is_cut : bool
+        Whether a file is cut: PyTorch's profiler writes the work of GPUs after that of the host.
     api_calls : int
         Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
     launches_kernels : bool
@@ -229,6 +231,7 @@ class CpuWork:
     final_wait_ns: int = 0
     measured: int = 0
     lost_work: bool = False
+    is_cut: bool = False
     on_gpus: str = ""
     on_cpu: str = ""
     on_apple: str = ""
@@ -355,6 +358,11 @@ class CpuWork:
             is_none = self.api_calls and not self.launches_kernels
             why = f": {none}; the recorder warns" if is_none else ", and the recorder warns"
             return f"No GPU work was recorded{why} that it may have lost some."
+        if self.is_cut:
+            return (
+                "No GPU work was recorded: the file is cut, and what a profiler writes last is the "
+                "work of the GPU."
+            )
         if self.on_cpu:
             return f"The job ran on the CPU: {self.on_cpu}."
         return f"No GPU work was recorded: {self._why}."
@@ -428,7 +436,8 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     collectives: Counter[str] = Counter()
     for each in found:
         collectives.update(each.collectives)
-    lost = [each.lost for each in job.reduce(health_of, chosen).values() if each.lost.launches]
+    health = job.reduce(health_of, chosen).values()
+    lost = [each.lost for each in health if each.lost.launches]
     memory = memory_use(job, chosen) if may_record_memory(job) else None
     devices = {*memory.peak["device_type"]} - {"CPU"} if memory else set()
     has_memory = any(not device.startswith("type") for device in devices)
@@ -460,6 +469,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         is_one_collective=len(collectives) == 1,
         of_job=not job.has_gpu_work(),
         lost_work=any(each.lost_work for each in found),
+        is_cut=any(each.faults.is_cut for each in health),
         on_gpus=on_gpus,
         on_apple=on_apple,
         on_cpu="" if shows_gpu or on_apple else _on_cpu(api_calls, owned[OPERATORS], memory),

@@ -23,8 +23,8 @@ TENSOR_CORES: Final = re.compile(
     r"|e4m3|e5m2|MFMA|mfma|_MI(?:16|32)x"
 )
 FP32: Final = re.compile(
-    r"sgemm|scudnn|_ffma_|simt_(?![dzh])|f32f32_f32f32_f32(?!.*tf32)|dgrad_engine<float"
-    r"|wgrad_alg0_engine<float|implicit_convolve_sgemm"
+    r"sgemm|scudnn|_ffma_|simt_(?![dzh])|f32f32_f32f32_f32(?!.*tf32)|dgrad_(?:alg1_)?engine<float"
+    r"|wgrad_alg[01]_engine<float|implicit_convolve_sgemm"
 )
 ELEMENTWISE: Final = re.compile(r"elementwise_kernel")
 

@@ -189,6 +189,8 @@ class Region(NamedTuple):
     """Of all such time."""
     kernels: int
     median_kernel_ns: float
+    reads: bool
+    """Whether most of what the GPU waits for are copies to the host."""
 
 
 class Launching(NamedTuple):
@@ -247,6 +249,9 @@ def _region(
     inside = _at_or_below(paths, top)
     mine = kernels[(launched >= 0) & inside[node[launched]]]
     lost = segments.take(np.flatnonzero((waited >= 0) & inside[node[waited]]))
+    late = work.named(patterns.DEVICE_TO_HOST.search)[
+        np.isin(work.launch, gaps_of(rank).launch[lost.gap])
+    ]
     return Region(
         name=_name_of(paths, top, names),
         call=names[paths.name[top[0]]] if top.size == 1 else "",
@@ -254,18 +259,25 @@ def _region(
         share=float(total_ns[top].sum() / idle_ns.sum()),
         kernels=mine.size,
         median_kernel_ns=_median(work.duration_ns[mine]),
+        reads=2 * np.count_nonzero(late) > late.size,
     )
 
 
 def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> Int64Array:
-    """The outermost nodes of the region: one, or all of the backward pass."""
+    """The outermost nodes of the region: one, or all of the backward pass.
+
+    An optimizer is one, whatever it marks inside: ``CustomAdam.step`` in ``Optimizer.step#CustomAdam
+    .step`` was a part of the model, which was to be compiled.
+    """
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
     others, of_backward = roots[~backward], roots[backward]
     if not others.size or total_ns[of_backward].sum() > total_ns[others].max(initial=0):
         return np.asarray(of_backward)
     top = int(others[np.argmax(total_ns[others])])
-    while (inner := np.flatnonzero(paths.parent == top)).size:
+    while not _OPTIMIZER.match(names[paths.name[top]]) and (
+        inner := np.flatnonzero(paths.parent == top)
+    ).size:
         best = int(inner[np.argmax(total_ns[inner])])
         is_call = paths.kind[best] in (*LAUNCH_CALLS, Kind.CPU_OP)
         if is_call or total_ns[best] < DOMINATES * total_ns[top]:
@@ -399,14 +411,22 @@ def launches_apart_ns(rank: Rank) -> float:
     return float(np.median(apart_ns)) if apart_ns.size else 0.0
 
 
+LEAST_LINEAR: Final = 0.1
+"""Products of linear layers for each kernel from which their rows matter: a ResNet-50 with one such
+layer, 6 of 1,478 kernels, was to get a larger batch for its sake."""
+
+_PRODUCTS: Final = re.compile(r"^aten::(?:linear|addmm|mm)$")
+
 _LINEAR: Final = {re.compile(r"^aten::linear$"): 0, re.compile(r"^aten::addmm$"): 1}
 """Operators of linear layers, and the place of the input that has a row for each sample."""
 
 
 def rows_of_linear(rank: Rank) -> int:
-    """Rows of the largest input of a linear layer; 0 where no shapes are recorded."""
+    """Rows of the largest input of a linear layer; 0 without shapes, or where these are few."""
     events, most = rank.trace.events, 0
-    operators = events.rows_of(Kind.CPU_OP)
+    operators, kernels = events.rows_of(Kind.CPU_OP), events.rows_of(Kind.KERNEL)
+    if np.count_nonzero(events.named(operators, _PRODUCTS)) < LEAST_LINEAR * kernels.size:
+        return 0
     for name, place in _LINEAR.items():
         rows = operators[events.named(operators, name)]
         (dims, shapes), (types, type_names) = (

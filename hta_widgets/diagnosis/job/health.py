@@ -188,14 +188,18 @@ class JobHealth:
         return not is_apart and all(each.is_sound for each in self.ranks.values())
 
     @property
-    def taken_out(self) -> bool:
-        """Whether most of what was recorded was taken out of a trace."""
-        return _TAKEN_OUT in self.doubts
+    def is_no_recording(self) -> bool:
+        """Whether a trace is not what was recorded of a rank.
+
+        Most was taken out of it, or it is of several: of four that were merged, steps of 47 ms took
+        32.7, and the rank that the others wait for was another.
+        """
+        return not {_TAKEN_OUT, _MERGED}.isdisjoint(self.doubts)
 
     @property
     def lost_most(self) -> bool:
         """Whether so much is missing that what looks idle was probably busy."""
-        return _MOST_LOST in self.doubts or self.taken_out
+        return _MOST_LOST in self.doubts or self.is_no_recording
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -244,12 +248,13 @@ _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"
 _MOST_LOST = "most GPU work that was launched is not in the traces, so that idle time may be none"
 _TAKEN_OUT = "most events were taken out of the traces, so that idle time may be none"
+_MERGED = "a file is merged from several ranks"
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
+    _MERGED: lambda rank: rank.is_merged,
     "a file is cut, and what its end held is not known": lambda rank: rank.faults.is_cut,
     CLOCKS_APART: lambda rank: rank.times.clocks_contradict,
     "launches are not known, as several have one correlation id": lambda rank: rank.lacks_launches,
     "operators are recorded for a part of the time only": lambda rank: rank.operators.outside > 0,
-    "a file is merged from several ranks": lambda rank: rank.is_merged,
     "kernels overlap on their streams": lambda rank: rank.times.kernels_overlap,
     "a clock may have been set": lambda rank: rank.times.standstill_ns > 0,
 }

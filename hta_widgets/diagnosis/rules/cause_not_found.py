@@ -32,6 +32,7 @@ from hta_widgets.diagnosis.replay.edits import (
 )
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
+from hta_widgets.diagnosis.rules.autotuning import autotuning
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
@@ -407,7 +408,10 @@ def _works(within: Within) -> str:
 def _notice(context: Context, loss: _Loss, left: Price) -> None:
     """Say how much of the mean step a loss is, and what there is to gain of it."""
     lost_ns, step_ns = float(loss.ns.mean()), context.steps.period_ns
-    if explained := loss.explained_by(context):
+    explained = loss.explained_by(context)
+    if not context.steps.are_recorded:  # trials are taken out of such steps before
+        explained = [each for each in explained if each.cause != autotuning.name]
+    if explained:
         # the gain alone may be of another loss: with 428 of 436 ms of idle time explained, and no
         # communication, host work beside it would take 127 ms
         lost_ns = max(lost_ns - NS_PER_MS * sum(each.recoverable_ms for each in explained), 0.0)

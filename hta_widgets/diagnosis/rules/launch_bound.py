@@ -146,8 +146,9 @@ def not_held_up(context: Context) -> list[Edit]:
         ),
         *fused_optimizers(Condition.OF_OPTIMIZER),
         Advice(
-            "Let one kernel update many parameters: the optimizer goes through them one by one.",
-            "torch.optim.Adagrad(model.parameters(), foreach=True)  # or another",
+            "Let one kernel update many parameters: the optimizer goes through them one by one, and "
+            "those of PyTorch take foreach=True.",
+            "torch._foreach_add_(parameters, updates)  # in an optimizer of your own",
             needs=(Condition.OF_OPTIMIZER,),
             unless=(
                 *(Condition.FUSED, Condition.FOREACH),
@@ -434,7 +435,7 @@ def _conditions(
     most = max((each for each in regions if each), key=lambda each: each.idle.length, default=None)
     names = [*([most.call] if most else ()), *([busiest.name] if busiest else ())]
     found = conditions_of_owners(names) - _WAITS
-    if most is not None and not most.kernels:
+    if most is not None and most.reads and not most.kernels:
         found.add(Condition.ONLY_COPIES)
     if by_stacks and Condition.STACKS in context.conditions(ranks):
         found.add(Condition.SLOWED_BY_STACKS)

@@ -76,7 +76,8 @@ KERNELS: Final = re.compile(
     r"|(?:dot|reduce_1Block|asum|nrm2|splitK_?reduce|scal|axpy)_?kernel\w{0,4}|splitKreduce_kernel"
     r"|(?:Trivial)?OffsetCalculator|OpaqueType|__amd_rocclr_\w+|SubTensorOpWith\w+"
     r"|fft2d_[rc]2[rc]_\w{0,12}|[nN]c[dD]?hw[tT]oN[dD]?hwc\w{0,8}|n[dD]?hwcToNc[dD]?hw\w{0,8}"
-    r"|batched_transpose_\d+x\d+_\w{0,12}|implicit_convolve_sgemm|dgrad_engine|wgrad_alg\d_engine"
+    r"|batched_transpose_\d+x\d+_\w{0,12}|implicit_convolve_sgemm|dgrad_(?:alg\d_)?engine"
+    r"|wgrad_alg\d_engine"
     r"|[dw]grad2d(?:_grouped_direct)?_kernel|winograd[A-Z]\w*|kernel_conv_params|Params|kernel"
     r"|Kernel2?|fmha_cutlass[FB]_\w+|[fF]lash_(?:fwd|bwd)(?:_(?:splitkv|combine|dq|dk|dv|loop|seqk"
     r"|parallel|convert|dot|do|o|kernel|sm\d+))*"
@@ -216,7 +217,7 @@ READ_IN_KERNELS: Final = tuple(
         r"s?gemm|nvjet|xmma|wgmma|gmma|scudnn|[hi]mma|cutlass|convert|conv|[dw]grad|fprop",
         r"winograd|Cijk_",
         r"tensorop|s16816|s1688|s884|h884|h1688|bf16bf16|f16f16|tf32|e4m3|e5m2|MFMA|_MI(?:16|32)x",
-        r"_ffma_|simt_[dzh]?|f32f32_f32f32_f32|[dw]grad_engine<float|wgrad_alg0_engine<float",
+        r"_ffma_|simt_[dzh]?|f32f32_f32f32_f32|[dw]grad_(?:alg[01]_)?engine<float",
         r"implicit_convolve_sgemm|elementwise_kernel|fp16_sgemm|hgemm|FillFunctor",
         r"nc(d?)hwTo(?:Folded)?n\1hwc|n(d?)hwcToNc\1hw|batched_transpose_\d+x\d+_|nd?hwc",
         r"^(?:hip|cuda)?Memcpy\s*[A-Z]to[A-Z]|\(anonymous namespace\)(?:::)?",

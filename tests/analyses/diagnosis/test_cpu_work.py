@@ -266,6 +266,16 @@ def test_what_shows_a_gpu_excludes_that_the_job_ran_on_the_cpu(
     assert ", but was recorded without the GPU (activities=" in found
 
 
+def test_the_work_of_a_gpu_may_be_in_the_end_of_a_cut_file(tmp_path: Path) -> None:
+    """A file of 1 MiB that ended in its operators "was recorded without the GPU"."""
+    file = write(tmp_path / "rank-0.json", [host(10 * n, 9, "aten::mkldnn_mm") for n in range(99)])
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: len(text) // 2], encoding="utf-8")
+    found = diagnosis(open_trace(file, progress=False))
+    assert found.finding.startswith("No GPU work was recorded: the file is cut, and what a ")
+    assert "activities=" not in found.finding
+
+
 @pytest.mark.parametrize(
     ("events", "words"),
     [

@@ -386,12 +386,12 @@ def few_launches(folder, count):
 
 
 def few_calls(folder, count):
-    return diagnose(filtered(folder, calls=count)).health.taken_out
+    return diagnose(filtered(folder, calls=count)).health.is_no_recording
 
 
 def part_left(folder, part):
     """Of the calls that there were, by their numbers."""
-    return diagnose(filtered(folder, apart=round(1 / part))).health.taken_out
+    return diagnose(filtered(folder, apart=round(1 / part))).health.is_no_recording
 
 
 test_thresholds = cases(

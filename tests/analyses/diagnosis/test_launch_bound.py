@@ -130,6 +130,33 @@ def test_a_region_that_only_copies_has_no_kernels(tmp_path):
     assert " is lost before copies of AdamW: " in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [("Memcpy DtoH (Device -> Pinned)", True), ("Memcpy HtoD (Pinned -> Device)", False)],
+)
+def test_only_copies_to_the_host_are_for_what_the_gpu_could_compute(tmp_path, name, is_read):
+    """LeNet's parameters, copied to the GPU one after another, were to be computed there."""
+    hosts = job(lambda _: 15, name=name, cat="gpu_memcpy")
+    finding = found(diagnosed(tmp_path, *hosts), "launch_bound")
+    assert " before copies of AdamW" in finding.sentence
+    assert any(each.do.startswith("Compute on the GPU") for each in finding.advice) == is_read
+
+
+def test_an_optimizer_is_one_whatever_it_marks_inside(tmp_path):
+    """A model was to be compiled for the 224 launches of its own optimizer."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            one.launch(300)
+            one.synchronise()
+            with one.inside("Optimizer.step#Mine.step"), one.inside("Mine.step"):
+                for _ in range(100):
+                    one.launch(2, operator="aten::mul", takes=15)
+    finding = found(diagnosed(tmp_path, one), "launch_bound")
+    assert "before kernels of Mine (100 kernels of 2 µs)" in finding.sentence
+    assert finding.advice[0].code.startswith("torch._foreach_add_(")
+
+
 def test_the_slow_rank_is_blamed(tmp_path):
     hosts = job(lambda rank: 30 if rank == 1 else 3, ranks=4)
     finding = found(diagnosed(tmp_path, *hosts), "launch_bound")
@@ -402,11 +429,12 @@ def test_a_host_that_is_ahead_in_the_end_may_lose_nothing_in_a_loop(tmp_path):
         assert other.lower_ms == other.recoverable_ms
 
 
-def says_few_rows(folder, rows, operator="aten::addmm", shapes=None):
+def says_few_rows(folder, rows, operator="aten::addmm", shapes=None, layers=60):
     """Whether it is said that linear layers get so few rows, and a larger batch is advised."""
-    hosts = job(lambda _: 15)
+    hosts = job(lambda _: 15)  # 525 kernels
     shapes = shapes or [[512], [rows, 512], [512, 512]]
-    hosts[0].launch(2, operator=operator, shapes=shapes)
+    for _ in range(layers):
+        hosts[0].launch(2, operator=operator, shapes=shapes)
     finding = found(diagnosed(folder, *hosts), "launch_bound")
     said = f", at most {rows} rows in linear layers)" in finding.sentence
     assert any(each.do.startswith("Use a larger batch on each") for each in finding.advice) == said
@@ -555,6 +583,14 @@ test_thresholds = cases(
     Case("Limits.least_percent_with_evidence", says_that_it_reads, {2.95: False, 3.05: True}),
     Case("launch_bound.MOST_CAPTURED", captures_more, {512: False, 513: True}),
     Case("launch_bound.FEW_ROWS", says_few_rows, {64: True, 65: False}),
+    Case(
+        "host_facts.LEAST_LINEAR",
+        # 25 of the 525 others are products, too
+        lambda folder, part: says_few_rows(
+            folder, 32, layers=round((525 * part - 25) / (1 - part))
+        ),
+        {0.097: False, 0.103: True},
+    ),
     Case("launch_bound.FEWEST_KERNELS", is_late_with, {11: False, 12: True}),
     Case("launch_bound.LONG_KERNEL_US", keeps_up, {49: True, 51: False}),
     Case(

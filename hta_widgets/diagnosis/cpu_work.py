@@ -358,17 +358,14 @@ class CpuWork:
             is_none = self.api_calls and not self.launches_kernels
             why = f": {none}; the recorder warns" if is_none else ", and the recorder warns"
             return f"No GPU work was recorded{why} that it may have lost some."
-        if self.is_cut:
-            return (
-                "No GPU work was recorded: the file is cut, and what a profiler writes last is the "
-                "work of the GPU."
-            )
-        if self.on_cpu:
+        if self.on_cpu and not self.is_cut:
             return f"The job ran on the CPU: {self.on_cpu}."
         return f"No GPU work was recorded: {self._why}."
 
     @property
     def _why(self) -> str:
+        if self.is_cut:
+            return "the file is cut, and what a profiler writes last is the work of the GPU"
         if self.api_calls and self.on_gpus:
             return (
                 f"the job {self.on_gpus}, but no recorded call of the CUDA API "

@@ -259,15 +259,15 @@ def _region(
         share=float(total_ns[top].sum() / idle_ns.sum()),
         kernels=mine.size,
         median_kernel_ns=_median(work.duration_ns[mine]),
-        reads=2 * np.count_nonzero(late) > late.size,
+        reads=bool(2 * np.count_nonzero(late) > late.size),
     )
 
 
 def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> Int64Array:
     """The outermost nodes of the region: one, or all of the backward pass.
 
-    An optimizer is one, whatever it marks inside: ``CustomAdam.step`` in ``Optimizer.step#CustomAdam
-    .step`` was a part of the model, which was to be compiled.
+    An optimizer is one, whatever it marks inside: a model was to be compiled for the sake of the
+    range ``CustomAdam.step`` in ``Optimizer.step#CustomAdam.step``.
     """
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
@@ -275,9 +275,10 @@ def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> In
     if not others.size or total_ns[of_backward].sum() > total_ns[others].max(initial=0):
         return np.asarray(of_backward)
     top = int(others[np.argmax(total_ns[others])])
-    while not _OPTIMIZER.match(names[paths.name[top]]) and (
-        inner := np.flatnonzero(paths.parent == top)
-    ).size:
+    while (
+        not _OPTIMIZER.match(names[paths.name[top]])
+        and (inner := np.flatnonzero(paths.parent == top)).size
+    ):
         best = int(inner[np.argmax(total_ns[inner])])
         is_call = paths.kind[best] in (*LAUNCH_CALLS, Kind.CPU_OP)
         if is_call or total_ns[best] < DOMINATES * total_ns[top]:

@@ -146,8 +146,8 @@ def not_held_up(context: Context) -> list[Edit]:
         ),
         *fused_optimizers(Condition.OF_OPTIMIZER),
         Advice(
-            "Let one kernel update many parameters: the optimizer goes through them one by one, and "
-            "those of PyTorch take foreach=True.",
+            "Let one kernel update many parameters: the optimizer goes through them one by one, "
+            "and those of PyTorch take foreach=True.",
             "torch._foreach_add_(parameters, updates)  # in an optimizer of your own",
             needs=(Condition.OF_OPTIMIZER,),
             unless=(

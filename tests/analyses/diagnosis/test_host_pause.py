@@ -468,7 +468,25 @@ test_what_a_pause_must_cost = least_price(
     lambda folder: diagnosed(folder, *job(lambda _, number: 4000 * (number == 4), ranks=2)),
 )
 
+
+def checks_sizes(folder, ns):
+    """Whether Inductor's checks are to go, which take so long of the pauses of compiled code."""
+    one = Host()
+    for number in range(5):
+        with one.step(number):
+            one.launch(300)
+            with one.inside("torchinductor_me/c3.py(2533): call", FRAME):
+                one.now += 5_000
+                one.does("<built-in function assert_size_stride>", ns / 1000, FRAME)
+                for _ in range(10):
+                    one.launch(300)
+            one.synchronise()
+    finding = found(diagnosed(folder, one), "host_pause")
+    return "TORCHINDUCTOR_SIZE_ASSERTS=0 python train.py" in [each.code for each in finding.advice]
+
+
 test_thresholds = cases(
+    Case("host_pause.CHECKS_NS", checks_sizes, {49_000: False, 51_000: True}),
     Case("host_pause.LOOKUP_NS", code_loads, {99_900: False, 100_100: True}),
     Case(
         "Limits.pausing_steps_percent",

@@ -128,7 +128,14 @@ def loading_for(folder, percent):
 
 def some_load(folder, part):
     """The last of four steps loads for this part of the mean of all."""
-    last = 30_000 * 3 * part / (4 - part)
+    last = 3_000 * 3 * part / (4 - part)
+    hosts = job(lambda _, number: last if number == 3 else 3_000, ranks=1, kernel_us=2_500)
+    return found(diagnosed(folder, *hosts), "input_starvation").steps
+
+
+def much_of_one(folder, part):
+    """The last of four steps loads for this part of itself, the others for 18 times as long."""
+    last = 1_665 * part / (1 - part)
     hosts = job(lambda _, number: last if number == 3 else 30_000, ranks=1)
     return found(diagnosed(folder, *hosts), "input_starvation").steps
 
@@ -148,6 +155,7 @@ test_thresholds = cases(
     Case("Limits.least_percent_with_evidence", loading_for, {2.9: None, 3.1: 3.1}),
     Case("context.HALF_OF_LARGEST", two_load, {0.49: (1,), 0.51: (1, 2)}),
     Case("context.HALF_OF_MEAN", some_load, {0.48: (0, 1, 2), 0.52: (0, 1, 2, 3)}),
+    Case("context.MUCH_OF_STEP", much_of_one, {0.145: (0, 1, 2), 0.155: (0, 1, 2, 3)}),
     Case("context.MOST_RANKS", most_load, {0.714: (0, 1, 2, 3, 4), 0.75: tuple(range(8))}),
     Case("Limits.owner_percent", inside, {58: False, 62: True}),
 )

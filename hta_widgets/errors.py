@@ -78,7 +78,7 @@ class UnknownRankError(HtaWidgetsError):
         missing = sorted(set(asked) - set(available))
         verb = "is" if len(missing) == 1 else "are"
         return cls(
-            f"{named_ranks(missing)} {verb} not in this job; its ranks are "
+            f"{named_numbers('rank', missing)} {verb} not in this job; its ranks are "
             f"{number_ranges(available)}"
         )
 
@@ -247,12 +247,12 @@ def number_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def named_ranks(ranks: Collection[int]) -> str:
-    """Write which ranks something is of.
+def named_numbers(noun: str, numbers: Collection[int]) -> str:
+    """Write which ranks, or steps, something is of.
 
     Examples
     --------
-    >>> named_ranks([3]), named_ranks([0, 1, 2])
-    ('rank 3', 'ranks 0-2')
+    >>> named_numbers("rank", [3]), named_numbers("step", [0, 1, 2])
+    ('rank 3', 'steps 0-2')
     """
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {number_ranges(numbers)}"

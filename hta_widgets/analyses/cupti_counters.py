@@ -12,7 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.quantities import counted
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, TextColumn
@@ -239,7 +239,7 @@ def _sums_at_level(table: pd.DataFrame, counters: Sequence[str], level: str) -> 
 
 
 def _counter_finding(table: pd.DataFrame, counters: Sequence[str], ranks: Sequence[int]) -> str:
-    where = f"rank{'s' if len(ranks) > 1 else ''} {number_ranges(ranks)}"
+    where = named_numbers("rank", ranks)
     if table.empty:
         return (
             f"The trace of {where} has no performance counters (no cuda_profiler_range events). "

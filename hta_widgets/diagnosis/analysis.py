@@ -58,7 +58,13 @@ from hta_widgets.diagnosis.replay.critical_path import OF_HOST, UNEXPLAINED, bou
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
-from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges, whole_numbers
+from hta_widgets.errors import (
+    ParameterError,
+    UnknownStepError,
+    named_numbers,
+    number_ranges,
+    whole_numbers,
+)
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.loaders.kineto.format import KINETO
@@ -316,8 +322,8 @@ def _concerns(finding: Finding, chosen: Sequence[int], job: Job) -> bool:
 def _elsewhere(findings: Sequence[Finding]) -> str:
     """What was found on ranks that were not chosen, in words; the most expensive first."""
     said = [
-        f"{each.cause} of {'rank' if len(each.ranks) == 1 else 'ranks'} "
-        f"{number_ranges(each.ranks)} ({duration(each.recoverable_ms * NS_PER_MS)})"
+        f"{each.cause} of {named_numbers('rank', each.ranks)} "
+        f"({duration(each.recoverable_ms * NS_PER_MS)})"
         for each in findings
     ]
     return ", ".join(said)

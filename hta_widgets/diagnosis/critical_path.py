@@ -25,7 +25,7 @@ from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
 from hta_widgets.diagnosis.what_if import NOTHING_RAN
-from hta_widgets.errors import ParameterError, number_ranges
+from hta_widgets.errors import ParameterError, named_numbers
 from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
@@ -180,8 +180,7 @@ def critical_path_lanes(job: Job) -> LanesOfRanks:
     name = LaneName(_LANE, "path", "path", unit="ns", most=(path.length_ns,))
     tracks = Tracks.of(segments).by_lane
     lanes = {job.ranks[place]: (AddedLane(name, of),) for place, of in tracks.items()}
-    through = f"{'rank' if len(lanes) == 1 else 'ranks'} {number_ranges(lanes)}"
-    return LanesOfRanks(lanes, f"the critical path runs through {through}")
+    return LanesOfRanks(lanes, f"the critical path runs through {named_numbers('rank', lanes)}")
 
 
 def _segments(job: Job, path: CriticalPath) -> Segments:

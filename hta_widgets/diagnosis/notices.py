@@ -33,7 +33,7 @@ from hta_widgets.diagnosis.rules.host_evidence import Within, innermost_within, 
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
-from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
+from hta_widgets.errors import KEEPS_LAST_STEP, named_numbers, number_ranges
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
@@ -85,7 +85,7 @@ def lead_in_notices(context: Context) -> Iterator[str]:
     having = [rank for rank, ns in lead_in_ns.items() if ns]
     if not having:
         return
-    which = f"{'rank' if len(having) == 1 else 'ranks'} {number_ranges(having)}"
+    which = named_numbers("rank", having)
     whose = "the GPU" if len(context.ranks) == 1 else f"the GPU of {which}"
     longest = duration(max(lead_in_ns.values()))
     least = longest if len(having) == 1 else f"up to {longest}"
@@ -405,7 +405,7 @@ def slow_step_notices(
         return
     lost = together.without([each for each in together.numbers if each not in silent])
     excess_ns = lost.period_ns - kept.period_ns
-    which = f"{'step' if len(silent) == 1 else 'steps'} {number_ranges(silent)}"
+    which = named_numbers("step", silent)
     share = len(silent) * excess_ns / (len(together.numbers) * together.period_ns)
     of_it = f"{duration(excess_ns)} more{_what(context, lost, kept, excess_ns)}"
     yield (

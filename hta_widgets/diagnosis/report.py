@@ -28,7 +28,7 @@ from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import bound_by
 from hta_widgets.diagnosis.replay.edits import Edit
 from hta_widgets.diagnosis.replay.replay import Replay
-from hta_widgets.errors import KEEPS_LAST_STEP, number_ranges
+from hta_widgets.errors import KEEPS_LAST_STEP, named_numbers
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.terminal import (
     MARGIN,
@@ -364,8 +364,8 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
     if not len(diagnosis.steps):
         return name
     parts = [
-        _numbered("rank", diagnosis.ranks),
-        f"{_numbered('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.profiled}"
+        named_numbers("rank", diagnosis.ranks),
+        f"{named_numbers('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.profiled}"
         f"{diagnosis.unrecorded}"
         if steps
         else f"a GPU span of {duration(diagnosis.step_ns)}{diagnosis.before}",
@@ -422,7 +422,7 @@ def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
     if {*finding.steps} == known:
         words += ["every step"] * (len(known) > 1)
     elif finding.steps:
-        words.append(_numbered("step", finding.steps))
+        words.append(named_numbers("step", finding.steps))
     if finding.confidence == "inconclusive":
         words.append("inconclusive")
     return ", ".join(words)
@@ -434,13 +434,9 @@ def _who(diagnosis: Diagnosis, ranks: Sequence[int]) -> str:
     everybody = len(ranks) > 1 and {*ranks} == {*diagnosis.job.ranks}
     if everybody and {*diagnosis.ranks} < {*ranks}:  # the first lines name those that were chosen
         return f"all {len(ranks)} ranks of the job"
-    return "all ranks" if everybody else _numbered("rank", ranks)
+    return "all ranks" if everybody else named_numbers("rank", ranks)
 
 
 def _recorded_steps(diagnosis: Diagnosis) -> list[int]:
     """Numbers of the analysed ProfilerSteps; none if none are recorded."""
     return sorted(number for number in {*diagnosis.steps["step"].tolist()} if number >= 0)
-
-
-def _numbered(noun: str, numbers: Sequence[int]) -> str:
-    return f"{noun if len(numbers) == 1 else f'{noun}s'} {number_ranges(numbers)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
-from hta_widgets.errors import named_ranks, number_ranges
+from hta_widgets.errors import named_numbers, number_ranges
 from hta_widgets.quantities import counted
 from hta_widgets.trace.cache.code_version import EVERYTHING, code_version
 from hta_widgets.trace.cache.trace_file import LoadedTrace
@@ -171,7 +171,7 @@ class Job(HeldRanks):
         later = [rank for rank, number in first.items() if number]
         if later:
             notice = (
-                f"the recording of {named_ranks(later)} begins up to "
+                f"the recording of {named_numbers('rank', later)} begins up to "
                 f"{counted(max(first.values()), 'step')} later: steps have the numbers of those "
                 "that compute the same on other ranks"
             )

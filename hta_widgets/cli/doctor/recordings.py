@@ -9,7 +9,7 @@ from typing import Final
 from hta_widgets.cli.traces import open_given
 from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
-from hta_widgets.errors import named_ranks
+from hta_widgets.errors import named_numbers
 from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 
@@ -51,6 +51,6 @@ def _ranks(found: Diagnosis) -> Iterator[str]:
         alike.setdefault(tuple(wrong), []).append(rank)
     for texts, ranks in alike.items():
         verdict = "not sound" if texts else "sound, nothing recorded contradicts the rest"
-        yield from wrapped(f"{named_ranks(ranks)}: {verdict}")
+        yield from wrapped(f"{named_numbers('rank', ranks)}: {verdict}")
         for text in texts:
             yield from item("- ", text)

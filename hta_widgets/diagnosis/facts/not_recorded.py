@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Kind
@@ -219,7 +219,7 @@ def _other_ranks(
 ) -> Iterator[NotRecorded]:
     """Ranks that communicate with those that are open: with a trace, and without."""
     if not_opened:
-        who = f"{_named(not_opened)} {'is' if len(not_opened) == 1 else 'are'}"
+        who = f"{named_numbers('rank', not_opened)} {'is' if len(not_opened) == 1 else 'are'}"
         how = "Open them, too" if len(not_opened) > 1 else "Open it, too"
         yield NotRecorded(who[0].upper() + who[1:], _OTHER_RANKS, how, is_recorded=True)
     every = [*opened, *not_opened]
@@ -273,18 +273,15 @@ def _on(lack: NotRecorded, ranks: list[int], count: int) -> NotRecorded:
     if len(ranks) == count:
         return lack
     what, _, verb = lack.what.rpartition(" ")
-    return lack._replace(what=f"{what} of {_named(ranks)} {verb}")
+    return lack._replace(what=f"{what} of {named_numbers('rank', ranks)} {verb}")
 
 
 def _not_compared(ranks: Sequence[int], how: str) -> NotRecorded:
     """The steps of some ranks, which are not those of the others."""
     is_one = len(ranks) == 1
     return NotRecorded(
-        f"Steps that {_named(ranks)} {'has' if is_one else 'have'} in common with the others are",
+        f"Steps that {named_numbers('rank', ranks)} {'has' if is_one else 'have'} in common with "
+        "the others are",
         f"{'it is' if is_one else 'they are'} left out of all comparisons",
         how,
     )
-
-
-def _named(ranks: Sequence[int]) -> str:
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"

@@ -17,7 +17,7 @@ import numpy as np
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import ALIGNED
 from hta_widgets.diagnosis.job.steps import Steps
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.health.rank_health import RankHealth
@@ -209,9 +209,9 @@ class JobHealth:
         found = [*self.foreign.notices, *doubts]
         if self.left_out_steps:
             is_one = len(self.left_out_steps) == 1
-            which = f"{'step' if is_one else 'steps'} {number_ranges(self.left_out_steps)}"
             found.append(
-                f"{which} {'lacks' if is_one else 'lack'} GPU work that was launched in "
+                f"{named_numbers('step', self.left_out_steps)} {'lacks' if is_one else 'lack'} "
+                "GPU work that was launched in "
                 f"{'it' if is_one else 'them'}: causes are looked for in the others only"
             )
         return tuple(found)

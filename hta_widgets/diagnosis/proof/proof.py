@@ -20,7 +20,7 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.proof.what import Removed, Seen, Stretches
 from hta_widgets.diagnosis.rank_answers import RankFacts, answers_of_all
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
@@ -249,8 +249,7 @@ class Proof:
         """How many of the intervals the window at a place shows, where, and how much it holds."""
         window = self.windows.iloc[place]
         parts = f"{window['intervals']:,.0f} of {counted(len(self.intervals), 'interval')}"
-        ranks = window["ranks"]
-        where = f"on {'rank' if len(ranks) == 1 else 'ranks'} {number_ranges(ranks)}"
+        where = f"on {named_numbers('rank', window['ranks'])}"
         more = self._first_words() if not place else ""
         return f"{parts} {where} · this window holds {percent(window['percent'])}{more}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hta_widgets.errors import named_ranks
+from hta_widgets.errors import named_numbers
 
 
 class Notice(NamedTuple):
@@ -32,7 +32,7 @@ def merge_notices(notices: Mapping[int, Iterable[Notice]], *, name_ranks: bool) 
         for notice in of_rank:
             by_words.setdefault(notice.words, {})[rank] = notice.counts
     return [
-        (f"{named_ranks(counts)}: " if name_ranks else "")
+        (f"{named_numbers('rank', counts)}: " if name_ranks else "")
         + Notice(words, tuple(map(sum, zip(*counts.values(), strict=True)))).text()
         for words, counts in by_words.items()
     ]

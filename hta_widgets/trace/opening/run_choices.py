@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hta_widgets.errors import RankError, named_ranks, some_of
+from hta_widgets.errors import RankError, named_numbers, some_of
 from hta_widgets.terminal import printable
 from hta_widgets.trace.opening.runs import Recording, Run
 from hta_widgets.trace.ranks.cycle import utc
@@ -140,7 +140,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _about(recordings: Sequence[Recording], run: Run) -> str:
     """Ranks, time, number of cycles and names of files."""
-    ranks = "no rank" if recordings[0].rank is None else named_ranks(run.ranks)
+    ranks = "no rank" if recordings[0].rank is None else named_numbers("rank", run.ranks)
     size = "" if run.world_size is None else f" of {run.world_size:,}"
     cycles = run.cycles if len(recordings) > 1 else None
     many = f"{len(cycles)} cycles" if cycles and len(cycles) > 1 else ""

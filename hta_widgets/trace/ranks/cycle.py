@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Final, NamedTuple
 
-from hta_widgets.errors import UnknownCycleError, named_ranks
+from hta_widgets.errors import UnknownCycleError, named_numbers
 from hta_widgets.trace.ranks.source import RankSource
 
 NEWEST: Final = -1
@@ -93,7 +93,7 @@ def descriptions(cycles: Sequence[Cycle]) -> list[str]:
 
 
 def _described(number: int, cycle: Cycle, *, same: bool) -> str:
-    ranks = "" if same else named_ranks(cycle.sources)
+    ranks = "" if same else named_numbers("rank", cycle.sources)
     details = ", ".join(filter(None, [cycle.label, ranks]))
     return f"cycle {number} ({details})" if details else f"cycle {number}"
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from hta_widgets.errors import named_ranks
+from hta_widgets.errors import named_numbers
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
 from hta_widgets.trace.model.captures import Captures, captures_of
@@ -165,7 +165,9 @@ def by_rank(words: Mapping[int, str]) -> str:
         ranks.setdefault(word, []).append(rank)
     if len(ranks) < 2:  # noqa: PLR2004
         return "".join(ranks)
-    return "; ".join(f"{named_ranks(each)}: {word or 'unknown'}" for word, each in ranks.items())
+    return "; ".join(
+        f"{named_numbers('rank', each)}: {word or 'unknown'}" for word, each in ranks.items()
+    )
 
 
 def _named(events: Events) -> _Named:

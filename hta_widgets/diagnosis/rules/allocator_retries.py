@@ -42,7 +42,7 @@ FEWEST: Final = 2
         ),
         Advice(
             "Let PyTorch keep freed memory for the next tensor: its caching allocator is off.",
-            "unset PYTORCH_NO_CUDA_MEMORY_CACHING",
+            "unset PYTORCH_NO_CUDA_MEMORY_CACHING PYTORCH_NO_HIP_MEMORY_CACHING",
             needs=(Condition.UNCACHED,),
         ),
         Advice(

@@ -18,7 +18,7 @@ MANY_SEQUENCES = {"operator_name": "aten::", "whole_name": False, "min_pattern_l
 PANELS: dict[str, dict[str, Any]] = {
     "RankOverlapPanel": {},
     "KernelBreakdownPanel": {},
-    "IdleTimePanel": {},
+    "IdleTimePanel": {"level": "stream"},  # of one GPU, a bar is no chart
     "IdleOwnersPanel": {},
     "LaunchStatsPanel": {},
     "DurationTailsPanel": {},

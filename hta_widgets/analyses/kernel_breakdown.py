@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -77,14 +78,14 @@ def kernel_breakdown_finding(
     *,
     has_names: bool,
     place: str,
-    outside: Callable[[str], int] = lambda _: 0,
+    outside: Mapping[str, int] | None = None,
 ) -> str:
     """Say which type and which kernel take the most time on all GPUs.
 
     Kernels that have no names of their own are not named; `place` says where they ran, such as ``on
     the selected ranks``, and `outside` how many launches of a kernel are in no analysed step.
     """
-    top = _kernel_finding(every_kernel, outside) if has_names and not types.empty else ""
+    top = _kernel_finding(every_kernel, outside or {}) if has_names and not types.empty else ""
     return f"{_type_finding(types, every_kernel, place)}{top}{_over_steps(times)}"
 
 
@@ -102,7 +103,7 @@ def _type_finding(types: pd.DataFrame, every_kernel: pd.DataFrame, place: str) -
     return f"{words[0].upper()}{words[1:]}{alone} {verb} {percent(percentage)} of the busy time."
 
 
-def _kernel_finding(every_kernel: pd.DataFrame, outside: Callable[[str], int]) -> str:
+def _kernel_finding(every_kernel: pd.DataFrame, outside: Mapping[str, int]) -> str:
     """Sentence on the kernel, copy or memset that takes the most time.
 
     The verdict counts steps only: of an H100 it said 168 launches, and this 241 of the same kernel.
@@ -113,7 +114,7 @@ def _kernel_finding(every_kernel: pd.DataFrame, outside: Callable[[str], int]) -
     top = by_kernel[kernel_type, name]
     share = percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))
     spent = f"{duration(top.ns)} in {counted(top.launches, 'launch', 'launches')}"
-    if beside := outside(name):
+    if beside := outside.get(name):
         spent += f", {beside:,} of them in no analysed step"
     memory, graph = KernelType.MEMORY.name, KernelType.CUDA_GRAPH.name
     whole = _whole_time({each for each, _ in by_kernel})
@@ -180,6 +181,9 @@ class _RankKernels(NamedTuple):
     kernels: _Columns
     time_by_combination: Times
     gpu_times: tuple[GpuTime, ...]
+    outside: Counter[str]
+    """Launches of each kernel that end before the analysed steps, or start after them; of all of
+    the time only."""
 
 
 class _Top(NamedTuple):
@@ -257,22 +261,21 @@ def kernel_breakdown(
             [time for each in of_ranks for time in each.gpu_times],
             has_names=not lacking,
             place=place_of(selection),
-            outside=lambda name: (
-                sum(job.reduce(_outside_steps, chosen, name).values()) if selection is None else 0
-            ),
+            outside=sum((each.outside for each in of_ranks), Counter()),
         ),
         notices=(*job.notices_for(chosen), *lacking),
     )
 
 
-def _outside_steps(rank: Rank, name: str) -> int:
-    """Launches of a kernel that end before the analysed steps of a rank, or start after them."""
-    found = 0
+def _outside_steps(rank: Rank) -> Counter[str]:
+    """Launches of each kernel that end before the analysed steps of a rank, or start after them."""
+    found: Counter[str] = Counter()
     for device, work in rank.gpu_work.by_device().items():
-        own = work.take(np.flatnonzero(work.named(name.__eq__)))
-        if len(own):
+        if len(work):
             first_ns, *_, last_ns = window_of(rank).step_edges(rank, device).tolist()
-            found += int(np.count_nonzero((own.end_ns <= first_ns) | (own.start_ns >= last_ns)))
+            is_outside = (work.end_ns <= first_ns) | (work.start_ns >= last_ns)
+            counts = np.bincount(work.name[is_outside])
+            found.update({work.names[code]: counts[code] for code in np.flatnonzero(counts)})
     return found
 
 
@@ -281,7 +284,10 @@ def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernel
     by_device = selected_work(rank, selection)
     work = rank.gpu_work if selection is None else reduce(GpuWork.followed_by, by_device.values())
     return _RankKernels(
-        _launch_statistics(rank.trace.rank, work), _time_by_combination(by_device.values()), times
+        _launch_statistics(rank.trace.rank, work),
+        _time_by_combination(by_device.values()),
+        times,
+        _outside_steps(rank) if selection is None else Counter(),
     )
 
 

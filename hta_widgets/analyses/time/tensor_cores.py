@@ -47,6 +47,8 @@ def tensor_cores(name: str) -> TensorCores:
     'NO'
     >>> tensor_cores("cutlass_80_tensorop_s1688tf32gemm_128x128_16x4_nt_align4").name
     'YES'
+    >>> tensor_cores("void cudnn::cnn::wgrad_alg1_engine<float, 128, 5, 5, 3, 3, 3>").name
+    'NO'
     """
     if ELEMENTWISE.search(name):
         return TensorCores.UNKNOWN

@@ -134,6 +134,32 @@ def test_trials_in_a_recording_without_steps(tmp_path, runs, repeats):
     assert [each.cause for each in result] == ["autotuning"]
 
 
+def test_trials_are_taken_from_idle_time_once(tmp_path):
+    """LeNet was idle for 26 % of its GPU span beyond the findings, of which 47 is right."""
+    one = Host()
+    one.launch(200)
+    one.synchronise()
+    one.calls("cudaModuleLoadData", 2_000)
+    for _ in range(20):
+        one.launch(200)
+    one.synchronise()
+    for each in range(6):
+        for _ in range(3):
+            one.launch(150, name=f"triton_mm_{each}")
+        one.calls("cudaEventSynchronize", max(1, one.free - one.now))
+    for _ in range(3):
+        one.now = one.free + 3_000
+        for _ in range(5):
+            one.launch(200)
+    one.synchronise()
+    made = diagnosed(tmp_path, one)
+    assert {"autotuning", "warm_up"} < {each.cause for each in made}
+    (said,) = (each for each in made.notices if "to gain beyond the findings" in each)
+    share = 100 * 5.04e6 / made.step_ns
+    assert said.startswith(f"in {share:.0f} % of the GPU span, the GPU is idle; ")
+    assert said.endswith(": at most 5.04 ms to gain beyond the findings")
+
+
 def convolutions(*, kernels=5, waits=True, operator="aten::cudnn_convolution", each=2):
     """One rank that only runs two convolutions, which try their kernels first, each once."""
     one = Host()

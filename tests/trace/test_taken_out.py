@@ -48,8 +48,9 @@ def test_numbers_that_are_far_apart_take_no_memory(tmp_path):
         {"apart": 100},
         {"calls": FEWEST_CALLS - 1},
         {"also": [call(90, 5, 6_999, name="cudaStreamSynchronize")]},
+        {"apart": 5, "also": [call(90, 5, 10**11), kernel(95, 2, correlation=10**11)]},
     ],
-    ids=["all numbers of a profiler", "few calls", "a call that launches nothing"],
+    ids=["all numbers of a profiler", "few calls", "a call that launches nothing", "one number"],
 )
 def test_a_recording_that_leaves_calls_out_is_whole(tmp_path, whole):
     found = diagnose(filtered(tmp_path, **whole))

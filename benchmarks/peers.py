@@ -1,9 +1,9 @@
-"""Loading a trace, by turns: hta_widgets, twelve lines of msgspec, and Perfetto's trace processor.
+"""Loading a trace, by turns: hta_widgets, a script with msgspec, and Perfetto's trace processor.
 
 By hand: ``python -m benchmarks.peers FILE``. The trace processor, a program in C++, takes part if
-``trace_processor_shell`` is found; it loads the file and counts its slices. What the lines of
-msgspec make is less than either: a table of the events, without their arguments taken apart, which
-call launched which kernel, or what is inside of what.
+``trace_processor_shell`` is found; it loads the file and counts its slices. What the script
+makes is less than either: a table of the events, of which it is not known which call launched which
+kernel, or what is inside of what.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def main() -> None:
     ours = partial(Child(python, "ours").run, "load", files={0: path}, with_pandas=True)
     runs: dict[str, Run] = {
         "hta_widgets": ours,
-        "twelve lines of msgspec": partial(peers.run, "msgspec", path=path),
+        "a script with msgspec": partial(peers.run, "msgspec", path=path),
     }
     if shutil.which(PERFETTO):
         runs["Perfetto's trace processor"] = partial(peers.run, "perfetto", path=path)

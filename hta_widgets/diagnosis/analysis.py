@@ -428,10 +428,12 @@ def _verdict(
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
         return f"{own}, but {others}.{what_gpus_do(context)}"
     # a first step that loads data for 200 of 220 ms was a job of which nothing stands out
-    lost = "".join(f"{each[0].upper()}{each[1:]}. There, n" for each in slow) or "N"
+    nothing = "Nothing"
+    for lost in slow:
+        nothing = f"{lost[0].upper()}{lost[1:]}. There, nothing"
     return (
-        f"{lost}othing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to "
-        f"15 % of a step){unseen}.{what_gpus_do(context)}"
+        f"{nothing} stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % "
+        f"of a step){unseen}.{what_gpus_do(context)}"
     )
 
 

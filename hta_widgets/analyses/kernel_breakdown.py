@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -23,7 +22,6 @@ from hta_widgets.analyses.time.selection import (
     selected_times,
     selected_work,
 )
-from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, DefaultRatio
 from hta_widgets.errors import ParameterError, check_least
@@ -78,14 +76,13 @@ def kernel_breakdown_finding(
     *,
     has_names: bool,
     place: str,
-    outside: Mapping[str, int] | None = None,
 ) -> str:
     """Say which type and which kernel take the most time on all GPUs.
 
     Kernels that have no names of their own are not named; `place` says where they ran, such as ``on
-    the selected ranks``, and `outside` how many launches of a kernel are in no analysed step.
+    the selected ranks``.
     """
-    top = _kernel_finding(every_kernel, outside or {}) if has_names and not types.empty else ""
+    top = _kernel_finding(every_kernel) if has_names and not types.empty else ""
     return f"{_type_finding(types, every_kernel, place)}{top}{_over_steps(times)}"
 
 
@@ -103,19 +100,14 @@ def _type_finding(types: pd.DataFrame, every_kernel: pd.DataFrame, place: str) -
     return f"{words[0].upper()}{words[1:]}{alone} {verb} {percent(percentage)} of the busy time."
 
 
-def _kernel_finding(every_kernel: pd.DataFrame, outside: Mapping[str, int]) -> str:
-    """Sentence on the kernel, copy or memset that takes the most time.
-
-    The verdict counts steps only: of an H100 it said 168 launches, and this 241 of the same kernel.
-    """
+def _kernel_finding(every_kernel: pd.DataFrame) -> str:
+    """Sentence on the kernel, copy or memset that takes the most time."""
     by_kernel = totals_over_ranks(every_kernel)
     kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
     label = readable_name(name) or short_name(name)
     top = by_kernel[kernel_type, name]
     share = percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))
     spent = f"{duration(top.ns)} in {counted(top.launches, 'launch', 'launches')}"
-    if beside := outside.get(name):
-        spent += f", {beside:,} of them in no analysed step"
     memory, graph = KernelType.MEMORY.name, KernelType.CUDA_GRAPH.name
     whole = _whole_time({each for each, _ in by_kernel})
     if kernel_type == graph:
@@ -181,9 +173,6 @@ class _RankKernels(NamedTuple):
     kernels: _Columns
     time_by_combination: Times
     gpu_times: tuple[GpuTime, ...]
-    outside: Counter[str]
-    """Launches of each kernel that end before the analysed steps, or start after them; of all of
-    the time only."""
 
 
 class _Top(NamedTuple):
@@ -261,22 +250,9 @@ def kernel_breakdown(
             [time for each in of_ranks for time in each.gpu_times],
             has_names=not lacking,
             place=place_of(selection),
-            outside=sum((each.outside for each in of_ranks), Counter()),
         ),
         notices=(*job.notices_for(chosen), *lacking),
     )
-
-
-def _outside_steps(rank: Rank) -> Counter[str]:
-    """Launches of each kernel that end before the analysed steps of a rank, or start after them."""
-    found: Counter[str] = Counter()
-    for device, work in rank.gpu_work.by_device().items():
-        if len(work):
-            first_ns, *_, last_ns = window_of(rank).step_edges(rank, device).tolist()
-            is_outside = (work.end_ns <= first_ns) | (work.start_ns >= last_ns)
-            counts = np.bincount(work.name[is_outside])
-            found.update({work.names[code]: counts[code] for code in np.flatnonzero(counts)})
-    return found
 
 
 def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernels:
@@ -284,10 +260,7 @@ def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernel
     by_device = selected_work(rank, selection)
     work = rank.gpu_work if selection is None else reduce(GpuWork.followed_by, by_device.values())
     return _RankKernels(
-        _launch_statistics(rank.trace.rank, work),
-        _time_by_combination(by_device.values()),
-        times,
-        _outside_steps(rank) if selection is None else Counter(),
+        _launch_statistics(rank.trace.rank, work), _time_by_combination(by_device.values()), times
     )
 
 

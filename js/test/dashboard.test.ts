@@ -283,6 +283,13 @@ test("chips say what is selected, in the order in which it was", async () => {
   expect(texts(".hta-chips")).toEqual(["Selected:everything"]);
 });
 
+test("what panels count beside the verdict is said where nothing is selected", async () => {
+  const { texts, selection } = await show({ everything: "everything (6 % of the GPU time is outside)" });
+  expect(texts(".hta-chips")).toEqual(["Selected:everything (6 % of the GPU time is outside)"]);
+  selection.receive("ranks", [3]);
+  expect(texts(".hta-everything")).toEqual([]);
+});
+
 test("a part of the budget selects its finding and opens its tab", async () => {
   const parts = [part("compute", 0.75), part("waiting", 0.25, { show: { finding: 1 }, tab: "kernels" })];
   const { all, selection, model, press } = await show({

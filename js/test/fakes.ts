@@ -113,6 +113,7 @@ export const EMPTY_SELECTION: SelectionState = {
 
 export const EMPTY_BANDS: Bands = {
   ready: true,
+  everything: "everything",
   facts: [],
   verdict: "",
   said: "",

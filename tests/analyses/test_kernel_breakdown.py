@@ -27,7 +27,7 @@ from tests.analyses.generated_jobs import (
     open_job,
 )
 from tests.analyses.lane_jobs import job_of
-from tests.kineto_text import call, kernel, step
+from tests.kineto_text import kernel, step
 
 TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 
@@ -219,15 +219,6 @@ def test_the_finding_says_what_overlaps(tmp_path):
     assert both.startswith("Compute + communication take 75 % of the busy time.")
     only = kernel_breakdown(open_job(tmp_path, [[compute]])).finding
     assert only.startswith("Compute takes 100 % of the busy time.")
-
-
-def test_launches_in_no_analysed_step_are_said(tmp_path):
-    """As those from before the first, which the verdict does not count."""
-    inside = [call(100, 5, 1), kernel(110, 30, correlation=1)]
-    job = open_job(tmp_path, [[kernel(20, 40), step(1, 90, 100), *inside]])
-    assert " in 2 launches, 1 of them in no analysed step." in kernel_breakdown(job).finding
-    of_step = kernel_breakdown(job, steps=[1]).finding
-    assert of_step.endswith(": 30 µs in 1 launch.")
 
 
 def test_the_finding_does_not_call_a_copy_a_kernel(tmp_path):

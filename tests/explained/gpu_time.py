@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from hta_widgets.analyses import kernel_breakdown, temporal_breakdown
-from hta_widgets.analyses.time.window import NO_STEP, window_of
+from hta_widgets.analyses import temporal_breakdown
 from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel
@@ -139,18 +138,6 @@ TYPES: Final = {
 }
 
 
-def _within_steps(panel: Panel[Any], name: str, every: int) -> int:
-    """Launches of a kernel that have a part in analysed steps; all where some time is selected."""
-    job, found = panel.job, 0
-    for rank in panel.ranks or job.ranks:
-        numbers = window_of(job.rank(rank)).steps
-        if panel._time() or NO_STEP in numbers:
-            return every
-        table = kernel_breakdown(job, [rank], steps=numbers).every_kernel
-        found += int(table.loc[table["name"] == name, "count"].sum())
-    return found
-
-
 def kernels(result: Any, panel: Panel[Any]) -> Texts | None:
     types, every = result.types, result.every_kernel
     if types.empty:
@@ -179,8 +166,6 @@ def kernels(result: Any, panel: Panel[Any]) -> Texts | None:
         "time": duration(top_ns),
         "launches": counted(int(launches), "launch", "launches"),
     }
-    if beside := int(launches) - _within_steps(panel, str(name), int(launches)):
-        texts["beside"] = f"{beside:,}"
     total = analysed_time(panel)
     if total is not None:
         span, steps = int(total["kernel_time_ns"]), int(total["steps_ns"])

@@ -92,8 +92,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<type> <busy> of the busy time. [[The top <_noun>, ]]<kernel>[[ (<kind>),]] takes "
-            "<part> of the <whole>: <time> in <launches>[[, <beside> of them in no analysed step]]."
-            "[[ GPU busy <of_steps> of the "
+            "<part> of the <whole>: <time> in <launches>.[[ GPU busy <of_steps> of the "
             "analysed <steps> (<of_span> of the <span> between its first and last operation).]]",
             kernels,
         ),

@@ -20,7 +20,7 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels import Dashboard, Panel, Selection
 from hta_widgets.panels.bands import first_screen
-from hta_widgets.panels.bands.bands import MOSTLY, headline, verdict
+from hta_widgets.panels.bands.bands import LEAST_OUTSIDE, MOSTLY, headline, verdict
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
@@ -29,7 +29,7 @@ from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
 from hta_widgets.quantities import NS_PER_MS, duration
 from hta_widgets.trace.job import Job
-from tests.kineto_text import call, kernel, write
+from tests.kineto_text import call, kernel, step, write
 from tests.nsys_export import NVTX, nvtx, write_sqlite
 from tests.panels.fakes import FakePanel
 
@@ -575,6 +575,24 @@ def test_what_captures_of_graphs_add_is_said(real_traces):
         assert "as the capture of the graph has it" in board._bands["detail"]["about"]
     plain.selection.set(kernel=joined["name"])
     assert "capture" not in plain._bands["detail"]["about"]
+
+
+@pytest.mark.parametrize(
+    ("outside_us", "said"),
+    [
+        (0, "everything"),
+        (9.9, "everything"),
+        (10, f"everything ({LEAST_OUTSIDE} % of the GPU time is outside the steps of the verdict)"),
+    ],
+)
+def test_gpu_time_that_the_verdict_does_not_count_is_said(tmp_path, outside_us, said):
+    """A kernel breakdown had 241 launches of a kernel, and the verdict above it 168."""
+    inside_us = 1000 - outside_us
+    events = [step(1, 90, 2000), call(100, 5, 1), kernel(110, inside_us, correlation=1)]
+    write(tmp_path / "rank-0.json", [kernel(20, outside_us), *events])
+    board = Dashboard(tmp_path)
+    board.compute_all()
+    assert board._bands["everything"] == said
 
 
 def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):

@@ -63,9 +63,14 @@ MOSTLY: Final = 60
 """Percent of the critical path below which it is also said what sets most of the rest: of 52.3 % of
 the GPU beside a finding on launches, a jury asked which of the two it was."""
 
+LEAST_OUTSIDE: Final = 1
+"""Percent of the GPU time outside the steps of the verdict from which the page says so: a kernel
+breakdown counted 241 launches of a kernel, and the verdict above it 168."""
+
 NOT_YET: Final = Bands(
     ready=False,
     facts=[],
+    everything="everything",
     verdict="",
     said="",
     findings=[],
@@ -248,6 +253,27 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
     return said
 
 
+def everything(found: Diagnosis) -> str:
+    """Say what counts where nothing is selected: more than the steps of the verdict.
+
+    Panels also count what runs before, between and after these, or in another phase of a server.
+    """
+    if found.steps.empty:
+        return "everything"
+    busy_ns = sum(found.job.reduce(_busy_ns, found.ranks).values())
+    inside_ns = int((found.steps["period_ns"] - found.steps["idle_ns"]).sum())
+    outside = 100 * (1 - inside_ns / busy_ns) if busy_ns else 0.0
+    if outside < LEAST_OUTSIDE:
+        return "everything"
+    return f"everything ({percent(outside)} of the GPU time is outside the steps of the verdict)"
+
+
+def _busy_ns(rank: Rank) -> int:
+    """Time in which the device with most work is busy."""
+    device = rank.gpu_work.main_device
+    return 0 if device is None else rank.gpu_work.by_device()[device].busy.length
+
+
 def _soundness(found: Diagnosis) -> str:
     """Whether what is wrong with the recording makes anything doubtful; empty without faults."""
     if found.health.is_sound:
@@ -321,6 +347,7 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
     return Bands(
         ready=True,
         facts=facts(found.job, found),
+        everything=everything(found),
         verdict=headline(found),
         said=_said(found),
         findings=rows or on_cpu,

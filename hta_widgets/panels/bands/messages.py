@@ -106,6 +106,7 @@ class Detail(TypedDict):
 class Bands(TypedDict):
     """What a dashboard shows above its tabs; not `ready` until it is computed.
 
+    `everything` stands in place of chips where nothing is selected.
     `replayed` are the places of the findings that can be ticked, to be taken out together;
     where the GPU sets the pace, `to_try` is what else can be done, and where they bring little,
     `kernels` are those with most time. `notices` are those on the verdict; what is noticed of the
@@ -114,6 +115,7 @@ class Bands(TypedDict):
 
     ready: bool
     facts: list[str]
+    everything: str
     verdict: str
     said: str
     findings: list[FindingRow]

@@ -10,11 +10,17 @@ export class Chips {
   readonly element = make("div", { className: "hta-chips", role: "group", "aria-label": "Selected" });
   #board: Board;
   #order: string[] = [];
+  #everything = make("span", { className: "hta-everything" }, "everything");
 
   constructor(board: Board) {
     this.#board = board;
-    for (const field of FIELDS) listen(board.selection, `change:${field}`, () => this.#show(), board.signal);
-    this.#show();
+    for (const field of FIELDS) listen(board.selection, `change:${field}`, () => this.#list(), board.signal);
+    this.#list();
+  }
+
+  /** Say what counts where nothing is selected. */
+  show(everything: string): void {
+    this.#everything.textContent = everything;
   }
 
   /** Drop what was selected last; whether there was something. */
@@ -25,7 +31,7 @@ export class Chips {
     return true;
   }
 
-  #show(): void {
+  #list(): void {
     const { selection } = this.#board;
     const chosen = FIELDS.filter((field) => isSet(selection.get(field)));
     this.#order = [...this.#order.filter((field) => chosen.includes(field))];
@@ -35,7 +41,7 @@ export class Chips {
     const rest =
       chips.length > 0
         ? [this.#button("clear", "Clear the selection", EVERYTHING, "hta-clear")]
-        : [make("span", { className: "hta-everything" }, "everything")];
+        : [this.#everything];
     this.element.replaceChildren(make("span", { className: "hta-label" }, "Selected:"), ...chips, ...rest);
     if (focused) this.element.querySelector<HTMLElement>("button")?.focus();
   }

@@ -75,6 +75,8 @@ export interface Detail {
 export interface Bands {
   ready: boolean;
   facts: string[];
+  /** What is said to be selected where nothing is. */
+  everything: string;
   verdict: string;
   said: string;
   findings: FindingRow[];

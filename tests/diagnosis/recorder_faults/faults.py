@@ -343,8 +343,8 @@ def _one_without_steps(job: Job) -> Job | None:
     return None if changed is None else {**job, last: changed}
 
 
-CUPTI = "pytorch#192021, full buffers of CUPTI"
-CLOCK = "NTP, a suspended machine, GPUs of AMD"
+CUPTI = "pytorch#192021, full CUPTI buffers"
+CLOCK = "NTP, a suspended machine, AMD GPUs"
 RING = "ring buffers that wrap"
 
 FAULTS: Final[tuple[Fault, ...]] = (
@@ -356,31 +356,31 @@ FAULTS: Final[tuple[Fault, ...]] = (
         )
         for percent in (90, 30)
     ),
-    Fault("GPU work of 16 % of the span is lost, in its middle", CUPTI, _recording(_hole)),
-    Fault("the longest 1 % of the GPU work are lost", CUPTI, _recording(_longest)),
+    Fault("GPU work in the middle 16 % of the span is lost", CUPTI, _recording(_hole)),
+    Fault("the longest 1 % of the GPU work is lost", CUPTI, _recording(_longest)),
     *(
         Fault(
-            f"{percent} % of the GPU work are lost at random",
+            f"{percent} % of the GPU work is lost at random",
             CUPTI,
             _recording(_at_random(percent)),
         )
         for percent in (10, 30, 50)
     ),
-    Fault("all GPU work is there twice", "merged files", _recording(_twice(is_gpu_work))),
-    Fault("all events are there twice", "merged files", _recording(_twice(lambda _: True))),
+    Fault("all GPU work is recorded twice", "merged files", _recording(_twice(is_gpu_work))),
+    Fault("all events are recorded twice", "merged files", _recording(_twice(lambda _: True))),
     Fault(
         "kernels overlap on their stream",
-        "GPUs of AMD, profilers",
+        "AMD GPUs, profilers",
         _recording(_overlapping),
     ),
     Fault(
-        "a kernel starts at 0, and ends when it did",
-        "“unknown” of CUPTI",
+        "a kernel starts at 0 and ends when it did",
+        "“unknown” in CUPTI",
         _recording(_middle_kernel(lambda event: event | {"ts": 0, "dur": end_of(event)})),
     ),
     Fault(
         "a kernel takes 10 s",
-        "“unknown” of CUPTI",
+        "“unknown” in CUPTI",
         _recording(_middle_kernel(lambda event: event | {"dur": 10 * SECOND})),
     ),
     Fault("5 % of the durations are negative", "profilers", _recording(_negative)),
@@ -405,7 +405,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Fault("10 % of the launches are lost at random", RING, _recording(_without_calls)),
     Fault("all correlation ids are 0", "merged files", _recording(_correlation(lambda *_: 0))),
     Fault(
-        "correlation ids are used four times",
+        "each correlation id is used four times",
         "ids that wrap, merged files",
         _recording(_correlation(lambda number, count: number % max(1, count // 4) + 1)),
     ),

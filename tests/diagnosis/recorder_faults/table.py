@@ -18,11 +18,11 @@ COLUMNS: Final = (
     "fault",
     "seen in the field",
     "jobs",
-    "told",
+    "reported",
     "false or higher",
-    "untold",
+    "unreported",
     "lost",
-    "untold",
+    "unreported",
 )
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hta_widgets import TraceAnalysis
 from hta_widgets.errors import ParameterError, UnknownRankError
@@ -102,7 +102,6 @@ def innermost(raw, work):
     return ""
 
 
-@settings(max_examples=60)
 @given(annotated())
 def test_kernels_by_annotation_against_brute_force(tmp_path_factory, events):
     raw = RawIdle(events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.time.calls import (
@@ -82,7 +82,6 @@ def chain(forest, place):
     return found
 
 
-@settings(max_examples=80)
 @given(st.lists(numbered_calls(), min_size=1, max_size=16), st.integers(0, 2**16))
 def test_the_nearest_of_some_calls(tmp_path_factory, events, bits):
     forest = calls_of(rank_of(tmp_path_factory.getbasetemp(), events)).forest
@@ -94,7 +93,6 @@ def test_the_nearest_of_some_calls(tmp_path_factory, events, bits):
         assert above[place] == next((each for each in around if each != place), -1)
 
 
-@settings(max_examples=120)
 @given(st.lists(numbered_calls(), min_size=1, max_size=16))
 def test_against_brute_force(tmp_path_factory, events):
     rank = rank_of(tmp_path_factory.getbasetemp(), events)
@@ -126,7 +124,6 @@ def operators_of_few_numbers(draw):
     )
 
 
-@settings(max_examples=60)
 @given(st.lists(operators_of_few_numbers(), min_size=2, max_size=14))
 def test_numbers_on_several_threads(tmp_path_factory, events):
     check(rank_of(tmp_path_factory.getbasetemp(), events), RawModules(events))

@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets import analyses
@@ -118,7 +118,6 @@ def check_sandwich(result, name, expected):
     check(result)
 
 
-@settings(max_examples=60)
 @given(
     modules_and_work(),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
@@ -172,7 +171,6 @@ def cpu_runs(raw, own_ns):
     return [runs_of(calls) for calls in outermost]
 
 
-@settings(max_examples=60)
 @given(modules_and_work(), st.integers(-20, 40), window_ns)
 def test_cpu_time_of_a_window(tmp_path_factory, events, begin, window):
     """Also before the first step and between steps, but not that of the step left out."""
@@ -357,7 +355,6 @@ def is_part_of(some, every):
     )
 
 
-@settings(max_examples=60)
 @given(
     st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),
@@ -368,7 +365,6 @@ def test_a_window_in_order_of_time(tmp_path_factory, events, weight, window):
     check_in_time(job, weight, {"window_ns": window})
 
 
-@settings(max_examples=60)
 @given(
     st.builds(list.__add__, modules_and_work(), st.lists(allocations, max_size=9)),
     st.sampled_from(["gpu", "cpu", "idle", "bytes"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses import flame, gpu_annotations, idle_owners, operators
@@ -110,7 +110,6 @@ def check_sums(result):
     assert (own.reindex(ranks.index, fill_value=0) + rest == ranks["gpu_ns"]).all()
 
 
-@settings(max_examples=80)
 @given(annotated())
 def test_against_brute_force(tmp_path_factory, events):
     job = open_job(tmp_path_factory.mktemp("annotations"), [events])

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.device_steps import CLASS_NAMES, class_of_segments
@@ -149,7 +149,6 @@ ONE_DEVICE_AFTER_THE_OTHER = [
 ]
 
 
-@settings(max_examples=60)
 @given(calls_and_work())
 @example(ONE_DEVICE_AFTER_THE_OTHER)
 def test_work_after_each_interval_is_of_its_own_device(tmp_path_factory, events):
@@ -167,7 +166,6 @@ def test_work_after_each_interval_is_of_its_own_device(tmp_path_factory, events)
             assert (columns.device[row], columns.start_ns[row]) == begins
 
 
-@settings(max_examples=60)
 @given(calls_and_work())
 @example(BUSY_BEFORE)
 @example(LATE_BEHIND)
@@ -190,7 +188,6 @@ def check_sums(result):
     assert by_cause[0].to_dict() == by_cause[1].to_dict()
 
 
-@settings(max_examples=30)
 @given(calls_and_work(), st.data())
 def test_what_changes_nothing(tmp_path_factory, events, data):
     """Neither a shift in time nor another order of the file, nor new ids, nor one more thread."""
@@ -572,7 +569,6 @@ def test_a_kernel_of_no_duration_ends_a_step_in_an_idle_interval(tmp_path):
         check_sums(part)
 
 
-@settings(max_examples=30)
 @given(calls_and_work(), st.integers(0, 100), st.integers(1, 100))
 def test_windows_add_up(tmp_path_factory, events, start, length):
     job = open_job(tmp_path_factory.mktemp("idle"), [events])
@@ -608,7 +604,6 @@ def intervals_of_causes(rank, excerpt):
     return Counter(row[:-1] for row in rows)
 
 
-@settings(max_examples=60)
 @given(
     calls_and_work(),
     st.booleans(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.launch_facts import launch_facts
@@ -72,7 +72,6 @@ def kernels(draw):
     ]
 
 
-@settings(max_examples=60)
 @given(kernels(), st.sampled_from(["name", "configuration"]), st.booleans())
 def test_against_brute_force(tmp_path_factory, events, by, described):
     gpus = [A100, MI300 | {"id": 1}] if described else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.idle_owners import idle_owners
@@ -142,7 +142,6 @@ def starting_jobs(draw):
     return draw(st.permutations(events)) if draw(lengths) else events
 
 
-@settings(max_examples=150)
 @given(starting_jobs())
 def test_against_brute_force(tmp_path_factory, events):
     rank = open_job(tmp_path_factory.mktemp("lead"), [events]).rank(0)

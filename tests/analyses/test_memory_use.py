@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.memory_use import CPU, memory_use
@@ -132,7 +132,6 @@ def overlaps(other, start, length):
     return not (inside or around or last <= start or start + length <= first)
 
 
-@settings(max_examples=60, deadline=None)
 @given(recordings())
 def test_brute_force(tmp_path_factory, events):
     folder = tmp_path_factory.mktemp("memory")

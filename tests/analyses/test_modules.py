@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.idle_owners import idle_owners
@@ -92,7 +92,6 @@ def check_sums(job, result, work_ns=None, **time):
     assert roots["gpu_total_ns"].sum() == tree["gpu_self_ns"].sum()
 
 
-@settings(max_examples=60)
 @given(modules_and_work(), st.sampled_from(["instance", "class"]))
 def test_against_brute_force(tmp_path_factory, events, merge):
     job = open_job(tmp_path_factory.mktemp("modules"), [events])
@@ -101,7 +100,6 @@ def test_against_brute_force(tmp_path_factory, events, merge):
     check_sums(job, result, int(job.rank(0).gpu_work.duration_ns.sum()))
 
 
-@settings(max_examples=20)
 @given(modules_and_work(), st.integers(0, 40), st.integers(1, 40))
 def test_windows_add_up(tmp_path_factory, events, start, length):
     events = [each for each in events if not each["name"].startswith("ProfilerStep")]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses import OperatorTable, idle_owners, operators
@@ -112,7 +112,6 @@ def check_sums(job, result):
     assert (table["cpu_self_ns"] >= 0).all()
 
 
-@settings(max_examples=80)
 @given(operator_calls())
 def test_against_brute_force(tmp_path_factory, events):
     job = open_job(tmp_path_factory.mktemp("operators"), [events])
@@ -150,7 +149,6 @@ def gpu_time_of(raw, path):
     return Counter({name: ns for name, ns in found.items() if ns})
 
 
-@settings(max_examples=30)
 @given(modules_and_work(), st.sampled_from(["instance", "class"]))
 def test_those_of_a_module(tmp_path_factory, events, merge):
     job = open_job(tmp_path_factory.mktemp("operators"), [events])
@@ -163,7 +161,6 @@ def test_those_of_a_module(tmp_path_factory, events, merge):
         pd.testing.assert_frame_equal(result.ranks, operators(job).ranks)
 
 
-@settings(max_examples=30)
 @given(operator_calls(), st.integers(1, 60), st.integers(61, 130))
 def test_parts_of_the_time_add_up(tmp_path_factory, events, first, second):
     """Every ns is in one of the windows, and calls count where they start."""

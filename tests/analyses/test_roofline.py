@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.roofline import over_ranks, peak_of, roofline
@@ -220,7 +220,6 @@ def test_earlier_work_is_of_no_step(tmp_path):
     assert "; the MFU over the selected time is " in of_step.finding
 
 
-@settings(max_examples=20)
 @given(st.integers(1000, 2600))
 def test_a_call_across_an_edge_counts_with_its_part_on_each_side(tmp_path_factory, edge_us):
     """Of each product, as much is computed on a side as of its 120 µs is there."""
@@ -291,7 +290,6 @@ def nested(draw):
     return events
 
 
-@settings(max_examples=60, deadline=None)
 @given(nested())
 def test_brute_force(tmp_path_factory, events):
     result = roofline(opened(tmp_path_factory.mktemp("roofline"), events))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
@@ -67,7 +67,6 @@ def launched_in_steps(events, device):
     return {number: [len(each) for each in three] for number, three in found.items()}
 
 
-@settings(max_examples=60)
 @given(calls_and_work())
 def test_against_brute_force(tmp_path_factory, events):
     job = open_job(tmp_path_factory.mktemp("steps"), [events])
@@ -231,7 +230,6 @@ def test_ranks(tmp_path):
         step_table(job, [5])
 
 
-@settings(max_examples=20)
 @given(calls_and_work(), st.integers(-10, 130), st.integers(1, 100))
 def test_windows_add_up(tmp_path_factory, events, start, length):
     job = open_job(tmp_path_factory.mktemp("steps"), [events])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.flame import flame
@@ -89,7 +89,6 @@ def check_against_a_cut_trace(folder, events, *, steps=(), window=None):
         pd.testing.assert_frame_equal(getattr(here, name), getattr(there, name))
 
 
-@settings(max_examples=20)
 @given(calls_and_work(), st.integers(-10, 130), st.integers(1, 100))
 def test_windows_against_a_cut_trace(tmp_path_factory, events, start, length):
     window = (1000 * start, 1000 * (start + length))
@@ -104,7 +103,6 @@ def steps_and_work(draw):
     return draw(st.permutations([*draw(calls_and_work()), *marks]))
 
 
-@settings(max_examples=20)
 @given(steps_and_work(), st.data())
 def test_steps_against_a_cut_trace(tmp_path_factory, events, data):
     numbers = [number for number in RawIdle(events).numbers if number >= 0]
@@ -210,7 +208,6 @@ def test_arguments(tmp_path, analyse):
         analyse(job, [0.5])
 
 
-@settings(max_examples=20)
 @given(calls_and_work(), st.integers(-10, 130), st.integers(1, 100))
 def test_idle_time_of_windows_adds_up(tmp_path_factory, events, start, length):
     """Parts that no length decides add up, and none of them is more than the idle time inside."""
@@ -232,7 +229,6 @@ def test_idle_time_of_windows_adds_up(tmp_path_factory, events, start, length):
         assert sums[0] == sum(sums[1:])
 
 
-@settings(max_examples=20)
 @given(calls_and_work(), st.integers(-10, 130), st.integers(1, 100))
 def test_idle_time_of_a_window_by_hand(tmp_path_factory, events, start, length):
     """Each ns between the first and the last work in which none runs, of the window."""

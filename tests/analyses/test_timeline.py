@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
@@ -188,7 +188,6 @@ def test_what_is_covered_of_a_step_is_its_budget(loaded):
     assert assert_adds_up_to_the_budget(loaded) == 4 * 2
 
 
-@settings(max_examples=20)
 @given(jobs)
 def test_that_of_any_job_is_as_well(tmp_path_factory, ranks):
     assert_adds_up_to_the_budget(open_job(tmp_path_factory.mktemp("job"), ranks))
@@ -283,7 +282,6 @@ def test_an_event_knows_its_launch_and_a_call_its_work(tmp_path):
 
 
 @given(jobs)
-@settings(max_examples=20)
 def test_streams_cover_what_runs_on_them(tmp_path_factory, ranks):
     job = open_job(tmp_path_factory.mktemp("job"), ranks)
     lanes = job_lanes(job)

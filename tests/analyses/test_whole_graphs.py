@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets import TraceAnalysis
@@ -114,7 +114,6 @@ def test_kernels_against_brute_force(operations, with_memory):
         assert result.types["sum_ns"].sum() == busy_ns
 
 
-@settings(max_examples=20)
 @given(work, work)
 def test_compared_times_add_up(before, after):
     times = compare(kernels_job({0: before}), kernels_job({0: after}), per="job").times

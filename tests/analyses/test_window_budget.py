@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses import temporal_breakdown
@@ -63,7 +63,6 @@ def test_a_window_is_a_trace_that_is_cut_there(loaded, part):
         assert part[1] > 1
 
 
-@settings(deadline=None, max_examples=15)
 @given(jobs, st.lists(st.integers(-200, 2_000), min_size=3, max_size=5, unique=True))
 def test_windows_side_by_side_add_up_to_the_whole(tmp_path_factory, drawn, cuts):
     job = open_job(tmp_path_factory.mktemp("job"), drawn)

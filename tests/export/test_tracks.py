@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.export.excerpt import write_excerpt
@@ -56,7 +56,6 @@ times = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(works=st.lists(times, min_size=1, max_size=25), days=st.sampled_from([0, 20_000]))
 def test_no_two_slices_of_a_track_cross_and_none_is_lost(tmp_path_factory, works, days):
     folder, first = tmp_path_factory.mktemp("tracks"), days * 86_400_000_000

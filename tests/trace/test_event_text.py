@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.errors import TraceFormatError
@@ -125,7 +125,6 @@ def test_header_unpacks_little(tmp_path, monkeypatch, suffix):
     assert len(unpacked) > 1
 
 
-@settings(max_examples=60)
 @given(data=st.data(), layout=st.sampled_from(sorted(LAYOUTS)))
 def test_cut_off_anywhere_keeps_every_whole_event(tmp_path_factory, data, layout):
     whole = LAYOUTS[layout](document(EVENTS, **METADATA))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.trace.model.events import Events
@@ -41,7 +41,6 @@ def same_events(one: Events, other: Events) -> bool:
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_what_is_there_twice_counts_once(tmp_path_factory, data):
     """Against the same file without repetitions; half of the operators, or none, are repeated."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hta_widgets import diagnose
 from hta_widgets.analyses.budget.device_steps import GAPS, device_steps
@@ -190,7 +190,6 @@ def test_work_of_the_last_step_keeps_the_gpu_busy(tmp_path):
     assert sum(facts[name] for name in GAPS).tolist() == facts["idle"].tolist()
 
 
-@settings(max_examples=40)
 @given(calls_and_work())
 def test_gaps_add_up_to_the_idle_time(tmp_path_factory, events):
     facts = facts_of(open_job(tmp_path_factory.mktemp("gaps"), [events]))[0]

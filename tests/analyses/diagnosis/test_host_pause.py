@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets import diagnose
@@ -340,7 +340,6 @@ def code_loads(folder, ns):
     return found(diagnosed(folder, one), "host_pause") is not None
 
 
-@settings(max_examples=12, deadline=None)
 @given(
     kind_and_name=st.sampled_from(SHORT_CALLS),
     at_us=st.floats(1, 3600),

@@ -163,6 +163,17 @@ def test_odd_names_have_no_label(name):
     assert readable_name(name) == ""
 
 
+def test_a_label_is_the_same_for_one_name_as_for_all_that_it_is_among():
+    """A sentence named a GEMM by a part of its name that the chart gave to another one."""
+    names = [
+        f"Cijk_Ailk_Bljk_BBS_BH_MT256x192x64_LB{lb}_UL{ul}" for lb, ul in ((1, 1), (1, 0), (2, 0))
+    ]
+    all_labels = distinct_labels(names)
+    assert len({*all_labels}) == 3
+    for name, label in zip(names, all_labels, strict=True):
+        assert distinct_labels([name], among=names) == [label]
+
+
 def test_a_label_among_some_names_is_none_of_another_among_all():
     """The bar of one GEMM of three had the label of another, as a window lacked the third."""
     start = "Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_"

@@ -160,11 +160,15 @@ class KernelBreakdown(Result):
         that were recorded as a whole are rows of the type ``CUDA_GRAPH``.
     every_kernel : DataFrame
         The same for every kernel, nothing folded. Ordered by rank, type, longest first.
+    names : tuple of str
+        Names of all GPU work of these ranks, whatever time is selected: what labels a kernel in a
+        window labels it everywhere.
     """
 
     types: pd.DataFrame
     kernels: pd.DataFrame
     every_kernel: pd.DataFrame
+    names: tuple[str, ...]
 
 
 class _RankKernels(NamedTuple):
@@ -173,6 +177,7 @@ class _RankKernels(NamedTuple):
     kernels: _Columns
     time_by_combination: Times
     gpu_times: tuple[GpuTime, ...]
+    names: tuple[str, ...]
 
 
 class _Top(NamedTuple):
@@ -244,6 +249,7 @@ def kernel_breakdown(
         types=table,
         kernels=pd.DataFrame(_folded(statistics, top)),
         every_kernel=every_kernel,
+        names=tuple(dict.fromkeys(name for each in of_ranks for name in each.names)),
         finding=kernel_breakdown_finding(
             table,
             every_kernel,
@@ -260,7 +266,10 @@ def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernel
     by_device = selected_work(rank, selection)
     work = rank.gpu_work if selection is None else reduce(GpuWork.followed_by, by_device.values())
     return _RankKernels(
-        _launch_statistics(rank.trace.rank, work), _time_by_combination(by_device.values()), times
+        _launch_statistics(rank.trace.rank, work),
+        _time_by_combination(by_device.values()),
+        times,
+        rank.gpu_work.names_in_use,
     )
 
 

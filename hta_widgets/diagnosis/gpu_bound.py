@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -73,9 +74,6 @@ without work: a kernel of 10 blocks, on a GPU of 28, was a job of which nothing 
 ONE_LONG: Final = 0.25
 """Part of the time of the largest kernel in one of its launches, from which that is said: one of 20
 of a batch norm took 307 of 845 µs, and no other more than 70."""
-
-_LISTED: Final = 10
-"""Kernels of the table on the first screen."""
 
 LEAST_SHARE: Final = 5.0
 """Part of the kernel time (%) from which kernels of a kind are worth a line, and of the step from
@@ -221,12 +219,14 @@ def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWo
     return work.take(np.flatnonzero(work.named(fits) & np.isin(work.rows, parts.rows)))
 
 
-def labels_of_largest(names: Sequence[str]) -> list[str]:
-    """Label the largest kernels, by their names, as the table that lists them does.
+def labels_in_job(job: Job, ranks: Sequence[int], names: Sequence[str]) -> list[str]:
+    """Label kernels by their names: alike in sentences, tables and charts of the same ranks."""
+    every = dict.fromkeys(chain.from_iterable(job.reduce(_names_in_use, ranks).values()))
+    return distinct_labels(names, among=every)
 
-    Of two that are alike, another part of the name may tell one from a third.
-    """
-    return distinct_labels(names[:_LISTED])
+
+def _names_in_use(rank: Rank) -> tuple[str, ...]:
+    return rank.gpu_work.names_in_use
 
 
 def _link_to(context: Context, kernels: pd.DataFrame) -> Link:
@@ -729,7 +729,7 @@ def largest_kernel(context: Context) -> Finding | None:
         said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
-    (label, *_) = labels_of_largest([*computing["name"]])
+    (label,) = labels_in_job(context.job, context.ranks, [name])
     operator = _owner_of(_launched(context, re.escape(name), ""), context.limits.owner_percent)
     made = _line(
         context,

@@ -21,7 +21,7 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
 from hta_widgets.diagnosis.fine import hidden_communication, ranks_alike
-from hta_widgets.diagnosis.gpu_bound import kernels_in, labels_of_largest
+from hta_widgets.diagnosis.gpu_bound import kernels_in, labels_in_job
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.diagnosis.rules.unfused_elementwise import elementwise_share
@@ -141,7 +141,7 @@ def _largest(context: Context) -> str:
     largest = total_ns.most_common(_NAMED)
     names = tuple(name for name, _ in largest)
     products = [*context.job.reduce(products_of, context.ranks, selection, names).values()]
-    labels = labels_of_largest([name for name, _ in total_ns.most_common()])
+    labels = labels_in_job(context.job, context.ranks, names)
     said = [
         f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
         for label, (name, ns) in zip(labels, largest, strict=False)

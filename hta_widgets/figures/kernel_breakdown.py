@@ -72,7 +72,7 @@ def top_kernels(
     )
     return rows_drawing(
         [bar],
-        plot_names([_label(row) for row in rows], among=result.every_kernel["name"]),
+        plot_names([_label(row) for row in rows], among=result.names),
         axis(f"Total time ({unit.symbol})", rangemode="tozero"),
     )
 

@@ -346,16 +346,26 @@ def _repeated(run: tuple[str, int]) -> str:
     return word if count == 1 else f"{word} ({count}×)"
 
 
-def distinct_labels(names: Sequence[str], width: int = 48) -> list[str]:
+def distinct_labels(
+    names: Sequence[str], width: int = 48, *, among: Iterable[str] = ()
+) -> list[str]:
     """Label names so that different names stay different; those without a label are shortened.
 
-    Where labels are alike, the parts of the names in which they differ follow.
+    Labels that would be alike end with the parts in which the names differ, from each other and
+    from all further names that they are `among`. What lists kernels of one job gives the names of
+    all: a chart of three GEMMs once had the label of one at the bar of another.
 
     Examples
     --------
     >>> distinct_labels(["triton_poi_fused_add_0", "triton_poi_fused_add_1", "mine"])
     ['fused add · triton (0)', 'fused add · triton (1)', 'mine']
     """
+    labels = {*map(readable_name, names)} - {""}  # only names of one label are told apart by parts
+    others = (each for each in among if readable_name(each) in labels)
+    return _distinct([*names, *dict.fromkeys(others)], width)[: len(names)]
+
+
+def _distinct(names: Sequence[str], width: int) -> list[str]:
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
         alike[readable_name(name)].append(name)

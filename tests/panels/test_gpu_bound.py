@@ -28,6 +28,7 @@ def test_the_largest_kernels_come_first_with_their_calls_and_share(tmp_path):
     ]
     board = Dashboard(open_job(tmp_path, [[*launches, *kernels]]))
     board._show()
+    assert board._bands["kernels"]["text"] == "in the GPU span"
     table = board._bands["kernels"]["table"]
     names = [each["name"] for each in table["columns"]]
     rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]

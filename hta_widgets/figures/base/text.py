@@ -40,15 +40,8 @@ def plot_name(name: str, width: int = 48) -> str:
 
 
 def plot_names(names: Sequence[str], width: int = 48, *, among: Iterable[str] = ()) -> list[str]:
-    """Labels or short forms of names shown side by side; different names stay different.
-
-    And from all that they are among: what told one of two GEMMs of Tensile from the other was in
-    the name of a third, which the table beside the figure listed.
-    """
-    labels = {*map(readable_name, names)} - {""}  # only names of one label are told apart by parts
-    alike = (each for each in among if readable_name(each) in labels)
-    every = [*names, *dict.fromkeys(alike)]
-    return [plot_text(name) for name in distinct_labels(every, width)[: len(names)]]
+    """Labels or short forms of names shown side by side, as `distinct_labels`."""
+    return [plot_text(name) for name in distinct_labels(names, width, among=among)]
 
 
 def hover_name(name: str) -> str:

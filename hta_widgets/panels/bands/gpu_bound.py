@@ -14,10 +14,10 @@ from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.diagnosis.gpu_bound import kernels_by_name
+from hta_widgets.diagnosis.gpu_bound import kernels_by_name, labels_in_job
 from hta_widgets.diagnosis.largest_kernels import percent_of_peak, products_of
 from hta_widgets.panels.base.protocol import Numbers
-from hta_widgets.panels.base.table import TableLook, kernel_labels, table_view
+from hta_widgets.panels.base.table import TableLook, table_view
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 
@@ -52,9 +52,12 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
     if table.empty:
         return None
     look = replace(_LOOK, words=words_of(job))
-    shown = table_view(table, look, kernel_labels(table, look))
+    names = table["kernel"].tolist()
+    labels = dict(zip(names, labels_in_job(job, ranks, names), strict=True))
+    shown = table_view(table, look, {**look.names, **labels})
     said = far_from_peak(job, ranks, steps, found.steps.groupby("rank")["period_ns"].sum())
-    return Numbers(label=look.words(said), text="", table=shown)
+    counted = "in the steps of the verdict" if steps else "in the GPU span"
+    return Numbers(label=look.words(said), text=counted, table=shown)
 
 
 def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:

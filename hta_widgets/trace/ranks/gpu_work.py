@@ -68,6 +68,11 @@ class GpuWork:
         used: list[int] = distinct(self.name).tolist()
         return used
 
+    @property
+    def names_in_use(self) -> tuple[str, ...]:
+        """The names that occur."""
+        return tuple(self.names[code] for code in self._names_in_use)
+
     def named(self, fits: Fits) -> Mask:
         """Which pieces of work have a name that fits; each name is asked once."""
         return fitting(fits, self.names, self._names_in_use)[self.name]

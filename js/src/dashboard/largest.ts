@@ -12,7 +12,6 @@ export class Largest {
 
   constructor(board: Board) {
     this.band = new Band("largest", "Largest kernels", board.prefix);
-    this.band.aside.textContent = "over the analysed time";
     const send = (fields: Record<string, unknown>) => board.select(fields);
     const context = { model: null, selection: Promise.resolve(board.selection), send };
     this.#table = new TableView(
@@ -25,6 +24,7 @@ export class Largest {
 
   show(kernels: Numbers | null): void {
     this.band.element.hidden = !kernels?.table;
+    this.band.aside.textContent = kernels?.text ?? "";
     this.#far.textContent = kernels?.label ?? "";
     if (kernels?.table) this.#table.show(kernels.table);
   }

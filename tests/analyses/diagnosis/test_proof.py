@@ -21,6 +21,7 @@ from hta_widgets.diagnosis.proof.proof import (
     windows_of,
 )
 from hta_widgets.diagnosis.proof.what import Removed, Stretches
+from hta_widgets.quantities import percent
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.test_host_pause import job as pausing_job
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -147,6 +148,19 @@ class TestWindows:
         start, end = seen.shown_ns(0)
         assert (end - start) / length == pytest.approx(1 + 2 * MARGIN, rel=1e-3)
         assert seen.words(0) == "1 of 2 intervals on rank 1 · this window holds 50 %"
+
+    def test_words_count_what_the_margin_shows(self):
+        """Of 204 intervals, 51 were said to be in a window that showed 56."""
+        starts = np.arange(50, dtype=np.int64) * 1_000
+        seen = put_together({0: Stretches(starts, starts + 500)}, 20_000)
+        first, last = seen.shown_ns(0)
+        shown = [(max(each, first), min(each + 500, last)) for each in starts.tolist()]
+        lengths = [end - start for start, end in shown if end > start]
+        assert len(lengths) > seen.windows["intervals"].iloc[0]
+        held = percent(100 * sum(lengths) / (50 * 500))
+        assert seen.words(0).startswith(
+            f"{len(lengths)} of 50 intervals on rank 0 · this window holds {held}"
+        )
 
     def test_hold_all_of_few_intervals(self, tmp_path):
         diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))

@@ -339,13 +339,18 @@ def _reads(context: Context) -> Iterator[str]:
         )
 
 
+def is_whole(job: Job) -> bool:
+    """Whether all ranks of a job of several are open, as far as the traces say how many it has."""
+    world = world_size_among(job.reduce(world_size_of, job.ranks))
+    return len(job.ranks) > 1 and len(job.ranks) >= world
+
+
 def _unmatched(context: Context) -> tuple[str, str]:
     """Which communication has no known partners, and what would tell them."""
     job = context.job
     if job.unopened_ranks:
         return "with ranks that are not opened", "; open all ranks"
-    world = world_size_among(job.reduce(world_size_of, job.ranks))
-    if len(job.ranks) > 1 and len(job.ranks) >= world:
+    if is_whole(job):
         return "of which is not known which kernels of the ranks belong together", ""
     return "with ranks that are not recorded", "; record all ranks"
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, LessBy, Link
+from hta_widgets.diagnosis.notices import is_whole
 from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.diagnosis.report import Diagnosis
 from hta_widgets.figures.diagnosis import cause_look
@@ -16,6 +17,7 @@ from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
 from hta_widgets.panels.base.view import format_cell
 from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.trace.job import Job
 
 INCONCLUSIVE: Final = "Inconclusive."
 _WHY_LESS: Final[Mapping[LessBy, str]] = {
@@ -104,12 +106,17 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
     else:
         least = least if found.lower_ms > 0 else "nothing"
-        said = f"up to {most}, but {least} if other ranks set the pace."
+        said = f"up to {most}, but {least} if {_others(whole.job)} the pace."
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
             said += f" The GPU is idle for {duration(idle_ns)}; communication would be hidden, too."
     return f"Inconclusive: {said}" if is_open else f"{said[0].upper()}{said[1:]}"
+
+
+def _others(job: Job) -> str:
+    """Who may set the pace: of a whole job of four ranks, other ranks were said to."""
+    return "communication that was not matched sets" if is_whole(job) else "other ranks set"
 
 
 def _fields(

@@ -149,6 +149,17 @@ def test_where_the_others_are_not_recorded_a_price_has_two_ends(tmp_path):
     assert finding.to_dict()["lower_ms"] == pytest.approx(1.5, rel=0.01)
 
 
+def test_other_ranks_are_not_blamed_where_all_are_recorded(tmp_path, monkeypatch):
+    """A whole job of four ranks, some of whose communication was not matched."""
+    made = alone(tmp_path, after_ms=2.0)
+    finding = found(made, "no_tensor_cores")
+    (row,) = finding_rows([finding], made)
+    assert row["doubt"] == "Up to 6 ms, but 1.5 ms if other ranks set the pace."
+    monkeypatch.setattr("hta_widgets.panels.base.finding_rows.is_whole", lambda _: True)
+    (row,) = finding_rows([finding], made)
+    assert row["doubt"].endswith("if communication that was not matched sets the pace.")
+
+
 def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
     """5 % of the step are 0.35 ms."""
     made = alone(tmp_path, after_ms=0.1)

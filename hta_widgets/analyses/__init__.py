@@ -1,9 +1,9 @@
 """Analyses of a job: each returns a `Result`, which has named tables and a finding.
 
 They raise `UnknownRankError` for a rank that the job lacks, `UnknownStepError` for a step that none
-of the ranks has, and `ParameterError` for any other value that is none of those documented, such as
-a window without length. The messages say what there is. What is no job, such as a path, is a
-`TypeError`: `open_trace` makes a job of it.
+of the ranks has, and `ParameterError` for any other undocumented value, such as a window without
+length. The messages list the valid values. Anything that is not a job, such as a path, raises a
+`TypeError`: use `open_trace` to make a job of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:  # the types for editors; at run time the modules are found
+if TYPE_CHECKING:  # for editors only; at run time, `_Analyses` finds the modules
     from hta_widgets.analyses.clocks import Clocks as Clocks
     from hta_widgets.analyses.clocks import clocks as clocks
     from hta_widgets.analyses.collectives import Collectives as Collectives
@@ -101,13 +101,13 @@ globals()["__all__"] = sorted(_MODULES)
 class _Analyses(ModuleType):
     """Loads an analysis when it is first used, and keeps its function under its name.
 
-    Importing ``hta_widgets.analyses.idle_time`` would make that name the module of the analysis,
-    and it would depend on what was imported before whether ``analyses.idle_time`` can be called.
-    All analyses take 27 ms to import, one of them 5 (pandas aside); workers need one.
+    Importing ``hta_widgets.analyses.idle_time`` would bind that name to the module of the analysis,
+    so that whether ``analyses.idle_time`` can be called would depend on earlier imports.
+    Importing all analyses takes 27 ms, a single one 5 (without pandas); workers need one.
 
-    Python looks up ``import hta_widgets.analyses.idle_time.gaps as gaps`` attribute by attribute,
-    so it asks the function for ``gaps``. The function and its module have one namespace: whatever
-    is imported from the module is found on the function, too.
+    Python resolves ``import hta_widgets.analyses.idle_time.gaps as gaps`` attribute by attribute,
+    so it asks the function for ``gaps``. The function and its module therefore share a namespace:
+    whatever is imported from the module is found on the function, too.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

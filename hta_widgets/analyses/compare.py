@@ -47,10 +47,10 @@ TIMES = {
     "beside_graph": "communication",
     "exposed_communication": "communication",
 }
-"""Times that are compared, each with the time that it is a percentage of."""
+"""Times that are compared, each with the time of which it is a percentage."""
 
 GRAPH_TIMES = ("graph", "beside_graph")
-"""Those of CUDA graphs recorded as a whole, which few jobs have."""
+"""Times of CUDA graphs recorded as a whole, which few jobs have."""
 
 TIME_COLUMNS = (
     *("time", "first_ns", "second_ns", "delta_ns"),
@@ -75,7 +75,7 @@ ONLY_COLUMNS = ("in", "kernel", "kernel_type", "count", "total_ns", "share_perce
 _SUMS = ["launches", "total_ns"]
 
 _GRAPHS = "CUDA graphs"
-"""Name of all that were recorded as a whole: their numbers differ from run to run."""
+"""One name for all graphs recorded as a whole, because their numbers differ from run to run."""
 
 
 def comparison_notices(sides: Sides, *, per_step: bool) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def comparison_notices(sides: Sides, *, per_step: bool) -> tuple[str, ...]:
 
 
 def comparison_finding(sides: Sides, times: pd.DataFrame, kernels: pd.DataFrame, unit: str) -> str:
-    """Sentence on how long both take, and on the kernels that change most."""
+    """Sentence on how long both jobs take, and on the kernels that change most."""
     span = times[times["time"] == "span"]
     first_ns, second_ns = float(span["first_ns"].iloc[0]), float(span["second_ns"].iloc[0])
     idle = [side.name for side, ns in zip(sides, (first_ns, second_ns), strict=True) if not ns]
@@ -129,7 +129,7 @@ def _largest_changes(kernels: pd.DataFrame) -> str:
 class Compare(Result):
     """Two jobs side by side; every delta is the second minus the first.
 
-    Counts and times are means per rank or sums over the ranks, of the whole recording or per
+    Counts and times are means per rank or sums over the ranks, for the whole recording or per
     ProfilerStep. Sums over the whole recording are int64, all others float.
 
     Attributes
@@ -138,9 +138,9 @@ class Compare(Result):
         One row per kernel, matched by `normalised_kernel_name`, and one for all CUDA graphs that
         were recorded as a whole (their numbers differ from run to run), largest change of the total
         time first: ``kernel`` (readable name), ``in`` (``both``, ``first`` or ``second``),
-        ``kernel_type``, ``name_first``, ``name_second`` (as recorded; missing where the job lacks
+        ``kernel_type``, ``name_first``, ``name_second`` (as recorded; missing if the job lacks
         the kernel), ``count_first``, ``count_second``, ``total_first_ns``, ``total_second_ns`` (0
-        where it lacks the kernel), ``mean_first_ns``, ``mean_second_ns`` (per launch; NaN there),
+        if it lacks the kernel), ``mean_first_ns``, ``mean_second_ns`` (per launch; NaN if it does),
         ``delta_count``, ``delta_total_ns``, ``delta_mean_ns``, ``ratio_mean`` (second ÷ first). No
         rows if one of the formats has no kernels.
     only_in_one : DataFrame
@@ -151,14 +151,14 @@ class Compare(Result):
         One row per category (kernel, memcpy, memset, graph, runtime, driver) and percentage:
         ``category``, ``percent``, ``count_first``, ``count_second`` (events of all the ranks),
         ``k_first``, ``k_second`` (number of the longest events, rounded down),
-        ``mean_first_ns``, ``mean_second_ns`` (of these), ``ratio_mean`` (second ÷ first; NaN where
+        ``mean_first_ns``, ``mean_second_ns`` (of these), ``ratio_mean`` (second ÷ first; NaN if
         either ``k`` is 0).
     times : DataFrame
-        ``time`` (``span`` from the first start to the last end of GPU work, and of it ``busy``,
-        ``idle``, ``compute``, ``graph``, ``non_compute``, ``communication``; of that ``overlap``,
-        ``beside_graph`` and ``exposed_communication``; those of CUDA graphs only if a job recorded
-        some as a whole), ``first_ns``, ``second_ns``, ``delta_ns``, ``percent_of``
-        (``span`` or ``communication``), ``first_percent``, ``second_percent``,
+        ``time`` (``span`` from the first start to the last end of GPU work; its parts ``busy``,
+        ``idle``, ``compute``, ``graph``, ``non_compute`` and ``communication``; and the parts of
+        communication, ``overlap``, ``beside_graph`` and ``exposed_communication``; those of CUDA
+        graphs only if a job recorded some as a whole), ``first_ns``, ``second_ns``, ``delta_ns``,
+        ``percent_of`` (``span`` or ``communication``), ``first_percent``, ``second_percent``,
         ``delta_percentage_points``. A rank with several GPUs counts the time of each.
     recorded : DataFrame
         One row per job: ``job``, ``ranks``, ``steps`` (ProfilerSteps per rank), ``span_ns`` (per
@@ -260,9 +260,9 @@ class Side:
 
     job: Job
     ranks: tuple[int, ...]
-    """Those that are compared."""
+    """Ranks that are compared."""
     name: str
-    """Tells the jobs apart."""
+    """Distinguishes the jobs."""
 
     @property
     def recording(self) -> Recording:
@@ -336,7 +336,7 @@ def job_names(first: Job, second: Job) -> tuple[str, str]:
 
 
 def steps_differ(first: Job, second: Job) -> bool:
-    """Whether all ranks of both jobs have ProfilerSteps, but different numbers of them."""
+    """Whether all ranks of both jobs have ProfilerSteps, but the jobs different numbers of them."""
     steps = [recording(job, job.ranks) for job in (first, second)]
     per_rank = {each.steps / each.ranks for each in steps}
     return all(each.all_have_steps for each in steps) and len(per_rank) > 1
@@ -391,7 +391,7 @@ def compared_times(
 ) -> pd.DataFrame:
     """Put the times of two jobs side by side: `Compare.times`.
 
-    `shares` divide the times of each job; without them the times stay integers.
+    `shares` are the divisors of the times of each job; without them, the times stay integers.
     """
     have_graphs = any(job.times_ns[time] for job in (first, second) for time in GRAPH_TIMES)
     wanted = [time for time in TIMES if have_graphs or time not in GRAPH_TIMES]
@@ -459,7 +459,8 @@ def compared_kernels(
 ) -> pd.DataFrame:
     """Put the kernels of two jobs, from `kernel_totals`, side by side: `Compare.kernels`.
 
-    `shares` divide the counts and totals of each job; without them these stay integers.
+    `shares` are the divisors of the counts and totals of each job; without them, these stay
+    integers.
     """
     table = first.add_suffix("_first").join(second.add_suffix("_second"), how="outer")
     for place, side in enumerate((FIRST, SECOND)):
@@ -480,7 +481,7 @@ def compared_kernels(
 
 
 def by_change(kernels: pd.DataFrame, column: str = "delta_total_ns") -> pd.DataFrame:
-    """Sort kernels by the size of a change, largest first; those without one come last."""
+    """Sort kernels by the size of a change, largest first; kernels without one come last."""
     size = kernels[column].abs()
     order = kernels.assign(size=size).sort_values(["size", "kernel"], ascending=[False, True])
     return kernels.loc[order.index].reset_index(drop=True)
@@ -505,8 +506,8 @@ def only_in_one(kernels: pd.DataFrame) -> pd.DataFrame:
 def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     """Count and add up the work of each kernel over some ranks, once per choice of ranks.
 
-    Indexed by the normalised name: ``name`` (if profilers or builds give a kernel several, the one
-    with the most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
+    Indexed by the normalised name: ``name`` (if profilers or builds give a kernel several names,
+    the one with the most time) and its ``kernel_type``, ``launches``, ``total_ns`` (int64 ns).
     """
     by_rank = job.reduce(_named_work, ranks)
     found = [named for of_rank in by_rank.values() for named in of_rank]
@@ -539,7 +540,7 @@ def _named_work(rank: Rank) -> list[_Named]:
 
 
 def mangled_names(events: Events) -> dict[int, str]:
-    """Mangled name for the code of a name, if the trace has one that can be demangled."""
+    """Mangled names by the code of a name, if the trace has one that can be demangled."""
     side = events.side.get("mangled")
     column = side.columns["mangled"] if side else None
     if side is None or not isinstance(column, TextColumn):

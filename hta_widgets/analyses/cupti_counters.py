@@ -46,13 +46,13 @@ class CuptiCounters(Result):
         One row per measured kernel, by rank, then in order of measurement: ``rank``, ``index``
         (position in the trace file), ``name`` (of the kernel), ``pid``, ``tid``, ``start_ns``
         (aligned over the ranks), ``duration_ns`` (int64 ns, both as the profiler spread them, not
-        as the kernel ran), ``index_runtime`` (position in the file of the launch call, -1 where
-        it is not known), ``op_stack`` (list of the operators around the launch, outermost first),
-        ``top_level_op`` and ``bottom_level_op`` (its ends, None where it is empty), and one
-        column per counter (float, NaN where the kernel lacks it).
+        as the kernel ran), ``index_runtime`` (position in the file of the launch call, -1 if it
+        is not known), ``op_stack`` (list of the operators around the launch, outermost first),
+        ``top_level_op`` and ``bottom_level_op`` (its first and last, None if it is empty), and one
+        column per counter (float, NaN if the kernel lacks it).
     operators : DataFrame
         Each counter by operator: ``level`` (``top_level_op`` or ``bottom_level_op``), ``operator``
-        (None for kernels without), ``counter``, ``kernels`` (number that have the counter),
+        (None for kernels without one), ``counter``, ``kernels`` (number that have the counter),
         ``sum``, ``mean`` over them. Ordered by level, counter, largest sum first.
     """
 
@@ -80,8 +80,8 @@ def cupti_counters(
     """Attribute the performance counters of kernels to operators.
 
     A measured kernel (an event ``cuda_profiler_range``) belongs to the launch with its correlation
-    id. Without one, the first measured kernel belongs to the first call that launches a kernel, the
-    second to the second and so on, if there are equally many of both; if not, the kernels keep
+    id. Without an id, the first measured kernel belongs to the first call that launches a kernel,
+    the second to the second and so on, if there are equally many of both. If not, the kernels keep
     their counters but get no operators, and a notice says so.
 
     Parameters
@@ -146,7 +146,7 @@ def _measured(rank: Rank, clock: JobClock, selection: TimeSelection | None) -> _
 
 
 def _launches(rank: Rank, rows: Int64Array) -> tuple[Int64Array, list[str]]:
-    """Row of the launch of each measured kernel, -1 where it is not known."""
+    """Row of the launch of each measured kernel, -1 if it is not known."""
     launches = rank.launches[rows].astype(np.int64)
     without = np.flatnonzero(launches == NO_LAUNCH)
     if not without.size:
@@ -168,7 +168,7 @@ def _replaced(values: Int64Array, positions: Int64Array, by: Int64Array) -> Int6
 
 
 def _kernel_launches(rank: Rank) -> Int64Array:
-    """Calls that launch one kernel, in order of start; one inside another is the same launch."""
+    """Calls that launch one kernel, in order of start; nested calls are the same launch."""
     events = rank.trace.events
     names = [_KERNEL_LAUNCH.match(name) is not None for name in events.name.values]
     calls = events.rows_of(*LAUNCH_CALLS)

@@ -70,13 +70,14 @@ class DurationTails(Result):
         call of their thread, int64 ns; ``total_ns`` on the device).
     tails : DataFrame
         One row per rank, category and percentage: ``rank``, ``category``, ``percent``, ``k`` (how
-        many of the longest events that is, rounded down), ``share_percent`` (of the category's time
-        that they take), ``mean_ns`` (float ns, of them), ``threshold_ns`` (duration of the shortest
-        of them), ``note``. Where ``k`` is 0, these three are undefined (NaN, NA), and the note says
-        how many events it takes.
+        many of the longest events that is, rounded down), ``share_percent`` (the part of the
+        category's time that they take), ``mean_ns`` (their mean, float ns), ``threshold_ns``
+        (duration of the shortest of them), ``note``. If ``k`` is 0, these three are undefined
+        (NaN, NA), and the note says how many events are needed.
     curves : DataFrame
-        For each category, over all the ranks: ``category``, ``events_percent`` (of its events, the
-        longest ones; ascending), ``time_percent`` (of its time, in these events).
+        For each category, over all the ranks: ``category``, ``events_percent`` (percentage of its
+        events, the longest ones; ascending), ``time_percent`` (percentage of its time that these
+        take).
     percent : float
         The percentage asked for, rounded to a multiple of 0.1.
     """
@@ -101,7 +102,7 @@ def duration_tails(
     ranks : iterable of int, optional
         All ranks when not given.
     percent : float
-        Share (%) of the events, besides 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
+        Share (%) of the events, in addition to 1, 5 and 10 %: from 0.1 to 100, in steps of 0.1.
     side : {"all", "device", "host"}
         Whose events the finding is about; the tables have both sides.
     """
@@ -136,7 +137,7 @@ def events_needed(percent: float) -> int:
 
 
 def defined_tails(tails: pd.DataFrame, percent: float) -> list[Row]:
-    """Rows of `DurationTails.tails` of all the ranks together, where a percentage is defined."""
+    """Rows of `DurationTails.tails` for all ranks together, if the percentage is defined."""
     return [
         row
         for row in records(tails)
@@ -147,7 +148,7 @@ def defined_tails(tails: pd.DataFrame, percent: float) -> list[Row]:
 
 
 def _tenths(percent: float) -> int:
-    """Percentage in tenths, an integer, so that numbers of events are exact."""
+    """The percentage in tenths, as an integer, so that numbers of events are exact."""
     if not math.isfinite(percent) or not 1 <= (tenths := round(10 * percent)) <= _ALL_TENTHS:
         msg = f"percent must be between 0.1 and 100, got {percent}"
         raise ParameterError(msg)
@@ -216,7 +217,7 @@ def _tails(by_rank: _ByRank, tenths: Sequence[int]) -> pd.DataFrame:
 
 
 def _longest(durations: SortedDurations, tenths: Int64Array) -> list[Times]:
-    """Number of the longest events, their time, the shortest of them, and the time of all."""
+    """Number of the longest events, their time, the shortest one, and the time of all events."""
     k = durations.count * tenths // _ALL_TENTHS
     time_ns, shortest_ns = durations.longest(np.maximum(k, 1))
     return [k, np.where(k > 0, time_ns, 0), shortest_ns, np.full_like(k, durations.total_ns)]

@@ -1,4 +1,4 @@
-"""What user annotations take, on the GPU and on the CPU."""
+"""GPU and CPU time of user annotations."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ _NAME_WIDTH: Final = 60
 NOTHING = -1
 
 SOURCES: Final = ("", "launch", "handover", "gpu")
-"""How the annotation of a piece of work was found, by code: not at all, by the thread of its launch
-call, by the thread of the ProfilerSteps at that time, or by the annotations on its stream."""
+"""How the annotation of a piece of work was found, by code: not at all, on the thread of its launch
+call, on the thread of the ProfilerSteps at that time, or among the annotations on its stream."""
 
 _NONE, _LAUNCH, _HANDOVER, _GPU = range(len(SOURCES))
 
 
 class AnnotationRows(NamedTuple):
-    """Rows of one rank, and what lies in none of them."""
+    """Rows of one rank, and the GPU time that lies in none of them."""
 
     columns: Columns
-    """Those of `GpuAnnotations.annotations`."""
+    """Columns of `GpuAnnotations.annotations`."""
     totals: tuple[int, int, int]
-    """GPU time of all work, of that launched outside annotations, and of that with unknown
-    launch."""
+    """GPU time of all work, of work launched outside annotations, and of work whose launch is
+    unknown."""
 
 
 def annotation_rows(rank: Rank, selection: TimeSelection | None) -> AnnotationRows:
@@ -134,7 +134,7 @@ def _spans_ns(tree: SubForest, work: GpuWork, owner: Int64Array) -> Times:
 
 
 def _busy_ns(tree: SubForest, work: GpuWork, owner: Int64Array, size: int) -> Times:
-    """Time in which any work launched in an annotation of each name runs, by device."""
+    """Time in which any work launched in annotations of a name runs, summed over devices."""
     pieces: list[Int64Array] = [np.zeros(0, dtype=np.int64)]
     codes: list[NDArray[Any]] = [np.zeros(0, dtype=np.int64)]
     piece = np.flatnonzero(owner != NO_PARENT)
@@ -171,7 +171,7 @@ def _recorded_ranges(rank: Rank, size: int, selection: TimeSelection | None) -> 
 
 
 def _rows_of_ranges(rank: Rank) -> Int64Array:
-    """Rows of what the profiler recorded of annotations on the GPU, without ProfilerSteps."""
+    """Rows of the annotations that the profiler recorded on the GPU, without ProfilerSteps."""
     events = rank.trace.events
     rows = events.rows_of(Kind.GPU_ANNOTATION)
     steps = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
@@ -191,12 +191,12 @@ class GpuAnnotations(Result):
         One row per rank and name, longest first: ``rank``, ``annotation``, ``calls``,
         ``cpu_sum_ns`` (durations of the calls, without those inside another of the same name),
         ``gpu_work`` (pieces of work launched in them, on their threads), ``gpu_ns`` (their
-        durations), ``gpu_busy_ns`` (time in which any of them runs, of each device),
+        durations), ``gpu_busy_ns`` (time in which any of them runs, summed over devices),
         ``gpu_span_ns`` (from the first start to the last end of the work of each call, idle time
-        included), ``gpu_self_ns`` (the part of ``gpu_ns`` that lies in no other annotation inside),
-        ``idle_ns`` (time in which a GPU waits for what runs in them, also in the step that is left
-        out), ``recorded_ranges``, ``recorded_range_ns`` (ranges on the GPU as the profiler writes
-        them, one per stream: number and sum of durations; all of them, also of the step that is
+        included), ``gpu_self_ns`` (the part of ``gpu_ns`` that lies in no annotation inside this
+        one), ``idle_ns`` (time in which a GPU waits for what runs in them, including the step that
+        is left out), ``recorded_ranges``, ``recorded_range_ns`` (number and sum of durations of the
+        ranges on the GPU as the profiler writes them, one per stream, including the step that is
         left out). ProfilerSteps are not listed.
     ranks : DataFrame
         One row per rank: ``rank``, ``gpu_ns`` (durations of all GPU work that is counted),
@@ -222,7 +222,7 @@ def gpu_annotations(
     ranks : iterable of int, optional
         All ranks when not given.
     on : {"gpu", "cpu"}
-        Whose time orders the rows, and is in the finding.
+        Whose time rows are sorted by, and the finding is about.
     steps : iterable of int, optional
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
@@ -253,7 +253,7 @@ def gpu_annotations(
 
 
 def _finding(table: pd.DataFrame, totals: pd.DataFrame, on: On, place: str) -> str:
-    """Sentence on the annotation with most time."""
+    """Sentence on the annotation with the most time."""
     if table.empty:
         return f"No user annotations were recorded {place}."
     of_name = table[of_largest_sum(table["annotation"], table[TIMES[on]])]
@@ -282,7 +282,7 @@ class Ranges(NamedTuple):
     start_ns: Times
     end_ns: Times
     around: Int64Array
-    """Position of the last range before each that is open when it starts, -1 for none."""
+    """For each range, position of the last earlier range that is open when it starts, or -1."""
 
     @classmethod
     def of(cls, rows: Int64Array, start_ns: Times, end_ns: Times) -> Ranges:
@@ -296,11 +296,11 @@ class Ranges(NamedTuple):
         return cls(rows[order], start, end, around)
 
     def innermost(self, times: Times) -> Int64Array:
-        """Position of the last started range that is open at each time, -1 for none."""
+        """Position of the most recently started range that is open at each time, -1 for none."""
         return self._open(np.searchsorted(self.start_ns, times, side="right") - 1, times)
 
     def next_open(self, positions: Int64Array, times: Times) -> Int64Array:
-        """Position of the range before each that is open at its time, -1 for none."""
+        """For each position, the range around it that is open at its time, -1 for none."""
         return self._open(np.append(self.around, NOTHING)[positions], times)
 
     def _open(self, found: Int64Array, times: Times) -> Int64Array:
@@ -326,18 +326,18 @@ class AnnotatedWork(NamedTuple):
     source: Int8Array
     """Position in `SOURCES`."""
     inside: Int64Array
-    """Pieces of work (by position) and the names of all annotations around them, each once. Shape
-    (pairs, 2)."""
+    """Pairs of a piece of work (by position) and the name of an annotation around it, each once.
+    Shape (pairs, 2)."""
 
 
 @asked_once
 def annotated_work(rank: Rank) -> AnnotatedWork:
     """The user annotation that each piece of analysed GPU work was launched in.
 
-    It is the innermost one that is open on the launching thread when the launch call starts; if
-    none is, as on the threads of autograd, the innermost one that is open on the thread of the
-    ProfilerSteps. Work whose launch is not in the trace belongs to the shortest annotation that the
-    profiler wrote on its stream and that holds the middle of it.
+    It is the innermost one that is open on the launching thread when the launch call starts. If
+    none is, as on the threads of autograd, it is the innermost one that is open on the thread of
+    the ProfilerSteps. Work whose launch is not in the trace belongs to the shortest annotation that
+    the profiler wrote on its stream and that contains the midpoint of the work.
     """
     events, work = rank.trace.events, rank.gpu_work
     claims = _Claims(rank)
@@ -373,7 +373,7 @@ def _thread_of_steps(rank: Rank) -> tuple[int, int] | None:
 
 
 class _Claims:
-    """Which annotation has each piece of work, while they are asked one after the other."""
+    """Which annotation claims each piece of work, while sources are tried one after the other."""
 
     def __init__(self, rank: Rank) -> None:
         self.events = rank.trace.events
@@ -383,7 +383,7 @@ class _Claims:
         self.pairs = [np.zeros((0, 2), dtype=np.int64)]
 
     def by_launch(self, rows: Int64Array, asked: Int64Array, how: int) -> None:
-        """Give work to the annotations of a thread that are open when its launch call starts."""
+        """Assign work to the annotations of a thread that are open when its launch call starts."""
         events = self.events
         start_ns = events.start_ns[rows]
         ranges = Ranges.of(rows, start_ns, start_ns + events.duration_ns[rows])
@@ -400,7 +400,7 @@ class _Claims:
             held = position != NOTHING
 
     def by_stream(self) -> None:
-        """Give work of unknown launch to the annotations that were recorded on its stream."""
+        """Assign work of unknown launch to the annotations that were recorded on its stream."""
         events, work = self.events, self.work
         rows = events.rows_of(Kind.GPU_ANNOTATION)
         rows = rows[np.argsort(-events.duration_ns[rows], kind="stable")]

@@ -28,7 +28,7 @@ class Overlap(Result):
         work), ``communication_time_ns``, ``computation_time_ns``, ``cuda_graph_time_ns`` (time with
         at least one such kernel, or CUDA graph recorded as a whole, running), ``overlap_time_ns``
         (communication and computation), ``beside_graph_ns`` (communication without computation, but
-        beside such a graph: whether the graph computes is not known), ``exposed_communication_ns``
+        with such a graph: whether the graph computes is not known), ``exposed_communication_ns``
         (communication without either), all int64 ns; ``overlap_percent`` (100 × overlap ÷
         communication; NaN without communication).
     """
@@ -97,7 +97,7 @@ def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
 
 
 def _time_beside(communication: Intervals, graphs: Intervals, computation: Intervals) -> int:
-    """Time (ns) of communication beside graphs, without computation."""
+    """Time (ns) of communication while graphs run and no computation does."""
     return ((communication & graphs) - computation).length if len(graphs) else 0
 
 

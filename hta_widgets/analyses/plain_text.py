@@ -24,7 +24,7 @@ def tables_of(made: object) -> dict[str, pd.DataFrame]:
 
 
 def csv_of(table: pd.DataFrame, rows: int) -> str:
-    """The first rows; of more, how many are left out."""
+    """The first rows as CSV, and how many more are left out."""
     shown = table.head(rows).copy()
     for name in shown:
         if not pd.api.types.is_numeric_dtype(shown[name]):
@@ -35,12 +35,12 @@ def csv_of(table: pd.DataFrame, rows: int) -> str:
 
 
 def with_notices(finding: str, notices: tuple[str, ...] | list[str]) -> list[str]:
-    """Lines of a finding, and of what limits it."""
+    """The finding and its notices, one per line."""
     return [*filter(None, [finding]), *(f"Notice: {each}" for each in notices)]
 
 
 def bounded(text: str, then: str = "", most: int = MOST_CHARACTERS) -> str:
-    """The text, with what to ask next; both have at most as many characters, and whole lines."""
+    """The text cut to whole lines, and what to ask next: together at most `most` characters."""
     room = most - len(then) - 60
     if len(text) > room:
         kept = text[:room].rpartition("\n")[0] or text[:room]
@@ -50,7 +50,7 @@ def bounded(text: str, then: str = "", most: int = MOST_CHARACTERS) -> str:
 
 @remembered  # ranks of a job have the same shapes
 def one_line(text: str) -> str:
-    r"""JSON text on one line, however it is laid out in the trace.
+    r"""JSON text on one line, however the trace lays it out.
 
     Examples
     --------

@@ -21,7 +21,7 @@ class Result:
     """What was dropped, left out or not matched on the analysed ranks."""
 
     def __init_subclass__(cls) -> None:
-        """Keep the short text, in whose place a dataclass would write out all of its tables."""
+        """Keep the short representation; a dataclass would write out all of its tables."""
         super().__init_subclass__()
         cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
 

@@ -31,16 +31,16 @@ class TemporalBreakdown(Result):
     ----------
     ranks : DataFrame
         One row per rank and device, ascending: ``rank``, ``device`` (-1 for a rank without GPU
-        work), ``kernel_time_ns`` (first start to last end of GPU work), ``idle_time_ns`` (of it,
-        with no work running), ``compute_time_ns`` (with at least one COMPUTATION kernel running),
-        ``graph_time_ns`` (with none, but with a CUDA graph that was recorded as a whole: what it
-        does is not known), ``non_compute_time_ns`` (the rest), all int64 ns; of that rest
-        ``copy_time_ns`` (copies and memsets running), ``communication_time_ns`` (of the remainder,
-        communication running, which nothing hides) and ``other_time_ns``; ``operations`` (number of
+        work), ``kernel_time_ns`` (first start to last end of GPU work), and its four parts:
+        ``idle_time_ns`` (no work runs), ``compute_time_ns`` (at least one COMPUTATION kernel runs),
+        ``graph_time_ns`` (none runs, but a CUDA graph that was recorded as a whole: what it
+        does is not known), ``non_compute_time_ns`` (the rest), all int64 ns. The rest is divided
+        into ``copy_time_ns`` (copies and memsets run), ``communication_time_ns`` (communication
+        runs without these, and nothing hides it) and ``other_time_ns``. ``operations`` (number of
         kernels, copies, memsets and whole graphs);
-        ``steps_ns`` (the analysed time, see `GpuTime`; 0 without ProfilerSteps),
-        ``steps_idle_ns`` and ``steps_compute_ns`` (of it, with no work and with a COMPUTATION
-        kernel running), int64 ns.
+        ``steps_ns`` (the analysed time, see `GpuTime`; 0 without ProfilerSteps) and its parts
+        ``steps_idle_ns`` (no work runs) and ``steps_compute_ns`` (a COMPUTATION kernel runs),
+        int64 ns.
     """
 
     ranks: pd.DataFrame
@@ -64,9 +64,9 @@ def temporal_breakdown(
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
 
-        With either, ``kernel_time_ns`` is all of the selected time (see `TimeSelection`): what lies
-        before the first and after the last work is idle, and ``operations`` counts the work
-        with any part inside.
+        With either, ``kernel_time_ns`` is all of the selected time (see `TimeSelection`): time
+        before the first and after the last work is idle, and ``operations`` counts all work that
+        lies at least partly inside.
     """
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
@@ -147,7 +147,7 @@ def _time_finding(table: pd.DataFrame, selection: TimeSelection | None) -> str:
 
 
 def _others(working: pd.DataFrame, total_ns: int) -> str:
-    """Share of what is neither computing nor idle, by what runs, and where there is any."""
+    """Shares of the time that is neither computing nor idle, by what runs; without zeros."""
     parts = {
         "communicating (not hidden)": "communication_time_ns",
         "copying": "copy_time_ns",
@@ -159,7 +159,7 @@ def _others(working: pd.DataFrame, total_ns: int) -> str:
 
 
 def _range_of_idle_shares(working: pd.DataFrame) -> str:
-    """Lowest and highest idle share of the GPUs; empty where they are written alike."""
+    """Lowest and highest idle share of the GPUs; empty if both are written the same."""
     idle = 100 * working["idle_time_ns"] / working["kernel_time_ns"]
     least, most = percent(idle.min()), percent(idle.max())
     if least == most:

@@ -79,7 +79,7 @@ def kernel_breakdown_finding(
 ) -> str:
     """Say which type and which kernel take the most time on all GPUs.
 
-    Kernels that have no names of their own are not named; `place` says where they ran, such as ``on
+    Kernels without names of their own are not named. `place` says where they ran, such as ``on
     the selected ranks``.
     """
     top = _kernel_finding(every_kernel) if has_names and not types.empty else ""
@@ -118,7 +118,7 @@ def _kernel_finding(every_kernel: pd.DataFrame) -> str:
 
 
 def _whole_time(kernel_types: Collection[str]) -> str:
-    """What the times of all rows add up to."""
+    """What the times of all rows add up to, in words."""
     rows = [
         "kernels",
         *(["graphs"] if KernelType.CUDA_GRAPH.name in kernel_types else []),
@@ -130,7 +130,7 @@ def _whole_time(kernel_types: Collection[str]) -> str:
 
 
 def _over_steps(times: Iterable[GpuTime]) -> str:
-    """Sentence on the busy time where its share of the analysed time is another."""
+    """Sentence on the busy time if its share of the analysed time differs."""
     total = other_steps(times)
     if total is None:
         return ""
@@ -172,7 +172,7 @@ class KernelBreakdown(Result):
 
 
 class _RankKernels(NamedTuple):
-    """Parameter-independent part of one rank: statistics of each kernel, times (ns) of GPUs."""
+    """Part of one rank that no parameter changes: statistics of kernels, times (ns) of GPUs."""
 
     kernels: _Columns
     time_by_combination: Times
@@ -183,7 +183,7 @@ class _RankKernels(NamedTuple):
 class _Top(NamedTuple):
     """Which kernels of a type are named: at most a number, and no more than reach a share.
 
-    All are named where they are no more than the number, as in HTA.
+    As in HTA, a type with no more kernels than the number has all of them named.
     """
 
     number: int
@@ -220,9 +220,9 @@ def kernel_breakdown(
     duration_ratio : float
         Share of the time of each type, on each rank, that the named kernels have to reach: the
         fewest longest-running kernels that reach it are named, if there are more than `num_kernels`
-        of the type. It counts only if it is given and `num_kernels` is not, which takes precedence.
+        of the type. It is ignored if `num_kernels` is given, too.
     num_kernels : int
-        Number of longest-running kernels of each type, on each rank, to name. What is named on one
+        Number of longest-running kernels of each type, on each rank, to name. A kernel named on one
         rank is named on all. The rest of each type is one row ``others`` per rank.
     include_memory_kernels : bool
         Include copies and memsets.
@@ -297,7 +297,7 @@ def _time_by_type(total: Times, *, include_memory: bool) -> pd.DataFrame:
 
 
 def _without_memory(total: Times) -> Times:
-    """Time by the combination of the other types, whether copies and memsets run as well or not."""
+    """Time by the combination of the other types, whether or not copies and memsets run, too."""
     by_bit = total.reshape(-1, 2, 1 << KernelType.MEMORY)
     merged = np.zeros_like(by_bit)
     merged[:, 0] = by_bit.sum(axis=1)
@@ -306,7 +306,7 @@ def _without_memory(total: Times) -> Times:
 
 def _launch_statistics(rank: int, work: GpuWork) -> _Columns:
     """Columns of statistics per type and name, longest first within a type."""
-    # 100 k kernels take 2.5 ms, in pandas 4.3; a million take 41 and 39.
+    # 100 k kernels take 2.5 ms (with pandas 4.3); a million take 41 (39).
     kernels = grouped(work.type, work.name)
     one_each, count, duration_ns = kernels.first, kernels.sizes, work.duration_ns
     sum_ns = kernels.reduce(np.add, duration_ns)
@@ -325,7 +325,7 @@ def _launch_statistics(rank: int, work: GpuWork) -> _Columns:
         "count": count,
         "folded": np.zeros(count.size, dtype=np.int64),
     }
-    # Sorting a DataFrame by the three columns takes over a millisecond per rank.
+    # Sorting a DataFrame by the three columns takes more than a millisecond per rank.
     keys = [*zip(types, (-sum_ns).tolist(), names, strict=True)]
     return _rows(columns, sorted(range(len(keys)), key=keys.__getitem__))
 
@@ -354,7 +354,7 @@ def _folded(statistics: _Columns, top: _Top) -> _Columns:
 
 
 def _are_top(sum_ns: Times, first: Int64Array, group: Int64Array, top: _Top) -> Mask:
-    """Which kernels are among the top ones of their rank and type, of which `first` begins each."""
+    """Which kernels are among the top ones of their rank and type; each group starts at `first`."""
     named = np.arange(group.size) - first[group] < top.number
     if top.share == 1:
         return named
@@ -365,10 +365,10 @@ def _are_top(sum_ns: Times, first: Int64Array, group: Int64Array, top: _Top) -> 
 
 
 def _on_all_ranks(statistics: _Columns, named: Mask) -> Mask:
-    """Rows of all kernels of which any row is named.
+    """Rows of all kernels that are named on any rank.
 
-    A sum by name over the ranks misses what is among the others on some of them: 38 % of the
-    AllReduce of a job in which it is a top kernel on four of eight ranks.
+    Otherwise, a sum by name over the ranks would miss ranks on which the kernel is among the
+    others: 38 % of the AllReduce in a job where it is a top kernel on four of eight ranks.
     """
     kernels = [*zip(statistics["kernel_type"].tolist(), statistics["name"].tolist(), strict=True)]
     chosen = set(compress(kernels, named.tolist()))
@@ -376,7 +376,7 @@ def _on_all_ranks(statistics: _Columns, named: Mask) -> Mask:
 
 
 def _first_of_each_type(statistics: _Columns) -> Int64Array:
-    """Places at which another rank or type begins."""
+    """Positions where a new rank or type starts."""
     rank, kernel_type = statistics["rank"], statistics["kernel_type"]
     changes = (rank[1:] != rank[:-1]) | (kernel_type[1:] != kernel_type[:-1])
     return np.flatnonzero(np.concatenate((np.ones(min(rank.size, 1), dtype=bool), changes)))

@@ -39,12 +39,12 @@ MODULE = "nn.Module: "
 """Prefix of the names of Python frames that are calls of a module."""
 
 _SMALL_WORDS = 4
-"""Words are counted instead of sorted if the largest is below this many times their number."""
+"""Words are counted instead of sorted if the largest is less than this many times their number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """Different sequences, most frequent first, then by pattern: see `KernelSequences.patterns`."""
+    """Distinct sequences, most frequent first, then by pattern: see `KernelSequences.patterns`."""
 
     pattern: list[str]
     operator: list[str]
@@ -53,7 +53,7 @@ class Patterns:
     gpu_time_ns: Times
     cpu_time_ns: Times
     sequences: list[tuple[str, ...]]
-    """Names of the GPU operations of each."""
+    """Names of the GPU operations of each pattern."""
 
     def take(self, positions: Int64Array) -> Patterns:
         """Keep some of them."""
@@ -80,16 +80,16 @@ class Occurrences(NamedTuple):
     rows: Int32Array
     """Row in the events table of the call at each place."""
     places: Int64Array
-    """Place of each."""
+    """Place of each occurrence."""
     pattern: Int64Array
-    """Position in `Patterns`."""
+    """Position of its pattern in `Patterns`."""
     gpu_time_ns: Times
-    """Duration of the GPU work launched inside."""
+    """Duration of the GPU work launched inside it."""
     cpu_time_ns: Times
     """Duration of the call."""
 
     def table(self, patterns: Mask) -> pd.DataFrame:
-        """Occurrences of the wanted patterns, which are numbered without the others."""
+        """Occurrences of the wanted patterns, which are renumbered without the others."""
         wanted = np.flatnonzero(patterns[self.pattern])
         events = self.rows[self.places[wanted]]
         by_event = np.argsort(events, kind="stable")
@@ -130,7 +130,7 @@ def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patter
 def _first_of_each(ids: Int64Array) -> Int64Array:
     """First position of each number; the numbers are 0 to n − 1, all present."""
     first = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
-    first[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal ones the last assigned
+    first[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal numbers, the last assignment stays
     return first
 
 
@@ -158,7 +158,7 @@ def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patter
 
 
 def _in_gpu_order(calls: LaunchingCalls, begin: Int32Array, end: Int32Array) -> IntArray:
-    """Positions in `work` of what each call launches, as the GPU starts it; concatenated."""
+    """Positions in `work` of what each call launches, in the order of GPU starts; concatenated."""
     counts = end - begin
     if counts.max(initial=0) <= 1:
         return calls.launched[begin[counts > 0]]
@@ -261,8 +261,8 @@ def kernel_sequences(
 def pattern_of_events(job: Job, result: KernelSequences, top_k: int) -> Int64Array:
     """Map each event of the rank to one of the `top_k` most frequent patterns.
 
-    By event, the row of ``result.patterns`` for the operator of each occurrence, all calls inside
-    it, and the GPU work that they launch; -1 for all other events.
+    The value of an event is a row of ``result.patterns`` for the operator of each occurrence, all
+    calls inside it, and the GPU work that they launch; -1 for all other events.
     """
     calls = launching_calls(job, result.rank)
     table = result.occurrences[result.occurrences["pattern"] < top_k]
@@ -335,7 +335,7 @@ def _sequence_finding(
 
 
 def _similar(calls: LaunchingCalls, name: str) -> str:
-    """Names of calls that may be meant."""
+    """Names of calls that the user may have meant."""
     codes = distinct(calls.events.name.codes[calls.tree.rows]).tolist()
     names = [calls.work.names[code] for code in codes]
     alike = [each for each in names if name.lower() in each.lower()]
@@ -353,12 +353,13 @@ class LaunchingCalls:
     work: GpuWork
     tree: CallTree
     launched: Int32Array
-    """Positions in `work` of what has its launch in the trace, in order of the launch's place."""
+    """Positions in `work` of the work whose launch is in the trace, by the place of the launch."""
     first_operation: Int32Array
-    """Position in `launched` of the first piece launched at each place or after; one item more than
+    """Position in `launched` of the first piece launched at or after each place; one item more than
     there are places."""
     time_before_ns: Times
-    """Total duration of the pieces before each of `launched`; one item more than these."""
+    """Total duration of the pieces before each of `launched`; one item more than there are
+    pieces."""
 
     @classmethod
     def of(cls, rank: Rank) -> LaunchingCalls:
@@ -398,17 +399,18 @@ class LaunchingCalls:
         return places[self.tree.outermost(places)]
 
     def sorted_by_name(self, places: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Sort calls, ascending, by name, without those that are inside another of the same name.
+        """Sort ascending calls by name, without those that are inside another of the same name.
 
-        Calls of name code ``c`` are ``order[edges[c]:edges[c + 1]]`` of the two arrays, ascending.
+        It returns ``order`` and ``edges``: calls of name code ``c`` are
+        ``order[edges[c]:edges[c + 1]]``, ascending.
         """
         # Calls of one name by place, each up to where its inner calls end:
         #   |---------------|     outermost
-        #       |----|            begins before `reached`: inside
+        #       |----|            starts before `reached`: inside
         #                    |--| outermost
         # Adding a multiple of the name code makes one running maximum serve all names.
         names, many = self.names(places), len(self.work.names)
-        few_bits = names.astype(np.min_scalar_type(many))  # 1 M take 10 ms to sort, not 62
+        few_bits = names.astype(np.min_scalar_type(many))  # sorting 1 M takes 10 ms, not 62
         by_name = np.argsort(few_bits, kind="stable")
         order, names = places[by_name], names[by_name]
         of_name = names.astype(np.int64) * (self.tree.rows.size + 1)
@@ -419,7 +421,7 @@ class LaunchingCalls:
         return order[outermost], np.concatenate([[0], np.cumsum(sizes)])
 
     def pieces(self, places: Int64Array) -> tuple[Int32Array, Int32Array]:
-        """Positions in `launched` of what some calls launch each: the first, and after the last."""
+        """For each of some calls, positions in `launched` of its first piece and after its last."""
         return self.first_operation[places], self.first_operation[self.tree.ends[places]]
 
     def operations(self, places: Int64Array) -> Int64Array:
@@ -466,9 +468,9 @@ def operators_to_offer(job: Job, rank: int | None = None) -> pd.DataFrame:
 def suggested_operator(job: Job, rank: int | None = None) -> str:
     """Name of an operator whose kernel sequences are worth a look.
 
-    The operator with the longest GPU time of those that occur repeatedly and launch several, but
-    not very many, kernels each time. If there is none, an annotation or module of which that is
-    true, or at least of the number of kernels.
+    It is the operator with the longest GPU time of those that occur repeatedly and launch several,
+    but not very many, kernels each time. If there is none, it is an annotation or module of which
+    that is true, or one with such a number of kernels.
     """
     table = operators_to_offer(job, rank)
     per_occurrence = table["kernels"] / table["occurrences"]
@@ -482,7 +484,7 @@ def suggested_operator(job: Job, rank: int | None = None) -> str:
 
 
 def _by_gpu_time(rank: Rank) -> pd.DataFrame:
-    calls = LaunchingCalls.of(rank)  # 40 B an event, which only its panel needs again
+    calls = LaunchingCalls.of(rank)  # not kept: 40 B per event, and only its panel needs it again
     kind, names = rank.trace.events.kind, calls.work.names
     named = ~np.isin(kind[calls.tree.rows], LAUNCH_CALLS)
     launching = calls.first_operation[calls.tree.ends] > calls.first_operation[:-1]
@@ -514,12 +516,12 @@ def pattern_ids(operators: Int32Array, kernels: Int64Array, counts: Int64Array) 
 def _sequence_ids(words: Int64Array, lengths: Int64Array) -> Int64Array:
     """Number concatenated sequences from 0 so that equal ones share a number.
 
-    Neighbours are renamed to one word, pair by pair, until each sequence is one word: exact, and
-    no slower for one long sequence than for many short ones.
+    Neighbours are merged into one word, pair by pair, until each sequence is one word. This is
+    exact, and no slower for one long sequence than for many short ones.
     """
     # a b c d | a b c | a b c d      three sequences
     #  ab  cd | ab  c |  ab  cd      pairs of neighbours become words; the last may stay alone
-    #   abcd  |  abc  |   abcd       and again, until each sequence is one word
+    #   abcd  |  abc  |   abcd       repeated until each sequence is one word
     words = _renamed(words)
     while (lengths > 1).any():
         within = np.arange(words.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -534,7 +536,7 @@ def _sequence_ids(words: Int64Array, lengths: Int64Array) -> Int64Array:
 def _renamed(words: Int64Array) -> Int64Array:
     """Number words from 0, in ascending order.
 
-    Small ones are not sorted but counted: 3.6 ms instead of 40 for 1 M words.
+    Small words are counted instead of sorted: 3.6 ms instead of 40 for 1 M words.
     """
     most = int(words.max(initial=0))
     if most > _SMALL_WORDS * words.size:

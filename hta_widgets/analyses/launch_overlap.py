@@ -26,8 +26,8 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.05
-"""Part of the launch time that no kernel hides from which it is said that copies do: 99.6 % of it
-were "not hidden" on two GPUs that copied all the time."""
+"""Share of the launch time not hidden by kernels that copies must cover to be mentioned: on two
+GPUs that copied all the time, 99.6 % was "not hidden"."""
 
 _WITHOUT_LAUNCH = (
     "kernels without a launch in the trace hide launch time, but belong to no launch API"
@@ -46,11 +46,11 @@ class KernelLaunches:
     copying : Intervals
         Time in which a copy or memset runs.
     launched : GpuWork
-        Those whose launch is in the trace.
+        Kernels and graphs whose launch is in the trace.
     calls : ndarray of int64
         Rows of the launches, ascending by start.
     first_start_ns : ndarray of int64
-        Start of the first operation of each launch: of a graph, that may be a copy.
+        Start of the first operation of each launch, which in a graph may be a copy.
     """
 
     trace: Trace
@@ -98,7 +98,7 @@ class KernelLaunches:
 
     @property
     def delay_ns(self) -> Times:
-        """Time from the end of each launch to the start of its first operation, of any sign."""
+        """Time from the end of each launch to the start of its first operation; may be negative."""
         call_end_ns = self.events.start_ns[self.calls] + self.events.duration_ns[self.calls]
         return launch_delays_ns(self.first_start_ns, call_end_ns, self.trace.resolution_ns)
 
@@ -111,7 +111,7 @@ class KernelLaunches:
         return grouped(self.events.pid[self.calls], self.events.tid[self.calls]).parts
 
     def overlapping(self, own: Int64Array) -> int:
-        """Number of those launches that start before a kernel of an earlier one has ended."""
+        """Number of these launches that start before a kernel of an earlier one has ended."""
         reached = np.maximum.accumulate(self.last_end_ns[own])
         return int((reached[:-1] > self.events.start_ns[self.calls[own]][1:]).sum())
 
@@ -151,9 +151,9 @@ class LaunchOverlap(Result):
     ranks : DataFrame
         One row per rank: ``rank``, ``launches``, ``overlapping`` (earlier launches being those of
         all threads of the process), ``overlapping_percent`` (of the launches; NaN for none),
-        ``call_time_ns`` (time in launches, summed over threads), ``hidden_ns`` (of it, while any
-        kernel of the rank runs), ``exposed_ns`` (the rest; all int64 ns), ``beside_copies_ns`` (of
-        that, while a copy or memset runs), ``kernels``,
+        ``call_time_ns`` (time in launches, summed over threads), ``hidden_ns`` (the part of it in
+        which any kernel of the rank runs), ``exposed_ns`` (the rest; all int64 ns),
+        ``beside_copies_ns`` (the part of the rest in which a copy or memset runs), ``kernels``,
         ``without_launch`` (kernels whose launch is not in the trace).
     threads : DataFrame
         One row per process and thread with launches, ascending: ``rank``, ``pid``, ``tid``, then as
@@ -179,7 +179,7 @@ class LaunchOverlap(Result):
 class _RankLaunches(NamedTuple):
     """Columns of the tables of one rank, and what its row of `ranks` has besides sums of threads.
 
-    They are put together before pandas sees them: it takes 20 ms to make the tables of a rank.
+    All ranks are joined before pandas makes tables, which would take 20 ms for each rank.
     """
 
     threads: Columns
@@ -283,9 +283,9 @@ class _Apis(NamedTuple):
 
     names: list[str]
     of_calls: Int64Array
-    """Position of that of each call."""
+    """Position of the API of each call."""
     of_kernels: Int64Array
-    """Position of that of each launched kernel."""
+    """Position of the API of each launched kernel."""
 
     @classmethod
     def of(cls, launches: KernelLaunches) -> _Apis:

@@ -86,7 +86,7 @@ def launch_stats_finding(ranks: Sequence[Mapping[str, Any]], runtime_ns: int, de
 
 
 def _calls(total: Mapping[str, int], runtime_ns: int) -> str:
-    """Calls longer than the cutoff, and, of the others, those longer than their work."""
+    """Calls longer than the cutoff, and how many of the others are longer than their work."""
     calls, short, long = (total[name] for name in ("calls", "short_kernels", "runtime_outliers"))
     longer = f"took more than {duration(runtime_ns)}"
     if long == calls:
@@ -125,13 +125,13 @@ def histogram(parts: Sequence[Times], lowest: int, bins_at_most: int) -> tuple[T
     lowest : int
         Lower edge of the first bin.
     bins_at_most : int
-        Maximum number of bins. Their width is the smallest that this allows of 1, 2 or 5 times a
+        Maximum number of bins. Their width is the smallest possible of 1, 2 or 5 times a
         power of ten, so that whole µs fall evenly into the bins.
 
     Returns
     -------
     edges : ndarray of int64
-        One more than bins; bins are half-open.
+        Edges of the bins, which are half-open; one more than there are bins.
     counts : ndarray of int64
         Empty when there are no times.
 
@@ -207,8 +207,8 @@ class LaunchStats(Result):
         (calls up to the cutoff that take longer than all operations that they launch together),
         ``runtime_outliers`` (calls longer than the cutoff), ``launch_delay_outliers`` (calls whose
         work starts later than the cutoff), ``free_stream_outliers`` (those of them whose stream had
-        finished all earlier work for longer than the cutoff: nothing in the queue explains the
-        delay), ``median_launch_delay_ns`` (of the calls; float ns; NaN for none).
+        been free for longer than the cutoff: nothing in the queue explains the delay),
+        ``median_launch_delay_ns`` (of the calls; float ns; NaN for none).
     apis : DataFrame
         One row per rank and launch API, most operations first: ``rank``, ``launch_api``,
         ``calls``, ``operations``, ``mean_cpu_duration_ns`` (float ns), ``max_cpu_duration_ns``
@@ -240,13 +240,13 @@ class LaunchStats(Result):
 
     @cached_property
     def launches(self) -> dict[int, pd.DataFrame]:
-        """One row per launched operation, of each rank, in the order of the calls in the file.
+        """A table per rank with one row per launched operation, in the file's order of the calls.
 
         ``correlation``, ``cpu_duration_ns`` (of the call), ``gpu_duration_ns``,
-        ``launch_delay_ns`` (end of the call to start of its first operation, 0 when that starts
-        before; missing for the other operations of a graph), ``started_before_return`` (by the
-        operation), ``launch_api``, ``kernel``, ``kernel_type``, ``operator`` (innermost around the
-        call, empty for none). All whole ns.
+        ``launch_delay_ns`` (end of the call to start of its first operation, 0 if that starts
+        before; missing for the other operations of a graph), ``started_before_return`` (whether the
+        operation did), ``launch_api``, ``kernel``, ``kernel_type``, ``operator`` (innermost around
+        the call, empty for none). All times are whole ns.
         """
         return {rank: work.table() for rank, work in self.work.items()}
 
@@ -274,7 +274,7 @@ def launch_stats(
 ) -> LaunchStats:
     """Pair GPU operations with the calls that launch them.
 
-    The delay of a call is that of the operation that starts first: those after it in a graph wait
+    The delay of a call is that of the operation that starts first: later operations of a graph wait
     for each other, not for their launch.
 
     Parameters
@@ -432,11 +432,11 @@ class Calls(NamedTuple):
     operations: IntArray
     """Operations that the call launches; several for a graph."""
     first_delay_ns: Times
-    """From the end of the call to the start of its first operation, whatever that is; negative if
-    it starts before."""
+    """From the end of the call to the start of its first operation; negative if that starts
+    before."""
     on_free_stream_ns: Times
     """How long the stream of that operation had been free when it started, counted from the end of
-    the call at the earliest; 0 if it started before."""
+    the call at the earliest; 0 if the operation started before that."""
 
     @property
     def delay_ns(self) -> Times:
@@ -444,7 +444,7 @@ class Calls(NamedTuple):
         return np.maximum(self.first_delay_ns, 0)
 
     def keeping(self, kept: Mask) -> Calls:
-        """Calls that launch any of the operations kept, given a mask of the operations."""
+        """Calls that launch any of the kept operations, given a mask of the operations."""
         operations = reduce_runs(np.add, kept.astype(np.int64), self.first)
         launching = operations > 0
         operations = operations[launching]
@@ -458,15 +458,15 @@ class Calls(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LaunchedWork:
-    """Operations of one rank whose launch is in the trace, in the order of the calls there."""
+    """Operations of one rank whose launch is in the trace, in the order of the calls in it."""
 
     events: Events
     parents: Int32Array
     """`Rank.parents`."""
     operation: IntArray
-    """Row of the events table."""
+    """Row of each operation in the events table."""
     call: IntArray
-    """Row of the events table."""
+    """Row of its call in the events table."""
     kernel_type: Int8Array
     signed_delay_ns: Times
     """From the end of the call to the start of the operation. Within a graph, it includes the
@@ -529,7 +529,7 @@ class LaunchedWork:
 
     @cached_property
     def calls_longer_than_work_ns(self) -> Times:
-        """Durations of the calls that take longer than all that they launch, shortest first."""
+        """Durations of the calls that take longer than everything they launch, shortest first."""
         call_ns = self.each_call_ns
         return np.sort(call_ns[self.each_work_ns < call_ns])
 
@@ -566,7 +566,7 @@ class LaunchedWork:
     def table_of_calls(self, calls: Int64Array) -> pd.DataFrame:
         """Describe some calls, given their positions, by the operation that starts first.
 
-        The columns of `table`, with the sum of all operations in ``gpu_duration_ns``, and
+        It has the columns of `table`, with the sum of all operations in ``gpu_duration_ns``, and
         ``operations``.
         """
         table = self._described(self.calls.first[calls])
@@ -606,7 +606,7 @@ class LaunchedWork:
 
 
 def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
-    """Pair operations with their launches, independent of the cutoffs."""
+    """Pair operations with their launches, independently of the cutoffs."""
     include = bool(include_memory_events)
     return rank.remember(_launched_work, include)
 
@@ -651,8 +651,8 @@ def _paired(rank: Rank) -> Columns:
 def _stream_free_ns(rank: Rank, work: GpuWork) -> Times:
     """End of everything that started earlier on the stream of each piece of work, recorded or not.
 
-    A device may be busy with what was launched before the recording: "although the stream was
-    free" was said of a copy that waited 149 ms for that.
+    A device may be busy with work launched before the recording. A copy that waited 149 ms for
+    such work was said to start late "although the stream was free".
     """
     free_ns = np.full(len(work), np.iinfo(np.int64).min // 2)
     for device in rank.gpu_work.devices:

@@ -45,7 +45,7 @@ _COPY_IN_WORDS = re.compile(r"^Copy(Host|Device)To(Host|Device)")
 UNIT = "_gb_per_s"
 
 _GIGA: Final = 1e9
-"""Bytes a second of 1 GB/s."""
+"""Bytes per second of 1 GB/s."""
 
 _UNKNOWN_BANDWIDTH = (
     "no bandwidth or size recorded for {} of {} copies and memsets; they count as 0 GB/s"
@@ -71,7 +71,7 @@ class Transfers(NamedTuple):
     names: tuple[str, ...]
     """Kinds of transfers, ascending."""
     duration_ns: Times
-    """As recorded, and `SHORTEST_NS` where that is 0."""
+    """As recorded, or `SHORTEST_NS` if that is 0."""
     transferred: Int64Array
     """Bytes; 0 if unknown."""
     gb_per_s: Float64Array
@@ -179,7 +179,7 @@ class MemoryBandwidth(Result):
         ``bytes`` (of those with a size); ``busy_ns`` (at least one running); ``count``,
         ``mean_gb_per_s``, ``std_…``, ``min_…``, ``q25_…``, ``median_…``, ``q75_…``, ``max_…`` over
         the changes to more than 0, as in HTA; and ``mean_over_time_gb_per_s`` etc., weighted by how
-        long each bandwidth above 0 holds.
+        long each bandwidth above 0 lasts.
     """
 
     changes: TablesOfRanks
@@ -193,11 +193,12 @@ class _Sized(NamedTuple):
     busy_ns: int
     """Time with at least one of them running."""
     moved: float
-    """Their bandwidths over that time, in GB/s × ns: a byte each, but for what durations round."""
+    """Their bandwidths over that time, in GB/s × ns, which are bytes apart from rounding of
+    durations."""
 
 
 class _RankBandwidth(NamedTuple):
-    """Parameter-independent part of the analysis of one rank."""
+    """Part of the analysis of one rank that no parameter changes."""
 
     changes: Columns
     rows: list[dict[str, object]]
@@ -208,8 +209,8 @@ class _RankBandwidth(NamedTuple):
 def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBandwidth:
     """Add up the bandwidth of the copies and memsets that run at the same time.
 
-    A transfer has the bandwidth that the trace records. If it records none, 0 or text, bytes
-    divided by duration takes its place; without bytes, the transfer counts as 0 GB/s. If a transfer
+    A transfer has the bandwidth that the trace records. If the trace records none, 0 or text, it is
+    bytes divided by duration; without bytes, the transfer counts as 0 GB/s. If a transfer
     starts when another ends, the end comes first.
 
     Parameters
@@ -292,7 +293,7 @@ def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[s
 
 
 def _sized(rank: Rank) -> dict[str, _Sized]:
-    """By kind: what the average bandwidth is of."""
+    """By kind, the transfers that count for the average bandwidth."""
     transfers = transfers_of(rank)
     found = {}
     for code, name in enumerate(transfers.names):
@@ -305,7 +306,7 @@ def _sized(rank: Rank) -> dict[str, _Sized]:
 
 
 def _bandwidth_finding(transfers: pd.DataFrame, sized: Sequence[Mapping[str, _Sized]]) -> str:
-    """Sentence on the kind of transfer with most time."""
+    """Sentence on the kind of transfer with the most time."""
     if transfers.empty:
         return "No copies or memsets were recorded on the selected ranks."
     operations = counted(int(transfers["operations"].sum()), "copy or memset", "copies and memsets")
@@ -317,7 +318,7 @@ def _bandwidth_finding(transfers: pd.DataFrame, sized: Sequence[Mapping[str, _Si
 def _of_longest(
     transfers: pd.DataFrame, sized: Sequence[Mapping[str, _Sized]], operations: str
 ) -> str:
-    """Bytes, time and speed of the kind with most time; all three are of the same transfers."""
+    """Bytes, time and speed of the kind with the most time, all three over the same transfers."""
     moved = int(transfers["bytes"].sum())
     by_name = transfers.groupby("name")[["busy_ns", "bytes"]].sum()
     by_name = by_name.sort_values(["busy_ns", "bytes"])

@@ -33,20 +33,20 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 LEAST_LAUNCHES: Final = 900
-"""Launches that wait in the shortest queue that can be full. CUDA accepts 1,024 per stream, some of
-them markers and events, so traces in which launches block stay at up to 1,022."""
+"""Fewest launches in a queue that can be full. CUDA accepts 1,024 per stream, some of which are
+markers and events, so traces in which launches block stay at up to 1,022."""
 
 NEARLY_FULL: Final = 0.9
-"""Share of the most launches that ever wait on a stream, from which on a call may be held up."""
+"""Share of the most launches that ever wait on a stream at which a call may be held up."""
 
 LONG_MEDIANS: Final = 20
-"""A call takes long if it takes more than this many medians of the calls of its name, and …"""
+"""A call is long if it takes more than this many times the median of the calls of its name …"""
 
 LONG_NS: Final = 50_000
-"""… more than this (ns)."""
+"""… and more than this (ns)."""
 
 LEAST_HELD_UP: Final = 0.05
-"""Share of the calls at a nearly full queue, copies aside, that take long where it is full."""
+"""Share of the calls at a nearly full queue, not counting copies, that are long if it is full."""
 
 
 _WITHOUT_LAUNCH = "GPU operations without a launch in the trace are left out of the queue lengths"
@@ -68,7 +68,7 @@ _STREAMS = {
 
 
 def queue_changes(job: Job, rank: int) -> Columns:
-    """Columns of `QueueLength.changes` of one rank: shared, read-only, of no parameters."""
+    """Columns of `QueueLength.changes` of one rank: shared, read-only, without parameters."""
     return aligned_changes(job.rank(rank), job.offset_ns(rank))
 
 
@@ -83,7 +83,7 @@ def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
     operation = change - len(launched) * is_start
     step = 1 - 2 * is_start.view(np.int8)
     begins = _begin_launches(launched, by_stream)
-    # Each stream ends at 0, so that one running sum serves all.
+    # Each stream ends at 0, so one running sum serves all.
     length = np.cumsum(step, dtype=np.int32)
     launches = length if begins.all() else np.cumsum(step * begins[operation], dtype=np.int32)
     rows = launched.rows
@@ -102,7 +102,7 @@ def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
 def _of_each(values: NDArray[Any], operation: Int64Array) -> NDArray[Any]:
     """Value of the operation of each change.
 
-    If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes, and no memory.
+    If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes, without memory.
     """
     narrow = _in_32_bits(values)
     if narrow.size and (narrow == narrow[0]).all():
@@ -142,7 +142,7 @@ def _in_order(
         order = np.argsort(time_ns, kind="stable")
         change = np.concatenate([positions, positions + len(launched)])
         span = slice(first, first + order.size)
-        # "clip" writes to `out` at once: 2.8 ms for 2 M changes, by assignment 4.5, "raise" 5.7.
+        # "clip" writes to `out` directly: 2.8 ms for 2 M changes; assignment 4.5, "raise" 5.7.
         np.take(change, order, out=changes[span], mode="clip")
         np.take(time_ns, order, out=times_ns[span], mode="clip")
         first = span.stop
@@ -164,8 +164,8 @@ class FullQueue(NamedTuple):
     """When launches block because the queue of a stream is full."""
 
     launches: int
-    """Fewest launches that wait in front of a call that is held up; 0 if none is: then the queue is
-    never full, however long it is."""
+    """Fewest launches that wait in front of a call that is held up. 0 if no call is: then the queue
+    is never full, however long it is."""
     blocked_calls: int
     """Calls that are held up."""
     blocked_ns: int
@@ -176,12 +176,13 @@ NEVER_FULL: Final = FullQueue(0, 0, 0)
 
 
 def full_queue(rank: Rank, changes: Columns) -> FullQueue:
-    """Find the launch calls that are held up by a full queue, of the changes of one stream.
+    """Find the launch calls that are held up by a full queue, given the changes of one stream.
 
-    A call is held up if it takes long (`LONG_MEDIANS`, `LONG_NS`) and begins while nearly as many
-    launches wait on its stream as ever do (`NEARLY_FULL`), that is as many as a queue can hold
-    (`LEAST_LAUNCHES`), and it is not the only one (`LEAST_HELD_UP`). Copies alone are no evidence:
-    from pageable memory, they take long at any length. So may a call that loads a module.
+    A call is held up if it is long (`LONG_MEDIANS`, `LONG_NS`), starts while nearly as many
+    launches wait on its stream as ever do (`NEARLY_FULL`), these are about as many as a queue can
+    hold (`LEAST_LAUNCHES`), and it is not the only one (`LEAST_HELD_UP`). Copies alone are no
+    evidence, because copies from pageable memory are long at any length of the queue. So may be a
+    call that loads a module.
     """
     launches = changes["launches"]
     most = int(launches.max(initial=0))
@@ -214,7 +215,7 @@ def _calls(rank: Rank, device: int, stream: int) -> tuple[Int64Array, Mask]:
 
 
 def _beyond_median_ns(rank: Rank) -> Times:
-    """How much longer each launch call that takes long does than the median; 0 for other events."""
+    """How much longer than the median each long launch call takes; 0 for other events."""
     events, launch = rank.trace.events, rank.gpu_work.launch
     is_launch = np.zeros(len(events), dtype=bool)
     is_launch[launch[launch >= 0]] = True
@@ -238,16 +239,17 @@ class QueueLength(Result):
         One row per change, by ``device``, ``stream`` and ``time_ns`` (int64 ns since the job's
         origin, ranks aligned): ``queue_length`` from then on; ``launches``, the calls none of whose
         operations on the stream has started, so that a graph counts once; ``pid``, ``tid`` of the
-        GPU operation; ``event``, position in the file of the launch (where the length rises) or of
-        the operation (where it falls).
+        GPU operation; ``event``, position in the file of the launch (if the length rises) or of
+        the operation (if it falls).
     streams : DataFrame
         One row per ``rank``, ``device`` and ``stream``: ``operations`` counted; ``count``,
         ``mean``, ``std``, ``min``, ``q25``, ``median``, ``q75``, ``max`` over the changes, as in
-        HTA; ``mean_over_time`` etc., weighted by how long each length holds; ``observed_ns`` (first
-        to last change), and of it ``empty_ns`` (length 0) and ``full_ns`` (at least
-        ``full_launches`` launches, the fewest in front of a call that is held up; 0 if none is: see
-        `full_queue`); ``blocked_calls`` (launch calls that are), ``blocked_ns`` (how much longer
-        they take than the median call of their name, in total).
+        HTA; ``mean_over_time`` etc., weighted by how long each length lasts; ``observed_ns`` (first
+        to last change), and its parts ``empty_ns`` (length 0) and ``full_ns`` (at least
+        ``full_launches`` launches); ``full_launches`` (the fewest launches in front of a call that
+        is held up, 0 if none is: see `full_queue`); ``blocked_calls`` (launch calls that are held
+        up), ``blocked_ns`` (how much longer they take than the median call of their name, in
+        total).
     """
 
     changes: TablesOfRanks
@@ -255,7 +257,7 @@ class QueueLength(Result):
 
 
 class _RankQueues(NamedTuple):
-    """Parameter-independent part of the analysis of one rank."""
+    """Part of the analysis of one rank that no parameter changes."""
 
     changes: Columns
     streams: list[dict[str, float]]
@@ -266,10 +268,11 @@ class _RankQueues(NamedTuple):
 def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     """Count the operations that are launched but not yet started.
 
-    The start of a launch call adds its operations to the queue of their stream (a graph launch all
-    those of the graph); the start of an operation removes it. Any launch call counts. At equal
-    times, launches come first. An operation that starts before its launch, according to the clocks,
-    leaves the queue at its launch. Operations whose launch is not in the trace are left out.
+    The start of a launch call adds its operations to the queue of their stream (a graph launch adds
+    all operations of the graph); the start of an operation removes it. Any launch call counts. At
+    equal times, launches come first. An operation that starts before its launch, according to the
+    clocks, leaves the queue at its launch. Operations whose launch is not in the trace are left
+    out.
 
     Parameters
     ----------
@@ -346,9 +349,9 @@ def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
 
 
 def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
-    """Sentence on the stream on which the waits of all operations add up to most.
+    """Sentence on the stream on which the waits of all operations add up to the most time.
 
-    The average of another may be larger, if it is that of a shorter time.
+    The average of another stream may be larger, but over a shorter time.
     """
     if streams.empty and worked:
         return "No GPU operation on the selected ranks has its launch in the trace."

@@ -23,31 +23,33 @@ from hta_widgets.trace.ranks.facts import step_source_of
 from hta_widgets.trace.ranks.rank import Rank
 
 PHASES: Final = ("decode", "mixed", "prefill")
-"""In the order in which a headline names them."""
+"""Phases of steps, in the order in which a headline names them."""
 
 TIMES: Final = ("period_ns", "gap_before_ns", "scheduling_ns", "preparing_ns", "gap_inside_ns")
-"""Times of a step of which a phase has the median."""
+"""Times of a step whose medians are listed for a phase."""
 
 FEW: Final = 2
-"""With more recorded steps than this of a phase, the first step of the recording is not like the
-others: it waits for what came before."""
+"""If a phase has more recorded steps than this, the first step of the recording does not count as
+like the others, because it waits for what came before."""
 
 STEADY_STEPS: Final = 5
 STEADY_WITHIN: Final = 0.1
-"""A steady state is a run of at least `STEADY_STEPS` decoding steps with the same number of
-requests, within this part of it, and at least 1."""
+"""A steady state is a run of at least `STEADY_STEPS` decoding steps whose numbers of requests
+differ by at most this part, or by 1."""
 
 STALLED_STEPS: Final = 5
-"""Decoding steps that there must be for prompts to hold them up, and that the longest prompt must
-take as long as: chunks beside decoding, as engines compute them, take one to three."""
+"""Prompts hold up decoding if there are at least this many decoding steps, and the longest prompt
+takes as long as this many of them. The chunks that engines compute with decoding take one to
+three."""
 
 STALLED_PERCENT: Final = 20
-"""Part of the time of all steps that prompts must take from running requests to be said."""
+"""Percentage of the time of all steps that prompts must take from running requests to be
+mentioned."""
 
 LEAST_REPEATS: Final = 3
 REPEATS_WITHIN: Final = 1.5
-"""A request repeats a compiled graph if it runs so often, the longest run at most so many times as
-long as the shortest."""
+"""A request repeats a compiled graph if the graph runs at least `LEAST_REPEATS` times, with the
+longest run at most this many times as long as the shortest."""
 
 _COMPILED_GRAPH: Final = re.compile(r"## Call CompiledFxGraph ")
 
@@ -70,28 +72,30 @@ class ServerStepTable(Result):
     steps : DataFrame
         One row per rank and analysed step: ``rank``, ``step``, ``label`` (name of its span),
         ``engine``, ``phase`` (``prefill``, ``decode`` or ``mixed``); ``context_requests``,
-        ``context_tokens``, ``generation_requests`` and ``generation_tokens`` (NA where the name
-        does not say them; tokens of a verifying step are not all accepted); times in int64 ns since
-        the rank's first event: ``host_start_ns``, ``host_end_ns`` (to the start of the next step),
+        ``context_tokens``, ``generation_requests`` and ``generation_tokens`` (NA if the name
+        does not say; not all tokens of a verifying step are accepted); times in int64 ns since
+        the rank's first event: ``host_start_ns``, ``host_end_ns`` (the start of the next step),
         ``gpu_start_ns`` and ``gpu_end_ns`` (the edges of the step on the GPU), ``period_ns`` (their
-        difference), ``busy_ns`` (work runs), ``gap_before_ns`` (until its first work), of which the
-        GPU waits for the host before its span (``scheduling_ns``) and from there to its first
-        launch (``preparing_ns``), and ``gap_inside_ns`` (idle after its first work); ``kernels``,
-        ``graphs`` (graph launches), ``no_requests_ns`` (of the gap before, if it is long and the
-        server waits for requests in it), ``unrecorded_ns`` (the same if nothing tells what it does,
-        and new requests come after it) and ``recorded`` (False if it launched work, of which the
-        trace has none). ``period_ns`` is the sum of busy time and both gaps.
+        difference), ``busy_ns`` (work runs), ``gap_before_ns`` (idle until its first work),
+        ``scheduling_ns`` and ``preparing_ns`` (the parts of that gap in which the GPU waits for the
+        host: before the step's span, and from there to its first launch), and ``gap_inside_ns``
+        (idle after its first work); ``kernels``,
+        ``graphs`` (graph launches), ``no_requests_ns`` (the part of the gap before in which the
+        server waits for requests, if the gap is long), ``unrecorded_ns`` (the same if nothing shows
+        what the server does, and new requests come after it) and ``recorded`` (False if the step
+        launched work, but the trace has none of it). ``period_ns`` is the sum of busy time and both
+        gaps.
     phases : DataFrame
-        One row per rank and phase, of its like steps: those that are recorded and that requests
+        One row per rank and phase, over its like steps: those that are recorded and that requests
         waited for, without the first step of the recording if there are more than two. ``rank``,
-        ``phase``, ``steps`` (all), ``like`` (of them), medians of ``period_ns``, ``gap_before_ns``,
-        ``scheduling_ns``, ``preparing_ns``, ``gap_inside_ns``, ``requests``, ``kernels`` and
-        ``graphs`` (float), ``busy_percent``, ``share_percent`` (of the time of all steps),
-        ``output_tokens`` and ``prompt_tokens`` (of all its steps; NA where those of one are not
-        known, or are verified and not all accepted), ``output_tokens_per_s`` and
-        ``prompt_tokens_per_s`` (of its like steps; NaN where the tokens are NA), and
+        ``phase``, ``steps`` (all), ``like`` (number of like steps), medians of ``period_ns``,
+        ``gap_before_ns``, ``scheduling_ns``, ``preparing_ns``, ``gap_inside_ns``, ``requests``,
+        ``kernels`` and ``graphs`` (float), ``busy_percent``, ``share_percent`` (of the time of all
+        steps), ``output_tokens`` and ``prompt_tokens`` (of all its steps; NA if those of one are
+        not known, or are verified and not all accepted), ``output_tokens_per_s`` and
+        ``prompt_tokens_per_s`` (of its like steps; NaN if the tokens are NA), and
         ``output_token_ns`` (from one token of a request to its next: the median period of decoding
-        and of mixed steps, each of which computes one for each request; else NaN).
+        and mixed steps, each of which computes one token for each request; else NaN).
     """
 
     steps: pd.DataFrame
@@ -99,7 +103,7 @@ class ServerStepTable(Result):
 
 
 def server_steps(job: Job, ranks: Iterable[int] | None = None) -> ServerStepTable:
-    """List the steps of an inference server, by the spans that it writes around them.
+    """List the steps of an inference server, found by the spans that it writes around them.
 
     Parameters
     ----------
@@ -136,7 +140,7 @@ def _no_steps() -> pd.DataFrame:
 
 
 def server_notices(steps: pd.DataFrame) -> Iterator[str]:
-    """Before which steps a server had no requests, or may have had none."""
+    """Notices on the steps before which a server had no requests, or may have had none."""
     for column, words in _WITHOUT_REQUESTS.items():
         having = steps[steps[column] > 0]
         if len(having):
@@ -153,18 +157,18 @@ def server_notices(steps: pd.DataFrame) -> Iterator[str]:
 _WITHOUT_REQUESTS: Final = {
     "no_requests_ns": "the server waits up to {} for requests",
     "unrecorded_ns": "nothing is recorded of the server for up to {}: it may have had no requests, "
-    "which Python frames would tell (with_stack=True)",
+    "which Python frames would show (with_stack=True)",
 }
-"""What is said of the times of a step in which it has none."""
+"""Words for the times of a step in which the server has no requests."""
 
 
 def _are_served(steps: pd.DataFrame) -> pd.Series[bool]:
-    """Which steps tell how fast a server is: recorded, and begun as soon as it could."""
+    """Which steps show how fast a server is: recorded, and started as soon as it could."""
     return steps["recorded"] & (steps[[*_WITHOUT_REQUESTS]] == 0).all(axis="columns")
 
 
 def _stalls_in_words(steps: pd.DataFrame) -> Iterator[str]:
-    """What prompts take from running requests, of the rank where it is most."""
+    """Notice on the time that prompts take from running requests, on the rank where it is most."""
     found = stalls(steps).values()
     if found:
         most = max(found, key=lambda each: each.per_step_ns)
@@ -175,28 +179,28 @@ class Stalls(NamedTuple):
     """Prompts of one rank that running requests wait for."""
 
     steps: tuple[int, ...]
-    """Steps of prompts, or with some, between steps of running requests."""
+    """Steps of prompts, or with some prompts, between steps of running requests."""
     taken_ns: Int64Array
-    """All of a step of prompts, and of a mixed step what it takes more than a decoding one."""
+    """The time of a step of prompts; of a mixed step, the excess over a decoding one."""
     decode_ns: float
-    """The median decoding step."""
+    """Length of the median decoding step."""
     decode_steps: int
     tokens_known: bool
-    """Whether a decoding step computes one token of each of its requests."""
+    """Whether a decoding step computes one token for each of its requests."""
 
     @property
     def per_step_ns(self) -> float:
-        """What they take per decoding step."""
+        """Time that prompts take per decoding step."""
         return int(self.taken_ns.sum()) / self.decode_steps
 
     @property
     def per(self) -> str:
-        """What that time passes in each of, in words."""
+        """What `per_step_ns` is per, in words."""
         return "output token" if self.tokens_known else "decode step"
 
     @property
     def words(self) -> str:
-        """How often, and how long, to follow on ``Prompts``."""
+        """How often, and for how long; continues a sentence that starts with ``Prompts``."""
         longest_ns = int(self.taken_ns.max())
         often = "once" if self.taken_ns.size == 1 else f"{self.taken_ns.size:,} times"
         times = longest_ns / self.decode_ns
@@ -207,14 +211,14 @@ class Stalls(NamedTuple):
 
 
 def stalls(steps: pd.DataFrame) -> dict[int, Stalls]:
-    """What running requests wait for, of each rank where that is long and often enough."""
+    """Prompts that running requests wait for, on each rank where they are long and often enough."""
     ranks = steps["rank"].unique().tolist()
     found = {rank: _stalls(steps[steps["rank"] == rank]) for rank in ranks}
     return {rank: each for rank, each in found.items() if each}
 
 
 def _stalls(steps: pd.DataFrame) -> Stalls | None:
-    """Those of one rank; None where they are short or few."""
+    """The stalls of one rank; None if they are short or few."""
     recorded = steps[_are_served(steps)].sort_values("step")
     phase, period_ns = recorded["phase"].to_numpy(), recorded["period_ns"].to_numpy()
     decoding = recorded[phase == "decode"]
@@ -238,7 +242,7 @@ def _stalls(steps: pd.DataFrame) -> Stalls | None:
 
 
 def like_steps(steps: pd.DataFrame, first: int) -> pd.DataFrame:
-    """Steps of a rank and phase that are like each other: served, and not the first one."""
+    """Steps of a rank and phase that are alike: served, and not the first one."""
     recorded = steps[_are_served(steps) & (steps["period_ns"] > 0)]
     return recorded[recorded["step"] != first] if len(recorded) > FEW else recorded
 
@@ -296,7 +300,7 @@ def _sum(tokens: pd.Series[Any]) -> int | None:
 
 
 def _rate(tokens: pd.Series[Any], spent_ns: int) -> float:
-    """Tokens per second; NaN where those of a step are not known."""
+    """Tokens per second; NaN if the tokens of a step are not known."""
     if tokens.isna().any() or not spent_ns:
         return np.nan
     return float(int(tokens.sum()) / spent_ns * 1e9)
@@ -305,8 +309,8 @@ def _rate(tokens: pd.Series[Any], spent_ns: int) -> float:
 def steady_state(steps: pd.DataFrame) -> pd.DataFrame:
     """The longest run of decoding steps of a rank with the same number of requests, or no row.
 
-    The first step of the recording is none of it. Requests are the same if all are within
-    `STEADY_WITHIN` of their median, or 1.
+    The first step of the recording is not part of it. Numbers of requests are the same if all are
+    within `STEADY_WITHIN` of their median, or within 1.
     """
     later = steps.iloc[1:]
     known = (later["phase"] == "decode") & _are_served(later)
@@ -341,11 +345,12 @@ def step_source(job: Job) -> str:
 def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase of a server that can be diagnosed, most time first.
 
-    Decoding is first where it is held up by prompts, however much time these take: a step of
+    If prompts hold up decoding, decoding is first, however much time prompts take: a step of
     prompts does not show that anything waits for it.
 
-    A step of which ranks are in different phases, that lacks its work on a rank, before which a
-    server had no requests, or whose front is not recorded, is of none. Empty where none serves.
+    A step belongs to no phase if ranks are in different phases, if its work is missing on a rank,
+    if a server had no requests before it, or if its beginning is not recorded. Empty if no rank
+    serves.
     """
     steps = server_steps(job).steps
     if not len(steps):
@@ -359,10 +364,11 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
 
 
 def _cut_firsts(steps: pd.DataFrame) -> set[int]:
-    """First steps of recordings, of which the gap before their work is not recorded.
+    """First steps of recordings if the gap before their work is not recorded.
 
-    Among 23 that wait for their host for 2.97 ms each, one that does not made these 2.84 ms. A
-    first step that is longer than the others all the same is kept: it may set up what they use.
+    Of 23 steps, 22 waited for their host for 2.97 ms each; one such step lowered the mean to
+    2.84 ms. A first step that is longer than the others even so is kept: it may set up what the
+    others use.
     """
     found = set[int]()
     for _, of_rank in steps.groupby("rank"):
@@ -391,22 +397,22 @@ def steps_in_phase(job: Job, phase: str) -> tuple[int, ...]:
     found = tuple(phases.index[phases == phase].tolist())
     if not found:
         known = [each for each in PHASES if (phases == each).any()]
-        has = f"it has {' and '.join(known)} steps" if known else "it is of no inference server"
+        has = f"it has {' and '.join(known)} steps" if known else "no inference server was recorded"
         msg = f"the job has no steps of phase {phase!r}; {has}"
         raise ParameterError(msg)
     return found
 
 
 def main_phase(job: Job) -> str:
-    """The phase with most time of a server's steps that can be diagnosed; else empty."""
+    """The phase with the most time among a server's diagnosable steps; empty if there is none."""
     return next(iter(phases_of(job)), "")
 
 
 def recording_in_words(job: Job) -> str:
-    """What was recorded, for a header: of a server how fast it is, too; empty if not known.
+    """What was recorded, for a header, and how fast a server is; empty if not known.
 
-    Of a request that runs the same compiled graph again and again, as one of diffusion does, also
-    how often and how long.
+    For a request that runs the same compiled graph again and again, such as diffusion, it also says
+    how often and for how long.
     """
     said = server_steps(job).finding or job.kind_in_words
     if said != "request":
@@ -425,9 +431,10 @@ class GraphRuns(NamedTuple):
 
 
 def compiled_graph_runs(rank: Rank) -> GraphRuns | None:
-    """Runs of the compiled graph with the most GPU time, if they are alike; None for few.
+    """Runs of the compiled graph with the most GPU time, if they are alike; None if they are few.
 
-    By time: calls that PyTorch records around Python functions may end inside one of these.
+    Work is matched by time, because the calls that PyTorch records around Python functions may end
+    inside a run.
     """
     events, work = rank.trace.events, rank.gpu_work
     spans = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)
@@ -457,7 +464,7 @@ def compiled_graph_runs(rank: Rank) -> GraphRuns | None:
 
 
 def headline(steps: pd.DataFrame, job: Job) -> str:
-    """What was served and how fast, in a line, of the first rank that serves."""
+    """What the first rank that serves has served and how fast, in one line."""
     rank = int(steps["rank"].iloc[0])
     own = steps[steps["rank"] == rank]
     whose = f", rank {rank}" if len(job.ranks) > 1 else ""
@@ -473,7 +480,7 @@ def _counts(own: pd.DataFrame) -> str:
 
 
 def _speed(own: pd.DataFrame) -> list[str]:
-    """Length of a step, requests and tokens: of one step, of a steady state, or why of neither."""
+    """Length, requests and tokens of one step or of a steady state, or why there is neither."""
     if len(own) == 1:
         return _said(own, " of this step")
     steady = steady_state(own)
@@ -497,7 +504,7 @@ def _said(steps: pd.DataFrame, of_this: str) -> list[str]:
     if requests.notna().all():
         said.append(counted(int(requests.median()), "request"))
     tokens = steps["generation_tokens"] if is_decoding else steps["context_tokens"]
-    whole_ns = int(steps["period_ns"].sum())  # 0 where clocks contradict each other
+    whole_ns = int(steps["period_ns"].sum())  # 0 if clocks contradict each other
     if phase == "mixed" and tokens.notna().all():
         said.append(counted(int(tokens.median()), "prompt token"))
     if phase != "mixed" and tokens.notna().all() and whole_ns:

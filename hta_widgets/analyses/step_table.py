@@ -38,19 +38,19 @@ STEP_COLUMNS: Final = (
     *_COUNTS,
     *(f"idle_{cause}_ns" for cause in CAUSE_NAMES),
 )
-"""Columns of `StepTable.steps` that hold for a rank alone."""
+"""Columns of `StepTable.steps` that depend on one rank only."""
 
 Columns = dict[str, Int64Array]
 
 
 LEAST_STEPS: Final = 3
-"""Steps of a device from which a slow one can be told from the others."""
+"""Fewest steps of a device among which a slow one can be recognised."""
 
 DEVIATIONS: Final = 3.5 * 1.4826
-"""Median absolute deviations above the median from which a step is slow: 3.5 sigma if normal."""
+"""Median absolute deviations above the median beyond which a step is slow: 3.5 sigma if normal."""
 
 LONGER_BY: Final = 0.05
-"""Part of the median by which a slow step takes longer at least."""
+"""Least part of the median by which a slow step takes longer."""
 
 _ROW: Final = ["rank", "device", "step"]
 
@@ -60,7 +60,7 @@ _PHRASES: Final = {
     "compute": "computing",
     "copies": "copies and memsets alone",
     "transfer": "transfer alone",
-    "communication": "communication alone, of which waiting cannot be told",
+    "communication": "communication alone, which may be waiting",
     "waiting": "waiting for other ranks",
     "late_launching": "waiting for launches of the CPU",
     "late_synchronising": "waiting for the CPU after a blocking call",
@@ -118,7 +118,7 @@ def _ends_of(edges: Times) -> tuple[int, int]:
 
 
 def _by_class(times: Columns) -> Columns:
-    """The classes of the budget, of the parts that a diagnosis tells apart."""
+    """Sum the parts that a diagnosis distinguishes into the classes of the budget."""
     found = {f"{name}_ns": np.zeros_like(times["compute"]) for name in BUDGET_CLASSES}
     for part, name in CLASS_OF.items():
         found[f"{name}_ns"] += times[part]
@@ -133,7 +133,7 @@ def _by_cause(gaps: HostGaps, edges: Times) -> Columns:
 
 
 def _counts(rank: Rank, window: Window, device: int) -> Columns:
-    """Work that each step launches, kernels among it, and the calls that launch it."""
+    """GPU work that each step launches, the kernels among it, and the calls that launch it."""
     work, kind = rank.gpu_work.by_device()[device], rank.trace.events.kind
     launched = (work.launch >= 0) & window.is_of_a_step(rank, work)
     work = work.take(np.flatnonzero(launched))
@@ -158,18 +158,19 @@ class StepTable(Result):
         All times are int64 ns.
 
         ``rank``, ``device``, ``step`` (-1 without steps); ``start_ns``, ``end_ns`` (on the rank's
-        clock, since its first event) and ``period_ns``, their difference: a step ends with the last
-        kernel that computes of those launched in it, and the next begins there; the first begins
-        with its mark, or when what was launched before it is computed. ``cpu_ns``: length of its
+        clock, since its first event) and ``period_ns``, their difference. A step ends with the last
+        computing kernel launched in it, and the next step starts there. The first step starts
+        with its mark, or when the work launched before it is computed. ``cpu_ns``: length of its
         mark on the CPU.
 
-        The classes of the budget of a diagnosis add up to the period exactly: ``compute_ns`` (time
-        in which computation, CUDA graphs or work of unknown type run), ``copies_ns`` (copies and
-        memsets without these); of the communication without any of these ``transfer_ns`` (from the
-        last arrival on; see `Collectives`), ``communication_ns`` (not matched with other ranks: it
-        may be waiting) and ``waiting_ns`` (until the last rank arrives); and of the time in which
-        no work runs ``late_launching_ns``, ``late_synchronising_ns``, ``data_loading_ns`` and
-        ``other_idle_ns`` (see `hta_widgets.diagnosis.budget`).
+        The classes of the budget of a diagnosis add up to the period exactly: ``compute_ns``
+        (computation, CUDA graphs or work of unknown type run), ``copies_ns`` (copies and
+        memsets run without these); communication without any of these, divided into
+        ``transfer_ns`` (from the last arrival on; see `Collectives`), ``communication_ns`` (not
+        matched with other ranks: it may be waiting) and ``waiting_ns`` (until the last rank
+        arrives); and the time in which no work runs, divided into ``late_launching_ns``,
+        ``late_synchronising_ns``, ``data_loading_ns`` and ``other_idle_ns`` (see
+        `hta_widgets.diagnosis.budget`).
 
         ``hidden_communication_ns`` (communication while other work runs); ``gpu_work``,
         ``kernels`` (launched in the step), ``launches`` (calls that launch them);
@@ -192,12 +193,12 @@ def step_table(
     Parameters
     ----------
     ranks : iterable of int, optional
-        All ranks when not given. Waiting is for all ranks of the job in any case.
+        All ranks when not given. Waiting always counts all ranks of the job.
     steps : iterable of int, optional
         Only the rows of these ProfilerSteps; all when not given or empty.
     window_ns : pair of int, optional
         Only the parts of the steps between these two, in ns since the first event of all ranks;
-        ``cpu_ns`` and the counts stay those of the whole step, and so does whether it is slow.
+        ``cpu_ns``, the counts and ``slow`` stay those of the whole step.
     """
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
@@ -224,7 +225,7 @@ def _table(by_rank: Mapping[int, Columns], ranks: Iterable[int]) -> pd.DataFrame
 def _cut(
     job: Job, ranks: tuple[int, ...], whole: pd.DataFrame, selection: TimeSelection
 ) -> pd.DataFrame:
-    """Rows of a selection; the ranks are not asked again for some of the steps."""
+    """Rows of a selection; ranks are not analysed again for a choice of steps."""
     if not selection.windows_ns:
         return whole[whole["step"].isin(selection.steps)].reset_index(drop=True)
     inside = _table(job.remember(_steps_of, ranks, selection), ranks)
@@ -250,8 +251,8 @@ def _undivided_notices(steps: pd.DataFrame) -> list[str]:
     whole_ns = sum(int(steps[f"{name}_ns"].sum()) for name in _COMMUNICATION)
     share = percent(100 * undivided_ns / whole_ns)
     notice = (
-        f"{share} of the exposed communication cannot be told apart into transfer and waiting: its "
-        "kernels are matched with none of another rank"
+        f"{share} of the exposed communication cannot be divided into transfer and waiting: its "
+        "kernels are not matched with those of another rank"
     )
     return [notice]
 

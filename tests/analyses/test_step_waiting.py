@@ -127,13 +127,13 @@ def test_communication_that_is_matched_with_nobody_is_noticed(tmp_path):
     alone = step_table(open_job(write_job(tmp_path, ddp(3, 6), ranks=[0])))
     assert alone.steps[["waiting_ns", "transfer_ns"]].sum().sum() == 0
     assert alone.notices[-1] == (
-        "100 % of the exposed communication cannot be told apart into transfer and waiting: its "
-        "kernels are matched with none of another rank"
+        "100 % of the exposed communication cannot be divided into transfer and waiting: its "
+        "kernels are not matched with those of another rank"
     )
-    assert "communication alone, of which waiting cannot be told" in alone.finding
+    assert "communication alone, which may be waiting" in alone.finding
     write_job(tmp_path, ddp(3, 6))
     together = step_table(open_job(tmp_path))
-    assert not any("told apart" in notice for notice in together.notices)
+    assert not any("cannot be divided" in notice for notice in together.notices)
     assert "waiting for other ranks" in together.finding
 
 

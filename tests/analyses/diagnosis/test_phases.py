@@ -115,7 +115,7 @@ def test_a_phase_that_is_not_there_is_an_error(job, tmp_path):
     ]
     path = write(tmp_path / "other.json", events)
     with pytest.raises(
-        ParameterError, match="no steps of phase 'decode'; it is of no inference server"
+        ParameterError, match="no steps of phase 'decode'; no inference server was recorded"
     ):
         diagnose(open_trace(path, progress=False), phase="decode")
 

@@ -46,10 +46,10 @@ _NO_STACKS: Final = (
 _IN_BYTES: Final = {"own_ns": "own_bytes", "total_ns": "total_bytes"}
 
 SMALLEST: Final = 0.001
-"""Share of the root below which nodes side by side are one: less than a pixel of a wide screen."""
+"""Share of the root below which sibling nodes are merged: less than a pixel of a wide screen."""
 
 MOST_NODES: Final = 2_000
-"""Nodes of calls; there may be as many again for the small ones inside each of them."""
+"""Most nodes of calls; there may be as many again for the small nodes inside each of them."""
 
 ALL: Final = "(all)"
 _SMALL: Final = -2
@@ -61,29 +61,29 @@ Step = Callable[[Int64Array], tuple[Int64Array, Int64Array]]
 class Flame(Result):
     """Time or memory of one rank by call path.
 
-    Of memory, the columns are ``own_bytes`` and ``total_bytes`` instead of ``own_ns`` and
+    For memory, the columns are ``own_bytes`` and ``total_bytes`` instead of ``own_ns`` and
     ``total_ns``.
 
     Attributes
     ----------
     nodes : DataFrame
         One row per node, the root first, each after its parent: ``node``, ``parent`` (-1 for the
-        root), ``name``, ``kind`` (of the call; ``kernel`` for GPU work; empty where it is no call),
+        root), ``name``, ``kind`` (of the call; ``kernel`` for GPU work; empty for other nodes),
         ``depth`` (0 for the root), ``own_ns``, ``total_ns`` (without and with what is inside),
-        ``folded`` (number of small nodes that this one stands for, 0 for others). Nodes side by
-        side are in the order in which they are drawn.
+        ``folded`` (number of small nodes that this one stands for, 0 for others). Sibling nodes
+        are in the order in which they are drawn.
     names : DataFrame
-        Time of all calls of a name below the root, also of small nodes, longest first: ``name``,
+        Time of all calls of a name below the root, including small nodes, longest first: ``name``,
         ``kind``, ``own_ns``, ``nodes`` (number of paths, or of runs).
     callers : DataFrame
-        What calls `sandwich`, with the columns of `nodes`: inside a node is what calls it. Empty
-        without one, or below it.
+        What calls `sandwich`, with the columns of `nodes`; the callers of a node are inside it.
+        Empty without a sandwich, or if the root is below it.
     sandwich : str
         Name whose calls are one node, the outermost; empty for none.
     root : tuple of str
         Names from the outermost call to the root; empty if the root is everything.
     total_ns, total_bytes : int
-        Of everything, whatever the root; 0 for the one that is not shown.
+        Total of everything, whatever the root; 0 for the quantity that is not shown.
     """
 
     nodes: pd.DataFrame
@@ -96,7 +96,7 @@ class Flame(Result):
 
     @property
     def unit(self) -> str:
-        """Last word of the columns that boxes are as wide as: ``ns`` or ``bytes``."""
+        """Unit of the width of boxes, as columns end: ``ns`` or ``bytes``."""
         return "bytes" if "own_bytes" in self.names else "ns"
 
 
@@ -117,15 +117,15 @@ def flame(
     ----------
     weight : {"gpu", "cpu", "idle", "bytes"}
         Durations of the GPU work that each path launches, CPU time, idle time of the GPU by its
-        owner (see `idle_owners`), or bytes of GPU memory that it allocates, freed or not (of the
-        CPU's memory, where no other was recorded).
+        owner (see `idle_owners`), or bytes of GPU memory that it allocates, freed or not (CPU
+        memory if no other was recorded).
     order : {"merged", "time"}
-        All calls with the same path of names are one node, or only neighbours are, in order: those
-        with nothing between them that has some of the weight at any time.
+        Merge all calls with the same path of names into one node, or only neighbours, in order of
+        time: those with nothing between them that has any weight at any time.
     root : sequence of str, optional
         Names from an outermost call to the node to show; everything when not given or empty.
     sandwich : str
-        Show all calls of this name as one, merged, with their callers: a root begins with it.
+        Show all calls of this name as one, merged, with their callers; a root then starts with it.
     steps : iterable of int, optional
         Only these ProfilerSteps; all that are analysed when not given or empty.
     window_ns : pair of int, optional
@@ -171,9 +171,9 @@ def collapsed_stacks(
     steps: Iterable[int] | None = None,
     window_ns: Sequence[int] | None = None,
 ) -> str:
-    """All paths as text for other flame graph tools, a line each: ``outer;inner 1234``.
+    """All paths as text for other flame graph tools, one per line: ``outer;inner 1234``.
 
-    The numbers are ns, or bytes. The parameters are those of `flame`.
+    The numbers are ns or bytes. The parameters are those of `flame`.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _collapsed(rank: Rank, weight: Weight, selection: TimeSelection | None) -> s
 
 
 def _in_one_line(name: str) -> str:
-    """A name without what separates names and lines."""
+    """A name without the characters that separate names and lines."""
     return " ".join(name.replace(";", ",").split())
 
 
@@ -262,7 +262,7 @@ def _children(tree: CallTree, order: Order, shown: Int64Array) -> dict[int, list
 
 
 def _small(tree: CallTree, parents: Int64Array, shown: Int64Array) -> dict[int, tuple[int, int]]:
-    """Number of the nodes inside each of some that are not shown, and their time."""
+    """For some nodes, the number of nodes inside that are not shown, and their time."""
     first, last = tree.edges[parents + 1], tree.edges[parents + 2]
     before_ns = np.append(0, np.cumsum(tree.total_ns[tree.by_parent]))
     count = last - first
@@ -278,9 +278,9 @@ def _small(tree: CallTree, parents: Int64Array, shown: Int64Array) -> dict[int, 
 
 
 def _table(tree: CallTree, rows: Int64Array, whole_ns: int) -> pd.DataFrame:
-    """Columns of the nodes, given rows of place, parent, depth, and number and time of small ones.
+    """Columns of the nodes, given rows of place, parent, depth, and number and time of small nodes.
 
-    The place -1 is everything.
+    The place -1 stands for everything.
     """
     place, parent, depth, small, small_ns = rows.T
     is_node, last = place >= 0, tree.parent.size
@@ -352,7 +352,7 @@ def find(tree: CallTree, root: Sequence[str]) -> int:
 
 
 def _shown(tree: CallTree, top: int, whole_ns: int) -> Int64Array:
-    """The largest nodes below one; what is around a node is never smaller."""
+    """The largest nodes below one; a node is never larger than the one around it."""
     least_ns = SMALLEST * whole_ns
     level = np.array([top])
     levels = [level[:0]]
@@ -372,12 +372,12 @@ class Sandwich(NamedTuple):
     callees: CallTree
     """What the calls of the name call, merged by path from the name on."""
     callers: CallTree
-    """What calls them, merged by path from the name outwards: inside a node is what calls it. The
-    own part of a node is that of the paths that begin there."""
+    """What calls them, merged by path from the name outwards: the callers of a node are inside it.
+    The own part of a node is that of the paths that start there."""
 
 
 def sandwich_of(tree: CallTree, name: str) -> Sandwich:
-    """Put the calls of a name together, those inside others of that name with these.
+    """Merge the calls of a name; calls inside others of the same name count as part of these.
 
     Raises
     ------
@@ -394,7 +394,7 @@ def sandwich_of(tree: CallTree, name: str) -> Sandwich:
 
 
 def _outermost(tree: CallTree, name: str) -> Int64Array:
-    """The nodes of a name that are inside no other of it, and have some time."""
+    """The nodes of a name that are inside no other node of that name, and have some time."""
     if name not in tree.names:
         return np.zeros(0, dtype=np.int64)
     codes = np.flatnonzero([each == name for each in tree.names])
@@ -408,22 +408,22 @@ def _outermost(tree: CallTree, name: str) -> Int64Array:
 
 
 def _inside(tree: CallTree, nodes: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Nodes one level further in, and the place of that which each is in."""
+    """Nodes one level further in, and for each the place of the node that it is in."""
     counts = tree.edges[nodes + 2] - tree.edges[nodes + 1]
     return tree.inside_all(nodes), np.repeat(np.arange(nodes.size), counts)
 
 
 def _around(tree: CallTree, nodes: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Nodes one level further out, and the place of that which each is around."""
+    """Nodes one level further out, and for each the place of the node that it is around."""
     above = tree.parent[nodes]
     of = np.flatnonzero(above != NO_PARENT)
     return above[of], of
 
 
 def _levels(tree: CallTree, found: Int64Array, amount: Int64Array, step: Step) -> CallTree:
-    """Merge nodes with one path from the outermost ones on, level by level.
+    """Merge nodes with the same path, level by level, starting at the outermost ones.
 
-    Going inwards, each node adds its own amount. Going outwards, those first found carry theirs
+    Going inwards, each node adds its own amount. Going outwards, the first nodes carry their amount
     with them, and it stays where there is nothing further out.
     """
     outwards = amount is tree.total_ns

@@ -1,4 +1,4 @@
-"""The tree of calls of a rank with some weight: merged by path, or runs in order of time."""
+"""The tree of calls of a rank that have some weight: merged by path, or runs in order of time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS: Final = {kind.value: kind.name.lower() for kind in Kind} | {NO_KIND: ""}
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "bytes"]
 
 NO_WORK: Final = np.int64(-1)
-"""Code of the work of time of a call itself."""
+"""Code of the work if the time is that of a call itself."""
 
 NOBODY = {
     "gpu": "(launch not recorded)",
@@ -35,15 +35,15 @@ NOBODY = {
     "idle": "(no CPU call recorded)",
     "bytes": "(no CPU call recorded)",
 }
-"""Name of the node of what belongs to no call."""
+"""Name of the node for what belongs to no call, by weight."""
 
 
 class _NodesOfCalls(NamedTuple):
-    """The nodes of all calls that may have some of a weight, the same in all of the time."""
+    """The nodes of all calls that may have some of a weight; they do not depend on the time."""
 
     nodes: Nodes
     node: IntArray
-    """Node of each call by place, -1 for others; the last value is -1 as well, for place -1."""
+    """Node of each call by place, -1 for other calls; the last value is also -1, for place -1."""
 
 
 def weighted_tree(
@@ -79,14 +79,14 @@ def _weighted_tree(
 
 
 def _paths(rank: Rank, weight: Weight) -> _NodesOfCalls:
-    """All calls with one path of names are one node."""
+    """Nodes in which all calls with the same path of names are merged."""
     calls = calls_of(rank)
     nodes, places, node_at = merged_nodes(calls, calls_with_any(rank, weight))
     return _NodesOfCalls(nodes, narrowed(_by_place(calls, places, node_at)))
 
 
 def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
-    """Neighbours with one name are one node, a run: level by level, in order of time on each."""
+    """Nodes that are runs of neighbours with one name: level by level, in order of time."""
     calls = calls_of(rank)
     places = calls_with_any(rank, weight)
     position = _by_place(calls, places, np.arange(places.size, dtype=np.int32))
@@ -116,8 +116,8 @@ def _by_place(calls: Calls, places: Int64Array, node: Column) -> Int32Array:
 def _work_runs(rank: Rank) -> Int64Array:
     """Number of the run of GPU work that each event is in, -1 for those without time on a GPU.
 
-    Work of one run of calls, or of none, is a run as long as its name stays the same. It counts in
-    the order in which it begins, whatever the device and the stream.
+    The work of one run of calls, or of no call, is a run as long as its name stays the same. Work
+    is ordered by its start, whatever the device and the stream.
     """
     calls, runs = calls_of(rank), rank.remember(_runs, "gpu")
     events, found = rank.trace.events, np.full(len(rank.trace.events), NO_PARENT)
@@ -136,7 +136,7 @@ class Weights(NamedTuple):
     """Pieces of time by the call that they belong to."""
 
     place: Int64Array
-    """Of the call, -1 for none."""
+    """Place of the call, -1 for none."""
     work: Int64Array
     """Code of the name of the GPU work, -1 for time of the call itself."""
     ns: Int64Array
@@ -145,30 +145,31 @@ class Weights(NamedTuple):
 
 
 class CallTree(NamedTuple):
-    """Nodes with some time, in no particular order but parents before what is inside."""
+    """Nodes with some time, in no particular order except that parents come before their nodes."""
 
     parent: Int64Array
-    """Node around each, -1 for outermost ones."""
+    """Node around each node, -1 for outermost ones."""
     name: Int64Array
-    """Position in `names`."""
+    """Position of its name in `names`."""
     kind: Int64Array
     """Value of `Kind`, `NO_KIND` for none."""
     depth: Int64Array
-    """Number of nodes around each."""
+    """Number of nodes around it."""
     own_ns: Int64Array
-    """Without what is inside."""
+    """Time without what is inside."""
     total_ns: Int64Array
-    """With what is inside."""
+    """Time with what is inside."""
     rank_in_time: Int64Array
-    """Ascends with the first call of each node."""
+    """Ascends with the start of the first call of each node."""
     names: tuple[str, ...]
     by_parent: Int64Array
-    """The nodes with some time, by their parent."""
+    """The nodes with some time, sorted by their parent."""
     edges: Int64Array
-    """``by_parent[edges[node + 1]:edges[node + 2]]`` are inside a node, -1 for the outermost."""
+    """``by_parent[edges[node + 1]:edges[node + 2]]`` are inside ``node``; -1 gives the outermost
+    nodes."""
 
     def inside(self, node: int) -> Int64Array:
-        """The nodes inside one, -1 for the outermost."""
+        """The nodes inside one; -1 gives the outermost nodes."""
         return self.by_parent[self.edges[node + 1] : self.edges[node + 2]]
 
     def inside_all(self, nodes: Int64Array) -> Int64Array:
@@ -177,7 +178,7 @@ class CallTree(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Nodes before anything is summed up; columns as in `CallTree`, `first` as `rank_in_time`."""
+    """Nodes before anything is summed up, as in `CallTree`; `first` is its `rank_in_time`."""
 
     parent: Column
     name: Column
@@ -193,23 +194,23 @@ class NodeWeights(NamedTuple):
     work: Int64Array
     ns: Int64Array
     run: Int64Array | None = None
-    """In order of time: number of the run of each piece of GPU work. All work of one name in a node
-    is one where it is not given."""
+    """Number of the run of each piece of GPU work, in order of time. If not given, all work of one
+    name in a node is merged."""
 
 
 def call_tree(calls: Calls, weights: Weights) -> CallTree:
-    """Put pieces of time into a tree in which all calls with the same path of names are one."""
+    """Put pieces of time into a tree that merges all calls with the same path of names."""
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
     nodes, places, node_at = merged_nodes(calls, place[place != NO_PARENT])
-    node_of = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)  # the last is of no place
+    node_of = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)  # the last is for no place
     node_of[places] = node_at
     node = node_of[place].astype(np.int64)
     return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
 
 
 def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> CallTree:
-    """Give nodes their time, and the GPU work nodes inside those that launch it."""
+    """Give nodes their time, and add nodes for the GPU work inside the nodes that launch it."""
     node, work, ns, run = weights
     names = (*calls.events.name.values, nobody)
     nodes = _with(nodes, [NO_PARENT], [len(names) - 1], [NO_KIND], [0], [calls.kind.size])
@@ -251,7 +252,7 @@ def _with(nodes: Nodes, *columns: Column | list[int]) -> Nodes:
 
 
 def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, IntArray]:
-    """Nodes of the paths of some calls, the calls with those around them, and the node of each."""
+    """Nodes of the paths of some calls; these calls with those around them; and their nodes."""
     paths, places, node = paths_around(calls, owners)
     first = np.full(paths.parent.size, calls.kind.size)
     np.minimum.at(first, node, places)
@@ -259,13 +260,13 @@ def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, I
 
 
 def weights_of(rank: Rank, weight: Weight, selection: TimeSelection | None) -> Weights:
-    """What the calls of a rank have of a weight, in some of its time."""
+    """How much of a weight the calls of a rank have, in some of its time."""
     of = {"gpu": _gpu, "cpu": _cpu, "idle": _idle, "bytes": _bytes}[weight]
     return Weights(*of(rank, selection), NOBODY[weight])
 
 
 def calls_with_any(rank: Rank, weight: Weight) -> Int64Array:
-    """Places of the calls that may have some of a weight at any time, and of all around them."""
+    """Places of the calls that may have some of a weight at any time, and of all calls around."""
     calls = calls_of(rank)
     if weight == "cpu":
         return np.arange(calls.kind.size)
@@ -300,7 +301,7 @@ def _idle(rank: Rank, selection: TimeSelection | None) -> tuple[Int64Array, Int6
 def _bytes(
     rank: Rank, selection: TimeSelection | None
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """What calls allocate of the GPUs' memory, or of the CPU's where that is all there is."""
+    """GPU memory that calls allocate, or CPU memory if only that was recorded."""
     devices = recorded_memory(rank)
     chosen = [each for each in devices if each.device != CPU] or devices
     parts = [np.zeros((2, 0), dtype=np.int64)]
@@ -315,5 +316,5 @@ def _bytes(
 
 
 def _no_work(place: Int64Array) -> Int64Array:
-    """Codes of the work of time of the calls themselves, which take no memory."""
+    """Codes of no work, for time of the calls themselves, without taking memory."""
     return np.broadcast_to(NO_WORK, place.shape)

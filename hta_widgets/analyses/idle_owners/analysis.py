@@ -61,16 +61,16 @@ from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
-"""Idle share of the time from which idle time is worth a sentence."""
+"""Idle share of the time at which idle time is worth a sentence."""
 
 UNKNOWN_WORTH_SAYING: Final = 0.1
-"""Share of the idle time from which the one of unknown cause is in the sentence."""
+"""Share of the idle time at which idle time of unknown cause is in the sentence."""
 
 LINE_WORTH_SAYING: Final = 0.05
-"""Share of the idle time from which the line or call with most of it is in the sentence."""
+"""Share of the idle time at which the line or call with most of it is in the sentence."""
 
 OUTSIDE_WORTH_SAYING: Final = 0.5
-"""Part of the idle time from which it is said that it is before or after all GPU work."""
+"""Share of the idle time at which the sentence says that it is before or after all GPU work."""
 
 NAME_WIDTH: Final = 60
 _UNKNOWN = "launch_not_recorded"
@@ -84,14 +84,14 @@ _STACKS_ADVICE = (
 class IdleOwners(Result):
     """Idle time of each GPU by cause, and by the CPU call that it belongs to.
 
-    All times are int64 ns. For each rank and device, the idle time of `causes`, of `owners` and of
-    `devices` is the same to the nanosecond, also for each step and part.
+    All times are int64 ns. For each rank and device, `causes`, `owners` and `devices` have the same
+    idle time to the nanosecond, also for each step and part.
 
     Attributes
     ----------
     devices : DataFrame
         One row per rank and device: ``rank``, ``device``, ``window_ns`` (the analysed
-        time: from the first analysed ProfilerStep to the end of the last or of its GPU work;
+        time: from the first analysed ProfilerStep to the end of the last one or of its GPU work;
         without steps, from the first start to the last end of calls and GPU work), ``busy_ns``
         (time with any recorded GPU work), ``idle_ns`` (the rest), ``gaps``
         (uninterrupted idle intervals).
@@ -99,7 +99,7 @@ class IdleOwners(Result):
         One row per rank, device, step, part, cause and class: ``step`` (number of the ProfilerStep,
         -1 before the first, after the last, and without steps), ``part`` (``head``: before the
         first work; ``between``; ``tail``: after the last), ``cause`` (what the host did meanwhile,
-        or what held the work back: see `IDLE_CAUSES`), ``class`` (what it counts for in the budget
+        or what held the work back: see `IDLE_CAUSES`), ``class`` (where it counts in the budget
         of a step, empty outside of steps: see `BUDGET`), ``idle_ns``, ``gaps`` (intervals with such
         time).
     owners : DataFrame
@@ -133,8 +133,9 @@ def idle_owners(
     """Find out why each GPU is idle, and which CPU call the time belongs to.
 
     Every nanosecond in which no work runs on a device has one cause. Until the call that launches
-    the next work begins, it is what the launching thread does; then the launch call itself; after
-    it, what holds the work back on the GPU. If the launch is not in the trace, it is unknown.
+    the next work starts, the cause is what the launching thread does; then it is the launch call
+    itself; after the call, what holds the work back on the GPU. If the launch is not in the trace,
+    the cause is unknown.
 
     Parameters
     ----------
@@ -175,10 +176,10 @@ def idle_owners(
 
 
 def _outside(job: Job, ranks: Sequence[int], idle_ns: int) -> str:
-    """That most of the idle time is before the first GPU work or after the last, in words.
+    """Words for the case that most idle time is before the first GPU work, or after the last.
 
-    A diagnosis counts neither: of AlexNet, 12.9 s stood beside 43.4 s, 29.9 s of which the first
-    call that asks for a GPU takes.
+    A diagnosis counts neither: for AlexNet, it said 12.9 s next to 43.4 s here, 29.9 s of which
+    were the first call that asks for a GPU.
     """
     before_ns, after_ns = map(sum, zip(*job.reduce(_time_outside, ranks).values(), strict=True))
     for which, ns in (("before the first", before_ns), ("after the last", after_ns)):
@@ -188,7 +189,7 @@ def _outside(job: Job, ranks: Sequence[int], idle_ns: int) -> str:
 
 
 def _time_outside(rank: Rank) -> tuple[int, int]:
-    """Time (ns) in which no device has begun, and in which each is done, summed over them."""
+    """Time (ns) before a device's first work and after its last, summed over devices."""
     end_ns, before_ns, after_ns = window_of(rank).end_ns, 0, 0
     for device, work in rank.gpu_work.by_device().items():
         if len(work):
@@ -198,7 +199,7 @@ def _time_outside(rank: Rank) -> tuple[int, int]:
 
 
 def _lead_in(rank: Rank) -> tuple[Notice, ...]:
-    """Time that is none of it: no work is recorded, and the device does what came before."""
+    """Notice on time that is left out: the device is busy with work from before the recording."""
     begin_ns = window_of(rank).start_ns
     ends_ns = [lead_in_end(rank, device) for device in rank.gpu_work.devices]
     longest_ns = max((end_ns - begin_ns for end_ns in ends_ns if end_ns is not None), default=0)
@@ -214,7 +215,7 @@ def _lead_in(rank: Rank) -> tuple[Notice, ...]:
 def _joined(
     each: list[RankTables],
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, MergedPaths]:
-    """Tables of all ranks, with the paths of all ranks in one."""
+    """Tables of all ranks, with the paths of all ranks in one table."""
     merged = merge_tables([tables.paths for tables in each])
     drains = [
         {**tables.drains, "owner_path": of_rank[tables.drains["owner_path"]]}
@@ -238,8 +239,8 @@ def idle_owner_finding(
 ) -> str:
     """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
 
-    ``whole`` names the time that is selected. A line of Python counts for what is inside it, but in
-    no other line.
+    ``whole`` names the time that is selected. A line of Python counts for what runs inside it,
+    except inside another line.
     """
     if devices.empty:
         return "No GPU work was recorded on the selected ranks."
@@ -268,10 +269,11 @@ def idle_owner_finding(
 
 
 def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
-    """What most of a cause counts for, if not for its usual class.
+    """The class that most of a cause counts for, if it is not the usual one.
 
-    Code that prepares the next batch is no DataLoader by its name, and a host that is late anyway
-    does not catch up after a wait: 267 ms were data loading in the verdict, and operators here.
+    Code that prepares the next batch may not have the name of a DataLoader, and a host that is late
+    anyway does not catch up after a wait: the verdict called 267 ms data loading that were
+    operators here.
     """
     own = causes[causes["cause"] == cause.name]
     by_class = sums_by_text(own["class"], own["idle_ns"])
@@ -281,10 +283,13 @@ def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
 
 
 def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) -> str:
-    """The line of Python with the most, without any the call; nothing where it is said already."""
+    """The line of Python with the most idle time, or the call if there are no lines.
+
+    Empty if the sentence names it already.
+    """
     owned_ns = owners["idle_ns"].to_numpy()
     noun, (most, most_ns) = "line of Python", _most(owned_ns, owners, paths, paths.line)
-    if not most_ns:  # what the GPU holds back takes the call that launched it none of its time
+    if not most_ns:  # time held back on the GPU is no time of the call that launched the work
         held_back = [each.name for each in IDLE_CAUSES if each.share is Share.GPU]
         owned_ns = np.where(owners["cause"].isin(held_back), 0, owned_ns)
         noun, (most, most_ns) = "call on the host", _most(owned_ns, owners, paths, paths.name)
@@ -294,7 +299,7 @@ def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) 
 
 
 def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
-    """The owner with most of the time of some rows."""
+    """The owner with the most time in some rows, in words."""
     idle_ns = np.where(chosen, owners["idle_ns"].to_numpy(), 0)
     most, most_ns = _most(idle_ns, owners, paths, paths.name)
     if not most_ns:
@@ -306,7 +311,7 @@ def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
 def _most(
     idle_ns: Times, owners: pd.DataFrame, paths: MergedPaths, name: Int64Array
 ) -> tuple[str, int]:
-    """Which of the names of paths has most of the idle time of the rows, and how much (ns)."""
+    """Which name of the paths has the most idle time of the rows, and how much (ns)."""
     of_path = sums_at(owners["path"].to_numpy(), idle_ns, name.size)
     of_name = sums_at(name, of_path, len(paths.names))
     if not of_name.any():
@@ -316,7 +321,7 @@ def _most(
 
 
 def stacks_advice(causes: pd.DataFrame) -> list[str]:
-    """Notice on what to record, where Python frames would tell more of the largest cause."""
+    """Notice on what to record if Python frames would say more about the largest cause."""
     if causes.empty:
         return []
     largest, _ = max(sums_by_text(causes["cause"], causes["idle_ns"]).items(), key=itemgetter(1))
@@ -328,7 +333,7 @@ class OwnerRows(NamedTuple):
 
     rank: int
     device: NDArray[np.integer[Any]]
-    """In few bytes, as those that follow."""
+    """Stored in few bytes, like the columns that follow."""
     step: NDArray[np.integer[Any]]
     cause: NDArray[np.integer[Any]]
     """Position in `CAUSE_NAMES`."""
@@ -341,19 +346,19 @@ class OwnerRows(NamedTuple):
     thread: NDArray[np.integer[Any]]
     """Position in `pid` and `tid`."""
     path: Int32Array
-    """Number that the rank gives to the path, -1 for none."""
+    """Number of the path within the rank, -1 for none."""
     idle_ns: Int64Array
     pieces: Int32Array
     pid: NDArray[Any]
-    """Of each thread; the last of none."""
+    """Process of each thread; the last is for no thread."""
     tid: NDArray[Any]
-    """The same."""
+    """Number of each thread, likewise."""
 
 
 class RankTables(NamedTuple):
     """Columns of `IdleOwners` of one rank, with the rank's own numbers of paths.
 
-    Whether Python frames were recorded holds for all of its time.
+    Whether Python frames were recorded does not depend on the selected time.
     """
 
     devices: Columns
@@ -415,7 +420,7 @@ def _causes(rank: Rank, selected: SelectedTime) -> Columns:
 
 
 def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
-    """Idle time by owner with the paths of a table."""
+    """Idle time by owner, with the paths of a table."""
     calls, keys = calls_of(rank), sums.keys
     ids = [(each.pid, each.tid) for each in calls.threads] + [(NOBODY, NOBODY)]
     pid, tid = map(calls.events.ids_in_source, np.array(ids, dtype=np.int64).T)
@@ -437,7 +442,7 @@ def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
 
 
 def _drains(rank: Rank, selected: SelectedTime) -> Columns:
-    """Blocking calls by path with the time that passes after them."""
+    """Blocking calls by path, with the idle time that passes after them."""
     calls = calls_of(rank)
     place, length_ns = _after_drains(rank, selected)
     by_call = grouped(place)
@@ -459,7 +464,7 @@ def _drains(rank: Rank, selected: SelectedTime) -> Columns:
 
 
 def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64Array]:
-    """Time that passes after blocking calls because of them: place of each call, and length."""
+    """Idle time after blocking calls that is due to them: place of each call, and length."""
     owned, segments = owned_time(rank), selected.segments
     drain = owned.drain[segments.gap]
     after = (drain != NO_CALL) & (owned.cause[selected.at] == CODE["synchronising"])
@@ -467,7 +472,7 @@ def _after_drains(rank: Rank, selected: SelectedTime) -> tuple[Int64Array, Int64
 
 
 def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame:
-    """Rows of all ranks, of which there is at least one, with the paths of all, longest first."""
+    """Rows of one or more ranks, longest first, with the paths of all ranks."""
     path = _concatenated(
         [of_rank[rows.path] for rows, of_rank in zip(ranks, merged.of_rank, strict=True)]
     )

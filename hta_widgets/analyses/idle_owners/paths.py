@@ -1,4 +1,4 @@
-"""Paths of names from outermost to innermost call, a tree; and the line of Python of each."""
+"""Paths of names from the outermost to the innermost call, as a tree, with their Python lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hta_widgets.trace.ranks.rank import Rank
 NO_PATH = -1
 
 KINDS: Final = (*(each.name.lower() for each in Kind), "")
-"""Names of the kinds of calls; the last is that of no call."""
+"""Names of the kinds of calls; the last one is for no call."""
 
 _FRAME: Final = re.compile(r"\.py\(\d+\): ")
 
@@ -35,7 +35,7 @@ _OF_OTHERS: Final = re.compile(
     r"|multiprocessing/\w+|posixpath|queue|re/\w+|runpy|selectors|sre_\w+|subprocess|threading"
     r"|typing|warnings|weakref)\.py\("
 )
-"""Frames of PyTorch, and of Python's own modules that only help: what calls them is the line."""
+"""Frames of PyTorch and of helper modules of Python: the line is that of their caller."""
 
 _KEYS: Final = ["rank", "device", "cause", "line"]
 
@@ -50,7 +50,7 @@ class Paths(NamedTuple):
     kind: Int8Array
     """Value of `Kind` of the first call with this path."""
     depth: Int64Array
-    """Number of names before the last."""
+    """Number of names before the last one."""
 
     def with_ancestors(self, nodes: Int64Array) -> Mask:
         """Mask of some nodes and all nodes above them."""
@@ -63,7 +63,7 @@ def all_paths(rank: Rank) -> Paths:
 
 
 def node_of_place(rank: Rank) -> IntArray:
-    """Which path each call has, -1 for calls that no idle time belongs to."""
+    """Node of the path of each call by place, -1 for calls that own no idle time."""
     return _path_columns(rank)["node"]
 
 
@@ -82,9 +82,9 @@ def _paths(rank: Rank) -> Columns:
 
 
 def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
-    """Paths of some calls, a mask by place, and of all calls around them.
+    """Paths of some calls, given as a mask by place, and of all calls around them.
 
-    Also the node of each call by place, -1 for calls that are not asked for.
+    Also returns the node of each call by place, -1 for other calls.
     """
     found, places, node = paths_around(calls, np.flatnonzero(owners))
     node_of_place = np.full(owners.size, NO_PATH)
@@ -93,9 +93,9 @@ def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
 
 
 def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, IntArray]:
-    """Paths of some calls and of all calls around them; takes time for these only.
+    """Paths of some calls and of all calls around them, without looking at other calls.
 
-    Also the places of the calls and those around them, ascending, and the node of each.
+    Also returns the places of these calls and those around them, ascending, and the node of each.
     """
     forest = calls.forest
     chosen = at_or_around(forest.parent, owners)
@@ -118,7 +118,7 @@ def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
 def merged(parent: IntArray, name: IntArray, depth: IntArray) -> tuple[IntArray, Int64Array]:
     """Give nodes with the same path one number, level by level; `parent` is -1 for none.
 
-    The number of each node, and the position of the first node with each number.
+    Returns the number of each node, and the position of the first node with each number.
     """
     number = np.full(parent.size + 1, NO_PATH, dtype=np.int32)
     first: list[Int64Array] = [np.zeros(0, dtype=np.int64)]
@@ -135,16 +135,16 @@ class PathTable(NamedTuple):
     """The paths of one rank by name."""
 
     paths: Paths
-    """With codes of `names`."""
+    """Paths, with codes into `names`."""
     line: Int64Array
-    """Code of the line of Python that each is in, -1 for none."""
+    """Code of the line of Python that each path is in, -1 for none."""
     names: list[str]
 
     @classmethod
     def of(
         cls, paths: Paths, line: Int64Array, nodes: Int64Array, names: Sequence[str]
     ) -> tuple[PathTable, Int64Array]:
-        """Keep some nodes with those above them; also the new number of each old node."""
+        """Keep some nodes and those above them; also returns the new number of each old node."""
         kept = np.flatnonzero(paths.with_ancestors(nodes))
         number = np.full(paths.parent.size + 1, NO_PATH)
         number[kept] = np.arange(kept.size)
@@ -159,15 +159,15 @@ class MergedPaths(NamedTuple):
     """The paths of several ranks."""
 
     table: pd.DataFrame
-    """``path``, ``parent``, ``name``, ``kind``, ``depth``."""
+    """Columns ``path``, ``parent``, ``name``, ``kind``, ``depth``."""
     of_rank: list[Int64Array]
     """For each rank, the path of each of its nodes; the last is `NO_PATH`."""
     name: Int64Array
     """Position in `names` of the last name of each path."""
     line: Int64Array
-    """The same of the line of Python that it is in, -1 for none."""
+    """Position in `names` of the line of Python that it is in, -1 for none."""
     names: list[str]
-    """In order."""
+    """Distinct names, in order."""
 
 
 def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
@@ -212,9 +212,9 @@ def merge_tables(tables: Sequence[PathTable]) -> MergedPaths:
 def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     """The owners of `IdleOwners` with ``line``: the line of Python that each is in, empty for none.
 
-    It is the innermost Python frame on the path that is neither of PyTorch nor of the modules of
-    Python that only help (`contextlib`, `functools`, …), such as ``train.py(12): step``, where 12
-    is the line in which the function begins.
+    It is the innermost Python frame on the path that belongs neither to PyTorch nor to a helper
+    module of Python (`contextlib`, `functools`, …), such as ``train.py(12): step``, where 12
+    is the line on which the function starts.
     """
     found = _lines(paths)[owners["path"].to_numpy()]
     return owners.assign(line=pd.Series(found, index=owners.index, dtype=object))
@@ -238,7 +238,7 @@ def _lines_of_codes(paths: Paths, names: Sequence[str]) -> Int64Array:
 
 
 def _lines(paths: pd.DataFrame) -> NDArray[np.object_]:
-    """Line of each path, and last that of no path."""
+    """Line of each path; the last one is for no path."""
     known = {name: _is_line(name) for name in set(paths["name"].tolist())}
     lines: list[str] = []
     for parent, name in zip(paths["parent"].tolist(), paths["name"].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Idle time summed: of a rank by row of its tables and by call, of a result by device or owner."""
+"""Sums of idle time: of a rank by table row and by call, of a result by device or owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USUAL_CLASS: Final = {each.name: CLASS_OF[each.gap or "gap_op"] for each in IDLE
 """Class of the budget that most time of each cause counts for."""
 
 OTHERWISE_WORTH_SAYING: Final = 0.03
-"""Share of the idle time from which what a cause counts for is told apart, if not the usual."""
+"""Share of the idle time at which an unusual class of a cause is shown separately."""
 
 NAMES_SHOWN: Final = 4
 """Innermost names of a path that are shown; stacks have dozens."""
@@ -40,14 +40,14 @@ class SelectedTime(NamedTuple):
     segments: IdleSegments
     """Cut at the edges of the selected time."""
     at: Int64Array
-    """Position of each among all segments of the rank, ascending."""
+    """Position of each segment among all segments of the rank, ascending."""
 
 
 class IdleByCall(NamedTuple):
     """Segments of the idle time of all devices."""
 
     place: IntArray
-    """Of the call that each belongs to, -1 for none."""
+    """Place of the call that each segment belongs to, -1 for none."""
     ns: Times
 
 
@@ -55,12 +55,12 @@ class By(NamedTuple):
     """How segments are put into the rows of a table."""
 
     keys: tuple[str, ...]
-    """What those of a row have in common, of ``device``, ``step``, ``part``, ``cause``, ``class``,
-    ``thread``, ``node``."""
+    """What the segments of a row have in common: some of ``device``, ``step``, ``part``, ``cause``,
+    ``class``, ``thread``, ``node``."""
     longest_first: bool
-    """Else the rows are sorted by the keys, in their order."""
+    """Whether the longest row is first; else rows are sorted by the keys, in their order."""
     counts: Literal["segments", "intervals"]
-    """What is counted of each row: its segments, or the idle intervals that they are part of."""
+    """What is counted for each row: its segments, or the idle intervals that they are part of."""
 
 
 BY_CAUSE: Final = By(("device", "step", "part", "cause", "class"), False, "intervals")
@@ -112,7 +112,7 @@ def _idle_by_call(rank: Rank, selection: TimeSelection | None) -> IdleByCall:
 
 
 def idle_sums(rank: Rank, selected: SelectedTime, by: By) -> Sums:
-    """Sum the idle time that is selected by row; rows without any are left out."""
+    """Sum the selected idle time by row; rows without any are left out."""
     keys, row_of_segment = rank.remember(_row_numbers, by)
     row, count = row_of_segment[selected.at], keys["cause"].size
     idle_ns = sums_at(row, selected.segments.length_ns, count)
@@ -127,14 +127,14 @@ def idle_sums(rank: Rank, selected: SelectedTime, by: By) -> Sums:
 
 
 def _is_first_part(owned: OwnedTime, at: Int64Array, row: NDArray[np.integer[Any]]) -> Mask:
-    """Which of some segments, ascending, do not go on with the one before them, in its row."""
+    """Which of some ascending segments do not continue the one before them in the same row."""
     goes_on = owned.is_continued[at] & (np.diff(at, prepend=-1) == 1)
     goes_on[1:] &= row[1:] == row[:-1]
     return np.asarray(~goes_on)
 
 
 def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
-    """Number the rows in the order that they have in a table of all the time."""
+    """Number the rows in the order that they have in a table of the whole time."""
     owned, gaps = owned_time(rank), gaps_of(rank)
     columns: dict[str, NDArray[Any]] = {
         "device": gaps.device[owned.segments.gap],
@@ -160,8 +160,8 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
 def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFrame:
     """Idle time of each device by cause.
 
-    ``rank``, ``device``, ``idle_ns``, and a column (int64 ns) for each cause that occurs; what
-    counts for another class than the usual one has a column of its own, such as
+    ``rank``, ``device``, ``idle_ns``, and a column (int64 ns) for each cause that occurs. Time that
+    counts for another class than usual has a column of its own, such as
     ``operator:data_loading``, from `OTHERWISE_WORTH_SAYING` on.
     """
     keys = ["rank", "device"]

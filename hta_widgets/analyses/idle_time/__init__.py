@@ -1,4 +1,4 @@
-"""Why GPUs and their streams are idle: the host is late, the GPU holds work back, or unknown."""
+"""Why GPUs and streams are idle: the host is late, the GPU holds work back, or it is unknown."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
-"""Idle share of the span from which it is worth a sentence."""
+"""Idle share of the span at which it is worth a sentence."""
 
 PART_WORTH_SAYING: Final = 0.01
-"""Share of the idle time from which one of its parts is in the sentence."""
+"""Share of the idle time at which one of its parts is in the sentence."""
 
 _PHRASES: Final = {
     "host": "before the launch call began (CPU-bound)",
@@ -55,7 +55,7 @@ _UNKNOWN_LAUNCHES = (
 Columns = dict[str, NDArray[np.generic]]
 
 IDLE_CATEGORIES = ("host_wait", "kernel_wait", "other")
-"""HTA's causes of an idle interval, each of which has one."""
+"""HTA's causes of an idle interval; each interval has one of them."""
 
 _CATEGORIES = {"idle_category": IDLE_CATEGORIES, "split": IDLE_SPLIT}
 _QUARTILES = {"q25_ns": 0.25, "median_ns": 0.5, "q75_ns": 0.75}
@@ -72,7 +72,7 @@ def idle_finding(
 ) -> str:
     """Say how long the GPUs are idle and why; empty below `WORTH_SAYING`.
 
-    Where the analysed time lasts longer than the GPU span and is idle for another share, a second
+    If the analysed time is longer than the GPU span, and its idle share differs, a second
     sentence says that share.
 
     Parameters
@@ -106,7 +106,7 @@ def idle_finding(
 
 
 def _causes(by_part: Sequence[int]) -> str:
-    """Parts of the idle time, the largest first, without those too small to matter."""
+    """Parts of the idle time in words, the largest first, without those too small to matter."""
     idle_ns = sum(by_part)
     parts = sorted(zip(by_part, IDLE_SPLIT, strict=True), key=lambda part: -part[0])
     said = [
@@ -135,16 +135,17 @@ class IdleTime(Result):
         The same for each device, over the time in which none of its streams is busy; without
         ``stream``.
     stream_split : DataFrame
-        The idle time of each stream, split where the call that launches the next operation begins
+        The idle time of each stream, split where the call that launches the next operation starts
         and ends. Six rows per stream, in the order of `IDLE_SPLIT`: ``rank``, ``device``,
         ``stream``, ``split``, ``idle_time_ns`` (int64 ns), ``idle_percent`` (of the idle time of
         the stream; NaN when it is never idle), ``count`` (intervals with such time), ``span_ns``.
 
-        ``host``: before the call begins. ``launch_call``: from then until it returns, at least
-        15 µs if it began after the interval did. The rest is ``between_kernels`` if the call began
-        before the interval, which is shorter than `consecutive_kernel_delay`, else ``dependency``:
-        launched, and held back. ``inside_graph``: the operations on both sides belong to one
-        launched graph. ``launch_not_recorded``: the launch is not in the trace.
+        ``host``: before the call starts. ``launch_call``: from then until it returns, at least
+        15 µs if it started after the interval did. The rest is ``between_kernels`` if the call
+        started before the interval, and the interval is shorter than `consecutive_kernel_delay`;
+        otherwise it is ``dependency``: launched, and held back. ``inside_graph``: the operations on
+        both sides belong to one launched graph. ``launch_not_recorded``: the launch is not in the
+        trace.
     device_split : DataFrame
         The same for each device; without ``stream``.
     """
@@ -168,7 +169,7 @@ def idle_time(
 
     An idle interval lies between the end of all earlier operations (of the stream, or of the
     device) and the start of the next one. Its cause is ``host_wait`` if the call that launches the
-    next operation begins after the interval does; else ``kernel_wait`` if the interval is shorter
+    next operation starts after the interval does; else ``kernel_wait`` if the interval is shorter
     than `consecutive_kernel_delay`; else ``other``. If the launch is not in the trace, there is no
     evidence that the CPU was late, and the length decides.
 
@@ -182,9 +183,9 @@ def idle_time(
         Longest time (µs) between two operations that still counts as ``kernel_wait``.
     steps : iterable of int, optional
         Only these ProfilerSteps; all of the time when not given or empty. An interval that crosses
-        the edge of a step counts with its part inside, whose length decides whether it is shorter
-        than `consecutive_kernel_delay`; what its launch tells is decided as a whole. ``span_ns`` is
-        the part inside as well. See `TimeSelection`.
+        the edge of a step counts with its part inside, whose length is compared with
+        `consecutive_kernel_delay`; whether its launch was late is decided for the whole interval.
+        ``span_ns`` is the part inside, too. See `TimeSelection`.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
     """
@@ -241,7 +242,7 @@ def _of_wanted(table: pd.DataFrame, streams: Collection[int]) -> pd.DataFrame:
 def _idle_rows_of_rank(
     rank: Rank, delay_ns: int, selection: TimeSelection | None
 ) -> tuple[Columns, Columns, Columns, Columns, tuple[GpuTime, ...]]:
-    """Rows of the streams and of the devices of one rank, by category and by part, and times."""
+    """Rows of the streams and devices of one rank, by category and by part, and times of GPUs."""
     number = rank.trace.rank
     return (
         category_rows(number, remember(rank, stream_gaps, selection), delay_ns),
@@ -268,7 +269,7 @@ def _table(parts: Sequence[Columns]) -> pd.DataFrame:
 
 
 def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> list[str]:
-    # By `DataFrame.groupby`, each step of a slider would take 3.5 ms instead of 2.4.
+    # With `DataFrame.groupby`, each step of a slider would take 3.5 ms instead of 2.4.
     ranks = grouped(streams["rank"].to_numpy())
     unknown = ranks.reduce(np.add, streams["unknown_launches"].to_numpy()).tolist()
     intervals = ranks.reduce(np.add, streams["count"].to_numpy()).tolist()
@@ -357,8 +358,9 @@ def _deviations(
     deviations = np.full(mean.size, _NO_NUMBER)
     for run in np.flatnonzero(number > 1).tolist():
         difference = length_ns[first[run] : first[run] + number[run]] - mean[run]
-        # A step of the slider at 1 M kernels: 7 ms; 14 to 38 ms with `difference @ difference`,
-        # which starts threads. Prefix sums cancel where short intervals stand beside long ones.
+        # A step of the slider at 1 M kernels takes 7 ms, or 14 to 38 ms with
+        # `difference @ difference`, which starts threads. Prefix sums lose short intervals next to
+        # long ones to cancellation.
         squares = np.einsum("i,i->", difference, difference)
         deviations[run] = np.sqrt(squares / (number[run] - 1))
     return deviations
@@ -370,7 +372,7 @@ def _quantiles(
     number: Int64Array,
     share: float,
 ) -> Float64Array:
-    """Quantile of each run, linear between its neighbours."""
+    """Quantile of each run, interpolated linearly."""
     place = share * (number - 1)
     below = np.floor(place).astype(np.int64)
     above = np.minimum(below + 1, number - 1)

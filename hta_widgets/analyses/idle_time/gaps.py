@@ -34,12 +34,12 @@ _BETWEEN, _DEPENDENCY = IDLE_SPLIT.index("between_kernels"), IDLE_SPLIT.index("d
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Intervals by group (a stream or a device), then late launches first, then by length."""
+    """Intervals sorted by group (a stream or a device), then late launches first, then length."""
 
     device: Int64Array
-    """Of each group."""
+    """Device of each group."""
     stream: Int64Array
-    """Of each group; `NO_STREAM` if groups are devices."""
+    """Stream of each group; `NO_STREAM` if groups are devices."""
     span_ns: Times
     """First start to last end of each group."""
     edges: Int64Array
@@ -50,19 +50,19 @@ class Gaps:
     total_ns: Times
     """Time before each interval; one longer than `length_ns`."""
     unknown_edges: Int64Array
-    """See `unknown_ns`."""
+    """Bounds of each group in `unknown_ns`."""
     unknown_ns: Times
     """Lengths of the intervals of each group whose launch is not in the trace, ascending:
-    ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of them is a late launch."""
+    ``unknown_ns[unknown_edges[g]:unknown_edges[g + 1]]``. None of these is a late launch."""
 
     def category_edges(self, delay_ns: int) -> Int64Array:
-        """Bounds of late, shorter and other intervals of each group, one run after the other."""
+        """Bounds of the late, shorter and other intervals of each group, run after run."""
         middle = self.edges[1::2]
         shorter = middle + _shorter(self.length_ns, middle, self.edges[2::2], delay_ns)
         return np.append(np.stack([self.edges[:-1:2], middle, shorter], axis=1), self.edges[-1])
 
     def unknown_launches(self, delay_ns: int) -> Int64Array:
-        """Intervals whose launch is not in the trace: late, shorter and other of each group."""
+        """Number of intervals whose launch is not in the trace, by group: late, shorter, other."""
         count = np.diff(self.unknown_edges)
         first, last = self.unknown_edges[:-1], self.unknown_edges[1:]
         shorter = _shorter(self.unknown_ns, first, last, delay_ns)
@@ -70,7 +70,7 @@ class Gaps:
 
 
 def stream_gaps(rank: Rank, selection: TimeSelection | None = None) -> Gaps:
-    """Idle intervals of each stream; the streams of a device in order of occurrence in the file."""
+    """Idle intervals of each stream; streams of a device are in order of occurrence in the file."""
     return _gaps(rank, streams_in_order(rank), selection)
 
 
@@ -83,13 +83,13 @@ class Order(NamedTuple):
     """Streams or devices in the order of the result."""
 
     groups: Groups
-    """Of the GPU work."""
+    """Groups of the GPU work."""
     by_place: Int64Array
     """The groups in the order of the result."""
     device: Int64Array
-    """In the order of the result."""
+    """Device of each, in the order of the result."""
     stream: Int64Array
-    """`NO_STREAM` if groups are devices."""
+    """Stream of each, likewise; `NO_STREAM` if groups are devices."""
 
     @property
     def parts(self) -> list[Int64Array]:
@@ -147,7 +147,7 @@ def _gaps(rank: Rank, order: Order, selection: TimeSelection | None) -> Gaps:
 def _of_group(
     work: GpuWork, launch_ns: Times, positions: Int64Array, counted: Intervals | None
 ) -> tuple[Times, Times, Times, int]:
-    """Ascending lengths of late, of other and of unknown gaps, and first start to last end."""
+    """Ascending lengths of late, other and unknown gaps, and the span of the group."""
     between = operations_between(work, launch_ns, positions)
     launch_ns, length_ns = launch_ns[between.after], between.length_ns
     unknown = launch_ns == NEVER
@@ -167,7 +167,7 @@ def _of_group(
 
 
 def time_inside(counted: Intervals | None, start_ns: Times, end_ns: Times) -> Times:
-    """How much of each interval is counted; all of it for None."""
+    """How much of each interval counts; all of it if `counted` is None."""
     if counted is None:
         return end_ns - start_ns
     return counted.covered_until(end_ns) - counted.covered_until(start_ns)
@@ -190,7 +190,7 @@ class Between(NamedTuple):
     """Last end."""
 
     def span_inside(self, counted: Intervals | None) -> int:
-        """First start to last end, or how much of it is counted."""
+        """First start to last end, or the part of it that counts."""
         edges = np.array([self.first_ns]), np.array([self.last_ns])
         return int(time_inside(counted, *edges)[0])
 
@@ -239,7 +239,7 @@ def _first_launched_first(
 
 
 def _shorter(lengths: Times, first: Int64Array, last: Int64Array, delay_ns: int) -> Int64Array:
-    """How many of each ascending run of lengths are below a delay."""
+    """How many lengths of each ascending run are below a delay."""
     runs = zip(first.tolist(), last.tolist(), strict=True)
     counts = [int(np.searchsorted(lengths[start:end], delay_ns)) for start, end in runs]
     return np.array(counts, dtype=np.int64)
@@ -255,31 +255,31 @@ def _joined(runs: list[Times]) -> Times:
 
 @dataclass(frozen=True, eq=False)
 class SplitGaps:
-    """Idle time of streams or devices by part; what a delay decides is kept sorted by length."""
+    """Idle time of streams or devices by part; intervals that a delay decides stay sorted."""
 
     device: Int64Array
     stream: Int64Array
     span_ns: Times
     """First start to last end of each stream or device."""
     fixed_ns: Times
-    """For each stream or device in turn, time of each part, without the intervals whose launch call
-    began in time."""
+    """For each stream or device in turn, time of each part that no delay changes."""
     fixed_count: Int64Array
     """Number of intervals with such time, likewise."""
     in_time_edges: Int64Array
     """Group ``g`` has the intervals ``in_time_edges[g]:in_time_edges[g + 1]`` whose launch call
-    began in time, shortest first."""
+    started in time, shortest first."""
     length_ns: Times
-    """Length of each of these."""
+    """Length of each of these intervals."""
     rest_ns: Times
-    """Before each of them: time after the launch call had returned; one longer than `length_ns`."""
+    """Sum, before each of them, of the time after the launch call had returned; one longer than
+    `length_ns`."""
     rest_count: Int64Array
-    """Number of intervals with such time, likewise."""
+    """Number of intervals with such time before each of them, likewise."""
 
     def by_part(self, delay_ns: int) -> tuple[Times, Int64Array]:
         """Time, and intervals with such time, by part: one row per stream or device.
 
-        Intervals shorter than `delay_ns` whose launch call began in time are between kernels.
+        Intervals shorter than `delay_ns` whose launch call started in time are between kernels.
         """
         shorter = np.array(
             [

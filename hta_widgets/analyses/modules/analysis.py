@@ -25,7 +25,7 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.replayed_calls import replay_notices
 
 WORTH_SAYING: Final = 0.01
-"""Share of the GPU time from which what is outside of modules is in the sentence."""
+"""Share of the GPU time at which time outside of modules is in the sentence."""
 
 NAME_WIDTH: Final = 60
 
@@ -35,8 +35,8 @@ NO_RANGES: Final = (
 )
 
 _COMPILED: Final = (
-    "torch.compile has put layers together, of which no frames are left: what they run belongs to "
-    "the module around them"
+    "torch.compile has merged layers, which leave no frames: what they run belongs to the module "
+    "around them"
 )
 
 WEIGHTS: Final = {
@@ -52,7 +52,7 @@ _SUMMED: Final = ("calls", "gpu_self_ns", "gpu_total_ns", "cpu_total_ns", *_WITH
 
 
 def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> str:
-    """Sentence on the class of modules that takes most GPU time itself."""
+    """Sentence on the class of modules with the most GPU time of its own."""
     gpu_ns = int(table["gpu_self_ns"].sum())
     whole_ns = gpu_ns + int(outside["gpu_ns"].sum())
     if table.empty or not gpu_ns:
@@ -78,7 +78,7 @@ def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> s
 
 
 def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
-    """What is missing of the modules, and how to record it."""
+    """Notices on what is missing about modules, and how to record it."""
     notices = []
     without = [part for part in each if part.source == "regions" or not part.has_modules]
     may_have = [rank for rank in job.ranks if not job.sources[rank].format.lacks]
@@ -109,7 +109,7 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
 
 
 def _missing(each: Sequence[RankModules]) -> str:
-    """Why modules have no FLOP or memory, and how to record these; empty if they do."""
+    """Why modules have no FLOP or memory, and how to record these; empty if they have both."""
     lacks = [
         words
         for words, recorded in (
@@ -127,10 +127,10 @@ def _missing(each: Sequence[RankModules]) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModuleTree(Result):
-    """What belongs to each module, and what to none.
+    """Time, FLOP and memory that belong to each module, and to none.
 
-    All times are int64 ns. Durations of GPU work are summed, also of work that runs at the same
-    time on several streams. Of each rank, ``gpu_self_ns`` of `modules` and ``gpu_ns`` of `outside`
+    All times are int64 ns. Durations of GPU work are summed, even if it runs at the same
+    time on several streams. For each rank, ``gpu_self_ns`` of `modules` and ``gpu_ns`` of `outside`
     add up to the durations of its analysed GPU work, ``exposed_communication_ns`` to that of
     `overlap`, ``idle_ns`` to that of `idle_owners`, ``flop`` to that of `roofline`, and
     ``bytes_allocated`` and ``bytes_alive_at_peak`` to all allocations on GPUs and the peaks of
@@ -144,16 +144,16 @@ class ModuleTree(Result):
         ``calls`` (how often it was called in the phase; 0 for a backward pass that calls no
         modules); ``phase`` (``forward``, ``backward``, ``optimizer``, ``other``); ``gpu_self_ns``
         (durations of GPU work that belongs to the module and to none inside it), ``gpu_total_ns``
-        (also of that of all modules inside); ``cpu_total_ns`` (CPU time of its calls, and of
+        (the same with all modules inside); ``cpu_total_ns`` (CPU time of its calls, and of
         the backward operators that belong to it, with all modules inside);
         ``exposed_communication_ns`` (not hidden behind computation) and ``idle_ns`` (of the GPU),
         without the modules inside; ``flop`` (of the operators that `roofline` counts),
-        ``bytes_allocated`` (on GPUs, freed or not) and ``bytes_alive_at_peak`` (of these, what is
-        allocated when most is on its GPU), without the modules inside.
+        ``bytes_allocated`` (on GPUs, freed or not) and ``bytes_alive_at_peak`` (the part of these
+        that is allocated at the peak of its GPU), without the modules inside.
     outside : DataFrame
         What belongs to no module, one row per rank and phase: ``rank``, ``phase`` (also
-        ``unknown``: the launch of the work, or what the CPU did, is not recorded, or memory is
-        allocated from before the recording), ``gpu_ns``, ``cpu_ns``,
+        ``unknown``: the launch of the work, or what the CPU did, is not recorded, or memory was
+        allocated before the recording), ``gpu_ns``, ``cpu_ns``,
         ``exposed_communication_ns``, ``idle_ns``, ``flop``, ``bytes_allocated``,
         ``bytes_alive_at_peak``.
     source : str
@@ -189,7 +189,7 @@ def modules(
         ``regions`` are the annotations of the program (``record_function``, NVTX ranges). By
         default they stand in on ranks without modules.
     merge : {"instance", "class"}
-        ``class`` puts modules of one class that are called side by side into one row, without the
+        ``class`` merges modules of one class that are called side by side into one row, without the
         numbers of the instances.
     steps : iterable of int, optional
         Only these ProfilerSteps; all that are analysed when not given or empty.
@@ -223,7 +223,8 @@ def modules(
 def time_by_phase(table: pd.DataFrame, totals: pd.DataFrame, weight: str) -> pd.DataFrame:
     """Time (int64 ns) of each module with those inside it, in a column for each of `PHASES`.
 
-    The rows are those of `totals`, which `module_totals` makes of the table, `ModuleTree.modules`.
+    The table is `ModuleTree.modules`, and the rows are those of `totals`, which `module_totals`
+    makes of it.
     """
     column = WEIGHTS[weight]
     times = table.pivot_table(index="path", columns="phase", values=column, aggfunc="sum")

@@ -30,30 +30,30 @@ Merge: TypeAlias = Literal["instance", "class"]
 
 @dataclass(frozen=True, eq=False)
 class ModuleNodes:
-    """Modules (or regions) of a rank by their path of names; a node stands after its parent."""
+    """Modules (or regions) of a rank by their path of names; a node comes after its parent."""
 
     parent: Int64Array
-    """Node around each, -1 for none."""
+    """Node around each node, -1 for none."""
     depth: Int64Array
-    """Number of nodes around each."""
+    """Number of nodes around each node."""
     names: list[str]
-    """Of each node, without ``nn.Module: ``."""
+    """Name of each node, without ``nn.Module: ``."""
     frames: Int64Array
     """Place of each call that is a module."""
     node: IntArray
     """Node of each call by place, -1 outside modules."""
     phase: Int8Array | None = None
-    """Position in `PHASES` of the phase of each call, where it is not that of `phases`."""
+    """Position in `PHASES` of the phase of each call, if it differs from that of `phases`."""
 
     def paths(self) -> list[str]:
-        """Names from the outermost to each node, as one text."""
+        """Names from the outermost node to each node, as one text."""
         found: list[str] = []
         for parent, name in zip(self.parent.tolist(), self.names, strict=True):
             found.append(name if parent < 0 else f"{found[parent]}{SEPARATOR}{name}")
         return found
 
     def totals(self, own: Int64Array) -> Int64Array:
-        """Sums over each node and all nodes inside; one row of numbers per node."""
+        """Sums over each node and all nodes inside it; one row of numbers per node."""
         return with_inside(own, self.parent, self.depth)
 
 
@@ -94,7 +94,7 @@ def _nodes(
 def _names(
     values: tuple[str, ...], codes: Int32Array, merge: Merge
 ) -> tuple[list[str], Int64Array]:
-    """Distinct names of modules, and the position of each frame's among them."""
+    """Distinct names of modules, and the position of each frame's name among them."""
     used, which = np.unique(codes, return_inverse=True)
     names = [MODULE.sub("", values[code]) for code in used.tolist()]
     if merge == "class":

@@ -1,4 +1,4 @@
-"""What belongs to each module of one rank: time, FLOP and memory; and what to none."""
+"""Time, FLOP and memory that belong to each module of one rank, and to none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, with_replayed_calls
 
 COSTS: Final = ("flop", "bytes_allocated", "bytes_alive_at_peak")
-"""Columns of what modules compute and allocate."""
+"""Columns for what modules compute and allocate."""
 
 COLUMNS: Final = (
     *("rank", "path", "name", "depth", "calls", "phase", "gpu_self_ns", "gpu_total_ns"),
@@ -80,7 +80,7 @@ class RankModules(NamedTuple):
     frames_expected: bool
     """Whether the trace says that it has Python frames or modules."""
     is_compiled: bool
-    """Whether torch.compile has put modules together."""
+    """Whether torch.compile has merged modules."""
     has_shapes: bool
     """Whether shapes of operators are recorded."""
     has_memory: bool
@@ -95,7 +95,7 @@ class RankModules(NamedTuple):
 def module_sums(
     rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge
 ) -> RankModules:
-    """What belongs to each module of a rank, in some of its time."""
+    """Time, FLOP and memory of each module of a rank, in some of its time."""
     rank = with_replayed_calls(rank)
     nodes, said = chosen_nodes(rank, source, merge)
     sums, in_graphs_ns = sums_by_node(rank, selection, source, merge)
@@ -151,7 +151,7 @@ def _outside_columns(rank: Rank, sums: dict[str, Int64Array]) -> Columns:
 
 
 def hierarchy_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
-    """Modules that operators name; none unless the trace says that it has them."""
+    """Modules that operators name; none unless the trace says that it has such names."""
     at_operators, paths = _recorded(rank, merge)
     every = {path[:length] for path in paths for length in range(1, len(path) + 1)}
     ordered = sorted(every, key=lambda path: (len(path), path))
@@ -169,7 +169,7 @@ def hierarchy_nodes(rank: Rank, merge: Merge) -> ModuleNodes:
 
 
 def path_of(text: str, merge: Merge) -> Path:
-    """Names of modules in a hierarchy; a method that a module calls of its own adds none.
+    """Names of modules in a hierarchy; a module's call of its own method adds none.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def _recorded(rank: Rank, merge: Merge) -> tuple[Int64Array, list[Path]]:
 
 
 def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[IntArray, IntArray]:
-    """Node of each call by the operators around it; also by those that it differentiates."""
+    """Node of each call by the operators around it, and by those that it differentiates."""
     around = nearest_at_or_above(calls_of(rank).forest, at_operators != NO_PARENT)
     own = np.append(at_operators, NO_PARENT).astype(np.int32)[around]
     of_forward = np.append(own, NO_PARENT)[forward_around(rank)]
@@ -213,7 +213,7 @@ def _with_calls_inside(rank: Rank, at_operators: Int64Array) -> tuple[IntArray, 
 
 
 def _phases(rank: Rank, own: IntArray, node: IntArray) -> Int8Array:
-    """Phases of calls, of which those in modules are forward or backward."""
+    """Phases of calls; those in modules are forward or backward."""
     found = phases(rank).copy()
     found[(own != NO_PARENT) & (found != _BACKWARD)] = _FORWARD
     found[(own == NO_PARENT) & (node != NO_PARENT)] = _BACKWARD
@@ -221,7 +221,7 @@ def _phases(rank: Rank, own: IntArray, node: IntArray) -> Int8Array:
 
 
 class NodeSums:
-    """Sums by node (the last row is for what is outside of all) and phase."""
+    """Sums by node and phase; the last row is for what is outside all modules."""
 
     def __init__(self, rank: Rank, nodes: ModuleNodes) -> None:
         self._shape = (len(nodes.names) + 1, len(ROW_PHASES))
@@ -234,28 +234,28 @@ class NodeSums:
         self._frame_start_ns = calls_of(rank).start_ns[nodes.frames]
 
     def of(self, places: IntArray, values: Int64Array) -> Int64Array:
-        """Sum values of calls, given by place, -1 for none."""
+        """Sum values of calls, given by place; -1 stands for no call."""
         return self.over([(places, values)])
 
     def over(self, parts: Iterable[tuple[IntArray, Int64Array]]) -> Int64Array:
-        """Sum such values of several devices."""
+        """Sum such values over several devices."""
         found = np.zeros(self._shape, dtype=np.int64)
         for places, values in parts:
             found += sums_at(self._row[places], values, found.size).reshape(self._shape)
         return found
 
     def entered(self, rank: Rank, selection: TimeSelection | None) -> Int64Array:
-        """Number of frames that begin in some time."""
+        """Number of frames that start in the selected time."""
         chosen = host_time(rank, selection).covers(self._frame_start_ns)
         frames = self._frames[chosen & has_cpu_time(rank)[self._frames]]
         return self.of(frames, np.ones(frames.size, dtype=np.int64))
 
 
 class Sums(NamedTuple):
-    """What belongs to the modules of a rank."""
+    """Sums for the modules of a rank."""
 
     by_node: dict[str, Int64Array]
-    """By column, a table of the nodes (the last row is for what is outside of all) and phases."""
+    """For each column, a table by node and phase; the last row is for what is outside all."""
     in_graphs_ns: int
     """Durations of GPU work that CUDA graphs run."""
 
@@ -279,7 +279,7 @@ def sums_by_node(rank: Rank, selection: TimeSelection | None, source: Source, me
 
 
 def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:
-    """The modules of a rank, or what stands in for them, and which of both it is."""
+    """The modules of a rank, or what stands in for them, and which of the two it is."""
     if source != "regions":
         nodes = rank.remember(module_nodes, merge)
         if not nodes.names:
@@ -290,12 +290,12 @@ def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes,
 
 
 def node_sums(rank: Rank, source: Source, merge: Merge) -> NodeSums:
-    """What sums up values of calls by node and phase."""
+    """Sums of the values of calls by node and phase."""
     return NodeSums(rank, chosen_nodes(rank, source, merge)[0])
 
 
 def _exposed(work: GpuWork) -> Int64Array:
-    """Time of each piece of work of a device that is communication and not hidden."""
+    """Time in which each piece of work of a device is communication that is not hidden."""
     exposed_ns = np.zeros(len(work), dtype=np.int64)
     talking = np.flatnonzero(work.type == KernelType.COMMUNICATION)
     talking = talking[np.argsort(work.start_ns[talking], kind="stable")]
@@ -334,7 +334,7 @@ class _Memory(NamedTuple):
 
 
 def flop(rank: Rank, selection: TimeSelection | None) -> ByCall:
-    """FLOP of each operator of which the roofline counts them; it starts in the selection."""
+    """FLOP of each operator for which the roofline counts them, if it starts in the selection."""
     place, amount, start_ns = rank.remember(_flop)
     inside = _inside(rank, selection, start_ns)
     return ByCall(place[inside], amount[inside])
@@ -355,7 +355,7 @@ def bytes_allocated(rank: Rank, selection: TimeSelection | None) -> list[ByCall]
 
 
 def bytes_alive_at_peak(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
-    """What is allocated on each GPU when most is; what is in no block has no owner."""
+    """What is allocated on each GPU at its peak; memory in no block has no owner."""
     found = []
     for events, blocks, call in _gpu_memory(rank):
         inside = np.flatnonzero(_inside(rank, selection, events.time_ns))

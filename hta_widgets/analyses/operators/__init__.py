@@ -1,4 +1,4 @@
-"""What each operator takes, on the CPU and on the GPU."""
+"""CPU and GPU time of each operator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MAY_USE_TENSOR_CORES: Final = re.compile(
 """Operators that multiply matrices or convolve."""
 
 UNATTRIBUTED_WORTH_SAYING: Final = 0.1
-"""Share of the GPU time from which the part without an operator is in the sentence."""
+"""Share of the GPU time at which the part without an operator is in the sentence."""
 
 NAME_WIDTH: Final = 60
 
@@ -79,9 +79,9 @@ class OperatorRows(NamedTuple):
     """Rows of one rank."""
 
     columns: Columns
-    """Those of `OperatorTable.operators`."""
+    """Columns of `OperatorTable.operators`."""
     are_operators: bool
-    """Whether the rows are operators, or else calls that launch GPU work."""
+    """Whether the rows are operators; otherwise they are calls that launch GPU work."""
     totals: RankTotals
     has_shapes: bool
     """Whether shapes were recorded."""
@@ -92,7 +92,7 @@ class OperatorRows(NamedTuple):
 def operator_rows(
     rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...] = ()
 ) -> OperatorRows:
-    """The operators of a rank in some of its time, of all modules if none is named."""
+    """The operators of a rank in some of its time; those of all modules if none is named."""
     rank = with_replayed_calls(rank)
     listed = listed_calls(rank)
     parts, totals = grouped_calls(rank, selection, by, modules)
@@ -108,7 +108,7 @@ def operator_rows(
 
 
 def _collectives(parts: CallGroups, groups: CallGroups) -> TextColumn:
-    """What each group communicates, that with most GPU time first."""
+    """The collectives of each group, the one with the most GPU time first."""
     if OPERATION not in parts.keys:
         return TextColumn.of([""] * groups.sums.calls.size)
     keys, sums = parts.by(*groups.keys, OPERATION)
@@ -169,7 +169,7 @@ def operators_finding(
     place: str,
     phase: str | None,
 ) -> str:
-    """Sentence on the operator with most GPU time, or most CPU time where there is none."""
+    """Sentence on the operator with the most GPU time, or the most CPU time without GPU work."""
     listed = operators if len(operators) else launch_calls
     if listed.empty:
         of = f" of the phase {phase}" if phase else ""
@@ -197,7 +197,7 @@ def operators_finding(
 
 
 def _unattributed(ranks: pd.DataFrame, gpu_ns: int) -> list[tuple[int, str]]:
-    """GPU time (ns) that no operator is known to have launched, with what is said of it."""
+    """GPU time (ns) that no operator is known to have launched, with words for it."""
     times = [(int(ranks[name].sum()), said) for name, said in _UNATTRIBUTED.items()]
     return [
         (ns, f"{percent(100 * ns / gpu_ns)} {said}")
@@ -210,40 +210,41 @@ def _unattributed(ranks: pd.DataFrame, gpu_ns: int) -> list[tuple[int, str]]:
 class OperatorTable(Result):
     """CPU and GPU time of the operators of each rank.
 
-    All times are int64 ns. GPU times are durations of kernels, copies and memsets, so that work
-    which runs at the same time on several streams adds up. On each rank, the sum of
-    ``gpu_self_ns``, ``outside_operators_ns`` and ``launch_not_recorded_ns`` is ``gpu_ns``, and that
-    of ``idle_ns`` and ``idle_outside_operators_ns`` is the idle time of `IdleOwners`.
+    All times are int64 ns. GPU times are durations of kernels, copies and memsets; work
+    that runs at the same time on several streams adds up. On each rank, the sum of
+    ``gpu_self_ns``, ``outside_operators_ns`` and ``launch_not_recorded_ns`` is ``gpu_ns``, and the
+    sum of ``idle_ns`` and ``idle_outside_operators_ns`` is the idle time of `IdleOwners`.
 
     Attributes
     ----------
     operators : DataFrame
         One row per rank, operator and phase, most GPU time first: ``rank``, ``operator``,
-        ``collectives`` (of ``record_param_comms``, as PyTorch names the launch of any collective:
-        which these are, that with most GPU time first; else empty), ``phase`` (one of `PHASES`),
-        ``calls``, ``cpu_self_ns`` (without the operators inside), ``cpu_total_ns`` (with them),
-        ``gpu_self_ns`` (work launched in it, but in no operator inside), ``gpu_total_ns`` (all work
-        launched in it), ``gpu_work`` (pieces of work of ``gpu_self_ns``), ``kernels_per_call``
-        (kernels among these, per call; float, NaN without calls), ``tensor_core_ns`` (part of
-        ``gpu_self_ns`` in kernels that use tensor cores, by their names), ``tensor_core_percent``
-        (of the time in kernels of which it is known; float, NaN without any), ``eligible`` (whether
-        the operator could use tensor cores: it multiplies matrices or convolves),
-        ``backward_gpu_ns`` (work of the backward operators that differentiate it, by sequence
-        number), ``idle_ns`` (time in which a GPU waits for what the operator itself does, also in
-        the step that is left out).
+        ``collectives`` (for ``record_param_comms``, PyTorch's name for the launch of any
+        collective: which collectives these are, the one with the most GPU time first; else empty),
+        ``phase`` (one of `PHASES`), ``calls``, ``cpu_self_ns`` (without the operators inside),
+        ``cpu_total_ns`` (with them), ``gpu_self_ns`` (work launched in it, but in no operator
+        inside), ``gpu_total_ns`` (all work launched in it), ``gpu_work`` (pieces of work of
+        ``gpu_self_ns``), ``kernels_per_call`` (kernels among these, per call; float, NaN without
+        calls), ``tensor_core_ns`` (part of ``gpu_self_ns`` in kernels that use tensor cores, by
+        their names), ``tensor_core_percent`` (of the time in kernels for which this is known;
+        float, NaN without any), ``eligible`` (whether the operator could use tensor cores: it
+        multiplies matrices or convolves), ``backward_gpu_ns`` (work of the backward operators that
+        differentiate it, by sequence number), ``idle_ns`` (time in which a GPU waits for what the
+        operator itself does, including the step that is left out).
 
-        By shape also ``input_dims`` and ``input_types`` (JSON on one line, empty where not
-        recorded); by stack also ``path`` (Python frames around it, see `stacks.FRAMES`).
+        With ``by="shape"``, also ``input_dims`` and ``input_types`` (JSON on one line, empty if not
+        recorded); with ``by="stack"``, also ``path`` (Python frames around it, see
+        `stacks.FRAMES`).
 
-        Of calls inside a call of the same name, totals count each nanosecond once, for the
-        innermost: rows of a name add up, whatever tells them apart, and no total is less than the
-        self time.
+        For calls inside a call of the same name, totals count each nanosecond once, for the
+        innermost call: rows of one name add up, whatever distinguishes them, and no total is less
+        than the self time.
     launch_calls : DataFrame
-        The same of ranks without operators, of the calls that launch GPU work.
+        The same columns for the calls that launch GPU work, on ranks without operators.
     ranks : DataFrame
         One row per rank: ``rank``, ``gpu_ns`` (durations of all GPU work that is counted),
         ``outside_operators_ns`` (launched in no operator), ``launch_not_recorded_ns``,
-        ``idle_ns``, ``idle_outside_operators_ns`` (that belongs to no operator).
+        ``idle_ns``, ``idle_outside_operators_ns`` (idle time that belongs to no operator).
     """
 
     operators: pd.DataFrame
@@ -266,14 +267,14 @@ def operators(
     steps: Iterable[int] | None = None,
     window_ns: Sequence[int] | None = None,
 ) -> OperatorTable:
-    """Sum up what operators take, on the CPU and on the GPU.
+    """Sum up the CPU and GPU time of operators.
 
     Parameters
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
     by : {"name", "shape", "stack"}
-        What tells rows of a rank apart besides the phase: the name, also the shapes and types of
+        What distinguishes rows of a rank besides the phase: the name, also the shapes and types of
         the inputs, or also the Python frames around it.
     phase : {"forward", "backward", "optimizer", "other"}, optional
         Only rows of this phase; all when not given. The numbers of `OperatorTable.ranks` stay.
@@ -285,8 +286,8 @@ def operators(
         Only these ProfilerSteps; all that are analysed when not given or empty. On the CPU, a step
         lasts from the start of its mark to the start of the next.
     window_ns : pair of int, optional
-        Only the time between these two, in ns since the first event of all ranks. Calls count where
-        they start, times with their part inside.
+        Only the time between these two, in ns since the first event of all ranks. Calls count if
+        they start inside, and times with their part inside.
     """
     check_choice("by", by, ROWS_BY)
     if phase is not None and phase not in PHASES:

@@ -1,4 +1,4 @@
-"""What each operator call of a rank takes, and sums over calls of one name, shape or stack."""
+"""Times of each operator call of a rank, and sums over calls of one name, shape or stack."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OPERATOR_AROUND: Final = re.compile(r"_?c10d(_functional)?::")
 _ANNOTATION_INSIDE: Final = re.compile(r"(\w*ccl|gloo|mpi|ucc):")
 
 _Operations = tuple[Int64Array, Int8Array]
-"""Places of records, and what they communicate."""
+"""Places of records, and the operations that they communicate."""
 
 SHAPES: Final = ("input_dims", "input_types")
 
@@ -51,23 +51,23 @@ NOT_OF_THE_USER: Final = re.compile(r"^<built-in|(^|/)torch/")
 """Frames that are left out of stacks: built-in functions, and those of PyTorch itself."""
 
 FRAMES: Final = 5
-"""Innermost frames that tell stacks apart, as in ``key_averages(group_by_stack_n=5)``."""
+"""Innermost frames that distinguish stacks, as in ``key_averages(group_by_stack_n=5)``."""
 
 
 class Listed(NamedTuple):
     """The calls that are listed."""
 
     are_operators: bool
-    """Whether they are operators; where none were recorded, they are the calls that launch GPU
+    """Whether they are operators; if none were recorded, they are the calls that launch GPU
     work."""
     tree: SubForest
     forward: Int32Array
-    """Position of the forward operator that the innermost backward operator at or around each
-    differentiates, -1 for none."""
+    """For each call, position of the forward operator that the innermost backward operator at or
+    around it differentiates, -1 for none."""
 
 
 class CallTimes(NamedTuple):
-    """What each listed call takes: ns, or counts."""
+    """Times (ns) and counts of each listed call."""
 
     calls: IntArray
     """1 for a call that starts in the counted time."""
@@ -75,7 +75,7 @@ class CallTimes(NamedTuple):
     cpu_total_ns: IntArray
     gpu_self_ns: IntArray
     gpu_total_ns: IntArray
-    """Totals are without what lies in another call of the same name inside it."""
+    """Like all totals, without what lies in another call of the same name inside."""
     gpu_work: IntArray
     """Pieces of GPU work that count for ``gpu_self_ns``."""
     kernels: IntArray
@@ -83,13 +83,13 @@ class CallTimes(NamedTuple):
     tensor_core_ns: IntArray
     """Part of ``gpu_self_ns`` in kernels with tensor cores."""
     no_tensor_core_ns: IntArray
-    """Part in kernels without; of others it is unknown."""
+    """Part of ``gpu_self_ns`` in kernels without tensor cores; for other kernels it is unknown."""
     backward_gpu_ns: IntArray
     idle_ns: IntArray
 
 
 class RankTotals(NamedTuple):
-    """The whole of a rank, and what belongs to no operator; in ns."""
+    """Totals of a rank, and the parts that belong to no operator, in ns."""
 
     gpu_ns: int
     outside_operators_ns: int
@@ -100,7 +100,7 @@ class RankTotals(NamedTuple):
 
 @asked_once
 def listed_calls(rank: Rank) -> Listed:
-    """The calls of a rank that are listed where anything of them is counted."""
+    """The calls of a rank that are listed if anything of them is counted."""
     calls = calls_of(rank)
     chosen, has_operators = may_be_listed(rank)
     tree = SubForest.of(calls, chosen)
@@ -143,7 +143,7 @@ def _counted_calls(rank: Rank, selection: TimeSelection | None) -> SubForest:
 
 
 def call_times(rank: Rank, selection: TimeSelection | None) -> CallTimes:
-    """What each of `counted_calls` takes in the counted time."""
+    """Times of each of `counted_calls` in the counted time."""
     tree = counted_calls(rank, selection)
     work, place = launched_work(rank, selection)
     owner = tree.at(place)
@@ -175,7 +175,7 @@ def _counts(positions: Int64Array, size: int) -> Int64Array:
 
 
 def rank_totals(rank: Rank, selection: TimeSelection | None) -> RankTotals:
-    """The whole of a rank, and what belongs to no operator."""
+    """Totals of a rank, and the parts that belong to no operator."""
     listed, idle = listed_calls(rank), idle_by_call(rank, selection)
     work, place = launched_work(rank, selection)
     unrecorded = place == NO_PARENT
@@ -196,17 +196,17 @@ class CallGroups(NamedTuple):
     """Sums over the calls of each group."""
 
     keys: dict[str, NDArray[Any]]
-    """Codes that tell the groups apart: ``name``, ``phase``, and others."""
+    """Codes that distinguish the groups: ``name``, ``phase``, and others."""
     sums: CallTimes
 
     def by(self, *names: str) -> CallGroups:
-        """Put groups together that differ only in other keys."""
+        """Merge groups that differ only in other keys."""
         groups = grouped(*(self.keys[name] for name in names))
         sums = CallTimes(*(groups.reduce(np.add, column) for column in self.sums))
         return CallGroups({name: self.keys[name][groups.first] for name in names}, sums)
 
     def longest_first(self) -> CallGroups:
-        """Those with most GPU time first, then those with most CPU time."""
+        """The groups sorted by GPU time, then by CPU time, longest first."""
         order = np.lexsort((-self.sums.cpu_self_ns, -self.sums.gpu_self_ns))
         sums = CallTimes(*(column[order] for column in self.sums))
         return CallGroups({name: codes[order] for name, codes in self.keys.items()}, sums)
@@ -216,7 +216,7 @@ class _EveryGroup(NamedTuple):
     """The groups that the calls of a rank form."""
 
     keys: dict[str, NDArray[Any]]
-    """As of `CallGroups`."""
+    """Keys as in `CallGroups`."""
     group: IntArray
     """Group of each call by place, -1 for calls that are not listed."""
 
@@ -224,10 +224,10 @@ class _EveryGroup(NamedTuple):
 def grouped_calls(
     rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...]
 ) -> tuple[CallGroups, RankTotals]:
-    """Sums over calls of the same name, phase and shape or stack, and the whole of a rank.
+    """Sums over calls of the same name, phase and shape or stack, and the totals of a rank.
 
-    By name, they are told apart by their shape, too. Groups of which nothing is counted are left
-    out, as are calls of other modules, if any is named.
+    By name, calls are distinguished by their shape, too. Groups of which nothing is counted are
+    left out, and if modules are named, so are calls of other modules.
     """
     if by == "stack" or modules:
         found = _grouped(rank, selection, modules, by_stack=by == "stack")
@@ -275,12 +275,12 @@ def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
 
 
 def recorded_operations(rank: Rank) -> Int8Array | None:
-    """What the calls of a rank communicate, by place; None if none of them is a record.
+    """Operation that each call of a rank communicates, by place; None if no call is a record.
 
-    PyTorch gives the operator that launches any collective one name. What it is stands in the
-    fields that are recorded with it, since 2023; before, in the annotation inside it
-    (``nccl:all_reduce``) or in the name of the operator around it (``c10d::allreduce_``).
-    It is a position in `OPERATIONS`, `UNKNOWN` for other calls.
+    PyTorch has one name for the operator that launches any collective. Since 2023, recorded fields
+    say which one it is; before, the annotation inside it (``nccl:all_reduce``) or the name of the
+    operator around it (``c10d::allreduce_``) does. The result is a position in `OPERATIONS`,
+    `UNKNOWN` for other calls.
     """
     calls = calls_of(rank)
     is_record = calls.named(RECORD.__eq__)
@@ -304,7 +304,7 @@ def collectives_in(rows: pd.DataFrame) -> str:
 
 
 def _around(calls: Calls, is_record: Mask) -> _Operations:
-    """By the operator that a record lies in."""
+    """Operations by the operator around a record."""
     around = calls.forest.parent
     is_inside = is_record & (around >= 0) & calls.named(_OPERATOR_AROUND.match)[around]
     names = calls.name[around[is_inside]]
@@ -312,7 +312,7 @@ def _around(calls: Calls, is_record: Mask) -> _Operations:
 
 
 def _inside(calls: Calls, is_record: Mask) -> _Operations:
-    """By the annotation that lies in a record."""
+    """Operations by the annotation inside a record."""
     inside = np.flatnonzero(calls.named(_ANNOTATION_INSIDE.match))
     places = calls.forest.parent[inside].astype(np.int64)
     is_inside = (places >= 0) & is_record[places]
@@ -320,7 +320,7 @@ def _inside(calls: Calls, is_record: Mask) -> _Operations:
 
 
 def _beside(calls: Calls, is_record: Mask) -> _Operations:
-    """By the fields of a record."""
+    """Operations by the fields of a record."""
     table = calls.events.side.get("collectives")
     column = None if table is None else table.columns.get("collective")
     if table is None or not isinstance(column, TextColumn):
@@ -342,9 +342,9 @@ class Shapes(NamedTuple):
     """Shapes or types of the inputs of operators."""
 
     code: IntArray
-    """By place, into `texts`."""
+    """Position in `texts` for each call, by place."""
     texts: tuple[str, ...]
-    """JSON on one line, empty at first."""
+    """JSON on one line; the first one is empty."""
 
 
 @asked_once
@@ -404,7 +404,7 @@ def _of_texts(rank: Rank) -> Stacks:
 
 
 def _stack(recorded: str) -> str:
-    """The innermost frames that count, of JSON text with the innermost frame first.
+    """The innermost frames that count, from JSON text with the innermost frame first.
 
     Examples
     --------

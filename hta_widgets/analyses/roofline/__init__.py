@@ -1,4 +1,4 @@
-"""How close operators come to what their GPU can do."""
+"""How close operators come to the peak of their GPU."""
 
 from hta_widgets.analyses.roofline.analysis import Roofline, over_ranks, roofline
 from hta_widgets.analyses.roofline.peaks import Peak, peak_of

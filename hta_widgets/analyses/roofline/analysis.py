@@ -1,4 +1,4 @@
-"""How close operators come to what their GPU can do."""
+"""How close operators come to the peak of their GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed
 SHORT_NS: Final = 10_000
 
 LAUNCH_BOUND_PERCENT: Final = 5
-"""Operators of shorter kernels that reach less of the peak are bound by launching."""
+"""Operators with short kernels that reach less of the peak than this are bound by launching."""
 
 _GIVEN = {"rank": np.int64, "device": np.int64}
 
@@ -85,7 +85,7 @@ DEVICES: Final = {
 _NOT_RECORDED: Final = Notice("no shapes were recorded (record_shapes=True records them)")
 
 WORTH_SAYING_PERCENT: Final = 3
-"""Share of the kernel time from which what is not counted is named."""
+"""Share of the kernel time at which the uncounted part is named."""
 
 NAME_WIDTH: Final = 60
 _MISSED: Final = tuple(REASONS[code] for code in (NO_SHAPES, NO_VALUES, NOT_UNDERSTOOD))
@@ -110,7 +110,7 @@ class RankRoofline(NamedTuple):
 
 
 def roofline_tables(rank: Rank, selection: TimeSelection | None = None) -> RankRoofline:
-    """What the operators of a rank compute and move; reads values of inputs from the source."""
+    """What the operators of a rank compute and move; may read values of inputs from the trace."""
     rank = with_replayed_calls(rank)
     kernels = counted_kernels(rank, selection)
     devices = devices_of(rank.trace.metadata)
@@ -130,7 +130,7 @@ def records_shapes(form: Format) -> bool:
 
 
 def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> list[Row]:
-    """Counted operators by their shape, longest first."""
+    """Counted operators by shape, longest first."""
     chosen = kernels.take(np.flatnonzero(kernels.cost >= 0))
     groups = grouped(chosen.device, chosen.name, chosen.dims, chosen.types, chosen.counted)
     rows = [
@@ -141,7 +141,7 @@ def _operators(rank: Rank, kernels: CountedKernels, devices: Devices) -> list[Ro
 
 
 def _row(rank: Rank, kernels: CountedKernels, device: Device) -> Row:
-    """One operator with one shape."""
+    """The row of one operator with one shape."""
     gpu_ns = int(kernels.duration_ns.sum())
     costs = kernels.costs_of_calls()
     flop, moved = sum(each.flop for each in costs), sum(each.bytes for each in costs)
@@ -179,7 +179,7 @@ def _bound(kernels: CountedKernels, percent: float, *, is_computing: bool) -> st
 
 
 def _uncounted(rank: Rank, kernels: CountedKernels) -> list[Row]:
-    """Kernels that are not counted by operator and reason, longest first."""
+    """Uncounted kernels by operator and reason, longest first."""
     rest = np.flatnonzero(kernels.cost < 0)
     groups: Groups = grouped(kernels.device[rest], kernels.name[rest], kernels.cost[rest])
     total: dict[int, int] = {
@@ -244,7 +244,7 @@ def _devices(
 
 
 def _mfu(computing: Sequence[Row], device: Device, window_ns: int) -> float:
-    """Time that the counted FLOP take at the peaks of their types, of the window, in %."""
+    """Time that the counted FLOP take at the peaks of their types, in % of the window."""
     peak = device.peak
     if peak is None or not window_ns or not computing:
         return float("nan")
@@ -263,10 +263,10 @@ def roofline_finding(
     place: str = "on the selected ranks",
     time: str = "the analysed time",
 ) -> str:
-    """The rate of what is counted, the MFU with what it covers, and the rest: what is not counted.
+    """Sentence on the counted rate, the MFU with its coverage, and the uncounted rest.
 
-    Whether the format of any trace can have shapes decides what is said where there are none; the
-    place and the time are what is counted, in words.
+    If there are no shapes, the sentence depends on whether the format of any trace can have them.
+    The place and the time say in words what is counted.
     """
     kernel_ns = int(devices["kernel_ns"].sum())
     if not kernel_ns:
@@ -321,10 +321,10 @@ def _largest_rest(uncounted: pd.DataFrame, kernel_ns: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Roofline(Result):
-    """FLOP and bytes of operators by shape, beside the peaks of their GPU.
+    """FLOP and bytes of operators by shape, compared with the peaks of their GPU.
 
-    For each rank and device, the GPU time of `operators` and of `uncounted` adds up to the sum of
-    the durations of all analysed kernels, exactly. Durations and not wall time: kernels of several
+    For each rank and device, the GPU time of `operators` and of `uncounted` adds up exactly to the
+    durations of all analysed kernels. These are durations, not wall time: kernels on several
     streams add up. FLOP and bytes are those of all calls; all times are int64 ns.
 
     Attributes
@@ -333,9 +333,9 @@ class Roofline(Result):
         One row per operator and shape, longest first: ``rank``, ``device``, ``operator``,
         ``input_dims``, ``input_types`` (JSON), ``calls`` (that launched kernels), ``kernels``,
         ``flop``, ``bytes`` (the least that can be moved), ``gpu_ns``, ``tflops`` (TFLOP/s, NaN
-        where only bytes are counted), ``gb_per_s``, ``intensity`` (FLOP per byte), ``bound``
-        (``compute``, ``memory``, ``launch`` or, where no peak is known, ``unknown``),
-        ``percent_of_peak`` (the time that the peak rates take, of ``gpu_ns``; NaN if unknown),
+        if only bytes are counted), ``gb_per_s``, ``intensity`` (FLOP per byte), ``bound``
+        (``compute``, ``memory``, ``launch`` or, if no peak is known, ``unknown``),
+        ``percent_of_peak`` (the time at the peak rates, in percent of ``gpu_ns``; NaN if unknown),
         ``dtype``, ``module`` (path of the one with most of the time), ``counted`` (``flop``,
         ``bytes`` or, for compiled operators, ``inputs only``).
     uncounted : DataFrame
@@ -344,11 +344,12 @@ class Roofline(Result):
     devices : DataFrame
         One row per rank and device: ``name`` (empty if not recorded), ``memory_bytes``
         (of the device, 0 if not recorded), ``kernels``, ``kernel_ns``,
-        ``flop``, ``flop_ns`` (GPU time of operators whose FLOP are counted), ``bytes_ns`` (of those
-        of which only the bytes are), ``uncounted_ns``, ``window_ns`` (the analysed
-        time, see `IdleOwners`, or what is selected of it), ``tflops`` (over ``flop_ns``),
-        ``mfu_percent`` (the time that the counted FLOP take at the dense peaks of their types, of
-        the window; NaN without a known peak), ``coverage_percent`` (``flop_ns`` of ``kernel_ns``).
+        ``flop``, ``flop_ns`` (GPU time of operators whose FLOP are counted), ``bytes_ns`` (GPU time
+        of operators for which only the bytes are counted), ``uncounted_ns``, ``window_ns`` (the
+        analysed time, see `IdleOwners`, or the selected part of it), ``tflops`` (over ``flop_ns``),
+        ``mfu_percent`` (the time that the counted FLOP take at the dense peaks of their types, in
+        percent of the window; NaN without a known peak), ``coverage_percent`` (``flop_ns`` in
+        percent of ``kernel_ns``).
     """
 
     operators: pd.DataFrame
@@ -357,7 +358,7 @@ class Roofline(Result):
 
     @property
     def peak(self) -> Peak | None:
-        """The peak that all GPUs have; None if it is not known, or they have several."""
+        """The peak of all GPUs; None if it is not known, or if they differ."""
         peaks = {peak_of(name, size) for name, size in self._described()}
         return next(iter(peaks)) if len(peaks) == 1 else None
 
@@ -373,20 +374,21 @@ def roofline(
     steps: Iterable[int] | None = None,
     window_ns: Sequence[int] | None = None,
 ) -> Roofline:
-    """Compare what operators compute and move with what their GPU can do.
+    """Compare what operators compute and move with the peak of their GPU.
 
     A kernel belongs to the nearest product, convolution or attention around its launch, or else to
-    the innermost operator; each call counts once, however many kernels it launches. Of products,
-    convolutions and attention the FLOP are counted, of elementwise operators, norms and copies the
-    bytes. What lacks shapes, or values that the formula needs, is not counted, and never guessed.
+    the innermost operator; each call counts once, however many kernels it launches. FLOP are
+    counted for products, convolutions and attention, and bytes for elementwise operators, norms and
+    copies. Operators without shapes, or without values that the formula needs, are not counted;
+    nothing is guessed.
 
     Parameters
     ----------
     ranks : iterable of int, optional
         All ranks when not given.
     steps : iterable of int, optional
-        Only these ProfilerSteps; all that are analysed when not given or empty. Of a call whose
-        kernels cross an edge, as much is computed and moved inside as of its GPU time is.
+        Only these ProfilerSteps; all that are analysed when not given or empty. The FLOP and bytes
+        of a call whose kernels cross an edge are divided like its GPU time.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
     """
@@ -428,7 +430,8 @@ def roofline(
 def over_ranks(operators: pd.DataFrame) -> pd.DataFrame:
     """Sum `Roofline.operators` over ranks and devices, longest first.
 
-    Rates and shares are those of the sums; ``bound`` and ``module`` those of most of the time.
+    Rates and shares are those of the sums; ``bound`` and ``module`` are those with most of the
+    time.
     """
     if operators.groupby(["rank", "device"]).ngroups <= 1:
         return operators.drop(columns=["rank", "device"])
@@ -452,11 +455,11 @@ _SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")
 _DIMENSION: Final = re.compile(r"\d+")
 _SHAPES: Final = 3
 _OF_TWO: Final = ("aten::mm", "aten::bmm")
-"""A third shape is that of what they write to, as compiled code calls them."""
+"""Products of two inputs; compiled code calls them with a third shape, that of the output."""
 
 
 def operator_label(row: Row) -> str:
-    """Operator and shapes of its Tensors, at most `_SHAPES`.
+    """Operator and the shapes of at most `_SHAPES` of its tensors.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The kernels of one rank with the operator that each belongs to, and what this one costs."""
+"""The kernels of one rank, with the operator that each belongs to and the cost of the operator."""
 
 from __future__ import annotations
 
@@ -56,42 +56,42 @@ REASONS: Final = {
     COMMUNICATION: "communication",
     IN_GRAPHS: "in CUDA graphs",
 }
-"""Why a kernel is not counted, by the code that stands for its cost."""
+"""Why a kernel is not counted, by the code that takes the place of its cost."""
 
 HOW: Final = ("flop", "bytes", "inputs only")
-"""What is counted of an operator, by code."""
+"""What is counted for an operator, by code."""
 
 MOST_OF_A_CALL: Final = 2**56
-"""FLOP and bytes that no call has: its shapes are damaged, and sums would overflow."""
+"""FLOP or bytes above which the shapes of a call must be damaged; sums would overflow."""
 
 _TF32: Final = re.compile(r"tf32|s1688", re.IGNORECASE)
 
 
 class CountedKernels(NamedTuple):
-    """Kernels of one rank, or the parts of them that are in some of its time."""
+    """Kernels of one rank, or their parts that lie in some of its time."""
 
     row: Int64Array
-    """Of each event."""
+    """Row of each kernel in the table of events."""
     is_first: Mask
     """Which parts are the first of their kernels."""
     device: IntArray
     duration_ns: Times
     call_ns: Times
-    """Time of all kernels of the same call on the same device, whatever part of it is here."""
+    """Time of all kernels of the same call on the same device, including parts left out here."""
     kernel: IntArray
-    """Codes of their names; as those that follow, in few bytes."""
+    """Codes of their names; stored in few bytes, like the columns that follow."""
     place: IntArray
-    """Of the operator that each belongs to, -1 for none."""
+    """Place of the operator that each belongs to, -1 for none."""
     name: IntArray
     dims: IntArray
     types: IntArray
-    """This and the two above: codes of the operator's name and inputs, -1 for none."""
+    """Like the two columns above, codes of the operator's name and inputs, -1 for none."""
     path: IntArray
     """Code of the operator's module, -1 for none."""
     cost: IntArray
-    """Position in `costs` of what one call costs, or one of `REASONS`."""
+    """Position in `costs` of the cost of one call, or one of `REASONS`."""
     counted: IntArray
-    """Positions in `HOW`."""
+    """Position in `HOW`."""
     costs: list[Cost]
     texts: tuple[Sequence[str], ...]
     """Names of the events, shapes, types and modules by code."""
@@ -107,7 +107,7 @@ class CountedKernels(NamedTuple):
         return self._replace(**{name: getattr(self, name)[chosen] for name in columns})
 
     def costs_of_calls(self) -> list[Cost]:
-        """What each call costs: of one that is only partly here, as much as of its time is."""
+        """Cost of each call; if only a part of its time is here, the same part of its cost."""
         calls = grouped(self.device, self.place)
         here_ns = calls.reduce(np.add, self.duration_ns).tolist()
         whole_ns, code = self.call_ns[calls.first].tolist(), self.cost[calls.first].tolist()
@@ -117,7 +117,7 @@ class CountedKernels(NamedTuple):
         ]
 
     def rows_of(self, operators: Collection[str]) -> Int64Array:
-        """Of the kernels of some operators."""
+        """Rows of the kernels of some operators."""
         codes = [code for code, name in enumerate(self.texts[0]) if name in operators]
         return self.row[np.isin(self.name, codes)]
 
@@ -166,7 +166,7 @@ def counted_kernels(rank: Rank, selection: TimeSelection | None = None) -> Count
 
 @asked_once
 def _every(rank: Rank) -> CountedKernels:
-    """All kernels, also of steps that are not analysed: they run in the time of others."""
+    """All kernels, including those of steps that are not analysed, which may run in other steps."""
     events, calls = rank.trace.events, calls_of(rank)
     work = GpuWork.joined([rank.gpu_work, rank.left_out_work])
     work = work.take(np.flatnonzero(events.kind[work.rows] == Kind.KERNEL))
@@ -218,7 +218,7 @@ class _Inputs:
         self.values, self.value_texts = events.texts_at("operators", "concrete_inputs", rows)
 
     def texts_at(self, place: int) -> tuple[str, str, str]:
-        """Shapes, types and values of one operator; empty where they were not recorded."""
+        """Shapes, types and values of one operator; empty if they were not recorded."""
         dims, types, values = self.dims[place], self.types[place], self.values[place]
         return (
             self.dim_texts[dims] if dims >= 0 else "",
@@ -230,7 +230,7 @@ class _Inputs:
 def _costs(
     name: Int64Array, inputs: _Inputs, names: Sequence[str]
 ) -> tuple[Int64Array, Int64Array, list[Cost]]:
-    """What one call of each operator costs, as codes of `Cost`; equal inputs are looked at once."""
+    """Cost of one call of each operator, as codes of `Cost`; equal inputs are parsed once."""
     alike = grouped(name, inputs.dims, inputs.types, inputs.values)
     cost, counted = np.zeros((2, alike.sizes.size), dtype=np.int64)
     costs: list[Cost] = []
@@ -251,7 +251,7 @@ def _how(operator: str) -> int:
 
 @lru_cache(maxsize=4096)  # ranks of a job share them
 def _cost(operator: str, dims: str, types: str, values: str) -> Cost | int:
-    """What a call costs, or why it is not counted."""
+    """Cost of a call, or why it is not counted."""
     if GRAPH_CALL.fullmatch(operator):
         return IN_GRAPHS
     formula = formula_of(operator)

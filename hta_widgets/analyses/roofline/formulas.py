@@ -1,6 +1,6 @@
 """What operators compute and move, from the shapes of their inputs.
 
-A formula takes the `Inputs` of an operator and gives its `Cost`; it raises where the inputs do not
+A formula takes the `Inputs` of an operator and returns its `Cost`; it raises if the inputs do not
 suit it. FLOP count a multiplication and an addition as two. Bytes are the least that can be moved:
 every input once and the output once.
 """
@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 REFUSED: Final = (ValueError, KeyError, IndexError, TypeError, RecursionError)
-"""What a formula raises where the inputs do not suit it."""
+"""What a formula raises if the inputs do not suit it."""
 
 _LEAST_OUTPUT_BYTES: Final = 2
-"""Bytes of an element of a product: those of 8-bit numbers are written with more bits."""
+"""Fewest bytes of an element of a product: products of 8-bit numbers are written with more bits."""
 
 _ELEMENTWISE: Final = (
     "add sub mul div pow neg abs exp log sqrt rsqrt reciprocal sigmoid tanh relu gelu silu cos sin "
@@ -40,7 +40,7 @@ _NORMALISING_BACKWARD: Final = (
 )
 
 COMPILED: Final = re.compile(r"^triton_")
-"""Operators of TorchInductor, of which only the inputs are known."""
+"""Names of operators of TorchInductor, for which only the inputs are known."""
 
 Shape = tuple[int, ...]
 
@@ -78,7 +78,7 @@ _TYPES: Final = {
 
 
 class Tensor(NamedTuple):
-    """An input of an operator that is a Tensor."""
+    """A tensor that is an input of an operator."""
 
     shape: Shape
     type: str
@@ -108,14 +108,14 @@ class Inputs(NamedTuple):
     """Inputs of one operator."""
 
     tensors: tuple[Tensor | None, ...]
-    """None for an input that is no Tensor, or one of an unknown type."""
+    """None for an input that is not a tensor, or a tensor of unknown type."""
     values: tuple[str, ...] = ()
-    """As written, empty for Tensors; no values at all if they are not recorded."""
+    """Values as written, empty for tensors; none at all if they are not recorded."""
     has_unknown_types: bool = False
-    """Whether an input has a shape, and a type of unknown size."""
+    """Whether an input has a shape, but a type of unknown size."""
 
     def tensor(self, place: int, dimensions: int | None = None) -> Tensor:
-        """The Tensor at a place, with this many dimensions if a number is given.
+        """The tensor at a place, with this many dimensions if a number is given.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Inputs(NamedTuple):
 
 @lru_cache(maxsize=4096)  # ranks of a job and calls of an operator share them
 def inputs_of(dims: str, types: str, concrete: str = "") -> Inputs:
-    """Parse the inputs of an operator: JSON lists; text that is not one gives no inputs.
+    """Parse the inputs of an operator, which are JSON lists; any other text gives no inputs.
 
     Examples
     --------
@@ -194,10 +194,10 @@ class Cost(NamedTuple):
     flop: int
     bytes: int
     dtype: str
-    """Short name of the type that it computes in."""
+    """Short name of the type that the call computes in."""
 
     def of_part(self, here_ns: int, whole_ns: int) -> Cost:
-        """What a part of the call costs, by its time on the GPU."""
+        """Cost of a part of the call, by its time on the GPU."""
         if here_ns >= whole_ns:
             return self
         return Cost(self.flop * here_ns // whole_ns, self.bytes * here_ns // whole_ns, self.dtype)
@@ -207,7 +207,7 @@ Formula = Callable[[Inputs], Cost]
 
 
 def _product(first: int, dimensions: int) -> Formula:
-    """Product of the two matrices from a place on, or of batches of them."""
+    """Product of the two matrices, or batches of them, that start at a place."""
 
     def cost(inputs: Inputs) -> Cost:
         left, right = (inputs.tensor(place, dimensions) for place in (first, first + 1))
@@ -226,8 +226,8 @@ def _product(first: int, dimensions: int) -> Formula:
 def _grouped_product(inputs: Inputs) -> Cost:
     """Product of the tokens of each expert with a matrix of its own, all in one kernel.
 
-    One side has a dimension for the experts, and the other is divided between them by offsets,
-    which stand on the GPU: all of it counts. Where neither has, it is the gradient of the weights.
+    One side has a dimension for the experts. The other is divided between them by offsets, which
+    are on the GPU, so all of it counts. If neither side has one, it is the gradient of the weights.
     """
     left, right = inputs.tensor(0), inputs.tensor(1)
     (*_, rows, inner), (*_, as_many, columns) = left.shape, right.shape
@@ -278,7 +278,7 @@ def _convolution(inputs: Inputs) -> Cost:
 
 
 def _convolution_backward(inputs: Inputs) -> Cost:
-    """One product for each gradient that is asked for: of the input, and of the weight."""
+    """One product for each requested gradient: of the input, and of the weight."""
     gradient, data, weight = (inputs.tensor(place) for place in range(3))
     spatial = data.shape[2:] if inputs.flag(7) else gradient.shape[2:]
     of_data, of_weight = inputs.flags(10)[:2]
@@ -288,7 +288,7 @@ def _convolution_backward(inputs: Inputs) -> Cost:
 
 
 def _attention(first: int, causal: int, products: int) -> Formula:
-    """Attention of some products of the size of queries × keys.
+    """Attention with some products of the size of queries × keys.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def _attention(first: int, causal: int, products: int) -> Formula:
     causal : int
         Place of the flag that leaves out half of it, if there are as many queries as keys.
     products : int
-        2 in the forward pass; 4 in the backward pass, and 5 where it computes the scores again.
+        2 in the forward pass; 4 in the backward pass, or 5 if it computes the scores again.
     """
 
     def cost(inputs: Inputs) -> Cost:
@@ -317,8 +317,8 @@ def _attention(first: int, causal: int, products: int) -> Formula:
 def _flash_attention(inputs: Inputs) -> Cost:
     """Attention as the libraries flash-attn and AITER call it: tokens before heads.
 
-    After queries, keys and values stand the dropout, the scale, whether it is causal, and how many
-    tokens to the left and right count, -1 for all. What a window leaves out is not counted here.
+    Queries, keys and values are followed by the dropout, the scale, whether it is causal, and how
+    many tokens to the left and right count, -1 for all. Attention with a window is not counted.
     """
     query, key, value = (inputs.tensor(place, 4) for place in range(3))
     if any(inputs.integers(place, 1)[0] >= 0 for place in (6, 7)):
@@ -362,10 +362,10 @@ COMPUTING: Final[Mapping[str, Formula]] = {
     "aten::convolution_backward": _convolution_backward,
     **ATTENTION,
 }
-"""Operators whose FLOP are counted. What runs below one of them is its GPU time."""
+"""Operators whose FLOP are counted. Whatever runs below one of them is its GPU time."""
 
 NEEDS_VALUES: Final = frozenset(COMPUTING) - frozenset(PRODUCTS)
-"""Operators whose FLOP also depend on inputs that are no Tensors."""
+"""Operators whose FLOP also depend on inputs that are not tensors."""
 
 
 def _elementwise(inputs: Inputs) -> Cost:
@@ -378,13 +378,13 @@ def _elementwise(inputs: Inputs) -> Cost:
 
 
 def _normalisation(inputs: Inputs) -> Cost:
-    """Every input once, and an output like the first; so is the gradient that a backward writes."""
+    """Every input once, and an output (or gradient, in a backward pass) like the first input."""
     tensors = _all_tensors(inputs)
     return Cost(0, sum(each.bytes for each in tensors) + tensors[0].bytes, tensors[0].dtype)
 
 
 def _copy(inputs: Inputs) -> Cost:
-    """Read one Tensor, and write another with a type of its own."""
+    """Read one tensor, and write another one with a type of its own."""
     written, read = inputs.tensor(0), inputs.tensor(1)
     return Cost(0, written.bytes + read.bytes, written.dtype)
 
@@ -400,7 +400,7 @@ def _inputs_only(inputs: Inputs) -> Cost:
 
 
 def _added_and_normalised(inputs: Inputs) -> Cost:
-    """Every input once, and the first two, which are written in place."""
+    """Every input once, and again the first two, which are written in place."""
     read = _inputs_only(inputs)
     return read._replace(bytes=read.bytes + inputs.tensor(0).bytes + inputs.tensor(1).bytes)
 
@@ -430,7 +430,7 @@ MOVING: Final[Mapping[str, Formula]] = {
     "aten::fill_": _fill,
     "aten::zero_": _fill,
 }
-"""Operators of which only the bytes count."""
+"""Operators for which only the bytes count."""
 
 
 def formula_of(operator: str) -> Formula | None:

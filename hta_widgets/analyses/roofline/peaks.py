@@ -1,4 +1,4 @@
-"""What GPUs can do at most, by the name of the device, as data."""
+"""Peak rates of GPUs, by the name of the device, as data."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Peak:
     """The most that one device can do, as its vendor states it, without sparsity."""
 
     name: re.Pattern[str]
-    """Is found in the names of such devices."""
+    """Pattern that is found in the names of such devices."""
     tflops: Mapping[str, float]
-    """TFLOP/s by type (``bf16``, ``fp16``, ``tf32``, ``fp32``, ``fp8``); of the tensor cores or
-    matrix cores where they have the type."""
+    """TFLOP/s by type (``bf16``, ``fp16``, ``tf32``, ``fp32``, ``fp8``), on the tensor cores or
+    matrix cores if they have the type."""
     gb_per_s: float
     """Bandwidth of the device's memory."""
     above_gib: int = 0
-    """Only devices with more memory than this."""
+    """The peak holds only for devices with at least this much memory."""
 
 
 def _peak(name: str, *rates: float, above_gib: int = 0) -> Peak:
-    """A peak from the rates of 16 bits, TF32, FP32 and FP8, 0 for none, and the bandwidth."""
+    """A peak from the rates of 16-bit types, TF32, FP32 and FP8 (0 for none) and the bandwidth."""
     half, tf32, fp32, fp8, gb_per_s = rates
     by_type = {"bf16": half, "fp16": half, "tf32": tf32, "fp32": fp32, "fp8": fp8}
     known = {name: rate for name, rate in by_type.items() if rate}
@@ -56,34 +56,35 @@ PEAKS: Final = (
     _peak(r"\bMI300X\b", 1307, 654, 163, 2615, 5300),
     _peak(r"\bMI325X\b", 1307, 654, 163, 2615, 6000),
 )
-"""A device of an MI250X is one of its two dies, and has half of what the board has."""
+"""Known peaks; the first match counts. A device of an MI250X is one of its two dies, and has half
+the rates of the board."""
 
 
 class Device(NamedTuple):
     """A device of a trace."""
 
     name: str = ""
-    """Empty if it is not recorded."""
+    """Name as recorded; empty if it is not."""
     memory_bytes: int = 0
-    """0 if not recorded."""
+    """Size of its memory; 0 if not recorded."""
 
     @property
     def peak(self) -> Peak | None:
-        """The most that it can do; None if that is not known."""
+        """The peak of the device; None if it is not known."""
         return peak_of(self.name, self.memory_bytes)
 
 
 class Devices(dict[int, Device]):
-    """Devices by number; those that are not listed are like the others, if these are all alike."""
+    """Devices by number; one that is not listed is like the listed ones, if those are all alike."""
 
     def __missing__(self, number: int) -> Device:
-        """Look at the others: the list may have the numbers of the process, not the machine."""
+        """Use the others: the list may have the numbers of the process, not of the machine."""
         alike = set(self.values())
         return next(iter(alike)) if len(alike) == 1 else Device()
 
 
 def devices_of(metadata: Mapping[str, Any]) -> Devices:
-    """The devices that the metadata of a trace describe, by their number."""
+    """The devices that the metadata of a trace describes, by number."""
     found = Devices()
     for number, each in described_gpus(metadata).items():
         name, memory = each.get("name"), each.get("totalGlobalMem")
@@ -94,7 +95,7 @@ def devices_of(metadata: Mapping[str, Any]) -> Devices:
 
 @lru_cache(maxsize=64)  # asked for each row of a table
 def peak_of(name: str, memory_bytes: int = 0) -> Peak | None:
-    """What a device can do, by its name and the size of its memory; None if that is not known."""
+    """Peak of a device, by its name and the size of its memory; None if it is not known."""
     for peak in PEAKS:
         if peak.name.search(name) and memory_bytes >= peak.above_gib * _GIB:
             return peak

@@ -1,4 +1,4 @@
-"""The words of a GPU's vendor: AMD's graphs are of HIP, and its units for matrices have a name."""
+"""The words of a GPU's vendor: AMD has HIP graphs and its own name for matrix units."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ON_AMD: Final = {
 
 
 def on_amd(text: str) -> str:
-    """The same in AMD's words."""
+    """The same text in AMD's words."""
     for nvidia, amd in _ON_AMD.items():
         text = text.replace(nvidia, amd)
     return text
 
 
 def words_of(job: Job) -> Callable[[str], str]:
-    """What puts a text into the words of the vendor of a job's GPUs, by its first rank.
+    """A function that puts a text into the words of the vendor of a job's GPUs, by its first rank.
 
-    Only a text with such words makes it look at the rank.
+    It looks at the rank only for a text with such words.
     """
 
     def worded(text: str) -> str:

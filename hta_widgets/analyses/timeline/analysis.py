@@ -34,10 +34,10 @@ class Timeline(Result):
     lanes : JobLanes
         Answers what any window of any lane looks like.
     overviews : dict of int to RankOverview
-        Each rank in `BINS` equal bins of the time that is analysed.
+        Each rank in `BINS` equal bins of the analysed time.
     coverage : DataFrame
-        One row per rank: ``rank``, and for each class of the budget its time in the steps that are
-        analysed (``compute_ns``, …, int64); they add up to ``period_ns``.
+        One row per rank: ``rank``, and the time of each class of the budget in the analysed steps
+        (``compute_ns``, …, int64); the classes add up to ``period_ns``.
     steps : DataFrame
         One row per rank and analysed step: ``rank``, ``step`` (-1 without steps), ``start_ns``,
         ``end_ns`` (since the first event of all ranks).
@@ -55,7 +55,7 @@ def timeline(
     """Lay out what every rank does over time.
 
     The lane of a rank has the classes of the budget of a step (`budget`), from the same functions:
-    what is covered of a step adds up to its budget to the nanosecond.
+    the covered time of a step adds up to its budget to the nanosecond.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _steps(lanes: JobLanes, overviews: Mapping[int, RankOverview]) -> pd.DataFra
 
 
 def _timeline_finding(coverage: pd.DataFrame, *, has_steps: bool) -> str:
-    """What most of the time is spent on, of all ranks together."""
+    """Sentence on what all ranks together spend most of the time on."""
     total_ns = int(coverage["period_ns"].sum())
     if not total_ns:
         return "No GPU work was recorded on the selected ranks."

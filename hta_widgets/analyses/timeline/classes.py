@@ -1,4 +1,4 @@
-"""What the time of a lane is told apart by: the classes of the budget, and kinds of CPU calls."""
+"""Classes of the time in lanes: the classes of the budget, and kinds of CPU calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HIDDEN: Final = "hidden"
 """Communication while the device computes or copies."""
 
 LEAD_IN: Final = "lead_in"
-"""Time in which the device does what was launched before the recording, and is not in it."""
+"""Time in which the device does work launched before the recording, which the trace lacks."""
 
 PHASE_CLASSES: Final = ("forward", "backward", "optimizer")
 CALL_CLASSES: Final = ("operator", "range", "module", "launch_call", "blocking_call")
@@ -30,6 +30,6 @@ LABELS: Final = {
     "launch_call": "launch or other API call",
     "blocking_call": "blocking call",
 }
-"""As on screen."""
+"""Names of classes on screen."""
 
 CODE: Final = {name: code for code, name in enumerate(CLASSES)}

@@ -1,4 +1,4 @@
-"""A quantity that holds from each of its changes to the next, and its extremes in any window."""
+"""A quantity that is constant between its changes, and its extremes in any window."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Curve(NamedTuple):
     """A quantity over time."""
 
     time_ns: Times
-    """When it changes, ascending; of several changes at one time, the last one holds."""
+    """When the quantity changes, ascending; of several changes at one time, the last one counts."""
     value: NDArray[Any]
-    """From then on."""
+    """Value from each change on."""
     end_ns: int
-    """Until when the last value is known."""
+    """Time until which the last value is known."""
 
     @property
     def most(self) -> float:
-        """Largest value, however shortly it holds."""
+        """Largest value, however briefly it lasts."""
         return float(self.value.max())
 
     def extremes(self, edges: Times) -> Float64Array:
-        """Smallest and largest value (`LOW`, `HIGH`) between consecutive edges, which ascend.
+        """Smallest and largest value (`LOW`, `HIGH`) between consecutive, ascending edges.
 
-        A value counts where it holds, and where it is reached, if only for an instant. NaN where
+        A value counts while it lasts, and where it is reached, even for an instant. NaN where
         nothing is known.
         """
         # value    ──┐     ┌──┐         first: changes at or after each edge
@@ -50,7 +50,7 @@ class Curve(NamedTuple):
         return found
 
     def _held(self, edges: Times, first: Int64Array, found: Float64Array) -> None:
-        """Fill in what holds where bins begin."""
+        """Fill in the values at the starts of bins."""
         following = np.append(self.time_ns, self.end_ns)[first[:-1]]
         bins = np.flatnonzero((first[:-1] > 0) & (following > edges[:-1]))
         found[:, bins] = self.value[first[:-1][bins] - 1]

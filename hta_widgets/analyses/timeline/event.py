@@ -1,4 +1,4 @@
-"""One event of a rank, and what it is tied to by its launch."""
+"""One event of a rank, and the events that its launch ties it to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hta_widgets.trace.model.nesting import CPU_CALLS
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LAUNCHED: Final = 64
-"""Pieces of work of one call that are listed; a graph launches thousands."""
+"""Most pieces of work listed for one call; a graph launches thousands."""
 
 
 class EventPlace(TypedDict):
@@ -29,7 +29,7 @@ class EventPlace(TypedDict):
 
 
 class EventPick(TypedDict):
-    """What a click on an event selects: a field of the selection, and what is selected there."""
+    """What a click on an event selects: a field of the selection, and the item selected in it."""
 
     field: Literal["operators", "modules", "kernel"]
     item: str
@@ -38,7 +38,7 @@ class EventPick(TypedDict):
 class EventFacts(TypedDict):
     """An event, with the call that launched it and the first of the work that it launched.
 
-    `captured` is the operator of what a graph replays, as the capture of the graph has it.
+    For work that a graph replays, `captured` is its operator in the capture of the graph.
     """
 
     event: EventPlace
@@ -64,7 +64,7 @@ def event_facts(lanes: RankLanes, row: int, offset_ns: int) -> EventFacts:
 
 
 def drawn_at(facts: EventFacts, key: str, start_ns: int, duration_ns: int) -> EventFacts:
-    """What is drawn in a lane for an event: itself, or in a lane of others, what stands there.
+    """The event as a lane draws it: itself, or in a lane of other things, what is drawn there.
 
     A run of kernels has the row of the call of its module, which is drawn in the lane of a thread.
     """
@@ -77,7 +77,7 @@ def drawn_at(facts: EventFacts, key: str, start_ns: int, duration_ns: int) -> Ev
 
 def _captured(rank: Rank, row: int) -> str:
     if not rank.captures:
-        return ""  # captures are looked for only where hovering may take as long
+        return ""  # otherwise, hovering would take as long as the search for captures
     place = np.flatnonzero(rank.gpu_work.rows == row)
     return str(captured_operators(rank)[place[0]]) if place.size else ""
 
@@ -107,7 +107,7 @@ def _pick(rank: Rank, row: int) -> EventPick | None:
 
 
 def _key(rank: Rank, row: int) -> str:
-    """Key of the lane that an event is drawn in; empty for one that is drawn in none."""
+    """Key of the lane that an event is drawn in; empty if it is not drawn."""
     events, kind = rank.trace.events, rank.trace.events.kind[row : row + 1]
     if KindSet(GPU_SIDE).among(kind)[0]:
         return f"stream {events.device[row]} {events.stream[row]}"

@@ -28,15 +28,15 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 COMPUTES: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_GRAPH)
-"""Types of the work whose phase and module are shown."""
+"""Types of work whose phase and module are shown."""
 
 
 def budget_segments(rank: Rank, split: RankSplit, lane: int) -> list[Segments]:
-    """What the device of the budget does, and why it does nothing; none without GPU work.
+    """What the device of the budget does, and why it is idle; empty without GPU work.
 
-    Between the edges of the steps every instant has one class, so that the classes of a step add
-    up to its budget. Outside, only what the device does is known, and how long it does what
-    was launched before the recording. Idle time has the row of the CPU call that it belongs to.
+    Between the edges of the steps, every instant has one class, so that the classes of a step add
+    up to its budget. Outside the steps, only what the device does is known, and how long it runs
+    work launched before the recording. Idle time has the row of the CPU call that it belongs to.
     """
     steps = device_steps(rank, split)
     if steps is None:
@@ -80,7 +80,7 @@ def streams_of(rank: Rank) -> list[tuple[int, int]]:
 def stream_segments(rank: Rank, split: RankSplit, first_lane: int) -> list[Segments]:
     """All work of each stream in a lane of its own, in the order of `streams_of`.
 
-    Communication is divided into its waiting and its transfer. Where work of one stream overlaps,
+    Communication is divided into waiting and transfer. If work of one stream overlaps,
     as inside CUDA graphs, each instant belongs to what started first.
     """
     lane = {pair: first_lane + place for place, pair in enumerate(streams_of(rank))}
@@ -113,7 +113,7 @@ def _of_stream(work: GpuWork, split: RankSplit, lane: int) -> list[Segments]:
 def phase_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
     """Runs of computing kernels of one phase, from the start of the first to the end of the last.
 
-    A kernel is of the phase of the call that launched it.
+    A kernel has the phase of the call that launched it.
     """
     work = steps.work
     chosen = np.flatnonzero(np.isin(work.type, COMPUTES) & (work.launch >= 0))
@@ -126,18 +126,18 @@ def phase_segments(rank: Rank, steps: DeviceSteps, lane: int) -> Segments:
 
 
 class Runs(NamedTuple):
-    """Neighbours with one property, in order of start."""
+    """Runs of neighbours with equal properties, in order of start."""
 
     first: Int64Array
-    """Position of the first of each."""
+    """Position of the first member of each run."""
     start_ns: Times
-    """Start of the first."""
+    """Start of the first member."""
     end_ns: Times
-    """End of the last, at most where the next run starts."""
+    """End of the last member, or the start of the next run if that is earlier."""
 
 
 def runs_of(start_ns: Times, end_ns: Times, *properties: NDArray[Any]) -> Runs:
-    """Put neighbours together whose properties are equal.
+    """Merge neighbours whose properties are equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How a lane of a rank is called."""
+"""The name of a lane of a rank."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ Drawn: TypeAlias = Literal["rank", "phases", "stream", "thread", "range", "curve
 
 
 class LaneName(NamedTuple):
-    """A lane of a rank."""
+    """The name and kind of a lane of a rank."""
 
     key: str
-    """Unlike that of all other lanes of the rank."""
+    """Unique among the lanes of the rank."""
     kind: Drawn
     """What is drawn; a ``range`` is a named stretch of GPU work, a ``path`` what sets the time of
     the steps."""
     label: str
-    """As on screen."""
+    """Name on screen."""
     level: int = 0
-    """Level of nesting, else 0."""
+    """Level of nesting, or 0."""
     unit: str = ""
-    """Of curves: ``operations``, ``GB/s`` or ``bytes``; of a path ``ns``."""
+    """Unit of curves: ``operations``, ``GB/s`` or ``bytes``; of a path, ``ns``."""
     most: tuple[float, ...] = ()
-    """Largest value of each curve; length of the whole path, of which a rank has a part."""
+    """Largest value of each curve; for a path, the length of all of it over all ranks."""
     words: tuple[str, ...] = ()
-    """What each curve is, where there are several."""
+    """What each curve shows, if there are several."""

@@ -38,18 +38,18 @@ class StepEdges(NamedTuple):
     """The analysed steps of a rank."""
 
     number: Times
-    """-1 for the GPU span, without steps."""
+    """Number of each step; -1 for the GPU span if there are no steps."""
     edges: Times
-    """Where each begins on the device, and where the last ends (ns)."""
+    """Where each step starts on the device, and where the last one ends (ns)."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankLanes:
-    """Everything that is drawn of one rank, on its own clock."""
+    """Everything that is drawn for one rank, on its own clock."""
 
     rank: Rank
     split: RankSplit
-    """Until when its communication kernels wait."""
+    """Times until which its communication kernels wait."""
 
     def check_row(self, row: int) -> None:
         """Check that the rank has an event.
@@ -66,7 +66,7 @@ class RankLanes:
 
     @cached_property
     def steps(self) -> StepEdges:
-        """The analysed steps, as the diagnosis bounds them."""
+        """The analysed steps, with the same bounds as in the diagnosis."""
         device = self.rank.gpu_work.main_device
         if device is None:
             return StepEdges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -127,7 +127,7 @@ class RankLanes:
         return [name for name, _ in self._lanes.values()]
 
     def added(self, kind: str) -> list[LaneName]:
-        """The lanes of one of `LANE_KINDS`; none where nothing was recorded."""
+        """The lanes of one of `LANE_KINDS`; empty if nothing was recorded."""
         return [each.name for each in self._added(kind).values()]
 
     def _added(self, kind: str) -> dict[str, AddedLane]:
@@ -145,7 +145,7 @@ class RankLanes:
         return None if found is None else found[1]
 
     def tracks(self, key: str) -> tuple[Track, ...] | None:
-        """The tracks of a lane, none for curves; None if the rank has no such lane."""
+        """The tracks of a lane, empty for curves; None if the rank has no such lane."""
         found = self.content(key)
         return () if isinstance(found, Curves) else found
 

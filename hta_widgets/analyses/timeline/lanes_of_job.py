@@ -41,14 +41,14 @@ from hta_widgets.trace.model.questions import asked_once
 
 
 class LaneAsked(NamedTuple):
-    """A lane that is asked for."""
+    """A requested lane."""
 
     rank: int
     key: str
-    """See `RankLanes.names`."""
+    """Key of the lane, see `RankLanes.names`."""
     shift_ns: int = 0
-    """How much later than the window the time is that is meant; times are told as if it were
-    not."""
+    """How much later than the window the requested time is; returned times are shifted back by
+    it."""
 
 
 class JobLanes:
@@ -61,13 +61,13 @@ class JobLanes:
     Attributes
     ----------
     offsets_ns : dict of int to int
-        Time to add to the times of each rank for those since the first event of all ranks.
+        Time that turns times of each rank into times since the first event of all ranks.
     span : Span
         From the first to the last event of all ranks.
     analysed : Span
         From the first analysed step of all ranks to the end of the last.
     of_job : dict of str to JobLaneKind
-        Kinds of lanes that can be added, beside those of each rank.
+        Kinds of lanes that can be added, in addition to those of each rank.
     """
 
     def __init__(self, job: Job) -> None:
@@ -83,8 +83,8 @@ class JobLanes:
         self.analysed = self._together({rank: each.analysed for rank, each in spans.items()})
 
     def with_kinds(self, kinds: Iterable[JobLaneKind]) -> JobLanes:
-        """The same lanes, to which those of more kinds can be added."""
-        found = copy(self)  # the lanes that are built are shared
+        """The same lanes, to which lanes of more kinds can be added."""
+        found = copy(self)  # lanes that are already built are shared
         found.of_job = {each.name: each for each in kinds}
         return found
 
@@ -100,7 +100,7 @@ class JobLanes:
         return Span(min(starts, default=0), max(ends, default=1))
 
     def of(self, rank: int) -> RankLanes:
-        """The lanes of a rank; those of the ranks used last are kept."""
+        """The lanes of a rank; those of the most recently used ranks are kept."""
         found = self._built.pop(rank, None)
         if found is None:
             found = RankLanes(self.job.rank(rank), self._splits[rank])
@@ -111,7 +111,7 @@ class JobLanes:
         return found
 
     def overviews(self, ranks: Iterable[int], bins: int) -> dict[int, RankOverview]:
-        """The own lanes of ranks in equal bins of `analysed`; the ranks are not held."""
+        """The own lanes of ranks in equal bins of `analysed`; ranks too many to hold are not."""
         asked = {}
         for rank in ranks:
             offset_ns = self.offsets_ns[rank]
@@ -126,7 +126,7 @@ class JobLanes:
         return self.job.reduce_each(rank_overview, asked)
 
     def kinds_without_lanes(self) -> dict[str, str]:
-        """Why no rank has any lanes of a kind that can be added, by its name."""
+        """For each kind that can be added, by name, why no rank has any lanes of it."""
         first, *others = self.job.reduce(reasons_for_none, self.job.ranks).values()
         of_job = {name: kind.why_none(self.job) for name, kind in self.of_job.items()}
         return {name: why for name, why in of_job.items() if why} | {
@@ -134,7 +134,7 @@ class JobLanes:
         }
 
     def added(self, rank: int, kind: str) -> list[LaneName]:
-        """The lanes of a rank of one of `kinds`; none where nothing was recorded."""
+        """The lanes of a rank of one of `kinds`; empty if nothing was recorded."""
         lanes = self.of(rank)
         if kind in self.of_job:
             return [each.name for each in self._added(rank, kind)]
@@ -144,7 +144,7 @@ class JobLanes:
         return self.job.remember(self.of_job[kind].lanes).by_rank.get(rank, ())
 
     def why_none(self, rank: int, kind: str) -> str:
-        """Why a rank turned out to have no lanes of a kind."""
+        """Why a rank has no lanes of a kind."""
         if kind in self.of_job:
             of_job = self.of_job[kind]
             return of_job.why_none(self.job) or self.job.remember(of_job.lanes).nothing
@@ -165,13 +165,13 @@ class JobLanes:
         Parameters
         ----------
         start_ns, end_ns : int
-            Since the first event of all ranks.
+            Bounds of the window since the first event of all ranks.
         pixels : int
-            Bins of the coverage; at most one for each nanosecond.
+            Bins of the coverage; at most one per nanosecond.
         most_events : int
-            Of each lane.
+            Most events to return for each lane.
         search : Search, optional
-            Names whose coverage is told as well.
+            Names whose coverage is also returned.
 
         Returns
         -------
@@ -235,7 +235,7 @@ class JobLanes:
     def first_event(self, rank: int, key: str, time_ns: int, *, forward: bool) -> EventFacts | None:
         """The first event of a lane that ends after a time, or the last that starts before it.
 
-        Of a lane of modules, it is the run of kernels of the module; None if there is none. Times
+        In a lane of modules, it is the run of kernels of the module. None if there is none. Times
         are since the first event of all ranks.
 
         Raises
@@ -266,7 +266,7 @@ class JobLanes:
         return () if isinstance(content, Curves) else content
 
     def _found(self, asked: LaneAsked, search: Search) -> Intervals:
-        """Time of what is looked for in a lane; that of the last search is kept.
+        """Time of the events that match a search in a lane; kept for the last search.
 
         The lane of a rank stands for all of its streams.
         """
@@ -298,7 +298,7 @@ class JobLanes:
 
 
 def job_lanes(job: Job, kinds: tuple[JobLaneKind, ...] = ()) -> JobLanes:
-    """The lanes of a job, shared by all who ask, to which those of more kinds can be added."""
+    """The lanes of a job, shared by all callers, to which lanes of more kinds can be added."""
     return job.remember(_with_kinds, kinds) if kinds else job.remember(JobLanes)
 
 
@@ -309,7 +309,7 @@ def _with_kinds(job: Job, kinds: tuple[JobLaneKind, ...]) -> JobLanes:
 class ClassRow(NamedTuple):
     """The tracks of one class of all ranks, one rank after the other on the same axis.
 
-    One search finds an instant of all of them::
+    One search finds an instant on all ranks::
 
         rank 0                          rank 1
         |---|       |----|              |       |--|      |--|
@@ -317,9 +317,9 @@ class ClassRow(NamedTuple):
     """
 
     place_ns: Times
-    """Where each segment starts, ascending; before all of them -1."""
+    """Where each segment starts, ascending; the first item is -1, before all of them."""
     sums_ns: Times
-    """Length of all that lie before each, and of all."""
+    """Length of all segments before each one, and of all segments."""
 
     @classmethod
     def of(cls, tracks: Iterable[tuple[Track, int]]) -> ClassRow:
@@ -331,7 +331,7 @@ class ClassRow(NamedTuple):
         return cls(np.concatenate([[-1], *places]), sums_ns)
 
     def covered_until(self, place_ns: Times) -> Times:
-        """Covered length before places, which are not negative."""
+        """Covered length before places that are not negative."""
         last = np.searchsorted(self.place_ns, place_ns, side="right") - 1
         length_ns = self.sums_ns[last + 1] - self.sums_ns[last]
         return np.asarray(
@@ -343,16 +343,16 @@ class RankRows(NamedTuple):
     """The own lanes of several ranks, for questions about all of them."""
 
     ranks: int
-    """Number of them."""
+    """Number of ranks."""
     span: Span
     """The time that each rank has on each row, on the common clock."""
     rows: tuple[ClassRow, ...]
-    """In the order of `OVERVIEW_CLASSES`."""
+    """Rows of classes, in the order of `OVERVIEW_CLASSES`."""
 
     def spread(self, edges: Times) -> Float64Array:
         """Least, median and largest time (ns) that a rank spends in each class between edges.
 
-        Of shape (classes of `OVERVIEW_CLASSES`, 3, bins); the edges are on the common clock,
+        The shape is (classes of `OVERVIEW_CLASSES`, 3, bins); the edges are on the common clock,
         ascending.
         """
         since = np.clip(edges, *self.span) - self.span.start_ns
@@ -367,20 +367,20 @@ class RankRows(NamedTuple):
 
 
 def least_median_most(by_rank: Int64Array) -> Float64Array:
-    """Spread of each column; a median of an even number is the mean of the two in the middle."""
+    """Minimum, median and maximum of each column; an even number's median is the middle mean."""
     return np.array([by_rank.min(axis=0), np.median(by_rank, axis=0), by_rank.max(axis=0)])
 
 
 @asked_once
 def rank_rows(job: Job, ranks: tuple[int, ...]) -> RankRows:
-    """The own lanes of ranks that the job can hold, put together once."""
+    """The own lanes of ranks that the job can hold, joined once."""
     lanes = job_lanes(job)
     own = {rank: lanes.of(rank).tracks(RANK_LANE) or () for rank in ranks}
     return stacked([(tracks, lanes.offsets_ns[rank]) for rank, tracks in own.items()])
 
 
 def stacked(ranks: Sequence[tuple[Sequence[Track], int]]) -> RankRows:
-    """Put the own lanes of ranks together, given with the time to add to their own."""
+    """Join the own lanes of ranks, each given with its offset to the common clock (ns)."""
     every = [(track, offset) for tracks, offset in ranks for track in tracks]
     start_ns = min((int(track.start_ns[0]) + offset for track, offset in every), default=0)
     ends_ns = (track.end_of(track.start_ns.size - 1) + offset for track, offset in every)

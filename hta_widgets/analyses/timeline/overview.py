@@ -19,10 +19,11 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 OVERVIEW_CLASSES: Final = tuple(CODE[name] for name in (*BUDGET_CLASSES, LEAD_IN, HIDDEN))
-"""Rows of an overview."""
+"""Classes that are the rows of an overview."""
 
 LEAST_SEEN: Final = 0.75
-"""Part of the analysed time that its steps take on the device, if all of it is shown at first."""
+"""Part of the analysed time that its steps must take on the device for all of it to be shown at
+first."""
 
 
 class Span(NamedTuple):
@@ -38,21 +39,22 @@ class RankSpans(NamedTuple):
     whole: Span
     """From the first to the last event."""
     analysed: Span
-    """From the first analysed step to the end of the last, or of its GPU work; on the device, if
-    that is less than `LEAST_SEEN` of it."""
+    """From the first analysed step to the end of the last one or of its GPU work. If the steps on
+    the device are less than `LEAST_SEEN` of that, only these."""
 
 
 class RankOverview(NamedTuple):
-    """A rank's own lane in the time that is analysed."""
+    """A rank's own lane in the analysed time."""
 
     classes: Int64Array
-    """Positions in `OVERVIEW_CLASSES` of those that occur."""
+    """Positions in `OVERVIEW_CLASSES` of the classes that occur."""
     of_classes_ns: IntArray
-    """Their time in equal bins. Shape (classes that occur, bins): all, of 256 ranks, were 22 MB."""
+    """Their time in equal bins. Shape (classes that occur, bins): all classes of 256 ranks took
+    22 MB."""
     by_step_ns: Int64Array
-    """Shape (classes of `OVERVIEW_CLASSES`, steps)."""
+    """Time of each class in each step. Shape (classes of `OVERVIEW_CLASSES`, steps)."""
     steps: StepEdges
-    """On the rank's own clock."""
+    """The steps, on the rank's own clock."""
 
     @property
     def covered_ns(self) -> Int64Array:
@@ -96,7 +98,7 @@ def overview_edges(span: Span, bins: int) -> Times:
 
 
 def spans_of(rank: Rank) -> RankSpans:
-    """How long a rank was recorded: by all of its events but counters and instants."""
+    """How long a rank was recorded, by all of its events except counters and instants."""
     events = rank.trace.events
     is_timed = ~_NOT_TIMED.among(events.kind)
     first = int(events.start_ns[np.argmax(is_timed)]) if is_timed.any() else 0
@@ -106,12 +108,13 @@ def spans_of(rank: Rank) -> RankSpans:
 
 
 def _analysed(rank: Rank, recorded: Span) -> Span:
-    """The analysed time, or where its steps are on the device, if that is much shorter.
+    """The analysed time, or the time of its steps on the device if that is much shorter.
 
     A step of 10 ms that follows 463 ms of work from before the recording (SGLang), or one of 1 ms
-    before 13 s of calls (Triton), would be a line at an end. What a capture of graphs is about
-    comes after the little that runs: hipFree for 1 ms was all that was seen of 34. Without GPU work
-    it is all that was recorded: two of ten collectives on the CPU were in the only step.
+    before 13 s of calls (Triton), would otherwise be a line at one end. A capture of graphs is
+    shown in full, because little runs before it: a hipFree of 1 ms was all that was seen of 34 ms.
+    Without GPU work, everything that was recorded is shown: the only step had two of ten
+    collectives on the CPU.
     """
     window = window_of(rank)
     device = rank.gpu_work.main_device

@@ -1,4 +1,4 @@
-"""Events of a lane that have a name."""
+"""Search for events of a lane by name."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from hta_widgets.trace.model.events import Events
 
 
 class Search(NamedTuple):
-    """What names are looked for."""
+    """Which names are searched for."""
 
     text: str
     is_whole: bool = False
-    """Whether the text is the whole name; else it is a part, in upper or lower case."""
+    """Whether the text is the whole name; otherwise it is a part of it, in any case."""
 
     def fits(self, name: str) -> bool:
-        """Whether a name is looked for."""
+        """Whether a name matches."""
         return name == self.text if self.is_whole else self.text.lower() in name.lower()
 
     def codes(self, events: Events) -> Mask:
-        """Which names of a trace are looked for, by code; the last is that of no name."""
+        """Which names of a trace match, by code; the last item is for no name."""
         return np.array([*map(self.fits, events.name.values), False])
 
 
 def found_time(tracks: Iterable[Track], events: Events, search: Search) -> Intervals:
-    """Time of the segments whose events are looked for."""
+    """Time of the segments whose events match."""
     fits, starts, ends = search.codes(events), [_NO_TIMES], [_NO_TIMES]
     for track in tracks:
         places = _places(track, events, fits)
@@ -42,7 +42,7 @@ def found_time(tracks: Iterable[Track], events: Events, search: Search) -> Inter
 def next_row(tracks: Iterable[Track], events: Events, row: int, *, forward: bool) -> int | None:
     """Row of the next or previous event of the same name in a lane, by its start; None at the end.
 
-    The event that is left, at `row`, need not be in the lane.
+    The event at `row`, from which the search starts, need not be in the lane.
     """
     name = events.name.values[events.name.codes[row]]
     fits = Search(name, is_whole=True).codes(events)
@@ -54,7 +54,7 @@ def next_row(tracks: Iterable[Track], events: Events, row: int, *, forward: bool
 
 
 class Found(NamedTuple):
-    """A segment of a lane that is an event or a part of one, on the clock of its rank."""
+    """A segment of a lane that is an event or part of one, on the clock of its rank."""
 
     start_ns: int
     row: int
@@ -62,9 +62,9 @@ class Found(NamedTuple):
 
 
 def first_found(tracks: Iterable[Track], time_ns: int, *, forward: bool) -> Found | None:
-    """The first event of a lane that ends after a time, or the last that starts before.
+    """The first event of a lane that ends after a time, or the last that starts before it.
 
-    Segments that are no events are passed over; None where there is none.
+    Segments that are not events are skipped. None if there is no event.
     """
     found = []
     for track in tracks:

@@ -1,4 +1,4 @@
-"""The lanes of a rank's CPU threads: a lane for each level of nesting."""
+"""The lanes of a rank's CPU threads: one lane per level of nesting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LEVELS: Final = 32
-"""Calls below are not shown."""
+"""Calls below this many levels are not shown."""
 
 
 class ThreadLevel(NamedTuple):
@@ -27,7 +27,7 @@ class ThreadLevel(NamedTuple):
     thread: int
     """Position in ``Calls.threads``."""
     level: int
-    """Number of shown calls around those of the lane."""
+    """Number of shown calls around the calls of the lane."""
 
 
 def levels_of(tracks: Tracks) -> list[ThreadLevel]:
@@ -38,7 +38,7 @@ def levels_of(tracks: Tracks) -> list[ThreadLevel]:
 def thread_tracks(rank: Rank) -> Tracks:
     """The calls of all threads, which the cache keeps for large ranks.
 
-    Shown are operators, annotated ranges, frames of modules, and calls of the runtime and driver;
+    Operators, annotated ranges, frames of modules, and calls of the runtime and driver are shown;
     other Python frames are not. The lane of a call is `MOST_LEVELS` × thread + level.
     """
     return Tracks(**rank.derive(_thread_columns))
@@ -46,7 +46,7 @@ def thread_tracks(rank: Rank) -> Tracks:
 
 @asked_once
 def shown_levels(rank: Rank) -> Int32Array:
-    """Level of the lane of each call, by place; for a call that is not shown, of the one around."""
+    """Level of the lane of each call, by place; hidden calls have that of the call around them."""
     calls = calls_of(rank)
     return calls.forest.levels_among(_shown(calls))
 

@@ -1,4 +1,4 @@
-"""Events that do not overlap, packed so that any window of them is counted at once.
+"""Events that do not overlap, packed so that any window of them is summed at once.
 
 A lane has one track for each class that occurs in it. A track is a slice of these columns::
 
@@ -6,8 +6,8 @@ A lane has one track for each class that occurs in it. A track is a slice of the
     start_ns      10            22         33
     sums_ns       0             8          9        14       covered before each, and in total
 
-so that the time covered before any instant is found by one binary search, and that of a thousand
-pixels by a thousand, however many events there are: 20 bytes an event.
+One binary search finds the time covered before any instant, and a thousand searches that of a
+thousand pixels, however many events there are. An event takes 20 bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hta_widgets.intervals import Intervals, Times
 
 NO_ROW: Final = -1
 BLOCK: Final = 256
-"""Events whose longest is known, so that long ones are found without looking at all."""
+"""Number of events for which the longest is stored, so that long events are found quickly."""
 
 
 class Segments(NamedTuple):
@@ -40,7 +40,7 @@ class Segments(NamedTuple):
     start_ns: Times
     end_ns: Times
     row: IntArray
-    """Row in the rank's events of what each is a part of, `NO_ROW` for none."""
+    """Row in the rank's events of the event that each segment is part of, `NO_ROW` for none."""
 
     @classmethod
     def of(
@@ -51,7 +51,7 @@ class Segments(NamedTuple):
         end_ns: Times,
         row: IntArray | int = NO_ROW,
     ) -> Segments:
-        """Segments of one lane, of one class or each of its own."""
+        """Segments of one lane, all of one class or each with its own."""
         lanes, rows = (
             np.broadcast_to(np.asarray(each, dtype=np.int32), start_ns.shape)
             for each in (lane, row)
@@ -65,7 +65,7 @@ class Segments(NamedTuple):
         return cls.of(lane, code, covered.starts, covered.ends)
 
     def lasting(self) -> Segments:
-        """Those that have a length."""
+        """The segments that have a length."""
         has_length = self.end_ns > self.start_ns
         if has_length.all():
             return self
@@ -80,14 +80,14 @@ class Track(NamedTuple):
     """Position in `CLASSES`."""
     start_ns: Times
     sums_ns: Times
-    """Time covered before each, and by all: one more than there are segments."""
+    """Time covered before each segment, and by all: one more item than there are segments."""
     row: Int32Array
     longest_ns: Times
-    """Of each `BLOCK` of segments."""
+    """Longest segment of each `BLOCK` of segments."""
 
     def covered_between(self, edges: Times) -> Times:
-        """Covered time (ns) between consecutive edges, which ascend."""
-        # Only the segments in the window are searched, and only edges that lie in one are cut:
+        """Covered time (ns) between consecutive, ascending edges."""
+        # Only the segments in the window are searched, and only those around an edge are cut:
         #   |----|     |------|    |---|
         #                  e···            unfinished: the end of the second minus e
         first, last = self.between(int(edges[0]), int(edges[-1]))
@@ -102,7 +102,7 @@ class Track(NamedTuple):
         return np.diff(until - unfinished)
 
     def between(self, start_ns: int, end_ns: int) -> tuple[int, int]:
-        """Positions of the segments that overlap a window: from the first to before the second."""
+        """Positions of the first segment that overlaps a window, and after the last one."""
         first = int(np.searchsorted(self.start_ns, start_ns, side="right"))
         if first and self.end_of(first - 1) > start_ns:
             first -= 1
@@ -121,7 +121,7 @@ class Track(NamedTuple):
         return np.asarray(self.sums_ns[places + 1] - self.sums_ns[places])
 
     def places(self, first: int, last: int, least_ns: int) -> Int64Array:
-        """Positions between two of the segments that are at least that long."""
+        """Positions in a range of the segments that are at least a given length."""
         if least_ns <= 1:
             return np.arange(first, last)
         blocks = np.arange(first // BLOCK, -(-last // BLOCK))
@@ -140,7 +140,7 @@ class Tracks:
     code: Int64Array
     """Class of each track, ascending within a lane."""
     first: Int64Array
-    """Where each track begins in `start_ns` and `row`, and where the last ends."""
+    """Where each track starts in `start_ns` and `row`, and where the last one ends."""
     start_ns: Times
     sums_ns: Times
     """One more than `start_ns` for each track."""
@@ -148,12 +148,12 @@ class Tracks:
 
     @classmethod
     def of(cls, *parts: Segments) -> Tracks:
-        """Sort and pack segments; those of no length are left out."""
+        """Sort and pack segments; those without length are left out."""
         none = np.zeros(0, dtype=np.int64)
         lasting = [each.lasting() for each in parts] or [Segments.of(0, 0, none, none)]
 
         def column(name: str) -> NDArray[Any]:
-            """One at a time: all together would be in memory twice."""
+            """Join one column at a time; all together would be in memory twice."""
             return np.concatenate([getattr(each, name) for each in lasting])
 
         groups, start_ns = grouped(column("lane"), column("code")), column("start_ns")
@@ -164,7 +164,7 @@ class Tracks:
         start_ns = start_ns[order]
         length_ns = column("end_ns")[order]
         length_ns -= start_ns
-        del groups, order  # of 1.1 M segments 9 MB
+        del groups, order  # 9 MB for 1.1 M segments
         return cls(lane, code, edges, start_ns, _sums(length_ns, edges), row)
 
     @cached_property
@@ -186,7 +186,7 @@ class Tracks:
 
 def _sort_by_start(parts: Sequence[Int64Array], start_ns: Times) -> None:
     for own in parts:
-        if np.any(np.diff(start_ns[own]) < 0):  # seldom: each ascends
+        if np.any(np.diff(start_ns[own]) < 0):  # rare: most ascend already
             own[:] = own[np.argsort(start_ns[own], kind="stable")]
 
 
@@ -197,7 +197,7 @@ def coverage(tracks: Sequence[Track], edges: Times) -> Int64Array:
 
 
 def _sums(length_ns: Times, edges: Int64Array) -> Times:
-    """Running sums of each group, from 0 to its total: one more than its events."""
+    """Running sums of each group, from 0 to its total: one more item than the group has events."""
     sums = np.zeros(length_ns.size + edges.size - 1, dtype=np.int64)
     for place, (first, last) in enumerate(pairwise(edges.tolist()), 1):
         np.cumsum(length_ns[first:last], out=sums[first + place : last + place])

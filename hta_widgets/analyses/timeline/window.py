@@ -1,4 +1,4 @@
-"""What a window of a lane looks like on a number of pixels."""
+"""What a window of a lane looks like on a given number of pixels."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.intervals import Times
 
 MOST_EVENTS: Final = 1_500
-"""Maximum number of events of a lane that are handed out one by one."""
+"""Maximum number of events of a lane that are returned one by one."""
 
 
 class LaneWindow(NamedTuple):
     """A lane in a window."""
 
     codes: tuple[int, ...]
-    """Classes that the lane has there, as positions in `CLASSES`."""
+    """Classes that the lane has in the window, as positions in `CLASSES`."""
     covered_ns: Int64Array
     """Time of each class in each pixel, exact. Shape (classes, pixels)."""
     start_ns: Times
     duration_ns: Times
-    """Segments that overlap the window, ascending: all of them if they are few, else those that are
-    at least a pixel long, the longest if these are too many."""
+    """Starts and durations of the segments that overlap the window, ascending: all of them if they
+    are few, else those at least a pixel long, or the longest of these if they are too many."""
     code: Int64Array
     row: Int64Array
-    """Row in the rank's events, -1 for none."""
+    """Row of each segment in the rank's events, -1 for none."""
     is_complete: bool
-    """Whether these are all."""
+    """Whether these are all segments."""
     found_ns: Times | None = None
-    """Time of each pixel that events which are looked for cover."""
+    """Time of each pixel that is covered by events that match the search."""
     extremes: Float64Array | None = None
-    """Smallest and largest value of curves in each pixel, NaN where they are not known. Shape
+    """Smallest and largest value of curves in each pixel, NaN if they are not known. Shape
     (curves, 2, pixels)."""
 
 
 def pixel_edges(start_ns: int, end_ns: int, pixels: int) -> Times:
-    """Bounds of pixels in a window (ns): at most one for each nanosecond.
+    """Bounds of pixels in a window (ns); there is at most one pixel per nanosecond.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The budget of a window of time: of each rank and step, the part inside."""
+"""The budget of a window of time: for each rank and step, the part inside."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def window_budget(
 ) -> pd.DataFrame:
     """What the time of a window is spent on, as if the trace were cut at its edges.
 
-    Why a rank idles or waits is what the whole trace tells, also where the cause lies outside.
-    The job remembers what was counted of each rank in the windows asked for last.
+    Why a rank idles or waits is decided by the whole trace, even if the cause lies outside.
+    The job remembers the budgets of the windows that were requested last.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def window_budget(
     window_ns : pair of int
         Start and end (ns) since the first event of all ranks, on the common clock.
     steps : collection of int
-        ProfilerSteps that count; all that are analysed if empty.
+        ProfilerSteps that count; all analysed ones if empty.
 
     Returns
     -------
     DataFrame
-        A row for each rank and step with time in the window: ``rank``, ``step`` (-1 without steps),
-        ``period_ns`` (of the step, inside the window), and the classes of `budget`, of int64, which
+        One row per rank and step with time in the window: ``rank``, ``step`` (-1 without steps),
+        ``period_ns`` (of the step, inside the window), and the classes of `budget` as int64, which
         add up to ``period_ns``.
     """
     chosen = select_ranks(job, ranks)
@@ -57,7 +57,7 @@ def window_budget(
 
 
 def _known_budgets(_: Job, __: WindowNs) -> dict[int, pd.DataFrame]:
-    """What `window_budget` has counted of each rank in a window."""
+    """Budgets that `window_budget` has already counted in a window, by rank."""
     return {}
 
 

@@ -110,8 +110,8 @@ def _overlap_finding(table: pd.DataFrame, place: str) -> str:
     said = [_communication_finding(communicating, place)]
     if graphs_ns:
         said.append(
-            f"Whether the CUDA graphs that were recorded as a whole ({duration(graphs_ns)}) "
-            "communicate is not known."
+            "It is not known whether the CUDA graphs that were recorded as a whole "
+            f"({duration(graphs_ns)}) communicate."
         )
     elif communicating.empty:
         said.append(
@@ -131,7 +131,7 @@ def _communication_finding(communicating: pd.DataFrame, place: str) -> str:
     )
     if beside_ns := communicating["beside_graph_ns"].sum():
         overall += (
-            f" and {percent(100 * (beside_ns / total_ns))} runs beside CUDA graphs of unknown "
+            f" and {percent(100 * (beside_ns / total_ns))} runs alongside CUDA graphs of unknown "
             f"content ({duration(beside_ns)})"
         )
     if len(communicating) == 1:

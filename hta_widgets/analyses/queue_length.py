@@ -372,4 +372,4 @@ def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001
     full = f"full {percent(100 * full_ns / observed_ns)} ({duration(full_ns)})"
     calls = counted(longest["blocked_calls"], "launch call")
     longer = duration(longest["blocked_ns"])
-    return f"{text} and {full}: {calls} had to wait, {longer} in all."
+    return f"{text} and {full}: {calls} had to wait, {longer} in total."

@@ -532,7 +532,7 @@ def test_memory_that_calls_allocate(tmp_path_factory):
         ("train.py(3): main", "aten::empty"): 4096,
         ("(no CPU call recorded)",): 904,
     }
-    assert result.finding == "5 kB allocated in all on rank 0."
+    assert result.finding == "5 kB allocated in total on rank 0."
     job = open_job(tmp_path_factory.mktemp("cpu"), [[*events[:2], events[4]]])
     assert flame(job, 0, weight="bytes").total_bytes == 77
 

@@ -166,7 +166,7 @@ def test_a_queue_in_which_launches_take_long_is_full(tmp_path):
     assert (row["full_launches"], row["blocked_calls"]) == (FULL, 8)
     assert row["blocked_ns"] == 8 * 198_000
     assert row["full_ns"] == 1000 * (5000 + 8 * 200 - (FULL - 1))
-    assert result.finding.endswith("8 launch calls had to wait, 1.58 ms in all.")
+    assert result.finding.endswith("8 launch calls had to wait, 1.58 ms in total.")
 
 
 @pytest.mark.parametrize("length", [FULL, 4551])

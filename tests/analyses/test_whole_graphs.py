@@ -181,9 +181,8 @@ def test_every_analysis_names_the_graphs(export):
     )
     assert overlap(job).finding == (
         "On rank 0, 33.3 % of the communication time is not hidden (10 µs of 30 µs) and "
-        "66.7 % runs "
-        f"beside {WORDS} (20 µs). Whether the CUDA graphs that were recorded as a whole (70 µs) "
-        "communicate is not known."
+        f"66.7 % runs alongside {WORDS} (20 µs). It is not known whether the CUDA graphs that were "
+        "recorded as a whole (70 µs) communicate."
     )
     (lane,) = rank_overlap(job).lanes.to_dict("records")
     parts = ("compute", "communicate", "overlap", "graph", "empty")
@@ -270,8 +269,8 @@ def test_a_rule_says_what_a_graph_does(export):
 def test_without_recognised_communication_graphs_may_communicate():
     job = kernels_job({0: [(COMPUTE, 0, 10, 0, 7), (WHOLE_GRAPH, 10, 30, 0, 7)]})
     assert overlap(job).finding == (
-        "No communication kernels were recognised on the selected ranks. Whether the CUDA graphs "
-        "that were recorded as a whole (30 ns) communicate is not known."
+        "No communication kernels were recognised on the selected ranks. It is not known whether "
+        "the CUDA graphs that were recorded as a whole (30 ns) communicate."
     )
 
 

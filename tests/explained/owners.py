@@ -87,7 +87,7 @@ def flame(result: Any, panel: Panel[Any]) -> Texts | None:
         "gpu": "of GPU work",
         "cpu": "of CPU time",
         "idle": "of idle GPU time",
-        "bytes": "allocated in all",
+        "bytes": "allocated in total",
     }
     (own,) = summed(result.nodes, f"own_{result.unit}")
     assert own == int(root[f"total_{result.unit}"])

@@ -108,15 +108,15 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "No communication kernels were recognised on the selected ranks[[<_time> selected "
-            "time]]. Whether the CUDA graphs that were recorded as a whole (<graphs>) communicate "
-            "is not known.",
+            "time]]. It is not known whether the CUDA graphs that were recorded as a whole "
+            "(<graphs>) communicate.",
             lambda found, _: {"graphs": duration(*summed(found.ranks, "cuda_graph_time_ns"))},
         ),
         Form(
             "<where>, <exposed> of the communication time is not hidden (<exposed_time> of "
-            "<total>)[[ and <beside> runs beside CUDA graphs of unknown content (<beside_time>)]]"
-            "[[, <least> to <most> on each]].[[ Whether the CUDA graphs that were recorded as a "
-            "whole (<graphs>) communicate is not known.]]",
+            "<total>)[[ and <beside> runs alongside CUDA graphs of unknown content "
+            "(<beside_time>)]][[, <least> to <most> on each]].[[ It is not known whether the CUDA "
+            "graphs that were recorded as a whole (<graphs>) communicate.]]",
             overlapping,
         ),
     ],
@@ -275,7 +275,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(
             "The longest queue is that of stream <stream> of rank <rank>: <mean> on average, "
             "<most> at most. The queue is empty <empty> of the time and "
-            "[[never full]][[full <full> (<full_time>): <calls> had to wait, <blocked> in all]].",
+            "[[never full]][[full <full> (<full_time>): <calls> had to wait, <blocked> in total]].",
             queues,
         ),
     ],

@@ -36,7 +36,7 @@ _WHAT: Final = {
     "gpu": "of GPU work",
     "cpu": "of CPU time",
     "idle": "of idle GPU time",
-    "bytes": "allocated in all",
+    "bytes": "allocated in total",
 }
 
 _NO_STACKS: Final = (

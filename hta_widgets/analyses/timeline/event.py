@@ -77,7 +77,7 @@ def drawn_at(facts: EventFacts, key: str, start_ns: int, duration_ns: int) -> Ev
 
 def _captured(rank: Rank, row: int) -> str:
     if not rank.captures:
-        return ""  # otherwise, hovering would take as long as the search for captures
+        return ""  # without captures, hovering does not pay for the search below
     place = np.flatnonzero(rank.gpu_work.rows == row)
     return str(captured_operators(rank)[place[0]]) if place.size else ""
 

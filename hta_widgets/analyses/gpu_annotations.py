@@ -159,7 +159,7 @@ def _recorded_ranges(rank: Rank, size: int, selection: TimeSelection | None) -> 
     start, length_ns = events.start_ns[rows], events.duration_ns[rows]
     is_counted = np.ones(rows.size, dtype=np.int64)
     if selection is not None:
-        on_device = events.pid[rows]  # as Kineto writes them, they have no device
+        on_device = events.pid[rows]  # Kineto writes them without a device, in its process
         for device in np.unique(on_device).tolist():
             own = on_device == device
             time = selection.time(rank, device)

@@ -71,7 +71,7 @@ class Transfers(NamedTuple):
     names: tuple[str, ...]
     """Kinds of transfers, ascending."""
     duration_ns: Times
-    """As recorded, or `SHORTEST_NS` if that is 0."""
+    """Duration as recorded, or `SHORTEST_NS` if that is 0."""
     transferred: Int64Array
     """Bytes; 0 if unknown."""
     gb_per_s: Float64Array

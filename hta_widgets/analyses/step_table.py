@@ -193,7 +193,7 @@ def step_table(
     Parameters
     ----------
     ranks : iterable of int, optional
-        All ranks when not given. Waiting always counts all ranks of the job.
+        All ranks when not given. What they wait for is always decided with all ranks of the job.
     steps : iterable of int, optional
         Only the rows of these ProfilerSteps; all when not given or empty.
     window_ns : pair of int, optional

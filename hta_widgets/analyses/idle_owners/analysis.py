@@ -247,7 +247,7 @@ def idle_owner_finding(
     idle_ns, window_ns = int(devices["idle_ns"].sum()), int(devices["window_ns"].sum())
     if idle_ns < WORTH_SAYING * window_ns or not idle_ns:
         return ""
-    # ranks may share a GPU: two processes on one were "on 2 GPUs"
+    # ranks may share a GPU: two processes on one GPU were said to be "on 2 GPUs"
     each = "ranks" if devices["rank"].is_unique else "GPUs"
     where = f" on {len(devices)} {each}" if len(devices) > 1 else ""
     of = f"Of {duration(idle_ns)} idle{where} ({percent(100 * idle_ns / window_ns)} of {whole})"

@@ -53,7 +53,7 @@ _NUMBERS: Final = (
     *("operations", "cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"),
     *("started_before_return", "correlation"),
 )
-"""With the rank, the columns of `LaunchStats.worst`."""
+"""With `_TEXTS`, the columns of `LaunchStats.worst` after the rank."""
 
 _Summary = dict[str, Any]
 NO_OPERATOR = ""

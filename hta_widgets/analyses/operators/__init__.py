@@ -234,7 +234,7 @@ class OperatorTable(Result):
 
         With ``by="shape"``, also ``input_dims`` and ``input_types`` (JSON on one line, empty if not
         recorded); with ``by="stack"``, also ``path`` (Python frames around it, see
-        `stacks.FRAMES`).
+        `operator_calls.FRAMES`).
 
         For calls inside a call of the same name, totals count each nanosecond once, for the
         innermost call: rows of one name add up, whatever distinguishes them, and no total is less

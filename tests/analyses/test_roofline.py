@@ -197,6 +197,16 @@ def test_a_type_without_a_known_rate_has_no_mfu(tmp_path):
     assert np.isnan(result.devices["mfu_percent"].iloc[0])
 
 
+@pytest.mark.parametrize(("other_us", "is_said"), [(9_800, True), (10_000, False)])
+def test_an_mfu_is_said_of_a_hundredth_of_the_kernel_time(tmp_path, other_us, is_said):
+    """Of 0.22 % of it, the MFU of a server was "at least 0.03 % of the peak"."""
+    dims = [[512, 512], [512, 512]]
+    events = [operator(0, 10, "aten::mm", dims), *launch(1, 100, 1)]
+    events += [host(200, 10, "mine"), call(201, 1, 2), kernel(300, other_us, correlation=2)]
+    result = roofline(opened(tmp_path, events, deviceProperties=H100))
+    assert (" MFU " in result.finding) is is_said
+
+
 def test_no_shapes_are_said_once_with_the_option(tmp_path):
     events = [host(0, 10, "aten::mm"), *launch(1, 7, 1)]
     result = roofline(opened(tmp_path, events))

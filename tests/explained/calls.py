@@ -65,7 +65,8 @@ def roofline(result: Any, _: Panel[Any]) -> Texts | None:
         if len(mine):
             by_operator = mine.groupby("operator")["gpu_ns"].sum()
             texts["operator"] = short_name(str(by_operator.idxmax()), NAME_WIDTH)
-    if devices["mfu_percent"].notna().all():
+    counted = devices["flop_ns"].sum() >= 0.01 * devices["kernel_ns"].sum()
+    if devices["mfu_percent"].notna().all() and counted:
         weighted = (devices["mfu_percent"] * devices["window_ns"]).sum()
         names = sorted(set(devices["name"]))
         texts["mfu"] = ("at least " if is_said else "") + percent(

@@ -87,6 +87,10 @@ _NOT_RECORDED: Final = Notice("no shapes were recorded (record_shapes=True recor
 WORTH_SAYING_PERCENT: Final = 3
 """Share of the kernel time at which the uncounted part is named."""
 
+LEAST_COVERED_PERCENT: Final = 1
+"""Share of the kernel time whose FLOP must be counted for an MFU: of 0.22 %, it was "at least 0.03
+% of the peak", which tells nobody how well the GPU is used."""
+
 NAME_WIDTH: Final = 60
 _MISSED: Final = tuple(REASONS[code] for code in (NO_SHAPES, NO_VALUES, NOT_UNDERSTOOD))
 
@@ -281,7 +285,7 @@ def roofline_finding(
         "kernel time"
     )
     mfu = devices["mfu_percent"]
-    if mfu.notna().all():
+    if mfu.notna().all() and 100 * flop_ns >= LEAST_COVERED_PERCENT * kernel_ns:
         windows = devices["window_ns"]
         of_all = float((mfu * windows).sum() / windows.sum())
         at_least = "at least " if rest else ""

@@ -403,6 +403,15 @@ def test_one_of_few_launches_is_not_long(tmp_path):
     assert not has_long_one(tmp_path, 0.6, count=2)
 
 
+def test_what_takes_more_of_the_time_is_tried_first(real_traces):
+    """Products with 11 % of it stood above kernels of experts with 80 %."""
+    kineto = real_traces / "kineto"
+    trace, captures = kineto / "vllm_piecewise", kineto / "vllm_piecewise_capture"
+    found = diagnose(open_trace(trace, captures=captures, progress=False))
+    causes = [each.cause for each in found.to_try]
+    assert causes == ["experts", "large_products", "largest_kernel"]
+
+
 @pytest.mark.parametrize(
     ("recording", "capture", "said", "advice"),
     [

@@ -17,6 +17,7 @@ from hta_widgets.analyses.idle_owners import (
     owners_by_path,
     with_lines,
 )
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name
@@ -88,12 +89,13 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     def draw(self, result: IdleOwners) -> dict[str, Drawing]:
         """Draw the lines or calls with the most idle time, and the causes on each GPU."""
         shown, as_percent = self.of_all_ranks(result), self.as_percent
+        words = words_of(self.job)
         causes = self._memo.get(
             "causes", lambda: causes_by_device(shown.devices, shown.causes), shown
         )
         by_cause = self._memo.get(
             "drawn causes",
-            lambda: idle_causes(causes, selected=self.ranks, as_percent=as_percent),
+            lambda: idle_causes(causes, selected=self.ranks, as_percent=as_percent).in_words(words),
             *(causes, tuple(self.ranks), as_percent),
         )
         title, owners = self._memo.get("names", lambda: self._named(result), result, self.by)
@@ -103,7 +105,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
             as_percent=as_percent,
             selected=SelectedOperators(self.selection.operators),
             has_legend=len(causes) == 1,  # a page leaves the other chart out, as it has one bar
-        )
+        ).in_words(words)
         return {title: with_width(by_name, LONG_NAMES), CAUSES: with_width(by_cause, FEW_BARS)}
 
     def _named(self, result: IdleOwners) -> tuple[str, pd.DataFrame]:

@@ -10,6 +10,7 @@ import pandas as pd
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.figures.base.drawing import Drawing
@@ -102,15 +103,16 @@ class IdleTimePanel(Panel[IdleTime]):
 
     def draw(self, result: IdleTime) -> dict[str, Drawing]:
         """Draw a stacked bar for each stream or GPU."""
-        as_percent = self.visualize_pctg
+        as_percent, words = self.visualize_pctg, words_of(self.job)
         if self.level == "stream":
-            return {"Idle time of each stream": idle_time_of_streams(result, as_percent=as_percent)}
+            figure = idle_time_of_streams(result, as_percent=as_percent)
+            return {"Idle time of each stream": figure.in_words(words)}
         shown = self.of_all_ranks(result)
         steps = 0 if as_percent else counted_steps(self.job, [], **self.selection.time_of(self.job))
         figure = idle_time_of_devices(
             shown, selected=self.ranks, as_percent=as_percent, steps=steps
         )
-        return {"Idle time of each GPU": figure}
+        return {"Idle time of each GPU": figure.in_words(words)}
 
     def tabulate(self, result: IdleTime) -> pd.DataFrame:
         """List the streams or GPUs with the parts of their idle time, of each the longest first."""

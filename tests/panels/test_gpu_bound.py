@@ -63,6 +63,9 @@ def test_amd_has_words_of_its_own(real_traces):
     shown = [panel.verdict, *(each["label"] for each in panel._view["table"]["columns"])]
     assert "HIP graph 1 (544 kernels) takes the most" in shown[0]
     assert not any("CUDA graph" in text or "tensor core" in text for text in (*said, *shown))
+    idle = board.panels["idle_owners"].figures["Causes of the idle time of each GPU"]
+    assert any(bar.name.startswith("Inside a HIP graph") for bar in idle.data)
+    assert "CUDA graph" not in idle.to_json()
 
 
 @pytest.mark.parametrize(

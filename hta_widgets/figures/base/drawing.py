@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,6 +18,10 @@ LONG_NAMES: Final = 580
 """Least width (px) of bars with names of kernels or lines, where `FEW_BARS` stand beside them."""
 
 FEW_BARS: Final = 420
+
+
+_NOT_READ: Final = ("customdata", "meta")
+"""What clicks select, by the names that were recorded."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,24 @@ class Drawing:
         import plotly.graph_objects as go  # noqa: PLC0415  # panels do without: they send JSON
 
         return go.Figure(data=self.data, layout={"template": "none", **self.layout})
+
+    def in_words(self, words: Callable[[str], str]) -> Drawing:
+        """The same drawing with other words in everything that is read, such as its legend."""
+        return Drawing([_worded(each, words) for each in self.data], _worded(self.layout, words))
+
+
+def _worded(value: Any, words: Callable[[str], str]) -> Any:  # noqa: ANN401
+    if isinstance(value, str):
+        return words(value)
+    if isinstance(value, list):
+        return [_worded(each, words) for each in value]
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return objects(_worded(value.tolist(), words))
+    if isinstance(value, dict):
+        return {
+            key: each if key in _NOT_READ else _worded(each, words) for key, each in value.items()
+        }
+    return value
 
 
 def with_width(figure: Drawing, least_width: int) -> Drawing:

@@ -181,7 +181,7 @@ def test_a_test_fails_where_a_job_is_worse_than_its_baseline(folder, tmp_path):
         (["a", "b", "--baseline", "x"], "there is no baseline"),
         (["a", "b", "c", "--fail-on", "step"], "limits are for two jobs"),
         (["a", "b", "--limits", "none"], "the limits none cannot be read"),
-        (["a", "b", "--fail-on", "all"], "'all' is no limit"),
+        (["a", "b", "--fail-on", "all"], "'all' is not a limit"),
         (["a", "b", "--allow", "all"], "no cause is called 'all'"),
         (["a", "b"], "does not exist"),
     ],

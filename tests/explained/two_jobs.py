@@ -159,7 +159,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(f"No difference of 2 % or more: t{_STEP} {_COUNTS}.", nearly_alike),
         Form(f"Different hardware. <_difference>. T{_STEP}.{_PARTS}", not_alike),
         Form(f"Not comparable as they are. <_difference>. T{_STEP}.{_PARTS}", not_alike),
-        Form(f"Cannot tell, <_why>: t{_STEP} (<_steps>).{_PARTS}", some_steps),
+        Form(f"Cannot tell (<_why>): t{_STEP} (<_steps>).{_PARTS}", some_steps),
         Form(f"Cannot tell: <_why>. T{_STEP}.", some_steps),
     ],
 }

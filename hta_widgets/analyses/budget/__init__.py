@@ -1,1 +1,1 @@
-"""What the time of a GPU goes to, in classes that add up to it."""
+"""Where the time of a GPU goes, in classes that add up to it."""

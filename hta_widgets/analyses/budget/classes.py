@@ -10,13 +10,13 @@ class BudgetClass(NamedTuple):
 
     name: str
     label: str
-    """As on screen."""
+    """Name on screen."""
     columns: tuple[str, ...]
     """Columns of `Diagnosis.steps` that it sums up."""
 
     @property
     def short(self) -> str:
-        """As on screen where it is not told what the host does."""
+        """Name on screen where it is not shown what the host does."""
         return self.label.partition(":")[0]
 
 
@@ -35,7 +35,7 @@ BUDGET: Final = (
     BudgetClass("data_loading", "data loading", ("gap_loader_ns",)),
     BudgetClass("other_idle", "other idle", ("gap_profiler_ns", "gap_depend_ns")),
 )
-"""Disjoint; together they are the time of a step."""
+"""Disjoint classes that add up to the time of a step."""
 
 BUDGET_CLASSES: Final = tuple(each.name for each in BUDGET)
 
@@ -44,12 +44,12 @@ CLASS_LABELS: Final = {each.name: each.label for each in BUDGET}
 CLASS_OF: Final = {
     column.removesuffix("_ns"): each.name for each in BUDGET for column in each.columns
 }
-"""Class of each of the parts that a diagnosis divides a step into."""
+"""Class of each part into which a diagnosis divides a step."""
 
 IDLE_CLASSES: Final = frozenset(name for part, name in CLASS_OF.items() if part.startswith("gap_"))
-"""In which the GPU does nothing."""
+"""Classes in which the GPU does nothing."""
 
 COLUMN_LABELS: Final = {
     f"{each.name}_{unit}": each.short for each in BUDGET for unit in ("ns", "ms")
 }
-"""What people read above the column of a class in a table."""
+"""Headings of the columns of classes in a table."""

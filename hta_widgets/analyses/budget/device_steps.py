@@ -1,7 +1,7 @@
-"""The steps of one rank: what its GPU did in each, and why it did nothing.
+"""The steps of one rank: what its GPU did in each, and why it was idle.
 
-The causes of idle time are those of `idle_owners`: what the host does meanwhile. What that means is
-divided further, by what it did from one launch to the next::
+Idle time has the causes of `idle_owners`, which say what the host does meanwhile. It is divided
+further by what the host did from one launch to the next::
 
     GPU work   ====|                                          |====
     host         launch ]                          [ launch ]
@@ -9,8 +9,8 @@ divided further, by what it did from one launch to the next::
                    |---------- the host decides ----------|---|
                                                launch + 15 µs  gap_depend
 
-A launch call of more than 1 ms for which an idle GPU waits to the end is all the host's, also one
-that began while the GPU was busy: CUDA and HIP load the code of a kernel in its first launch (3.1 s
+A launch call of more than 1 ms for which an idle GPU waits until its end is all the host's, even if
+it started while the GPU was busy: CUDA and HIP load the code of a kernel in its first launch (3.1 s
 before a kernel of cuDNN, 6.5 ms of 9.2 ms of a small step on an MI250).
 """
 
@@ -71,22 +71,22 @@ HOST_GAPS: Final = (
     "gap_sync",
     "gap_op",
 )
-"""Idle time in which the host decides, by what it did."""
+"""Kinds of idle time that the host decides, by what it did."""
 
 GAPS: Final = (*HOST_GAPS, "gap_depend")
-"""All idle time; they add up to it."""
+"""All kinds of idle time, which add up to it."""
 
 GAP: Final = {name: code for code, name in enumerate(GAPS)}
 
 SHORT_KERNEL_NS: Final = 15_000
-"""Of shorter kernels, so many are launched that what starting each takes counts."""
+"""Shorter kernels are launched in such numbers that the time to start each counts."""
 
 START_NS: Final = 3_000
-"""Longest time that starting a kernel takes if it was launched before."""
+"""Longest time that it takes to start a kernel that was already launched."""
 
 HANDED_OVER_NS: Final = 100_000
-"""Longer inside a graph, while its launch goes on, its next part is not there yet; shorter, the
-recorder may have lost a kernel."""
+"""In a longer gap inside a graph during its launch, the next part is not there yet; in a shorter
+one, the recorder may have lost a kernel."""
 
 FEWEST_LATE: Final = 5
 
@@ -94,51 +94,51 @@ PROMPT: Final = 1.25
 """A kernel that starts within this many usual latencies of its launch call was not queued."""
 
 BATCH_COPY_NS: Final = 20_000
-"""From then on, a copy to the device may be one of a batch."""
+"""A longer copy to the device may carry a batch."""
 
 BATCH_IN_CALLS: Final = 0.5
-"""More of the time before the copy of a batch than this must be in operators or frames that tell
-that the host prepares it: parameters that an optimizer on the CPU hands back are none, nor is what
-autograd runs."""
+"""More than this share of the time before the copy of a batch must be in operators or frames that
+show that the host prepares it. Parameters that an optimizer on the CPU hands back are no batch, and
+what autograd runs prepares none."""
 
 FIRST_CALL: Final = 10.0
-"""A first call that takes so many times as long as the later ones sets something up."""
+"""A first call that takes this many times as long as later ones sets something up."""
 
 FEWEST_LIKE: Final = 1
 FEWEST_NAMED: Final = 5
-"""Later calls that are compared: of the same inputs, or of any where none are recorded."""
+"""Fewest later calls to compare with: with the same inputs, or any if no inputs are recorded."""
 
 TOLD_BY_OS_CALLS: Final = 0.5
-"""Part of such time without operators in calls of the operating system, beyond which it is known
-what the host does: a database waited for its user. Writing a log for 6 µs of 53 ms tells nothing of
-the rest."""
+"""If more than this share of such time without operators is in calls of the operating system, it is
+known what the host does: a database waited for its user. Writing a log for 6 µs of 53 ms says
+nothing about the rest."""
 
 OPERATORS_PER_LAUNCH: Final = 0.2
-"""With fewer operators and frames, nothing can be told from what is not recorded."""
+"""With fewer operators and frames per launch, it means nothing that none are recorded."""
 
 _BETWEEN_STEPS: Final = [GAP[name] for name in ("gap_pause", "gap_sync", "gap_op", "gap_depend")]
-"""Between two steps of a server these are all the same: the loop of the engine takes so long."""
+"""Between two steps of a server, these are all one: the time that the engine's loop takes."""
 
 FEWEST_SERVER_STEPS: Final = 3
-"""With fewer steps, one of which is the first, nothing is known of what lies between them."""
+"""With fewer steps, one of which is the first, nothing is known about the time between them."""
 
 _REFILLING: Final = (GAP["gap_sync"], GAP["gap_op"])
 
 _SET_UP: Final = (GAP["gap_alloc"], GAP["gap_pause"])
-"""What is setting up in the first call of an operator."""
+"""Kinds that count as setting up in the first call of an operator."""
 
 _LEFT_OPEN: Final = ("synchronising", "launching", "operator", "host_code", "nothing_recorded")
 """Causes of idle time that are divided further."""
 
 
 def blocking_calls(rank: Rank) -> Mask:
-    """Calls that return when the GPU has done what was asked of it before."""
+    """Calls that return once the GPU has done what it was asked to do before."""
     calls = calls_of(rank)
     return calls.named(patterns.BLOCKING.search) & calls.is_launch_call
 
 
 def loading_calls(rank: Rank) -> Mask:
-    """Calls that load data, or prepare it and launch no kernels, or without kernels no modules."""
+    """Calls that load data, or prepare it without kernels (or modules, if no kernels exist)."""
     calls = calls_of(rank)
     prepares = calls.named(patterns.PREPROCESSING.search)
     if prepares.any():
@@ -150,10 +150,10 @@ def loading_calls(rank: Rank) -> Mask:
 def first_uses(rank: Rank) -> Mask:
     """Operators that set up what they need in their first call, with everything inside them.
 
-    Libraries make their handles, load modules and choose kernels then, mostly in no recorded call:
-    the first convolution of an AlexNet took 15.6 s, 2.88 s of it in none, and later ones 1.4 ms. A
-    first call counts that takes `FIRST_CALL` times the median of the later ones: of those with the
-    same inputs, where these are recorded. In recordings that begin later, no call is the first.
+    Libraries then create handles, load modules and choose kernels, mostly in no recorded call: the
+    first convolution of an AlexNet took 15.6 s, 2.88 s of it in none, and later ones 1.4 ms. A
+    first call counts if it takes `FIRST_CALL` times the median of later ones, with the same inputs
+    if these are recorded. In recordings that start later, no call is the first.
     """
     calls, events = calls_of(rank), rank.trace.events
     found = np.zeros(calls.kind.size, dtype=np.bool_)
@@ -175,12 +175,12 @@ def first_uses(rank: Rank) -> Mask:
 
 
 def telling_calls(rank: Rank) -> Mask:
-    """Operators and frames."""
+    """Operators and frames, which show what the host does."""
     return _TELLING.among(calls_of(rank).kind)
 
 
 def _computing(rank: Rank, calls: Calls) -> Mask:
-    """Calls that launch kernels; where none is recorded, those of modules and their gradients."""
+    """Calls that launch kernels; if no kernels are recorded, calls of modules and gradients."""
     events = rank.trace.events
     kernels = events.rows_of(Kind.KERNEL)
     if not kernels.size:
@@ -192,7 +192,7 @@ def _computing(rank: Rank, calls: Calls) -> Mask:
 
 
 def calls_around(calls: Calls, chosen: Mask) -> Mask:
-    """Some calls and all around them: in name only, a whole program may process images."""
+    """Some calls and all calls around them: a whole program may process images in name only."""
     before = np.concatenate(([0], np.cumsum(chosen)))
     return np.asarray(before[calls.forest.ends] > before[:-1])
 
@@ -201,24 +201,24 @@ class HostGaps(NamedTuple):
     """Idle time of a device."""
 
     segments: IdleSegments
-    """Those of `owned_time`; ``gap`` is the position of the idle interval in `gaps_of`."""
+    """Segments of `owned_time`; ``gap`` is the position of the idle interval in `gaps_of`."""
     kind: Int8Array
-    """Position in `GAPS` of each."""
+    """Position in `GAPS` of each segment's kind."""
     cause: Int8Array
-    """Position in `IDLE_CAUSES` of each."""
+    """Position in `IDLE_CAUSES` of each segment's cause."""
     starts_short: Mask
-    """Which are the few µs that starting a short kernel takes after another one."""
+    """Which segments are the few µs that it takes to start a short kernel after another one."""
     within_graph: Mask
-    """Which are the few µs that a graph takes from one of its kernels to the next."""
+    """Which segments are the few µs that a graph takes from one of its kernels to the next."""
     drained: Int32Array
-    """Of each interval in `gaps_of`: place of the last blocking call that let the GPU run dry, -1
-    for none."""
+    """Place of the last blocking call that let the GPU run dry before each interval in `gaps_of`,
+    -1 for none."""
     unattributed: Mask
-    """Where a host that is late launches nothing for long, and neither operators nor frames tell
-    what it does; the kind is ``gap_depend``, as it may wait for what the trace does not show."""
+    """Which segments have a late host that launches nothing for long, while neither operators nor
+    frames show what it does. Their kind is ``gap_depend``: it may wait for what is not recorded."""
 
     def refills(self) -> Int32Array:
-        """Of each segment in which the host is late: the call in `drained` where it lost its lead.
+        """The call in `drained` where the host lost its lead, for each segment in which it is late.
 
         -1 for none.
         """
@@ -234,7 +234,7 @@ class HostGaps(NamedTuple):
         return sums.astype(np.int64).reshape(shape)
 
     def starting_in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) that starting short kernels takes between consecutive edges."""
+        """Time (ns) that it takes to start short kernels, between consecutive edges."""
         return self._some_in_bins(self.starts_short * self.segments.length_ns, edges)
 
     def within_graphs_in_bins(self, edges: Times) -> Int64Array:
@@ -242,7 +242,7 @@ class HostGaps(NamedTuple):
         return self._some_in_bins(self.within_graph * self.segments.length_ns, edges)
 
     def unattributed_in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) between consecutive edges in which the host is late, and nothing tells why."""
+        """Time (ns) between consecutive edges in which the host is late, and nothing shows why."""
         return self._some_in_bins(self.unattributed * self.segments.length_ns, edges)
 
     def _some_in_bins(self, parts_ns: Times, edges: Times) -> Int64Array:
@@ -285,14 +285,14 @@ def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
 
 
 CLASS_NAMES: Final = (*BUDGET_CLASSES, "")
-"""The last is that of time outside of steps."""
+"""The last one is for time outside of steps."""
 
 
 @asked_once
 def class_of_segments(rank: Rank) -> Int8Array:
-    """What each segment of `owned_time` counts for in the budget of a step.
+    """Class of each segment of `owned_time` in the budget of a step.
 
-    A position in `CLASS_NAMES`.
+    By its position in `CLASS_NAMES`.
     """
     owned, gaps, window = owned_time(rank), gaps_of(rank), window_of(rank)
     found = np.full(owned.cause.size, CLASS_NAMES.index(""), dtype=np.int8)
@@ -308,20 +308,20 @@ def class_of_segments(rank: Rank) -> Int8Array:
 
 
 class DeviceSteps(NamedTuple):
-    """The steps of the device with most work of a rank."""
+    """The steps of the device that does most of a rank's work."""
 
     device: int
     window: Window
     edges: Times
-    """Bounds of the steps, from `Window.step_edges`."""
+    """Boundaries of the steps, from `Window.step_edges`."""
     work: GpuWork
-    """All that is recorded on the device, also of steps that are not analysed."""
+    """All work recorded on the device, also in steps that are not analysed."""
     busy: Partition
     gaps: HostGaps
-    """Between the first edge and the last."""
+    """Idle time between the first edge and the last."""
 
     def are_in(self, times_ns: Times, numbers: Collection[int] | None) -> Mask:
-        """Which times are in steps of some numbers; in any of the steps when None."""
+        """Which times are in steps of some numbers, or in any of the steps if None."""
         step = np.searchsorted(self.edges, times_ns, side="right") - 1
         among = self.window.steps if numbers is None else [*numbers]
         return np.append(np.isin(self.window.steps, among), (False, False))[step]
@@ -346,7 +346,7 @@ def device_steps(rank: Rank, split: RankSplit) -> DeviceSteps | None:
 
 
 class _Division:
-    """Idle intervals of one device, being divided."""
+    """Divides the idle intervals of one device."""
 
     def __init__(self, rank: Rank, device: int, gaps: Gaps, owned: OwnedTime, inside: Mask) -> None:
         self.rank, self.device, self.gaps = rank, device, gaps
@@ -356,7 +356,7 @@ class _Division:
         has_drained = inside & self._waits_for_work[owned.drain]
         self.drain = np.where(has_drained, owned.drain, NO_CALL)
         self.decided, self.is_late = inside & self.host.decided, inside & self.host.is_late
-        own = np.flatnonzero(inside)  # one after the other
+        own = np.flatnonzero(inside)  # consecutive
         edges = (own[0], own[-1] + 1) if own.size else (0, 0)
         first, last = np.searchsorted(owned.segments.gap, edges)
         self.segments = IdleSegments(*(column[first:last] for column in owned.segments))
@@ -406,7 +406,7 @@ class _Division:
         )
 
     def _is_most_in_os_calls(self, chosen: Mask) -> bool:
-        """Whether calls of the operating system tell what the host does for most of some time."""
+        """Whether calls of the operating system show what the host does for most of some time."""
         told = chosen & self._is_inside(self.calls.kind == Kind.OS_CALL)
         length_ns = self.segments.length_ns
         return bool(length_ns[told].sum() > TOLD_BY_OS_CALLS * length_ns[chosen].sum())
@@ -421,7 +421,7 @@ class _Division:
     def _divide_stretches(self, kind: Int64Array, is_open: Mask) -> Mask:
         """Divide the time in which the host launches nothing, if it is long.
 
-        Returned are the segments in calls that block for long, which are none of it.
+        Returns the segments in calls that block for long, which are not part of this time.
         """
         gap, length_ns = self.segments.gap, self.segments.length_ns
         inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
@@ -445,7 +445,7 @@ class _Division:
         return waits
 
     def _divide_launches(self, kind: Int64Array, is_open: Mask) -> None:
-        """Say what launch calls do for so long: load code, if no such kernel ran before."""
+        """Decide what long launch calls do: they load code, if no such kernel ran before."""
         gap = self.segments.gap
         inside = is_open & self.host.launches_long[gap]
         inside &= self.segments.start_ns >= self.launch_ns[gap]
@@ -475,7 +475,7 @@ class _Division:
         """Intervals inside a graph whose launch call still hands over what follows.
 
         After a copy had drained the GPU, the launch of a graph of 544 nodes took 1.57 ms on an
-        MI300X; 30 of them ran, and 274 µs passed until the next one was there.
+        MI300X; 30 nodes ran, and then it took 274 µs until the next one was there.
         """
         is_long = self.gaps.end_ns - self.gaps.start_ns > HANDED_OVER_NS
         is_handed_over = self.gaps.end_ns < self.host.launch_end_ns
@@ -488,7 +488,7 @@ class _Division:
         return np.append(runs_at(self.rank, rows, self.calls.start_ns), False)
 
     def _has_drained(self) -> Mask:
-        """Which segments follow, or are inside of, a call that waited for work."""
+        """Which segments follow, or are inside, a call that waited for work."""
         inside = self._waits_for_work[self.segments.owner]
         return np.asarray((self.drain[self.segments.gap] != NO_CALL) | inside)
 
@@ -501,9 +501,9 @@ class _Division:
     def is_prompt(self) -> Mask:
         """Intervals before a kernel that was launched before them, and started as soon as it could.
 
-        It did not wait in a queue: a host that launches short kernels at a steady rate is as slow
-        as one that is late for each. How long a launch takes until the kernel starts is known from
-        those that are late.
+        The kernel did not wait in a queue: a host that launches short kernels at a steady rate is
+        as slow as one that is late for each. Late launches show how long it takes from a launch to
+        the start of its kernel.
         """
         latency_ns = self.gaps.end_ns - self.launch_ns
         events, row = self.rank.trace.events, self.gaps.after
@@ -518,11 +518,11 @@ class _Division:
 
     @cached_property
     def between_steps(self) -> Mask:
-        """Intervals that begin with a step of a server, unless a call in its span drains the GPU.
+        """Intervals that start with a step of a server, unless a call in its span drains the GPU.
 
-        Or with the work of the step before that comes after its last kernel that computes: tokens
-        are copied to the host, and ranks meet. The first step of a recording waits for what came
-        before it.
+        Or that start after the rest of the previous step's work: after its last computing kernel,
+        tokens are copied to the host, and ranks meet. The first step of a recording waits for what
+        came before it.
         """
         server, window = self.rank.server_steps, window_of(self.rank)
         if len(server) < FEWEST_SERVER_STEPS or trains(self.rank.trace.events):
@@ -538,9 +538,9 @@ class _Division:
 
     @cached_property
     def _is_drained_in_step(self) -> Mask:
-        """Intervals that a call leaves in the same step of a server as the launch after it.
+        """Intervals that a call causes in the same step of a server as the launch after it.
 
-        What that reads is not the tokens, for which the next step has to wait.
+        What this call reads is not the tokens, for which the next step has to wait.
         """
         starts_ns = self.rank.server_steps.start_ns
         place = np.searchsorted(starts_ns, self.launch_ns, side="right") - 1
@@ -562,13 +562,13 @@ class _Division:
 
     @cached_property
     def has_operators(self) -> bool:
-        """Whether operators or frames tell what the host does."""
+        """Whether operators or frames show what the host does."""
         recorded = np.count_nonzero(_TELLING.among(self.rank.trace.events.kind))
         return bool(recorded >= OPERATORS_PER_LAUNCH * distinct(self.rank.gpu_work.launch).size)
 
     @cached_property
     def _captures(self) -> Mask:
-        """Before which launches a graph is captured."""
+        """Whether a graph is captured before the launch after each interval."""
         places = np.flatnonzero(self.calls.named(patterns.CAPTURING.search))
         starts = np.sort(self.calls.start_ns[places])
         first = np.searchsorted(starts, self.stretch_ns)
@@ -584,9 +584,9 @@ class _Division:
 
     @property
     def _decodes(self) -> Mask:
-        """Which intervals end in a step of a server that computes no prompt: no input is new there.
+        """Which intervals end in a step of a server that computes no prompt, and has no new input.
 
-        What is copied to the GPU are masks of a grammar, or adapters.
+        What is copied to the GPU then are masks of a grammar, or adapters.
         """
         served = self.rank.server_steps
         is_decoding = np.array([False, *(each.phase == "decode" for each in served.spans)])

@@ -1,4 +1,4 @@
-"""The idle time of the devices of one rank: intervals, and in segments by cause and call."""
+"""The idle time of the devices of one rank: as intervals, and as segments by cause and call."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ BETWEEN_KERNELS_NS: Final = 30_000
 
 DRAINED_BEFORE_NS: Final = 1_000
 DRAINED_AFTER_NS: Final = 100_000
-"""A blocking call drained the GPU if it returns this close to the moment when that ran dry."""
+"""A blocking call drained the GPU if it returns this close to the moment when the GPU ran dry."""
 
 SHORTEST_GAP_NS: Final = 1_000
 """Shorter intervals are the cost of starting kernels, whatever the host does."""
 
 STRETCH_NS: Final = 1_000_000
-"""From then on, a host that launches nothing does something else than launching slowly."""
+"""A host that launches nothing for longer does something other than launching slowly."""
 
 OF_NO_DATA: Final = (Kind.KERNEL, Kind.MEMSET)
-"""Work whose call hands nothing over but the order to do it. That of a copy may take long about
-memory of the host."""
+"""Work whose launch call hands over nothing but the order to do it. The call of a copy may take
+long because of host memory."""
 
 LAST_PART: Final = 0.1
-"""Part of a long launch call at its end in which its kernel may begin: one of 5.5 s returned 0.7 ms
-after that."""
+"""Share of a long launch call, at its end, in which its kernel may start: a call of 5.5 s returned
+0.7 ms after the start."""
 
 UNDECIDED = -1
 
@@ -86,11 +86,11 @@ class Gaps:
     part: Int8Array
     """Position in `PARTS`."""
     launch: IntArray
-    """Row of the call that launched the work after the interval, or where the trace lacks it, of
-    the call that came too late for what follows on the stream (see `_late_behind`); -1 if neither
-    is in the trace or nothing follows."""
+    """Row of the call that launched the work after the interval; if the trace lacks it, of the call
+    that came too late for what follows on the stream (see `_late_behind`). -1 if neither is in the
+    trace, or nothing follows."""
     inside_graph: Mask
-    """Whether the work on both sides is of one launched graph."""
+    """Whether the work on both sides belongs to one launched graph."""
     after: IntArray
     """Row of the work after the interval, see `work_after`; -1 for none."""
 
@@ -110,8 +110,8 @@ def gaps_of(rank: Rank) -> Gaps:
 def launch_split(gaps: Gaps, events: Events) -> LaunchSplit:
     """Split each interval by its launch call.
 
-    After the last work the whole interval is the host's. Inside a graph, and before work of unknown
-    launch, nothing is.
+    After the last work, the whole interval is the host's. Inside a graph, and before work whose
+    launch is unknown, none of it is.
     """
     launch = np.where(gaps.inside_graph, NO_CALL, gaps.launch)
     split = split_by_launch(gaps.start_ns, gaps.end_ns, launch, events)
@@ -125,8 +125,8 @@ def launch_split(gaps: Gaps, events: Events) -> LaunchSplit:
 def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Array:
     """Place of the blocking call that let the GPU run dry at the start of each interval, or -1.
 
-    The GPU was drained only where it is `late`: where the next launch call began after the interval
-    did. `thread` is the position in ``calls.threads`` of the launching thread.
+    The GPU was drained only where it is `late`, that is, if the next launch call started after the
+    interval did. `thread` is the position in ``calls.threads`` of the launching thread.
     """
     found = np.full(late.size, NO_CALL)
     blocking = np.flatnonzero(calls.named(BLOCKING.search) & calls.is_launch_call)
@@ -148,10 +148,10 @@ def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Arr
 
 
 def runs_at(rank: Rank, rows: Int64Array, times: Times) -> Mask:
-    """Whether work that was launched before each time still runs then, beside copies of the host.
+    """Whether work that was launched before each time still runs then, except copies of the host.
 
-    A call that finds none drains nothing: it may wait for the copy that it asks for, for 25 µs.
-    `rows` are all the GPU work.
+    A call that finds none drains nothing: it may wait 25 µs for the copy that it asks for. `rows`
+    are all the GPU work.
     """
     events = rank.trace.events
     of_host = (HOST_TO_DEVICE, DEVICE_TO_HOST)
@@ -241,13 +241,13 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
 def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -> Int64Array:
     """The launch call of what follows on the stream of some work, if it came too late; else -1.
 
-    Recorders leave the calls of some copies and fills out: where one comes before each kernel, no
-    idle time had a call, in which the host was late for nine tenths of it. What it fills is not
-    launched when the GPU runs dry, so that the host is late for both. Before the first work of its
-    stream that is known to be launched, work may be from before the recording.
+    Recorders leave out the calls of some copies and fills. With one before each kernel, no idle
+    time had a call, although the host was late for nine tenths of it. What uses the fill is not
+    launched either when the GPU runs dry, so the host is late for both. Work before the first known
+    launch on its stream may be from before the recording.
 
-    `rows` are all GPU work of the device, `work` is that whose launch is not in the trace, and the
-    interval before each begins at `start`.
+    `rows` are all GPU work of the device, `work` is the part whose launch is not in the trace, and
+    the interval before each of these starts at `start`.
     """
     if not work.size:
         return work
@@ -272,7 +272,7 @@ def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -
 def work_after(rank: Rank, rows: Int64Array, end: Times) -> Int64Array:
     """Work that starts where each interval ends, -1 for none.
 
-    Of several, the one launched first; work of no duration only where no other starts.
+    If several do, the one launched first; work of no duration only if no other starts.
     """
     events = rank.trace.events
     rows, gap = _at(events.start_ns[rows], rows, end)
@@ -283,7 +283,7 @@ def work_after(rank: Rank, rows: Int64Array, end: Times) -> Int64Array:
 
 
 def _work_before(rank: Rank, rows: Int64Array, start: Times) -> Int64Array:
-    """Work that ends where each interval starts, the last started of several; -1 for none."""
+    """Work that ends where each interval starts, of several the last to start; -1 for none."""
     events = rank.trace.events
     rows, gap = _at(events.start_ns[rows] + events.duration_ns[rows], rows, start)
     order = np.lexsort((-rows, -events.start_ns[rows], gap))
@@ -291,7 +291,7 @@ def _work_before(rank: Rank, rows: Int64Array, start: Times) -> Int64Array:
 
 
 def _at(times: Times, rows: Int64Array, asked: Times) -> tuple[Int64Array, Int64Array]:
-    """Rows whose time is one of those asked for (ascending), and its position."""
+    """Rows whose time is one of those asked for (ascending), and the position of this time."""
     place = np.searchsorted(asked, times)
     met = np.flatnonzero(place < asked.size)
     met = met[asked[place[met]] == times[met]]
@@ -307,7 +307,7 @@ def _first_of_each(rows: Int64Array, group: Int64Array, count: int) -> Int64Arra
 
 
 def last_part_ns(length_ns: Times) -> Times:
-    """How long before the end of its call the kernel of a long launch call may begin."""
+    """How long before the end of a long launch call its kernel may start."""
     return np.maximum((LAST_PART * length_ns).astype(np.int64), LAUNCH_NS)
 
 
@@ -326,17 +326,17 @@ class LateLaunches:
 
     @property
     def moments_ns(self) -> tuple[Times, Times, Times]:
-        """Times of each interval at which what the host does changes: see `device_steps`."""
+        """Times in each interval at which what the host does changes, see `device_steps`."""
         return self.stretch_ns, self.launch_ns, self.reach_ns
 
     @cached_property
     def launches_long(self) -> Mask:
-        """Intervals before a kernel or a fill that last to the end of its call, which is long.
+        """Intervals before a kernel or a fill that last to the end of its long launch call.
 
-        The call may have begun before them: the GPU computes for 1.3 to 2.5 ms, and then the host
-        is in the call for 10 to 19 ms more (SwitchTransformers). A graph begins while its launch
-        still hands over nodes: that of 4,568 took 5.7 to 9.2 ms on eight H200, and their kernels
-        began after 3.6 to 9.1 ms. Three fills of a ResNet-50 had calls of 151 to 165 ms.
+        The call may have started before them: the GPU computes for 1.3 to 2.5 ms, and then the host
+        is in the call for 10 to 19 ms more (SwitchTransformers). A graph starts while its launch
+        still hands over nodes: the launch of 4,568 took 5.7 to 9.2 ms on eight H200, and their
+        kernels started after 3.6 to 9.1 ms. Three fills of a ResNet-50 had calls of 151 to 165 ms.
         """
         kind = np.append(self.rank.trace.events.kind, -1)[self.gaps.after]
         of_no_data = np.isin(kind, OF_NO_DATA)
@@ -350,13 +350,13 @@ class LateLaunches:
 
     @cached_property
     def reach_ns(self) -> Times:
-        """Until when the host decides: the usual latency of a launch, or the end of a long one."""
+        """Time until which the host decides: the usual latency of a launch, or a long one's end."""
         usual_ns = self.launch_ns + LAUNCH_NS
         return np.asarray(np.where(self.launches_long, self.launch_end_ns, usual_ns))
 
     @cached_property
     def stretch_ns(self) -> Times:
-        """End of the last call that launches work before each interval's own, but not outside."""
+        """End of the last launch call before each interval's own, kept inside the interval."""
         events, launches = self.rank.trace.events, self.rank.launches
         rows = distinct(launches[events.rows_of(*GPU_WORK)])
         rows = rows[rows >= 0]
@@ -369,19 +369,19 @@ class LateLaunches:
 
     @cached_property
     def starts_graph(self) -> Mask:
-        """Whether a graph follows: what it does next depends on what the last one returned."""
+        """Whether a graph follows, whose work depends on what the previous one returned."""
         is_graph = self.rank.trace.events.named(self.gaps.launch, patterns.GRAPH_LAUNCH)
         return np.asarray(is_graph & (self.gaps.launch != NO_CALL))
 
 
 @dataclass(frozen=True, eq=False)
 class HostCauses:
-    """What a call, or a call around it, says of the time in which it is innermost."""
+    """What a call, or a call around it, shows about the time in which it is innermost."""
 
     named: Int8Array
-    """By place: cause that the name of the call or of one around it decides, else `UNDECIDED`."""
+    """Cause, by place, if the name of the call or of one around it decides; else `UNDECIDED`."""
     usual: Int8Array
-    """By place: cause of the rest, by the kind of call."""
+    """Cause, by place, of all other time, from the kind of call."""
 
     @classmethod
     def of(cls, calls: Calls) -> HostCauses:
@@ -396,12 +396,12 @@ class HostCauses:
         return cls(named, usual)
 
     def decide(self, owner: IntArray, *, overhead: IntArray, drained: Mask) -> Int8Array:
-        """Cause of each segment of time, of which `owner` is the innermost call, -1 for none.
+        """Cause of each segment of time; `owner` is its innermost call, -1 for none.
 
         Parameters
         ----------
         overhead : ndarray of int
-            Position in `overheads` of what was at work on any thread, -1 for none.
+            Position in `overheads` of what was running on any thread, -1 for none.
         drained : ndarray of bool
             Whether the idle interval followed a blocking call that had drained the GPU.
         """
@@ -424,7 +424,7 @@ def _deciding(calls: Calls) -> list[tuple[str, Mask]]:
         *((cause, calls.named(pattern.search)) for cause, pattern in _BY_PATH.items()),
         *((cause, calls.named(pattern.search) & api) for cause, pattern in _BY_API_CALL.items()),
         ("initialising", sets_up),
-        # putc is no catching up after the wait before it
+        # putc does not count as catching up after a wait
         ("host_code", calls.kind == Kind.OS_CALL),
     ]
 
@@ -434,17 +434,17 @@ class OwnedTime:
     """The idle time of a rank; the segments of an interval add up to it."""
 
     segments: IdleSegments
-    """In order of interval and time; each is of one step, and of one of the times between the
-    moments of its interval (see `LateLaunches`)."""
+    """Ordered by interval and time. Each is in one step, and between two moments of its interval
+    (see `LateLaunches`)."""
     step: IntArray
     """Number of the ProfilerStep of each segment, `NO_STEP` before the first, after the last, and
     without steps."""
     cause: Int8Array
     """Position in `IDLE_CAUSES` of each segment."""
     thread: IntArray
-    """Position in ``Calls.threads`` of the thread whose time each is, -1 for none."""
+    """Position in ``Calls.threads`` of the thread that each segment belongs to, -1 for none."""
     is_continued: Mask
-    """Which segments go on with the one before: at a moment, the call and the cause stay."""
+    """Which segments continue the previous one: a moment divides them, but call and cause stay."""
     drain: IntArray
     """Place of the blocking call that let the GPU run dry before each interval, -1 for none."""
 
@@ -463,7 +463,7 @@ def _owned_time(rank: Rank) -> Columns:
     host, host_cause = split.host_causes(joined([split.owned_by_host(), split.of_launch_calls()]))
     gpu, gpu_cause = split.of_gpu()
     segments, step, source = split.by_step(joined([host, gpu]))
-    del host, gpu  # of 1.5 M events 24 MB
+    del host, gpu  # 24 MB for 1.5 M events
     cause = np.concatenate((host_cause, gpu_cause))[source]
     of_owner = split.calls.thread_of(segments.owner)
     thread = np.where(segments.owner == NOBODY, split.thread[segments.gap], of_owner)
@@ -496,7 +496,7 @@ class _Split:
         self.drain = drains(self.gaps, self.times.late, self.calls, self.thread)
 
     def _host_thread(self) -> Int64Array:
-        """Thread that is asked first what the host did: the launching one, else the main one."""
+        """Thread to ask first what the host did: the launching one, or else the main one."""
         launching = np.where(self.call >= 0, self.calls.thread_of(self.call), NOBODY)
         for device, main in self.main_threads.items():
             is_tail = (self.gaps.part == TAIL) & (self.gaps.device == device)
@@ -505,7 +505,7 @@ class _Split:
 
     @cached_property
     def main_threads(self) -> dict[int, int]:
-        """By device: the thread of the first analysed step, else the one that launches most."""
+        """For each device, the thread of the first analysed step, or else the busiest launcher."""
         rank = self.rank
         by_device = rank.gpu_work.by_device() if len(rank.gpu_work) else {}
         if NO_STEP not in window_of(rank).steps:
@@ -531,7 +531,7 @@ class _Split:
         owned = [
             self._asked(host.take(device == each), main) for each, main in self.main_threads.items()
         ]
-        self._timelines.clear()  # of 1.5 M events 30 MB
+        self._timelines.clear()  # 30 MB for 1.5 M events
         return joined(owned)
 
     def _asked(self, host: IdleSegments, main: int) -> IdleSegments:
@@ -599,9 +599,9 @@ class _Split:
         return rest, cause[rest.gap].astype(np.int8)
 
     def by_step(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array, Int64Array]:
-        """Cut segments where a step begins or ends; the step of each, and what it was cut from.
+        """Cut segments at step boundaries; also the step of each, and what it was cut from.
 
-        Only a kernel of no duration ends while the device is idle.
+        A step ends while the device is idle only if it ends with a kernel of no duration.
         """
         window = window_of(self.rank)
         numbers = np.concatenate(([NO_STEP], window.steps, [NO_STEP]))
@@ -623,7 +623,7 @@ class _Split:
         return joined(parts), np.concatenate(steps), np.concatenate(sources)
 
     def _steps_of_gaps(self, window: Window) -> tuple[Int64Array, Int64Array]:
-        """Positions of the steps in which each interval begins and ends; 0 is before the first."""
+        """Positions of the steps in which each interval starts and ends; 0 is before the first."""
         gaps = self.gaps
         first, last = np.zeros((2, gaps.part.size), dtype=np.int64)
         for each in self.rank.gpu_work.devices:
@@ -634,9 +634,9 @@ class _Split:
 
 
 def overheads(rank: Rank) -> tuple[Intervals, Intervals]:
-    """Time in which the profiler is at work on any thread, and that in which CUDA loads code.
+    """Time in which the profiler works on any thread, and time in which CUDA loads code.
 
-    Both are written as overhead. Code is loaded at the first use of a kernel, profiled or not.
+    Traces record both as overhead. Code is loaded at the first use of a kernel, profiled or not.
     """
     events = rank.trace.events
     rows = events.rows_of(Kind.OVERHEAD)

@@ -1,4 +1,4 @@
-"""Segments of idle time, and what they are cut by: the calls of a thread, overhead, steps."""
+"""Segments of idle time, and what cuts them: the calls of a thread, overhead, steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IdleSegments(NamedTuple):
     """Position of the idle interval that each is part of, int32."""
     start_ns: Times
     length_ns: IntArray
-    """int64, or the narrowest type where it is kept."""
+    """int64, or the narrowest type that fits where segments are kept."""
     owner: IntArray
     """Place of the call that each belongs to, `NOBODY` for none, int32."""
 
@@ -47,14 +47,14 @@ class IdleSegments(NamedTuple):
         return IdleSegments(*(column[chosen] for column in self))
 
     def clip(self, start_ns: int, end_ns: int) -> IdleSegments:
-        """The part of each that is inside a window; all reach into it."""
+        """The part of each segment that is inside a window; all segments reach into it."""
         starts = np.maximum(self.start_ns, start_ns)
         return self._replace(start_ns=starts, length_ns=np.minimum(self.end_ns, end_ns) - starts)
 
     def cut_at(self, moments_ns: Sequence[Times]) -> tuple[IdleSegments, Int64Array]:
-        """Cut each at some times of its interval, and tell which segment each part is of.
+        """Cut each segment at some times of its interval; also which segment each part is from.
 
-        Few are cut.
+        Only few are cut.
         """
         is_cut, end_ns = np.zeros(self.gap.size, dtype=np.bool_), self.end_ns
         for each in moments_ns:
@@ -75,12 +75,12 @@ class IdleSegments(NamedTuple):
 
     @property
     def end_ns(self) -> Times:
-        """End of each."""
+        """End of each segment."""
         return self.start_ns + self.length_ns
 
 
 def joined(parts: list[IdleSegments]) -> IdleSegments:
-    """All segments together."""
+    """Join segments."""
     nothing = IdleSegments.of(_NO_TIMES, _NO_TIMES)
     parts = [each for each in parts if each.gap.size]
     if len(parts) == 1:
@@ -110,19 +110,19 @@ class Timeline(NamedTuple):
     edges: Times
     """Times in ns, ascending; the first is before everything, the last after everything."""
     holds: Int32Array
-    """A place, or `NOBODY`; of steps, a position."""
+    """A place, or `NOBODY`; for steps, a position."""
 
     @classmethod
     def innermost(cls, calls: Calls, thread: Thread) -> Timeline:
         """The innermost call of a thread."""
         # a |---------------|        edges  a  b  b' c   c' a'
         #     b |---|                owner  a  b  a  c   a  -
-        #              c |--|        (c and a end at once: the end of the outer one counts last)
-        return cls._of_changes(*_changes_of(calls, thread))  # without what they are made of
+        #              c |--|        (c and a end together: the end of the outer one counts last)
+        return cls._of_changes(*_changes_of(calls, thread))  # frees what these are made of
 
     @classmethod
     def covering(cls, *covered: Intervals) -> Timeline:
-        """Position of what covers time, of intervals of which none do at once, else `NOBODY`."""
+        """Which of some intervals cover each time, else `NOBODY`; no two may at the same time."""
         sizes = [len(each) for each in covered]
         ends = np.full(sum(sizes), NOBODY, dtype=np.int32)
         starts = np.repeat(np.arange(len(covered), dtype=np.int32), sizes)
@@ -133,13 +133,13 @@ class Timeline(NamedTuple):
 
     @classmethod
     def of_steps(cls, edges: Times) -> Timeline:
-        """How many of some edges, ascending, each time is behind."""
+        """How many of some edges, ascending, come before each time."""
         edges = np.concatenate(([_BEFORE_ALL], edges, [_AFTER_ALL]))
         return cls(edges, np.arange(edges.size - 1, dtype=np.int32))
 
     @classmethod
     def _of_changes(cls, times: Times, holds: Int32Array) -> Timeline:
-        """Sort changes by time; of those at one time, the last given counts."""
+        """Sort changes by time; among those at the same time, the last one given counts."""
         order = np.argsort(times, kind="stable")
         edges = np.empty(times.size + 2, dtype=np.int64)
         held = np.empty(times.size + 1, dtype=np.int32)
@@ -149,9 +149,9 @@ class Timeline(NamedTuple):
         return cls(edges, held)
 
     def cut(self, segments: IdleSegments) -> tuple[IdleSegments, Int64Array]:
-        """Cut segments where something else begins to hold, and let that own each part.
+        """Cut segments where something else starts to hold, and let that own each part.
 
-        Also the position of the segment that each part was cut from.
+        Also returns the position of the segment that each part was cut from.
         """
         if self.holds.size == 1:  # nothing ever changes
             owner = np.broadcast_to(self.holds, segments.gap.shape)
@@ -163,7 +163,7 @@ class Timeline(NamedTuple):
         at = np.arange(source.size) + (first - (ends - parts))[source]
         start = np.maximum(segments.start_ns[source], self.edges[at])
         length = np.minimum(segments.end_ns[source], self.edges[at + 1]) - start
-        if not (is_lasting := length > 0).all():  # one by one: of 1 M parts each has 8 MB
+        if not (is_lasting := length > 0).all():  # one by one: each takes 8 MB for 1 M parts
             lasting = np.flatnonzero(is_lasting)
             start, length = start[lasting], length[lasting]
             source, at = source[lasting], at[lasting]

@@ -20,24 +20,24 @@ from hta_widgets.trace.model.server_steps import StepSpan
 from hta_widgets.trace.ranks.rank import Rank
 
 NO_REQUESTS: Final = 10
-"""In so many times the usual gap before a step of running requests, a server may have had no
-requests. One that only computes prompts, as for embeddings, may have none between any two."""
+"""A gap this many times as long as is usual before steps of running requests may be without any. A
+server that only computes prompts, as for embeddings, may have none between any two steps."""
 
 NOTHING_RUNS: Final = 0.05
-"""Part of a usual step that a gap must be longer than, of which nothing is recorded, for a server
-to may have had no requests in it, if none runs on from any step to the next: else a whole step."""
+"""A gap of which nothing is recorded may be without requests if it is longer than this share of a
+usual step; if requests ever run on from one step to the next, than a whole step."""
 
 WAITS_FOR_REQUESTS: Final = 0.8
-"""It had none if its loop waits for requests in this part of the gap, and may have had none if
-nothing is recorded of its thread in this part."""
+"""A server has no requests if its loop waits for them for this share of a gap, and may have none if
+nothing is recorded on its thread for this share."""
 
 
 SAID: Final = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
-"""What the name of a step may say."""
+"""What the name of a step may state."""
 
 
 def served_steps(rank: Rank) -> pd.DataFrame | None:
-    """The rows of one rank in `ServerStepTable.steps`, without ``rank``; None if there is none."""
+    """The rows of one rank in `ServerStepTable.steps`, without ``rank``; None if it has none."""
     server, device = rank.server_steps, rank.gpu_work.main_device
     found = None if device is None else rank.remember(measured_steps, device)
     if found is None:
@@ -65,14 +65,14 @@ class MeasuredSteps(NamedTuple):
     """The analysed steps of a server."""
 
     kept: Int64Array
-    """Position of each among those of the rank."""
+    """Position of each step among all steps of the rank."""
     number: Int64Array
     measured: Mapping[str, NDArray[Any]]
     """Columns of `ServerStepTable.steps`."""
 
 
 def measured_steps(rank: Rank, device: int) -> MeasuredSteps | None:
-    """Measure the analysed steps of a server; None if there is none."""
+    """Measure the analysed steps of a server; None if there are none."""
     server, window = rank.server_steps, window_of(rank)
     number = _numbers(rank)
     kept = np.flatnonzero(np.isin(number, window.steps))
@@ -88,12 +88,12 @@ def measured_steps(rank: Rank, device: int) -> MeasuredSteps | None:
 
 
 def _numbers(rank: Rank) -> Int64Array:
-    """Number of the step of each span, -1 for none; that of the ProfilerStep that holds only it."""
+    """Number of the step of each span, or of the ProfilerStep that holds it alone; -1 for none."""
     server, marks = rank.server_steps, rank.steps
     if marks.source == "server" or not len(server):
         return server.number
     place = np.searchsorted(marks.start_ns, server.span_ns, side="right") - 1
-    if np.unique(place).size < place.size:  # those of a training, which hold a rollout
+    if np.unique(place).size < place.size:  # steps of a training, which hold a rollout
         return np.full(len(server), -1)
     return np.where(place >= 0, marks.number[place], -1)
 
@@ -115,7 +115,7 @@ def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, NDArray[Any]
     until_ns = Intervals.union(work.start_ns, work.end_ns).covered_until
 
     def idle_ns(start_ns: Times, end_ns: Times) -> Int64Array:
-        """Also tokens are copied, and ranks meet, after the last kernel that computes."""
+        """Idle time; after the last computing kernel, tokens are copied and ranks meet."""
         return end_ns - start_ns - (until_ns(end_ns) - until_ns(start_ns))
 
     launches, replays = (np.bincount(each, minlength=count) for each in _launches(rank))
@@ -139,11 +139,11 @@ def _measured(rank: Rank, device: int, span_ns: Times) -> dict[str, NDArray[Any]
 def _without_requests(
     rank: Rank, spans: Sequence[StepSpan], launch_ns: Times, measured: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Time before each step in which the server has no request, or may have none.
+    """Time before each step in which the server has no requests, or may have none.
 
-    A server that nobody asks is idle, and nothing is wrong with it: a recording of 24 decoding
+    A server without requests is idle, and nothing is wrong with it: a recording of 24 decoding
     steps of 10.4 ms with two pauses of 300 ms was "launch-bound, 71.6 % of a step". Iterations
-    without a request say it themselves: 30 of these in a row, of 300 µs each, were a pause whose
+    without requests say so themselves: 30 of them in a row, of 300 µs each, were a pause whose
     "cause was not found".
     """
     server, start_ns = rank.server_steps, measured["gpu_start_ns"]
@@ -157,12 +157,12 @@ def _without_requests(
     own = (events.pid[rows] == events.pid[row]) & (events.tid[rows] == events.tid[row])
 
     def part(covered: Intervals) -> Float64Array:
-        """Of the gap before each step."""
+        """Share of the gap before each step."""
         inside_ns = covered.covered_until(launch_ns) - covered.covered_until(start_ns)
         return np.asarray(inside_ns / np.maximum(late_ns, 1))
 
     def in_calls(chosen: Mask) -> Intervals:
-        """Time of such calls of the engine's loop."""
+        """Time in some calls of the engine's loop."""
         places = np.flatnonzero(own & chosen)
         return Intervals.union(calls.start_ns[places], calls.forest.cut_end_ns[places])
 
@@ -177,7 +177,7 @@ def _without_requests(
 
 
 def _launches(rank: Rank) -> tuple[Int64Array, Int64Array]:
-    """Place of the step of each call that launches kernels, and of those that launch a graph."""
+    """Position of the step of each call that launches kernels, and of those that launch a graph."""
     events = rank.trace.events
     calls = events.rows_of(*LAUNCH_CALLS)
     calls = calls[rank.analysed[calls]]

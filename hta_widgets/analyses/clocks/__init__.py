@@ -1,4 +1,4 @@
-"""How far apart the clocks of the ranks are, from the collectives that end together."""
+"""How far apart the clocks of the ranks are, measured by the collectives that end together."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PER_MILLION = 1e6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clocks(Result):
-    """Clock of each rank against those of the others.
+    """Clock of each rank compared with those of the others.
 
-    Collectives that no rank can finish before all have begun (all-reduce, all-gather,
-    reduce-scatter, all-to-all, barrier, a send with its receive) end on all ranks at once. Offsets
-    and drifts are those that make these ends coincide (medians, so a few odd collectives do not
+    Collectives that no rank can finish before all have started (all-reduce, all-gather,
+    reduce-scatter, all-to-all, barrier, a send with its receive) end on all ranks at the same time.
+    Offsets and drifts make these ends coincide (by medians, so a few odd collectives do not
     matter).
 
     Attributes
@@ -32,13 +32,12 @@ class Clocks(Result):
         One row per rank, ascending: ``rank``; ``component`` (number of the set of ranks that share
         collectives, directly or through others); ``clock`` (``aligned``; ``recorded``: left as in
         the trace; ``contradictory``: as recorded, although it does not explain when collectives
-        begin and end); ``offset_ns`` (int64; time to add to the rank's own times, which count from
+        start and end); ``offset_ns`` (int64; time to add to the rank's own times, which count from
         its first event, to get the time since the first event of all ranks); ``shift_ns`` (int64;
-        how much of it the trace does not
-        record, beside most ranks); ``drift_ppm`` (how much slower the rank's clock
-        runs than that of most ranks of the component; 0 where fewer than 8 collectives or less than
-        100 ms tell); ``error_ns`` (median distance of the rank's ends from the median end of each
-        collective; NaN if it shares none); ``collectives`` (number used).
+        how much of it is not recorded, relative to most ranks); ``drift_ppm`` (how much slower the
+        rank's clock runs than that of most ranks of the component; 0 with fewer than 8 collectives,
+        or less than 100 ms, to measure it); ``error_ns`` (median distance of the rank's ends from
+        the median end of each collective; NaN if it shares none); ``collectives`` (number used).
     spread_ns : float
         Median distance of an end from the median end of its collective, over all ranks; NaN if no
         collective of several ranks was matched.
@@ -59,7 +58,7 @@ def clocks(job: Job, ranks: Iterable[int] | None = None) -> Clocks:
     Parameters
     ----------
     ranks : iterable of int, optional
-        Ranks to list, all when not given. All ranks of the job are aligned with each other in any
+        Ranks to list; all if not given. All ranks of the job are aligned with each other in any
         case.
     """
     chosen = select_ranks(job, ranks)

@@ -1,4 +1,4 @@
-"""The clocks of a job: aligned where that is possible, once, for all analyses and panels."""
+"""The clocks of a job: aligned where possible, once, for all analyses and panels."""
 
 from __future__ import annotations
 
@@ -41,21 +41,22 @@ from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 _MOST_LISTED: Final = 4
 
 WORTH_SAYING_NS: Final = 1_000
-"""Clocks that are less apart are as good as one."""
+"""Clocks that differ by less are as good as one."""
 
 UNLIKE_NS: Final = 1_000_000_000
-"""Longest time between the recordings of ranks of one job: clocks that nothing synchronises are
-seconds apart, those by NTP milliseconds."""
+"""Longest time between the recordings of ranks of one job: clocks that nothing synchronises differ
+by seconds, clocks with NTP by milliseconds."""
 
 TOGETHER_NS: Final = 30_000
-"""Longest time between the first and the last end of one collective; those of eight GPUs of a node
-are 8 µs apart, those of two whose clocks drift 27 µs."""
+"""Longest time between the first and the last end of one collective: 8 µs on eight GPUs of a node,
+27 µs on two with drifting clocks."""
 
 MOST_CHANCE: Final = 1e-3
-"""Chance that unrelated kernels end together as often, above which they are not taken for one."""
+"""Highest chance that kernels which are no collective would end together as often."""
 
 _WORDS = ("send", "recv", "coalesced")
-"""In the names of what sends or receives; who does not wait for all, as in a broadcast, is left."""
+"""Parts of the names of sends and receives; kernels that need not wait for all, such as broadcasts,
+are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +65,23 @@ class JobClocks:
 
     ranks: tuple[int, ...]
     matches: Matches
-    """Collectives of several ranks; of all ranks of a job, also those that only their common ends
-    show."""
+    """Collectives of several ranks; with all ranks, also those shown only by their common ends."""
     alignment: Alignment
     """From each rank's own times to the time since the job's aligned origin, the first event of all
     ranks."""
     recorded_ns: Times
     """Offset of each rank as the traces record it; see `Job.offset_ns`."""
     components: Int64Array
-    """Number of the set of ranks that share collectives, from 0."""
+    """For each rank, number of the set of ranks that share collectives, from 0."""
     judged: tuple[Judged | None, ...]
-    """For each component; None for a rank that shares nothing."""
+    """What is known about each component; None for a rank that shares nothing."""
     error_ns: Float64Array
-    """Of each rank: median distance of its ends from those of the others."""
+    """Median distance of each rank's ends from those of the others."""
     collectives: Int64Array
-    """Of each rank: number of collectives that it was aligned by."""
+    """Number of collectives by which each rank was aligned."""
     is_laid_over: Mask
-    """Of each rank: whether its recording, which nothing aligns with the others, lies apart from
-    theirs as recorded, and begins with theirs here."""
+    """Whether each rank's recording, which nothing aligns with the others, is far from theirs as
+    recorded, and starts with theirs here."""
 
     def judged_at(self, place: int) -> Judged | None:
         """What is known about the clock of a rank, by its position in `ranks`."""
@@ -89,7 +89,7 @@ class JobClocks:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Clock that is used for each rank."""
+        """Which clock is used for each rank."""
         found = (self.judged_at(place) for place in range(len(self.ranks)))
         return tuple(RECORDED if each is None else each.state for each in found)
 
@@ -100,13 +100,13 @@ class JobClocks:
 
     @property
     def shifts_ns(self) -> Times:
-        """How much more each recorded clock has to be moved than those of most ranks (ns)."""
+        """How much more each recorded clock is moved than those of most ranks (ns)."""
         moved = self.alignment.offset_ns - self.recorded_ns
         return np.asarray(moved - np.sort(moved)[moved.size // 2])
 
     @property
     def alignment_notices(self) -> tuple[str, ...]:
-        """How times of several ranks were aligned, where that moves any, and what was not."""
+        """How times of several ranks were aligned, if that moves any, and what was not aligned."""
         aligned = np.array([state == ALIGNED for state in self.states])
         apart_ns = int(np.ptp(self.shifts_ns[aligned])) if aligned.any() else 0
         if apart_ns < WORTH_SAYING_NS:
@@ -131,7 +131,7 @@ class JobClocks:
 
     @property
     def laid_over_notices(self) -> tuple[str, ...]:
-        """Whose recorded clocks cannot be those of one job."""
+        """Which ranks have recorded clocks that cannot belong to one job."""
         if not self.is_laid_over.any():
             return ()
         laid = number_ranges(self.ranks[place] for place in np.flatnonzero(self.is_laid_over))
@@ -161,7 +161,7 @@ class JobClocks:
 
 @asked_once
 def job_clocks(job: Job) -> JobClocks:
-    """Clocks of all ranks of a job, worked out once."""
+    """Clocks of all ranks of a job, computed once."""
     parts = [*job.reduce(rank_collectives, job.ranks).values()]
     matches = match(JobCollectives.of(parts))
     recorded_ns = np.array([*job.offsets_ns(job.ranks).values()], dtype=np.int64)
@@ -201,7 +201,7 @@ def common_offsets_ns(job: Job) -> dict[int, int]:
 
 
 def on_common_clock(job: Job, rank: int, times_ns: Times) -> Times:
-    """Times of a rank's own clock, since the first event of all ranks on the common one."""
+    """Convert times of a rank's own clock to times since the first event of all ranks."""
     if len(job.ranks) == 1:
         return times_ns + job.offset_ns(rank)
     clocks = job_clocks(job)
@@ -209,7 +209,7 @@ def on_common_clock(job: Job, rank: int, times_ns: Times) -> Times:
 
 
 def alignment_notices(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
-    """How times of these ranks were aligned, where they have a common axis."""
+    """How times of these ranks were aligned, if they share an axis."""
     return job_clocks(job).alignment_notices if len(ranks) > 1 else ()
 
 
@@ -248,7 +248,7 @@ def _chosen(one: Alignment, other: Alignment, is_one: Mask) -> Alignment:
 
 
 def _apart_ns(alignment: Alignment, components: Int64Array, length_ns: Times) -> Times:
-    """How much later than the largest set of ranks another one begins that is far away from it.
+    """How much later each set of ranks starts than the largest set, if it is far away from it.
 
     Two nodes whose clocks are 7 s apart would make steps of 0.6 s last 7.6 s::
 
@@ -269,7 +269,7 @@ def _apart_ns(alignment: Alignment, components: Int64Array, length_ns: Times) ->
 
 
 def _since_first_event(alignment: Alignment, has_events: Mask) -> Alignment:
-    """Count the common time from the first event of all ranks, at time 0 of its own rank."""
+    """Count the common time from the first event of all ranks, which is time 0 of its rank."""
     places = np.flatnonzero(has_events)
     starts = alignment.aligned(np.zeros(places.size, dtype=np.int64), places)
     first_ns = int(starts.min()) if starts.size else 0
@@ -323,7 +323,7 @@ class Lanes(NamedTuple):
     """Number of its device, over all ranks."""
     start_ns: Times
     end_ns: Times
-    """As the start, on the common clock."""
+    """Start and end of each kernel, on the common clock."""
 
 
 def with_ends_together(
@@ -331,8 +331,8 @@ def with_ends_together(
 ) -> Matches:
     """Add the collectives of sends and receives whose ranks are not recorded.
 
-    The kernels of one all-to-all, or of a send and its receive, end at once, and none ends before
-    all have begun; whom a kernel sends to, its name does not say::
+    The kernels of one all-to-all, or of a send and its receive, end at the same time, and none ends
+    before all have started. Their names do not say to whom they send::
 
         rank 0   |------ wait ------|--|          |---- wait ----|--|
         rank 1     |----- wait -----|--|                         |--|
@@ -340,14 +340,14 @@ def with_ends_together(
                                        one                          another
         rank 3        |---|                            ends alone: not divided
 
-    On clocks that are apart, the ends are apart as well, so that nothing is found.
+    If clocks are apart, so are the ends, and nothing is found.
 
     Parameters
     ----------
     matches : Matches
-        What is known by fields and names.
+        Collectives known by fields and names.
     start_ns, end_ns : ndarray of int64
-        Of each of ``matches.kernels``, on the common clock.
+        Start and end of each of ``matches.kernels``, on the common clock.
     is_usable : ndarray of bool
         Whether the clock of each rank contradicts no other.
     """
@@ -366,10 +366,10 @@ def with_ends_together(
 
 
 def ending_together(lanes: Lanes) -> list[Int64Array]:
-    """Kernels that end together, one from each of at least two devices, in the order of their ends.
+    """Kernels that end together, one from each of at least two devices, ordered by their ends.
 
-    Only those of streams that do so with each other more often than by chance, and with others or
-    these in nearly all of their kernels.
+    Only kernels of streams that end together more often than by chance, and that do so, with the
+    same or other streams, in nearly all of their kernels.
     """
     by_lanes: dict[tuple[int, ...], list[Int64Array]] = {}
     for members in _candidates(lanes):
@@ -397,8 +397,8 @@ def ending_together(lanes: Lanes) -> list[Int64Array]:
 def _candidates(lanes: Lanes) -> list[Int64Array]:
     """Kernels that may be one collective, by their lanes.
 
-    No other one runs from the last start of these to their first end: it may be a member that ends
-    later, as of an all-to-all in which one rank gets more.
+    No other kernel runs from their last start to their first end: it might be a member that ends
+    later, as in an all-to-all in which one rank gets more.
     """
     start_ns, end_ns = lanes.start_ns, lanes.end_ns
     in_order = np.sort(end_ns)

@@ -1,13 +1,13 @@
 """Align the clocks of the ranks by what ends together.
 
-A collective that no member can finish before all have begun ends on all of them at once. So the
-ends that the ranks recorded differ by what their clocks differ::
+A collective that no member can finish before all have started ends on all of them at the same time.
+So the recorded ends differ by as much as the clocks do::
 
     rank 0, own clock     |-----------|                     end 20
     rank 1, own clock            |--------|                 end 26     6 ahead
     rank 1, aligned   |--------|                            end 20
 
-Medians over many collectives make it immune to some that were matched wrongly.
+Medians over many collectives make this immune to a few that were matched wrongly.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MOST_TURNS: Final = 40
 DRIFT_EVERY: Final = 4
 
 SETTLED_NS: Final = 50
-"""Corrections below this end the search."""
+"""The search ends when corrections are smaller than this."""
 
 FEWEST_FOR_DRIFT: Final = 8
 
 SHORTEST_FOR_DRIFT_NS: Final = 100_000_000
-"""Fewer collectives, or a shorter time between them, do not tell drift from noise: ends differ by a
-few µs, which over 10 ms looks like 100 ppm."""
+"""With fewer collectives, or less time between them, drift cannot be told from noise: ends differ
+by a few µs, which over 10 ms looks like 100 ppm."""
 
 ALIGNED, RECORDED, CONTRADICTORY = "aligned", "recorded", "contradictory"
 
@@ -41,28 +41,28 @@ FEWEST: Final = 3
 """Fewer collectives of a rank do not show whether their ends coincide."""
 
 NEGLIGIBLE_NS: Final = 10_000
-"""Ends of one collective differ by this much on real links; it is no hindrance to aligning."""
+"""Ends of one collective differ by this much on real links, which does not prevent aligning."""
 
 NEGLIGIBLE_SHARE: Final = 0.1
-"""But not where collectives themselves take no longer than ten times as much."""
+"""Except if the difference is more than this share of the collectives' length."""
 
 SHARE_OF_WAIT: Final = 0.1
-"""Ends that differ by more of the median wait would turn noise into late ranks."""
+"""If ends differ by a larger share of the median wait, noise would turn into late ranks."""
 
 MOST_IMPOSSIBLE: Final = 0.01
-"""Share of collectives that may seem to end before all members have begun."""
+"""Share of collectives that may seem to end before all members have started."""
 
 EXACT_NS: Final = 2_000
-"""How far starts and ends may contradict each other at least."""
+"""Starts and ends may always contradict each other by this much."""
 
 APART_NS: Final = 200_000
 
 APART_SHARE: Final = 0.2
-"""Ends of one collective differ by less than the time, or than the share of its length, else its
+"""Ends of one collective differ by less than this time, or this share of its length. Otherwise, its
 kernels do not belong together, or do not wait for each other."""
 
 MOST_COLLECTIVES: Final = 2_000
-"""Collectives of a team that clocks are aligned by, evenly spaced: more make it no more exact."""
+"""Most collectives of a team to align clocks by, evenly spaced: more are no more exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,28 +74,28 @@ class Alignment:
     drift: Float64Array
     """How much slower each rank's clock runs than the common one, as a ratio."""
     pivot_ns: Times
-    """Time on the common clock at which the drift of each rank is without effect."""
+    """Time on the common clock at which the drift of each rank has no effect."""
 
     @classmethod
     def of_offsets(cls, offset_ns: Times) -> Alignment:
-        """Clocks that only differ by an offset."""
+        """Clocks that differ only by an offset."""
         none = np.zeros(offset_ns.size, dtype=np.int64)
         return cls(offset_ns.copy(), none.astype(np.float64), none)
 
     def aligned(self, times: Times, places: Int64Array) -> Times:
-        """Times of ranks (by position in the job) on the common clock, to the ns."""
+        """Convert times of ranks (by position in the job) to the common clock, to the ns."""
         moved = times + self.offset_ns[places]
         since = (moved - self.pivot_ns[places]) * self.drift[places]
         return np.asarray(moved + np.rint(since).astype(np.int64))
 
     def own(self, times: Times, places: Int64Array) -> Times:
-        """Times on the common clock on those of ranks (by position in the job), to the ns."""
+        """Convert times on the common clock to those of ranks (by position in the job)."""
         drift = self.drift[places]
         since = (times - self.pivot_ns[places]) * (drift / (1 + drift))
         return np.asarray(times - np.rint(since).astype(np.int64) - self.offset_ns[places])
 
     def moved(self, by_ns: Times) -> Alignment:
-        """Move the clock of each rank."""
+        """Move the clock of each rank by some time."""
         return replace(self, offset_ns=self.offset_ns + by_ns, pivot_ns=self.pivot_ns + by_ns)
 
 
@@ -105,8 +105,8 @@ def align(teams: Sequence[Team], recorded_ns: Times, components: Int64Array) -> 
     Parameters
     ----------
     recorded_ns : ndarray of int64
-        Offset of each rank as the traces record it, used for ranks that share nothing, and for the
-        common clock: most of the ranks that share anything keep theirs.
+        Offset of each rank as the traces record it. Ranks that share nothing keep it, and so do
+        most of the other ranks, which sets the common clock.
     components : ndarray of int64
         Ranks with the same number share collectives with each other, directly or through others.
     """
@@ -142,14 +142,14 @@ def components_of(teams: Sequence[Team], ranks: int) -> Int64Array:
 
 @dataclass(eq=False)
 class _Search:
-    """Offsets and drifts while they are being improved."""
+    """Offsets and drifts, to be improved step by step."""
 
     teams: Sequence[Team]
     now: Alignment
 
     @classmethod
     def begun(cls, teams: Sequence[Team], recorded_ns: Times, components: Int64Array) -> _Search:
-        """Put each rank on the clock of the one with which it shares most."""
+        """Put each rank on the clock of the rank with which it shares the most."""
         now = Alignment.of_offsets(recorded_ns)
         tree = _tree(teams, recorded_ns.size)
         for place, parent in tree:
@@ -186,7 +186,7 @@ class _Search:
         return replace(self.now, drift=drift).moved(back_ns)
 
     def _by_rank(self) -> dict[int, tuple[Float64Array, Float64Array]]:
-        """Times since the pivot, and how much earlier each rank ends than the others then."""
+        """For each rank: times since the pivot, and how much earlier it ends than the others."""
         times: dict[int, list[Float64Array]] = {}
         apart: dict[int, list[Float64Array]] = {}
         for team, of_team in zip(self.teams, residuals(self.teams, self.now), strict=True):
@@ -200,9 +200,9 @@ class _Search:
 
 
 def _tree(teams: Sequence[Team], ranks: int) -> list[tuple[int, int]]:
-    """Each rank but the first of its component, with the rank before it that it shares most with.
+    """Each rank but the first of its component, with the earlier rank that it shares the most with.
 
-    From the rank with most collectives outwards (Prim's algorithm).
+    Starts from the rank with the most collectives (Prim's algorithm).
     """
     shared = np.zeros((ranks, ranks), dtype=np.int64)
     for team in teams:
@@ -284,7 +284,7 @@ class Fit(NamedTuple):
     collectives: int
     """Number of collectives used."""
     fewest: int
-    """Least number of collectives of any rank."""
+    """Smallest number of collectives of any rank."""
 
     @property
     def tolerance_ns(self) -> float:
@@ -293,7 +293,7 @@ class Fit(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the clocks explain when collectives begin and end."""
+        """Whether the clocks explain when collectives start and end."""
         negligible_ns = min(NEGLIGIBLE_NS, NEGLIGIBLE_SHARE * self.median_length_ns)
         return (
             self.fewest >= FEWEST
@@ -308,11 +308,11 @@ class Judged:
 
     state: str
     """``aligned``; ``recorded`` (left as they are); ``contradictory`` (neither explains when
-    collectives begin and end)."""
+    collectives start and end)."""
     fit: Fit
-    """Of the clocks that are used."""
+    """How well the clocks fit that are used."""
     aligned: Fit
-    """Of the aligned clocks."""
+    """How well the aligned clocks fit."""
 
 
 def judge(teams: Sequence[Team], alignment: Alignment, recorded: Alignment) -> Judged:
@@ -375,7 +375,7 @@ class Team:
     """Position of each member's rank in the job."""
     start_ns: Times
     end_ns: Times
-    """As the start, on the clock of each rank."""
+    """Start and end by collective and member, on the clock of each rank."""
 
     @property
     def count(self) -> int:

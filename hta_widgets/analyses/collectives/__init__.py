@@ -1,4 +1,4 @@
-"""Collectives over ranks: who waits, who is late, how long the transfer takes."""
+"""Collectives across ranks: who waits, who is late, how long the transfer takes."""
 
 from hta_widgets.analyses.collectives.analysis import Collectives, collectives
 

@@ -1,4 +1,4 @@
-"""Collectives over ranks: who waits, who is late, how long the transfer takes."""
+"""Collectives across ranks: who waits, who is late, how long the transfer takes."""
 
 from __future__ import annotations
 
@@ -45,48 +45,48 @@ class Collectives(Result):
     Kernels of several ranks are one collective if they are the k-th of the same name in the same
     process group, of the same send and receive, or, without recorded fields, of the same kernel
     name. Sends and receives whose partners are not recorded are one if they end together, none
-    before all have begun, and more often than by chance. Their time is split on aligned clocks
-    (`clocks`): **wait** until the last member has begun, **transfer** from then on. A value is
-    missing where this cannot be told.
+    before all have started, and more often than by chance. Their time is split on aligned clocks
+    (`clocks`): **wait** until the last member has started, **transfer** from then on. A value is
+    missing if it cannot be determined.
 
     Attributes
     ----------
     kernels : DataFrame
         One row per communication kernel, ascending by rank and start: ``rank``, ``device``,
         ``stream``; ``start_ns`` (int64, since the first event of all ranks, on aligned clocks),
-        ``duration_ns`` (int64, as recorded); ``collective`` (as recorded, else the name of the
-        kernel), ``dtype``, ``bytes`` (the larger of input and output; of several kernels with one
-        record, those of the longest, 0 for the others); ``group`` (description of the process
-        group, else its name), ``group_ranks`` (such as ``0-7``; of a send, ``0 to 1``),
-        ``group_size``; ``match`` (row in `matched`; -1 if none); ``wait_ns`` (before the last known
-        arrival), ``unexplained_wait_ns`` (after it, but longer than the transfer takes elsewhere:
-        the trace of the rank that it waits for is missing), ``transfer_ns``; the three add up to
-        the duration; ``algbw_gb_per_s`` (bytes ÷ time), ``busbw_gb_per_s`` (× 2(n-1)/n for
-        all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all: comparable with the speed
-        of a link), ``bandwidth_of`` (``transfer``, or ``duration``: waiting included);
-        ``exposed_ns`` (int64; time without computation, counted for the kernel that started first
-        of those that run: they add up to the exposed communication of `overlap`); ``late_rank``
-        (arrives last, by more than the clocks are uncertain); ``class`` of the collective
+        ``duration_ns`` (int64, as recorded); ``collective`` (as recorded, or else the name of the
+        kernel), ``dtype``, ``bytes`` (the larger of input and output; if several kernels share one
+        record, on the longest, 0 for the others); ``group`` (description of the process group, or
+        else its name), ``group_ranks`` (such as ``0-7``; for a send, ``0 to 1``), ``group_size``;
+        ``match`` (row in `matched`; -1 if none); ``wait_ns`` (before the last known arrival),
+        ``unexplained_wait_ns`` (after it, but longer than the transfer takes elsewhere: the trace
+        of the rank that it waits for is missing), ``transfer_ns``; the three add up to the
+        duration; ``algbw_gb_per_s`` (bytes ÷ time), ``busbw_gb_per_s`` (× 2(n-1)/n for all-reduce,
+        (n-1)/n for all-gather, reduce-scatter and all-to-all: comparable with the speed of a link),
+        ``bandwidth_of`` (``transfer``, or ``duration``, which includes waiting); ``exposed_ns``
+        (int64; time without computation, counted for the first kernel to start of those that run,
+        so that it adds up to the exposed communication of `overlap`); ``late_rank`` (arrives last,
+        by more than the uncertainty of the clocks); ``class`` of the collective
         (``transfer-dominated`` or ``arrival-skew-dominated``: at least 80 % of its mean duration;
         ``mixed``; ``inconclusive``); ``module`` (names of the modules around the launch call, or
-        around the forward operator that it differentiates, from the outermost, joined by " › "),
-        ``phase`` (``forward``, ``backward``, ``optimizer``, ``other``; missing where the launch is
-        not recorded).
+        around the forward operator that it differentiates, outermost first, joined by " › "),
+        ``phase`` (``forward``, ``backward``, ``optimizer``, ``other``; missing if the launch is not
+        recorded).
     matched : DataFrame
         One row per collective with kernels on at least two ranks or devices of the whole job:
         ``match``, ``collective``, ``dtype``, ``bytes``, ``group``, ``group_ranks``, ``group_size``,
-        ``ordinal`` (place among those of its kind in the group), ``members`` (number of kernels);
-        ``first_arrival_ns``, ``last_arrival_ns``, ``end_ns`` (int64, as ``start_ns``; the end is
-        the median of the members); ``lateness_ns`` (from the median arrival to the last),
+        ``ordinal`` (position among those of its kind in the group), ``members`` (number of
+        kernels); ``first_arrival_ns``, ``last_arrival_ns``, ``end_ns`` (int64, like ``start_ns``;
+        the end is the median of the members); ``lateness_ns`` (median to last arrival),
         ``transfer_ns`` (from the last arrival to the end), ``late_rank``, ``class``.
     groups : DataFrame
-        One row per collective, type, size and process group of the kernels, the most time first:
+        One row per collective, type, size and process group of the kernels, most time first:
         ``collective``, ``dtype``, ``bytes``, ``group``, ``group_ranks``; ``count``, ``total_ns``,
         ``median_ns`` (of the durations); ``wait_ns``, ``unexplained_wait_ns``, ``transfer_ns``
         (sums over the matched kernels, missing without any), ``exposed_ns`` (sum);
         ``algbw_gb_per_s``, ``busbw_gb_per_s`` (medians), ``bandwidth_of`` (``transfer``,
-        ``duration``: waiting included, or ``both``, by kernel); ``share_percent`` (of the time of
-        all kernels).
+        ``duration``, which includes waiting, or ``both``, by kernel); ``share_percent`` (of the
+        time of all kernels).
     """
 
     kernels: pd.DataFrame
@@ -100,8 +100,8 @@ def collectives(job: Job, ranks: Iterable[int] | None = None) -> Collectives:
     Parameters
     ----------
     ranks : iterable of int, optional
-        Ranks whose kernels are listed, all when not given. They are matched with those of all ranks
-        of the job in any case.
+        Ranks whose kernels are listed; all if not given. They are matched with the kernels of all
+        ranks of the job in any case.
     """
     chosen = select_ranks(job, ranks)
     whole = job.remember(_whole_job)
@@ -137,7 +137,7 @@ def _whole_job(job: Job) -> _WholeJob:
 
 @asked_once
 def job_waits(job: Job) -> Waits:
-    """Waiting and transfer of all matched collectives of a job, worked out once."""
+    """Waiting and transfer of all matched collectives of a job, computed once."""
     world = world_size_among(job.reduce(world_size_of, job.ranks))
     return waits(job_clocks(job), world)
 
@@ -228,7 +228,7 @@ def kernel_table(clocks: JobClocks, waits: Waits, owners: Sequence[RankOwners]) 
 
 
 def match_table(waits: Waits) -> pd.DataFrame:
-    """One row per collective that was matched over ranks; see `Collectives`."""
+    """One row per collective that was matched across ranks; see `Collectives`."""
     matches = waits.matches
     kernels, first = matches.kernels, matches.rows[matches.edges[:-1]]
     series = _SeriesColumns(kernels)
@@ -283,7 +283,7 @@ def group_table(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bandwidths_of(kernels: pd.DataFrame, group: pd.Series[int], groups: int) -> pd.Categorical:
-    """What time the bandwidths of each group are of."""
+    """Which time the bandwidths of each group refer to."""
     codes = kernels["bandwidth_of"].cat.codes.to_numpy()
     place = group.to_numpy()
     has = [np.bincount(place[codes == code], minlength=groups) > 0 for code in range(2)]
@@ -299,7 +299,7 @@ class _Split:
         self._rows = rows
 
     def column(self, values: Int64Array) -> pd.arrays.IntegerArray:
-        """The values where there are any."""
+        """The values where there are any, missing elsewhere."""
         every = np.zeros(self._count, dtype=np.int64)
         known = np.zeros(self._count, dtype=bool)
         every[self._rows], known[self._rows] = values, True
@@ -307,13 +307,13 @@ class _Split:
 
 
 class _SeriesColumns:
-    """What is known of the process group of each kernel."""
+    """What is known about the process group of each kernel."""
 
     def __init__(self, kernels: JobCollectives) -> None:
         self._kernels = kernels
 
     def ranks(self) -> pd.Categorical:
-        """Ranks of the group, such as ``0-7``; of a pair, ``0 to 1``; missing if unknown."""
+        """Ranks of the group, such as ``0-7``; for a pair, ``0 to 1``; missing if unknown."""
         texts = [_ranks_text(each) for each in self._kernels.all_series]
         known: dict[str, int] = {}
         codes = [known.setdefault(text, len(known)) if text else -1 for text in texts]
@@ -331,7 +331,7 @@ class _SeriesColumns:
         return _nullable(sizes, sizes > 0)
 
     def factors(self) -> Float64Array:
-        """Bus bandwidth by algorithm bandwidth; NaN where there is no such thing."""
+        """Ratio of bus bandwidth to algorithm bandwidth; NaN where there is none."""
         factors = [
             bus_factor(each.operation, each.size) if each.size > 1 else np.nan
             for each in self._kernels.all_series
@@ -342,7 +342,7 @@ class _SeriesColumns:
 def _bandwidths(
     kernels: JobCollectives, transfer: pd.arrays.IntegerArray, series: _SeriesColumns
 ) -> dict[str, Any]:
-    """Bandwidths from the transfer; from the duration, waiting included, where it is not known."""
+    """Bandwidths from the transfer; if unknown, from the duration, which includes waiting."""
     is_split = ~np.asarray(transfer.isna())
     time_ns = np.where(is_split, transfer.to_numpy(np.int64, na_value=0), kernels.duration_ns)
     known = (kernels.size_bytes > 0) & (time_ns > 0)
@@ -375,12 +375,12 @@ def _ranks_text(series: Series) -> str:
 
 
 def _nullable(values: Int64Array, known: Mask) -> pd.arrays.IntegerArray:
-    """Integers, missing where they are not known."""
+    """Integers, missing where not known."""
     return pd.arrays.IntegerArray(np.where(known, values, 0).astype(np.int64), ~known)
 
 
 def _text(column: TextColumn) -> pd.Categorical:
-    """Texts, missing where they are empty."""
+    """Texts, missing where empty."""
     values: Sequence[str] = column.values
     known = [place for place, text in enumerate(values) if text]
     places = np.full(len(values) + 1, -1, dtype=np.int32)

@@ -1,6 +1,6 @@
 """Waiting and transfer in the collectives of several ranks.
 
-Nothing can be transferred before the last member has begun::
+Nothing can be transferred before the last member has started::
 
     rank 0   |-------- wait --------|-- transfer --|
     rank 1          |---- wait -----|-- transfer --|
@@ -43,11 +43,11 @@ TRANSFER, SKEW, MIXED, INCONCLUSIVE = (
 CLASSES: Final = (TRANSFER, SKEW, MIXED, INCONCLUSIVE)
 
 DOMINATES: Final = 0.8
-"""Share of the mean duration from which waiting or transfer names the class."""
+"""Share of the mean duration from which waiting or transfer decides the class."""
 
 MOST_PERCENT_LONGER: Final = 105
-"""A transfer of the same size takes at most this much (%) of the shortest: the rest is waiting for
-a rank whose trace is missing."""
+"""Longest transfer in percent of the shortest one of its size: any more is waiting for a rank whose
+trace is missing."""
 
 NOBODY: Final = -1
 
@@ -59,12 +59,12 @@ class Waits:
     """Waiting and transfer of each kernel of the matched collectives."""
 
     matches: Matches
-    """Those whose kernels end together."""
+    """Collectives whose kernels end together."""
     start_ns: Times
-    """Of each of ``matches.rows``, on the common clock, as `end_ns` is."""
+    """Start of each of ``matches.rows`` on the common clock, like `end_ns`."""
     end_ns: Times
     tolerance_ns: Float64Array
-    """For each collective: lateness below cannot be told from noise."""
+    """For each collective, lateness up to this cannot be told from noise."""
     is_complete: Mask
     """Whether each collective has all of its members."""
     notices: tuple[str, ...]
@@ -104,9 +104,8 @@ class Waits:
     def unexplained_ns(self) -> Times:
         """Time of each kernel after the last known arrival that is not transfer.
 
-        Where a trace is missing, its rank may have arrived last. Transfers of the same collective
-        and size take as long as the shortest; what exceeds it is waiting that no recorded rank
-        explains.
+        If a trace is missing, its rank may have arrived last. Transfers of the same collective and
+        size take as long as the shortest; any more is waiting that no recorded rank explains.
         """
         longest = self._longest_transfers()
         excess = np.maximum(self.transfer_of_all_ns - longest, 0)
@@ -125,7 +124,7 @@ class Waits:
 
     @cached_property
     def late_place(self) -> Int64Array:
-        """Position of the rank that arrives last; -1 where that is not certain."""
+        """Position of the rank that arrives last; -1 if not certain."""
         matches = self.matches
         is_last = np.flatnonzero(self.start_ns == self.last_ns[matches.of_row])
         collectives, first = np.unique(matches.of_row[is_last], return_index=True)
@@ -136,7 +135,7 @@ class Waits:
 
     @cached_property
     def classes(self) -> Int8Array:
-        """Class of each collective: a position in `CLASSES`."""
+        """Class of each collective, by position in `CLASSES`."""
         mean_ns = self._sums(self.duration_ns) / self.matches.members
         waiting = self._sums(self.wait_ns) / self.matches.members >= DOMINATES * mean_ns
         transferring = self.transfer_of_all_ns >= DOMINATES * mean_ns
@@ -152,7 +151,7 @@ class Waits:
         return sums.astype(np.float64)
 
     def _longest_transfers(self) -> Times:
-        """Longest time that the transfer of each collective takes, as far as that is known."""
+        """Longest time that the transfer of each collective takes, as far as known."""
         longest = self.transfer_of_all_ns.copy()
         incomplete = np.flatnonzero(~self.is_complete)
         if not incomplete.size:
@@ -223,7 +222,7 @@ def _on_common_clock(matches: Matches, clocks: JobClocks) -> Waits:
 
 
 def _apart_notices(matches: Matches, is_apart: Mask) -> list[str]:
-    """Notice on collectives that should end together and do not."""
+    """Notice about collectives that should end together but do not."""
     count = int(np.count_nonzero(is_apart & matches.meets))
     if not count:
         return []
@@ -251,7 +250,7 @@ class RankOwners(NamedTuple):
     """Names of the modules around the launch call, or around the forward operator that it
     differentiates; code -1 for none."""
     phase: Int8Array
-    """Position in `PHASES`; -1 where the launch is not recorded."""
+    """Position in `PHASES`; -1 if the launch is not recorded."""
 
 
 def rank_owners(rank: Rank) -> RankOwners:

@@ -25,7 +25,7 @@ from hta_widgets.trace.model.events import TextColumn
 P2P = "p2p"
 _PAIR = 2
 _OF_UNKNOWN_MEMBERS = ("sendrecv", "broadcast", "generic", "main_kernel")
-"""Parts of kernel names that several groups of ranks use in an order of their own."""
+"""Parts of kernel names that several groups of ranks use, each in its own order."""
 
 
 class Series(NamedTuple):
@@ -33,7 +33,7 @@ class Series(NamedTuple):
 
     operation: str
     """Such as ``all_reduce``; ``p2p`` for sends and their receives; ``send_recv`` for kernels that
-    end together, of partners that are not recorded; a name that is not known."""
+    end together and whose partners are not recorded; or an unknown name."""
     group: str = ""
     """Name of the process group; empty if not recorded."""
     ranks: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class Series(NamedTuple):
     size: int = 0
     """Number of ranks that take part; 0 if not known."""
     kernel: str = ""
-    """Name of the kernels where no fields are recorded."""
+    """Name of the kernels if no fields are recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +61,12 @@ class JobCollectives:
     out_elements: Int64Array
     size_bytes: Int64Array
     group_size: Int64Array
-    """This and all above as in `RankCollectives`; times are on the clock of each rank."""
+    """This column and those above are as in `RankCollectives`; times are on each rank's clock."""
     name: TextColumn
-    """Collective as recorded, else the name of the kernel up to the parameter list."""
+    """Collective as recorded, or else the name of the kernel up to its parameter list."""
     dtype: TextColumn
     label: TextColumn
-    """Description of the group, else its name."""
+    """Description of the group, or else its name."""
     series: Int64Array
     """Position in `all_series`; -1 for kernels whose partners cannot be known."""
     all_series: tuple[Series, ...]
@@ -117,14 +117,14 @@ class JobCollectives:
 
 
 def global_ranks(parts: Sequence[RankCollectives]) -> list[int]:
-    """Rank of each trace in the process groups: as it says itself, if all say different ones."""
+    """Rank of each trace in the process groups: as stated by each, if all state different ones."""
     stated = [part.stated_rank for part in parts]
     is_said = min(stated, default=NOTHING) >= 0 and len(set(stated)) == len(stated)
     return stated if is_said else [part.rank for part in parts]
 
 
 def _series_of_rank(part: RankCollectives, number: int, known: dict[Series, int]) -> Int64Array:
-    """Series of each kernel of a rank; new ones are added to those that are known."""
+    """Series of each kernel of a rank; new series are added to ``known``."""
     found = np.full(len(part), NOTHING, dtype=np.int64)
     alike = grouped(part.collective.codes, part.group, part.peer, part.kernel.codes)
     for rows in alike.parts:
@@ -170,7 +170,7 @@ def _series_of_pair(group: Group, number: int, peer: int, *, is_send: bool) -> S
 
 
 def _name_of(part: RankCollectives) -> TextColumn:
-    """Collective as recorded, else the kernel's name."""
+    """Collective as recorded, or else the kernel's name."""
     collective, kernel = part.collective, part.kernel
     of_kernel = kernel.codes.astype(np.int64) + len(collective.values)
     codes = np.where(collective.codes >= 0, collective.codes, of_kernel)
@@ -187,7 +187,7 @@ def _joined(columns: Iterable[Int64Array]) -> Int64Array:
 
 
 def _joined_texts(columns: Sequence[TextColumn]) -> TextColumn:
-    """Concatenate columns of texts, with one code for each text."""
+    """Concatenate columns of texts, with one code per text."""
     known: dict[str, int] = {}
     pieces = []
     for column in columns:

@@ -6,7 +6,7 @@ The k-th collective of a series on one rank belongs to the k-th of the others::
     rank 1       |-- all_reduce, dp --|                         |-- all_reduce, dp --|
                        k = 0                                            k = 1
 
-Where recordings begin apart, the numbers of a rank are shifted::
+If recordings do not start together, the numbers of a rank are shifted::
 
     rank 0   |--a--|  |--b--|      |--c--|  |-d-|        0  1  2  3
     rank 1            |--b--|      |--c--|  |-d-|           0  1  2     shift -1
@@ -32,21 +32,21 @@ from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted
 
 MOST_SHIFTED: Final = 8
-"""Collectives by which recordings of one job begin apart; more of them are not looked for."""
+"""Most collectives by which the starts of recordings of one job are taken to differ."""
 
 FEWEST_PAIRS: Final = 8
-"""Fewer pairs can lie alike by chance."""
+"""Fewer pairs may agree by chance."""
 
 TIMES_BETTER: Final = 5
-"""How much better another shift must be, so that similar steps are not taken for each other."""
+"""How many times better another shift must be, so that similar steps are not confused."""
 
 EXACT_NS: Final = 10_000
-"""Ends of one collective differ by less; nothing is shifted where they already agree."""
+"""Ends of one collective differ by less; if they already agree, nothing is shifted."""
 
 _MOST_UNEQUAL = 0.2
 
 MOST_DIFFERENT: Final = 0.2
-"""Share of the collectives of a group that may differ between ranks; if more do, the ranks issue
+"""Share of a group's collectives that may differ between ranks. If more do, the ranks issue
 different collectives, and none of the group is matched."""
 
 
@@ -56,14 +56,13 @@ _ALL_REDUCE = "all_reduce"
 def shift_of(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times) -> int:
     """Number to add to the ordinals of a rank so that they agree with those of another rank.
 
-    The differences between the ends are the same for all collectives, whatever the clocks, if the
-    right ones are compared. 0 unless another shift is far better.
+    If the right collectives are compared, their ends differ by the same time for all, whatever the
+    clocks. 0 unless another shift is far better.
 
     Parameters
     ----------
     ends, other_ends : ndarray of int64
-        End (ns) of each collective on both ranks, in the order of launches; of the other one, and
-        of the one to be shifted.
+        End (ns) of each collective in launch order, on the other rank and on the rank to shift.
     sizes, other_sizes : ndarray of int64
         Elements of each collective; -1 if not recorded.
     """
@@ -77,7 +76,7 @@ def shift_of(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times) -
 
 
 def _spread(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times, shift: int) -> float:
-    """Median deviation (ns) of the differences between the ends; infinite if collectives differ."""
+    """Median deviation (ns) of the differences between ends; infinite if the collectives differ."""
     first = max(shift, 0)
     count = min(ends.size - first, other_ends.size - max(-shift, 0))
     if count < (FEWEST_PAIRS if shift else 1):
@@ -93,8 +92,8 @@ def _spread(ends: Times, other_ends: Times, sizes: Times, other_sizes: Times, sh
 def shifts(runs: Sequence[Int64Array], end_ns: Times, elements: Int64Array) -> list[int]:
     """Number to add to the ordinals of each run, so that all agree with those of the longest.
 
-    A run has the kernels of one series on a rank, in the order of launches, as positions in the
-    other arrays.
+    A run holds the kernels of one series on a rank, in launch order, as positions in the other
+    arrays.
     """
     reference = max(runs, key=len)
     ends, sizes = end_ns[reference], elements[reference]
@@ -109,13 +108,13 @@ class Matches:
 
     kernels: JobCollectives
     rows: Int64Array
-    """Kernels, collective by collective; within each by rank, then device."""
+    """Kernels, collective by collective; within each, by rank, then by device."""
     edges: Int64Array
     """Collective ``c`` is ``rows[edges[c]:edges[c + 1]]``."""
     series: Int64Array
     """Position of each collective's series."""
     ordinal: Int64Array
-    """Place of each collective in its series; below 0 before the longest recording begins."""
+    """Ordinal of each collective in its series; negative before the longest recording starts."""
     notices: tuple[str, ...]
     """What was not matched, and why."""
 
@@ -135,7 +134,7 @@ class Matches:
 
     @cached_property
     def meets(self) -> Mask:
-        """Whether no member of a collective can finish before all have begun."""
+        """Whether no member of a collective can finish before all have started."""
         by_series = [each.operation in MEETING for each in self.kernels.all_series]
         return np.array([*by_series, False], dtype=bool)[self.series]
 
@@ -183,7 +182,7 @@ def match(kernels: JobCollectives) -> Matches:
 
 
 def _ordinals(kernels: JobCollectives, rows: Int64Array) -> Int64Array:
-    """Place of each kernel in its series."""
+    """Ordinal of each kernel in its series."""
     runs = grouped(kernels.series[rows], kernels.place[rows], kernels.device[rows])
     ordinal = np.empty(rows.size, dtype=np.int64)
     ordinal[runs.order] = np.arange(rows.size) - np.repeat(runs.edges[:-1], runs.sizes)
@@ -210,11 +209,11 @@ def _ordinals(kernels: JobCollectives, rows: Int64Array) -> Int64Array:
 
 
 def _first_fielded_ns(kernels: JobCollectives) -> Int64Array:
-    """When the first kernel begins on each rank whose fields are recorded; never without any.
+    """When the first kernel with recorded fields starts on each rank; never without any.
 
-    Kernels without fields before it were launched before the recording began. All ranks begin it
-    at one place in the program, but with GPUs that are behind by more or less: it is the last of
-    them that are the same, not the first. Ranks of eight H100 had 20 to 28 of them.
+    Earlier kernels have no fields, as they were launched before the recording started. All ranks
+    start it at the same place in the program, but their GPUs lag by different amounts, so the last
+    of these kernels correspond, not the first. Ranks of eight H100 had 20 to 28 of them.
     """
     first_ns = np.full(len(kernels.ranks), np.iinfo(np.int64).min)
     by_name = np.array([bool(each.kernel) for each in kernels.all_series] + [True])
@@ -234,7 +233,7 @@ def _runs_of_series(series_of_run: Int64Array) -> Iterator[tuple[int, range]]:
 
 
 def _only_possible(matches: Matches) -> Matches:
-    """Leave out collectives with more members than their group, which are those of several."""
+    """Leave out collectives with more members than their group, which are several in one."""
     size = np.array([each.size for each in matches.kernels.all_series], dtype=np.int64)
     too_many = (size[matches.series] > 0) & (matches.members > size[matches.series])
     if not too_many.any():
@@ -248,7 +247,7 @@ def _only_possible(matches: Matches) -> Matches:
 
 
 class _Difference(NamedTuple):
-    """Collectives whose members differ in what must be equal."""
+    """Collectives whose members differ in something that must be equal."""
 
     what: str
     differs: Mask

@@ -1,4 +1,4 @@
-"""What a device does at each instant, each instant counted once."""
+"""What a device does at each instant, counting each instant once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PARTS: Final = (
     "wait_p2p",
     "idle",
 )
-"""In the order in which they take what the ones before leave: computation and graphs; copies and
-memsets; transfer of collectives, then of sends and receives; communication whose waiting is not
+"""Parts of the time, each of which takes what earlier ones leave: computation and graphs; copies
+and memsets; transfer of collectives, then of sends and receives; communication whose waiting is not
 known; waiting in collectives, then in sends and receives; nothing."""
 
 _COMPUTING: Final = (KernelType.COMPUTATION, KernelType.OTHER, KernelType.CUDA_GRAPH)
@@ -35,20 +35,20 @@ class RankSplit(NamedTuple):
     rows: Int64Array
     """Rows in the rank's events, ascending."""
     wait_ns: Times
-    """How long each of them waits from its start, explained or not; the rest is transfer."""
+    """How long each kernel waits from its start, explained or not; the rest is transfer."""
     is_p2p: Mask
-    """Whether they send or receive."""
+    """Whether each kernel sends or receives."""
 
 
 class PartOfWork(NamedTuple):
-    """Work whose time is one of `PARTS`, as far as those before leave it."""
+    """Work whose time is one of `PARTS`, as far as earlier parts leave it."""
 
     positions: Int64Array
-    """Among the work of the device."""
+    """Positions in the work of the device."""
     start_ns: Times
     end_ns: Times
-    """Start and end are of that part of each: a communication kernel waits first, and then
-    transfers."""
+    """Start and end of this part of each piece of work: a communication kernel waits first, and
+    then transfers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Partition:
     """Time of a device by what it does."""
 
     covers: tuple[Intervals, ...]
-    """Time of each part but the last together with all parts before it."""
+    """Time of each part except the last, together with all parts before it."""
 
     @classmethod
     def of(cls, work: GpuWork, split: RankSplit) -> Partition:
@@ -68,7 +68,7 @@ class Partition:
         return cls(tuple(covers))
 
     def in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) of each of `PARTS` between consecutive edges, of shape (parts, bins).
+        """Time (ns) of each of `PARTS` between consecutive edges, shape (parts, bins).
 
         The parts of a bin add up to its length.
         """
@@ -77,7 +77,7 @@ class Partition:
 
 
 def work_by_part(work: GpuWork, split: RankSplit) -> tuple[PartOfWork, ...]:
-    """The work of a device whose time is each of `PARTS` but the last, in the same order."""
+    """The work of a device in each of `PARTS` except the last, in the same order."""
     computes = np.flatnonzero(np.isin(work.type, _COMPUTING))
     copies = np.flatnonzero(work.type == KernelType.MEMORY)
     communicates = np.flatnonzero(work.type == KernelType.COMMUNICATION)
@@ -96,7 +96,7 @@ def work_by_part(work: GpuWork, split: RankSplit) -> tuple[PartOfWork, ...]:
 def communication_parts(
     rows: Int64Array, start: Times, end: Times, split: RankSplit
 ) -> list[tuple[Times, Times]]:
-    """Starts and ends of the parts of communication kernels: those of `PARTS`, in that order."""
+    """Starts and ends of the parts of communication kernels, in the order of `PARTS`."""
     last, is_split, p2p = waiting_until(rows, start, split)
     one_to_one, among_many = is_split & p2p, is_split & ~p2p
     return [
@@ -109,9 +109,9 @@ def communication_parts(
 
 
 def waiting_until(rows: Int64Array, start: Times, split: RankSplit) -> tuple[Times, Mask, Mask]:
-    """Until when (ns) communication kernels wait, which of them are split, and which send.
+    """Time (ns) until which communication kernels wait, which of them are split, and which send.
 
-    One that is not split ends to wait at its start.
+    A kernel that is not split stops waiting at its start.
     """
     at = np.minimum(np.searchsorted(split.rows, rows), max(split.rows.size - 1, 0))
     is_split = split.rows[at] == rows if split.rows.size else np.zeros(rows.size, dtype=bool)

@@ -1,4 +1,4 @@
-"""Communication kernels of one rank: what is recorded of them, and what their names say."""
+"""Communication kernels of one rank: what is recorded about them, and what their names say."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 MOST_MEMBERS: Final = 2**20
-"""A greater number of ranks in a group is an error of the trace."""
+"""A larger number of ranks in a group is an error in the trace."""
 
 NOTHING: Final = -1
 
 MOST_ELEMENTS: Final = 2**48
-"""A greater number of elements is an error of the trace."""
+"""A larger number of elements is an error in the trace."""
 
 _ANONYMOUS = "(anonymous namespace)"
 _FIRST = np.iinfo(np.int64).min
 SEND, RECEIVE = "send", "recv"
 
 SEND_RECEIVE: Final = "send_recv"
-"""Of kernels whose partners are not recorded; their common ends tell them."""
+"""Operation of kernels whose partners are not recorded, but shown by their common ends."""
 
 POINT_TO_POINT: Final = frozenset({SEND, RECEIVE})
 
@@ -54,7 +54,7 @@ _WORDS = (
     ("gather", "gather"),
     ("scatter", "scatter"),
 )
-"""Words of names without punctuation, the first that occurs decides. A ``SendRecv`` kernel sends,
+"""Words in names without punctuation; the first that occurs decides. A ``SendRecv`` kernel sends,
 receives, or does both with many ranks: its name does not say which."""
 
 OPERATIONS: Final = tuple(dict.fromkeys(operation for _, operation in _WORDS if operation))
@@ -62,8 +62,8 @@ OPERATIONS: Final = tuple(dict.fromkeys(operation for _, operation in _WORDS if 
 MEETING: Final = frozenset(
     {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "p2p", SEND_RECEIVE}
 )
-"""Operations that no member can finish before all have begun, and that end together. The root of
-a broadcast may be done before the others begin."""
+"""Operations that no member can finish before all have started, and that end together. The root of
+a broadcast may be done before the others start."""
 
 _BYTES_BY_PREFIX = (
     (r"complexdouble|complex128", 16),
@@ -82,8 +82,8 @@ _FLOAT8 = re.compile(r"(?:float8|fp8|f8)_?e\d+m\d+\w*")
 def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
     """Split the exposed communication time (ns) of a device among its kernels, ascending by start.
 
-    Each instant belongs to the kernel that started first of those that run then. So the parts add
-    up to the time in which communication runs and is not `hidden`: in which the device neither
+    Each instant belongs to the first kernel to start of those that run then. So the parts add up to
+    the time in which communication runs and is not `hidden`, that is, in which the device neither
     computes nor runs a graph that was recorded as a whole.
     """
     owned_from, owned_to = owned_by_first(start_ns, end_ns)
@@ -92,7 +92,7 @@ def exposed_times(start_ns: Times, end_ns: Times, hidden: Intervals) -> Times:
 
 
 def owned_by_first(start_ns: Times, end_ns: Times) -> tuple[Times, Times]:
-    """Where each event is the first that started of those that run; they ascend by start."""
+    """Where each event is the first to start of those that run; events ascend by start."""
     # first   |-----------|              owns all of its time
     # second     |----|                  owns nothing: the first ends later
     # third             |------|         owns what comes after `reached`, the latest end so far
@@ -108,16 +108,16 @@ class Group(NamedTuple):
     """A process group of one rank."""
 
     name: str
-    """As in the trace; sibling groups may have the same."""
+    """Name as in the trace; sibling groups may share it."""
     description: str = ""
     """Such as ``DATA_PARALLEL_GROUP``; empty if not recorded."""
     ranks: tuple[int, ...] = ()
-    """Global ranks in the order of their places in the group; empty if not recorded."""
+    """Global ranks in the order of the group; empty if not recorded."""
     size: int = 0
     """Number of ranks; 0 if not recorded."""
 
     def global_rank(self, number: int) -> int:
-        """Global rank of a peer, which some traces record as its place in the group."""
+        """Global rank of a peer, which some traces record as its rank in the group."""
         if number in self.ranks or not 0 <= number < len(self.ranks):
             return number
         return self.ranks[number]
@@ -125,7 +125,7 @@ class Group(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def ranks_in(text: str) -> tuple[int, ...]:
-    """Ranks of a group from the JSON text of a trace; none if it is shortened or is no list.
+    """Ranks of a group from the JSON text of a trace; none if it is shortened or not a list.
 
     Examples
     --------
@@ -144,10 +144,9 @@ def ranks_in(text: str) -> tuple[int, ...]:
 
 
 def configured_groups(metadata: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
-    """Ranks of each group by its name, from ``distributedInfo.pg_config``.
+    """Ranks of each group by name, from ``distributedInfo.pg_config``.
 
-    PyTorch writes an empty list for a group of all ranks. A name that stands for different groups
-    is left out.
+    PyTorch writes an empty list for a group of all ranks. A name of different groups is left out.
     """
     info = metadata.get("distributedInfo")
     entries = info.get("pg_config") if isinstance(info, Mapping) else None
@@ -189,9 +188,9 @@ class RankCollectives:
 
     rank: int
     stated_rank: int
-    """Rank in ``distributedInfo``; -1 if it is not recorded."""
+    """Rank in ``distributedInfo``; -1 if not recorded."""
     start_ns: Times
-    """On the clock of the rank."""
+    """Times on the clock of the rank."""
     duration_ns: Times
     exposed_ns: Times
     device: Int64Array
@@ -199,25 +198,25 @@ class RankCollectives:
     row: Int64Array
     """Row in the rank's events."""
     kernel: TextColumn
-    """Name up to the parameter list; empty for work that is no kernel."""
+    """Name up to the parameter list; empty for work that is not a kernel."""
     collective: TextColumn
-    """As recorded; code -1 where no fields are."""
+    """Collective as recorded; code -1 without fields."""
     dtype: TextColumn
-    """The same."""
+    """Type as recorded; code -1 without fields."""
     group: Int64Array
-    """Position in `groups`; -1 where no fields are."""
+    """Position in `groups`; -1 without fields."""
     groups: tuple[Group, ...]
     in_elements: Int64Array
-    """Of the input, -1 if not recorded."""
+    """Elements of the input, -1 if not recorded."""
     out_elements: Int64Array
-    """Of the output, -1 if not recorded."""
+    """Elements of the output, -1 if not recorded."""
     size_bytes: Int64Array
     """Bytes of the larger of input and output; -1 if unknown, 0 for kernels whose record is counted
-    with a longer kernel."""
+    for a longer kernel."""
     group_size: Int64Array
-    """-1 if not recorded."""
+    """Number of ranks of the group, -1 if not recorded."""
     peer: Int64Array
-    """Rank that a send goes to or a receive comes from; -1 for any other operation."""
+    """Rank that a send goes to or a receive comes from; -1 for other operations."""
 
     def __len__(self) -> int:
         """Number of kernels."""
@@ -268,10 +267,10 @@ def _exposed(work: GpuWork, positions: Int64Array) -> Times:
 
 
 def _launch_order(rank: Rank, positions: Int64Array) -> Int64Array:
-    """Order of launches, in which all ranks issue the collectives of a group.
+    """Launch order, in which all ranks issue the collectives of a group.
 
-    Kernels of one group may run on several streams and start in another order. A kernel without a
-    recorded launch was launched after the one before it on its stream, or before the recording.
+    Kernels of one group may run on several streams, and start in another order. A kernel without a
+    recorded launch was launched after the previous one on its stream, or before the recording.
     """
     work, launched_ns = rank.gpu_work, rank.launched_ns[positions].copy()
     unknown = launched_ns == NEVER
@@ -291,7 +290,7 @@ def _stated_rank(rank: Rank) -> int:
 
 
 def _kernel_names(rank: Rank, rows: Int64Array) -> TextColumn:
-    """Names up to the parameter list, of which there are few."""
+    """Names up to the parameter list; there are few different ones."""
     events = rank.trace.events
     codes, places = np.unique(events.name.codes[rows], return_inverse=True)
     names = [_without_parameters(events.name.values[code]) for code in codes.tolist()]
@@ -327,9 +326,9 @@ class _Fields:
 
     @classmethod
     def of(cls, rank: Rank, rows: Int64Array, launch: Int64Array) -> _Fields:
-        """Fields of each kernel, else of the operator around its launch that recorded them.
+        """Fields of each kernel, or else of the operator around its launch that recorded them.
 
-        Before 2024, kernels have none, but ``record_param_comms`` around the launch does.
+        Kernels recorded before 2024 have none, but ``record_param_comms`` around the launch does.
         """
         table = rank.trace.events.side.get("collectives")
         at = np.full(rows.size, NOTHING, dtype=np.int64)
@@ -366,7 +365,7 @@ class _Fields:
         return peers
 
     def size_bytes(self, duration_ns: Times) -> Int64Array:
-        """Bytes of each kernel's buffer; of several kernels with one record, only the longest's."""
+        """Bytes of each kernel's buffer; if several share a record, only for the longest one."""
         dtype = self.text("dtype")
         sizes = np.array([*map(element_bytes, dtype.values), 0], dtype=np.int64)[dtype.codes]
         elements = np.maximum(self.number("in_elements"), self.number("out_elements"))
@@ -445,8 +444,8 @@ def element_bytes(dtype: str) -> int:
 def bus_factor(operation: str, members: int) -> float:
     """Ratio of the bytes that cross the busiest link to the bytes of the buffer.
 
-    Members of a ring send each part of the buffer on: all but one of them once, in an all-reduce
-    twice (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+    In a ring, all members but one pass each part of the buffer on once, in an all-reduce twice
+    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
 
     Examples
     --------

@@ -38,7 +38,7 @@ from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
-"""Share of the time of all kernels from which one that leaves multiprocessors empty is named."""
+"""Share of all kernel time from which a kernel that leaves multiprocessors empty is named."""
 
 NAME_WIDTH: Final = 60
 By: TypeAlias = Literal["name", "configuration"]
@@ -72,13 +72,13 @@ SHOWN: Final = (
     *("grid", "block", "threads", "registers", "shared_bytes", "occupancy_percent"),
     *("blocks_per_sm", "waves", "tensor_core", "operator", "module"),
 )
-"""Columns of `LaunchFacts.kernels` that tell how a kernel is launched."""
+"""Columns of `LaunchFacts.kernels` that describe how a kernel is launched."""
 
 
 def launch_finding(kernels: pd.DataFrame, few: pd.DataFrame) -> str:
-    """Sentence on kernels that compute with fewer blocks than their GPU has multiprocessors.
+    """Sentence about computing kernels with fewer blocks than their GPU has multiprocessors.
 
-    These are `few`, of all ranks; `kernels` is `LaunchFacts.kernels`.
+    `few` holds these, on all ranks; `kernels` is `LaunchFacts.kernels`.
     """
     whole_ns = int(kernels["gpu_ns"].sum())
     times = few.groupby("name", sort=False)["gpu_ns"].sum().sort_values(ascending=False)
@@ -116,21 +116,21 @@ class LaunchFacts(Result):
         One row per rank, device and kernel, or per configuration of it, longest first on each rank:
         ``rank``, ``device``, ``name``, ``kernel_type``, ``count`` (launches), ``gpu_ns`` (int64 ns,
         sum of their durations), ``configurations`` (different grids and blocks); ``grid`` and
-        ``block`` (sizes such as ``128×2×1``, those of most of the time of the launches that record
-        them, empty if none does).
+        ``block`` (sizes such as ``128×2×1`` with the most time among launches that record them,
+        empty if none does).
 
-        Over the launches of the row, the median (the lower of two) and as ``…_min`` and ``…_max``
-        the least and the most of: ``blocks`` (of the grid), ``threads`` (of a block), ``registers``
-        (of a thread), ``shared_bytes`` (of a block): int64, -1 where not recorded;
-        ``occupancy_percent`` (running threads of the most that multiprocessors hold),
-        ``blocks_per_sm`` (blocks of the grid by multiprocessors), ``waves`` (by blocks that fit on
-        all multiprocessors at a time): float, NaN where not known.
+        Over the launches of the row, the median (the lower of two), and as ``…_min`` and ``…_max``
+        the minimum and maximum, of: ``blocks`` (of the grid), ``threads`` (of a block),
+        ``registers`` (of a thread), ``shared_bytes`` (of a block): int64, -1 where not recorded;
+        ``occupancy_percent`` (running threads, of the most that multiprocessors hold),
+        ``blocks_per_sm`` (blocks of the grid ÷ multiprocessors), ``waves`` (blocks of the grid ÷
+        blocks that fit on all multiprocessors at a time): float, NaN where not known.
 
-        ``occupancy_source`` (``recorded`` by the profiler, else ``estimated`` here by the same
-        rule; empty where not known), ``sms`` (multiprocessors of the GPU, 0 if not recorded),
-        ``tensor_core`` (``yes``, ``no``, or empty where the kernel's name does not tell),
+        ``occupancy_source`` (``recorded`` by the profiler, or ``estimated`` here by the same rule;
+        empty where not known), ``sms`` (multiprocessors of the GPU, 0 if not recorded),
+        ``tensor_core`` (``yes``, ``no``, or empty if the kernel's name does not show it),
         ``operator`` (the innermost one around the launch call) and ``module`` (its path, names
-        joined by `` › ``), each the one with most of the time.
+        joined by `` › ``), each the one with the most time.
     """
 
     kernels: pd.DataFrame
@@ -147,18 +147,18 @@ def launch_facts(
 ) -> LaunchFacts:
     """List how kernels are launched, and how much of the GPU they can fill.
 
-    Of exports of Nsight Systems, grids and blocks are read when they are first asked for.
+    For exports of Nsight Systems, grids and blocks are read when first needed.
 
     Parameters
     ----------
     ranks : iterable of int, optional
-        All ranks when not given.
+        All ranks if not given.
     by : {"name", "configuration"}
         A row for each kernel, or for each grid and block of it.
     kernel : str, optional
         Only the kernel of this name.
     steps : iterable of int, optional
-        Only these ProfilerSteps; all that are analysed when not given or empty.
+        Only these ProfilerSteps; all analysed ones if not given or empty.
     window_ns : pair of int, optional
         Only the time between these two, in ns since the first event of all ranks.
     """
@@ -184,7 +184,7 @@ class RankLaunches(NamedTuple):
 
     kernels: pd.DataFrame
     few: pd.DataFrame
-    """Kernels that compute with fewer blocks than their GPU has multiprocessors: ``name``,
+    """Computing kernels with fewer blocks than their GPU has multiprocessors: ``name``,
     ``blocks``, ``sms``, ``gpu_ns``."""
     notices: tuple[Notice, ...]
 
@@ -209,7 +209,7 @@ class _Tables:
         self._alike = alike
 
     def few(self) -> pd.DataFrame:
-        """Kernels that compute with fewer blocks than their GPU has multiprocessors."""
+        """Computing kernels with fewer blocks than their GPU has multiprocessors."""
         blocks = self._alike.facts["blocks"]
         chosen = (
             (self._alike.type == KernelType.COMPUTATION) & (blocks > 0) & (blocks < self._alike.sms)
@@ -259,9 +259,9 @@ class _Tables:
         return [names[code] for code in self._alike.name[rows].tolist()]
 
     def _sizes(self, group: Int64Array, size: int) -> dict[str, Any]:
-        """Number of different grids and blocks, and those of most of the time.
+        """Number of different grids and blocks, and those with the most time.
 
-        Kernels in a graph may have none, and most of them may be in one.
+        Kernels in a graph may have none recorded, even if most kernels are in one.
         """
         alike = grouped(*(self._alike.values[name] for name in (*GRID, *BLOCK)))
         code, is_recorded = alike.of_rows, self._alike.values["grid_x"] != NOT_RECORDED
@@ -305,15 +305,15 @@ def _notices(rank: Rank, alike: Alike) -> tuple[Notice, ...]:
 
 
 def with_launch_facts(kernels: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
-    """Put how kernels are launched beside them, as far as it is known.
+    """Add columns to kernels on how they are launched, as far as known.
 
     Parameters
     ----------
     kernels : DataFrame
-        With columns ``rank`` and ``name``. Those of `SHOWN` of which anything is known are added:
-        numbers are float, NaN where not known, texts empty.
+        With columns ``rank`` and ``name``. Columns of `SHOWN` with any known value are added; where
+        not known, numbers (float) are NaN, and texts empty.
     facts : DataFrame
-        `LaunchFacts.kernels`, a row per kernel; of several devices, the first stands for all.
+        `LaunchFacts.kernels`, a row per kernel; the first of several devices stands for all.
     """
     by_kernel = facts.drop_duplicates(["rank", "name"]).set_index(["rank", "name"])
     found = by_kernel[[*SHOWN]].reindex(pd.MultiIndex.from_frame(kernels[["rank", "name"]]))

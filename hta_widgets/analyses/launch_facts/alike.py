@@ -1,4 +1,4 @@
-"""Kernels of one rank that are launched alike, and what a multiprocessor holds of them."""
+"""Kernels of one rank that are launched alike, and how many blocks a multiprocessor holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hta_widgets.trace.ranks.launch_configuration import launch_configuration
 from hta_widgets.trace.ranks.rank import Rank
 
 IN_THREADS: Final = ("hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel")
-"""Launch calls that take the size of a grid in threads, and are recorded with it."""
+"""Launch calls that take the size of a grid in threads, and are recorded so."""
 
 SHARES: Final = ("occupancy_percent", "blocks_per_sm", "waves")
 _AXES: Final = ("x", "y", "z")
@@ -36,12 +36,12 @@ _NONE: Final = -1
 NOT_RECORDED: Final = -1
 
 MOST_BLOCKS: Final = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
-"""Blocks that a multiprocessor runs at a time by compute capability; 32 on all others."""
+"""Blocks that a multiprocessor runs at a time, by compute capability; 32 on all others."""
 
 _MOST_BLOCKS: Final = 32
 
 _REGISTERS_AT_ONCE: Final = 256
-"""Registers are given to warps in portions of this size."""
+"""Registers are allocated to warps in portions of this size."""
 
 _PARTITIONS: Final = 4
 """Parts of a multiprocessor, each with its share of the registers; a warp stays in one."""
@@ -49,7 +49,7 @@ _PARTITIONS: Final = 4
 _RESERVED: Final = 1024
 
 _RESERVING: Final = (8, 0)
-"""Compute capability from which each block takes shared memory for the system."""
+"""Compute capability from which each block reserves shared memory for the system."""
 
 _UNLIMITED: Final = 2**31
 
@@ -64,13 +64,13 @@ _SIZES: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Kernels that are launched alike, by the same operator in the same module, as one row each."""
+    """One row for all kernels launched alike, by the same operator in the same module."""
 
     device: Int64Array
     name: Int64Array
-    """Code, -1 for none."""
+    """Code of the kernel's name, -1 for none."""
     operator: Int64Array
-    """Code, -1 for none."""
+    """Code of the operator's name, -1 for none."""
     module: Int64Array
     """Code of the path of the module, -1 for none."""
     type: Int8Array
@@ -78,13 +78,13 @@ class Alike:
     values: dict[str, Int64Array]
     """Sizes of grid and block, registers and shared memory, -1 where not recorded."""
     facts: dict[str, NDArray[Any]]
-    """What `LaunchFacts.kernels` has statistics of."""
+    """Values for which `LaunchFacts.kernels` has statistics."""
     is_recorded: Mask
-    """Whether the profiler says how much of a multiprocessor is occupied."""
+    """Whether the profiler records how much of a multiprocessor is occupied."""
     sms: Int64Array
     """Multiprocessors of the GPU, 0 where not recorded."""
     count: Int64Array
-    """Kernels."""
+    """Number of kernels."""
     gpu_ns: Int64Array
     """Sum of their durations."""
 
@@ -94,7 +94,7 @@ class Alike:
         return bool((self.facts["blocks"] > 0).any())
 
     def counted(self, rows: Int64Array, count: Int64Array, gpu_ns: Int64Array) -> Alike:
-        """Some of the rows, with how many kernels they stand for."""
+        """Some of the rows, with a new number of kernels for each, and the sum of durations."""
         return Alike(
             device=self.device[rows],
             name=self.name[rows],
@@ -111,7 +111,7 @@ class Alike:
 
 
 def launched_alike(rank: Rank, selection: TimeSelection | None, kernel: str | None) -> Alike:
-    """Kernels of a rank in some of its time, of all names if none is given."""
+    """Kernels of a rank in some of its time, with any name if none is given."""
     every, _ = _every(rank)
     count, gpu_ns = _sums(rank, selection)
     rows = np.flatnonzero(count)
@@ -122,7 +122,7 @@ def launched_alike(rank: Rank, selection: TimeSelection | None, kernel: str | No
 
 
 def _sums(rank: Rank, selection: TimeSelection | None) -> Int64Array:
-    """Kernels, and the sum of their durations, for each row of all of them."""
+    """Number of selected kernels and the sum of their durations, for each row of all kernels."""
     every, row_of_event = _every(rank)
     sums = np.zeros((2, every.name.size), dtype=np.int64)
     for work in selected_work(rank, selection).values():
@@ -136,7 +136,7 @@ def _sums(rank: Rank, selection: TimeSelection | None) -> Int64Array:
 
 @asked_once
 def _every(rank: Rank) -> tuple[Alike, Int32Array]:
-    """All kernels, also of steps that are not analysed; the row of each, by that of its event."""
+    """All kernels, also in steps that are not analysed; and the row of each event's kernel."""
     of_devices = (rank.all_work(each) for each in rank.gpu_work.devices)
     work = reduce(GpuWork.followed_by, of_devices, rank.gpu_work.take(np.zeros(0, dtype=np.int64)))
     work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
@@ -175,7 +175,7 @@ def _facts(
     values: dict[str, Int64Array],
     recorded: dict[str, Float64Array],
 ) -> tuple[dict[str, NDArray[Any]], Int64Array]:
-    """What is known of each launch, and the multiprocessors of its GPU."""
+    """What is known about each launch, and the multiprocessors of its GPU."""
     gpus = multiprocessors(rank.trace.metadata)
     blocks, threads = (_product(values, names) for names in (GRID, BLOCK))
     registers, shared = values["registers"], values["shared_bytes"]
@@ -188,7 +188,7 @@ def _facts(
         for name, column in estimates(gpu, blocks[mine], threads[mine], fit).items():
             shares[name][mine] = column
     for name, column in recorded.items():
-        said = column > 0  # the profiler writes 0 where it cannot tell
+        said = column > 0  # the profiler writes 0 if it does not know
         shares[name] = np.where(said, column, shares[name])
     facts: dict[str, NDArray[Any]] = {
         "blocks": blocks,
@@ -218,7 +218,7 @@ def _count_in_blocks(values: dict[str, Int64Array], in_threads: Mask) -> None:
 
 
 def _product(values: dict[str, Int64Array], names: tuple[str, ...]) -> Int64Array:
-    """Product of three sizes, `NOT_RECORDED` where one is missing or nothing can hold it."""
+    """Product of three sizes, `NOT_RECORDED` if one is missing or nothing can hold the product."""
     sizes = np.stack([values[name] for name in names])
     found = sizes.prod(axis=0)
     is_size = (sizes > 0).all(axis=0) & (sizes.astype(np.float64).prod(axis=0) < _MOST)
@@ -226,7 +226,7 @@ def _product(values: dict[str, Int64Array], names: tuple[str, ...]) -> Int64Arra
 
 
 def longest(group: Int64Array, codes: Int64Array, gpu_ns: Int64Array) -> Int64Array:
-    """The code with most of the time in each group."""
+    """The code with the most time in each group."""
     parts = grouped(group, codes)
     of_part, total_ns = group[parts.first], parts.reduce(np.add, gpu_ns)
     order = np.lexsort((-total_ns, of_part))
@@ -237,7 +237,7 @@ def longest(group: Int64Array, codes: Int64Array, gpu_ns: Int64Array) -> Int64Ar
 def statistics(
     name: str, values: NDArray[Any], group: Int64Array, count: Int64Array, size: int
 ) -> dict[str, NDArray[Any]]:
-    """Lower median over all launches of each group, minimum and maximum of what is recorded."""
+    """Lower median, minimum and maximum of the recorded values, over the launches of each group."""
     missing = NOT_RECORDED if values.dtype.kind == "i" else np.nan
     found = [np.full(size, missing) for _ in range(3)]
     known = np.flatnonzero(values >= 0)
@@ -254,36 +254,36 @@ def statistics(
 
 
 class Multiprocessors(NamedTuple):
-    """The multiprocessors (SMs, compute units) of a GPU; 0 where something is not recorded."""
+    """The multiprocessors (SMs, compute units) of a GPU; 0 for what is not recorded."""
 
     sms: int = 0
-    """How many the GPU has."""
+    """Number of multiprocessors of the GPU."""
     warp_threads: int = 0
     """Threads of a warp (wavefront)."""
     threads: int = 0
     registers: int = 0
     shared_bytes: int = 0
     blocks: int = _MOST_BLOCKS
-    """This and the three above: what each of them holds at a time."""
+    """This field and the three above: what a multiprocessor holds at a time."""
     reserved_bytes: int = 0
-    """Shared memory that each block takes besides what it asks for."""
+    """Shared memory that each block takes in addition to what it asks for."""
 
     @property
     def are_known(self) -> bool:
-        """Whether enough is recorded to say how many blocks fit."""
+        """Whether enough is recorded to know how many blocks fit."""
         return min(self.sms, self.warp_threads, self.threads) > 0
 
     def warps(self, threads: Int64Array) -> Int64Array:
-        """Warps of blocks with some threads."""
+        """Number of warps of blocks with some number of threads."""
         return np.asarray(-(-threads // max(self.warp_threads, 1)))
 
     def resident(
         self, threads: Int64Array, registers: Int64Array, shared_bytes: Int64Array
     ) -> Int64Array:
-        """Blocks that fit on one multiprocessor, 0 where that is not known.
+        """Number of blocks that fit on one multiprocessor, 0 if not known.
 
-        ROCm records neither registers nor shared memory: "100 % occupancy" was said of products of
-        which one block of 57 kB fills the 64 kB of a compute unit.
+        ROCm records neither registers nor shared memory: "100 % occupancy" was reported for
+        products of which one block, with 57 kB, fills the 64 kB of a compute unit.
         """
         warps = self.warps(np.maximum(threads, 1))
         of_warp = -(-registers * self.warp_threads // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
@@ -304,16 +304,16 @@ def _quotient(whole: int, part: Int64Array) -> Int64Array:
 
 
 class GpusOfTrace(dict[int, Multiprocessors]):
-    """By device; one that is not listed is like the others, if these are all alike."""
+    """Multiprocessors by device; an unlisted device is like the others, if these are all alike."""
 
     def __missing__(self, device: int) -> Multiprocessors:
-        """Look at the others: the list may have the numbers of the process, not the machine."""
+        """Use the others: the list may have device numbers of the process, not of the machine."""
         alike = {*self.values()}
         return next(iter(alike)) if len(alike) == 1 else Multiprocessors()
 
 
 def multiprocessors(metadata: Mapping[str, Any]) -> GpusOfTrace:
-    """Multiprocessors of the GPUs that the metadata of a trace describe."""
+    """Multiprocessors of the GPUs that the metadata of a trace describes."""
     found = GpusOfTrace()
     for number, each in described_gpus(metadata).items():
         sizes = {name: _first(each, keys) for name, keys in _SIZES.items()}
@@ -330,7 +330,7 @@ def multiprocessors(metadata: Mapping[str, Any]) -> GpusOfTrace:
 def estimates(
     gpu: Multiprocessors, blocks: Int64Array, threads: Int64Array, fit: Int64Array
 ) -> dict[str, Float64Array]:
-    """Blocks per multiprocessor, waves and occupancy; NaN where they are not known."""
+    """Blocks per multiprocessor, waves and occupancy; NaN where not known."""
     per_sm = np.full(blocks.size, np.nan)
     np.divide(blocks, gpu.sms, out=per_sm, where=(blocks > 0) & (gpu.sms > 0))
     known = (fit > 0) & ~np.isnan(per_sm)
@@ -342,6 +342,6 @@ def estimates(
 
 
 def _first(described: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """The first of some whole numbers that is there and no less than 0; else 0."""
+    """The first of some whole numbers that exists and is not negative; else 0."""
     values = (whole_number(described.get(key), _UNLIMITED) for key in keys)
     return next((value for value in values if value is not None and value >= 0), 0)

@@ -1,4 +1,4 @@
-"""Memory of each device over time, and what is alive when it is fullest."""
+"""Memory of each device over time, and what is alive at its peak."""
 
 from __future__ import annotations
 
@@ -52,12 +52,13 @@ _TYPES = {
 }
 
 LEAST_STEPS: Final = 4
-"""Fewer steps do not tell whether memory grows for ever."""
+"""Fewer steps do not show whether memory keeps growing."""
 
 LEAST_GROWTH_BYTES: Final = 1_000_000
 
 LEAST_GROWTH: Final = 0.001
-"""Growth of every single step that is taken for a leak, in bytes and of what was allocated."""
+"""Least growth in every single step that counts as a leak: in bytes, and as a share of what was
+allocated."""
 
 WORTH_SAYING: Final = 0.1
 """Share of the peak from which its largest owner is named."""
@@ -121,9 +122,9 @@ def _notices(rank: Rank) -> tuple[Notice, ...]:
 class MemoryUse(Result):
     """Memory that PyTorch's allocators hand out, as the profiler recorded it.
 
-    All tables begin with ``rank``, ``device_type`` (``CPU``, ``CUDA``, ``HIP`` or ``type n``) and
+    All tables start with ``rank``, ``device_type`` (``CPU``, ``CUDA``, ``HIP`` or ``type n``) and
     ``device`` (-1 for the CPU). Bytes and times are int64; times (ns) count from the job's origin,
-    ranks aligned. At the peak of a device, `alive_at_peak` adds up to `peak`, exactly.
+    with ranks aligned. For each device, `alive_at_peak` adds up exactly to `peak`.
 
     Attributes
     ----------
@@ -131,26 +132,25 @@ class MemoryUse(Result):
         One row per allocation and free, by time: ``time_ns``, ``allocated_bytes`` from then on,
         ``reserved_bytes`` (what the allocator holds of the device; -1 where not recorded).
     peak : DataFrame
-        One row per device, at the first moment at which most is allocated: ``bytes``, ``time_ns``,
+        One row per device, at the first moment with the most allocated: ``bytes``, ``time_ns``,
         ``step`` (ProfilerStep, -1 outside of all), ``reserved_bytes`` (then),
-        ``fragmentation_bytes`` (reserved and not allocated, then),
+        ``fragmentation_bytes`` (reserved but not allocated, then),
         ``largest_fragmentation_bytes`` (at any time), ``events``, ``allocated_in_all_bytes`` (sum
-        of all allocations), ``breaks`` (events that do not continue the total before them).
+        of all allocations), ``breaks`` (events that do not continue the previous total).
     alive_at_peak : DataFrame
         What is allocated at the peak, largest first: ``operator`` (the innermost one that runs on
         the allocating thread, empty for none), ``caller`` (the innermost one that does more than
-        allocate, such as the ``aten::mm`` around an ``aten::empty``), ``module`` (names from the
-        outermost to the innermost, joined by " › "), ``category`` (see `CATEGORIES`), ``blocks``
-        (0 for what was allocated before the recording, or of which no address tells when: these
-        are not known), ``bytes``.
+        allocate, such as the ``aten::mm`` around an ``aten::empty``), ``module`` (names, outermost
+        first, joined by " › "), ``category`` (see `CATEGORIES`), ``blocks`` (0 for unknown ones:
+        allocated before the recording, or without an address that shows when), ``bytes``.
     steps : DataFrame
-        One row per device and ProfilerStep, which lasts until the next begins: ``step``,
+        One row per device and ProfilerStep, which lasts until the next one starts: ``step``,
         ``start_ns``, ``end_ns``, ``allocated_at_end_bytes``, ``peak_bytes``, ``surviving_blocks``
-        and ``surviving_bytes`` (of those allocated in the step, alive at the end of the next step;
-        -1 for the last).
+        and ``surviving_bytes`` (allocated in the step, alive at the end of the next step; -1 for
+        the last).
     survivors : DataFrame
-        These blocks of all steps by ``operator``, ``caller`` and ``module``: ``blocks``, ``bytes``,
-        largest first.
+        The surviving blocks of all steps by ``operator``, ``caller`` and ``module``: ``blocks``,
+        ``bytes``, largest first.
     """
 
     curve: pd.DataFrame
@@ -165,15 +165,15 @@ def memory_use(
 ) -> MemoryUse:
     """Follow the memory that is allocated and reserved on each device, and find what fills it.
 
-    Every allocation opens a block at its address, which the next free of it closes. The CPU
-    records memory events, so they are those of the whole recording.
+    Every allocation opens a block at its address, which the next free of this address closes. The
+    CPU records memory events, so they cover the whole recording.
 
     Parameters
     ----------
     ranks : iterable of int, optional
-        All ranks when not given.
+        All ranks if not given.
     device : int, optional
-        Only the device with this number, -1 for the CPU; all when not given.
+        Only the device with this number, -1 for the CPU; all if not given.
     """
     chosen = select_ranks(job, ranks)
     by_rank = job.reduce(memory_tables, chosen)
@@ -208,7 +208,7 @@ def _without_events(notices: list[tuple[Notice, ...]]) -> str:
 
 
 def may_record_memory(job: Job) -> bool:
-    """Whether any rank may have memory events, by what is loaded of it."""
+    """Whether any rank may have memory events, judging by what is loaded."""
     return any(job.reduce(_may_record, job.ranks).values())
 
 
@@ -284,7 +284,7 @@ def _peak(row: Row, alive: pd.DataFrame, *, name_rank: bool) -> str:
 
 
 def _parts(alive: pd.DataFrame, size: int) -> str:
-    """What fills the peak: what was there before, the largest category, and the largest owner."""
+    """What fills the peak: earlier allocations, the largest category, and the largest owner."""
     by_category = alive.groupby("category")["bytes"].sum()
     parts = []
     before = int(by_category.get(BEFORE, 0))
@@ -302,7 +302,7 @@ def _parts(alive: pd.DataFrame, size: int) -> str:
 
 
 def _largest_leak(steps: pd.DataFrame, survivors: pd.DataFrame, *, name_rank: bool) -> str:
-    """The device whose allocated memory grows most, and the owner of what stays; or nothing."""
+    """The device whose allocated memory grows the most, and what owns the growth; or nothing."""
     leaks = [
         (grown, table)
         for _, table in steps.groupby(["rank", "device_type", "device"], sort=False)
@@ -327,7 +327,7 @@ def _largest_leak(steps: pd.DataFrame, survivors: pd.DataFrame, *, name_rank: bo
 
 
 def leaked_bytes(at_ends: list[int]) -> int:
-    """Growth from the end of the first step to that of the last, 0 unless each step grows."""
+    """Growth from the end of the first step to the end of the last, 0 unless every step grows."""
     if len(at_ends) < LEAST_STEPS:
         return 0
     grows = all(

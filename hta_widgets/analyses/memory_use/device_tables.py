@@ -55,7 +55,7 @@ SURVIVORS: Final = DEVICE | _OWNER | {"blocks": np.int64, "bytes": np.int64}
 
 
 class _Steps(NamedTuple):
-    """Steps of the CPU: each lasts until the next begins."""
+    """Steps of the CPU: each lasts until the next one starts."""
 
     number: Int64Array
     start_ns: Times
@@ -101,7 +101,7 @@ class DeviceTables:
         )
 
     def peak_row(self) -> Row:
-        """The first moment at which most is allocated."""
+        """The first moment with the most allocated."""
         memory, peak = self._memory, self._peak
         spare = np.where(memory.reserved > 0, memory.reserved - memory.allocated, 0)
         return {
@@ -118,7 +118,7 @@ class DeviceTables:
         }
 
     def alive_at_peak(self) -> pd.DataFrame:
-        """Blocks that are alive at the peak by owner and category, largest first."""
+        """Blocks that are alive at the peak, by owner and category, largest first."""
         alive = self._blocks.alive_at(self._peak)
         by_owner = self._by_owner(alive, with_category=True)
         at = self._memory, self._blocks, self._peak
@@ -159,18 +159,18 @@ class DeviceTables:
         return self._by_owner(np.concatenate([none, *self._survivors()]), with_category=False)
 
     def _spans_of_steps(self) -> list[tuple[int, int]]:
-        """Positions of the first event of each step and of the first after it."""
+        """Positions of the first event in each step and of the first one after it."""
         times = (self._steps.start_ns, self._steps.end_ns)
         first, last = np.searchsorted(self._memory.time_ns, times).tolist()
         return list(zip(first, last, strict=True))
 
     def _survivors(self) -> list[Int64Array]:
-        """Blocks of each step but the last that are alive when the next ends."""
+        """Blocks of each step except the last that are alive when the next step ends."""
         spans = self._spans_of_steps()
         return [self._of_step(first, last, after) for (first, last), (_, after) in pairwise(spans)]
 
     def _of_step(self, first: int, last: int, after: int) -> Int64Array:
-        """Blocks that are allocated by some events and alive before a later one."""
+        """Blocks allocated by some events that are still alive before a later one."""
         begin, end = np.searchsorted(self._blocks.opened, (first, last)).tolist()
         alive: Int64Array = np.flatnonzero(self._blocks.gone[begin:end] >= after)
         places: Int64Array = alive + begin

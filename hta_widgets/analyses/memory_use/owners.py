@@ -36,13 +36,13 @@ BEFORE: Final = CATEGORIES[_BEFORE]
 UNKNOWN: Final = CATEGORIES[_UNKNOWN]
 
 NO_BLOCKS: Final = (BEFORE, UNKNOWN)
-"""Categories of what is in no block, and has no owner."""
+"""Categories of memory that is in no block, and has no owner."""
 
 ALLOCATORS: Final = re.compile(
     r"^aten::(empty(_like|_strided|_permuted|_quantized)?|new_empty(_strided)?|resize_"
     r"|_reshape_alias_copy|zeros(_like)?|new_zeros|ones(_like)?|new_ones|full(_like)?|new_full)$"
 )
-"""Operators that make room for the result of the one around them."""
+"""Operators that allocate the result of the operator around them."""
 
 _LATE: Final = np.iinfo(np.int64).max
 NEVER: Final = -1
@@ -79,9 +79,9 @@ def _outermost(rank: Rank, operator: Int64Array) -> Int64Array:
 
 
 def _nearest_user(calls: Calls, call: Int64Array) -> Int64Array:
-    """Place of the innermost operator at or around each of some calls that does more than allocate.
+    """Place of the innermost operator at or around each call that does more than allocate.
 
-    These are few of all calls; -1 stands for none.
+    ``call`` holds few of all calls; -1 stands for none.
     """
     is_user = (calls.kind == Kind.CPU_OP) & ~calls.named(ALLOCATORS.search)
     found, is_end = call.copy(), np.append(is_user, True)
@@ -111,7 +111,7 @@ def calls_around(calls: Calls, memory: DeviceMemory, positions: Int64Array) -> I
 
 
 class _Passes(NamedTuple):
-    """Times that bound the passes of training."""
+    """Times that separate the passes of training."""
 
     backward_ns: Times
     """Starts of calls of the autograd threads."""
@@ -122,7 +122,7 @@ class _Passes(NamedTuple):
 
 
 def categories(rank: Rank, memory: DeviceMemory, blocks: Blocks, owners: Owners) -> Int64Array:
-    """Positions in `CATEGORIES` of what blocks are for, by owner and by how long they live."""
+    """Positions in `CATEGORIES` of what blocks are for, judging by owner and lifetime."""
     calls = calls_of(rank)
     born_ns = memory.time_ns[blocks.opened]
     freed_ns = np.where(blocks.freed == NEVER, _LATE, memory.time_ns[blocks.freed])
@@ -163,7 +163,7 @@ def _passes(rank: Rank) -> _Passes:
 def _next(
     times: Times, after_ns: Times, at_least_ns: Times | None = None, missing: int = _LATE - 1
 ) -> Times:
-    """The first of some times after each; `missing`, after all that is recorded, if none is."""
+    """The first of some times after each; `missing`, after all recorded times, if there is none."""
     asked = after_ns if at_least_ns is None else np.maximum(after_ns, at_least_ns)
     return np.append(times, missing)[np.searchsorted(times, asked, side="right")]
 
@@ -174,9 +174,9 @@ class Blocks(NamedTuple):
     opened: Int64Array
     """Position of the allocation among the events of the device."""
     freed: Int64Array
-    """Position of the free, `NEVER` if it is not recorded."""
+    """Position of the free, `NEVER` if not recorded."""
     gone: Int64Array
-    """Position from which the block does not count: that of the free, or of the next segment."""
+    """Position from which the block no longer counts: of the free, or of the next segment."""
     bytes: Int64Array
 
     def alive_at(self, position: int) -> Int64Array:
@@ -187,8 +187,8 @@ class Blocks(NamedTuple):
 def blocks_of(memory: DeviceMemory) -> Blocks:
     """Pair allocations with frees: the next event at the address frees the whole block.
 
-    A free of another size, or of an address that is not open, is one of a block from before.
-    Without addresses there are no blocks.
+    A free of another size, or of an address that is not open, belongs to an earlier block. Without
+    addresses there are no blocks.
     """
     known = np.flatnonzero(memory.address != NOT_RECORDED)
     order = known[np.lexsort((known, memory.address[known], memory.segment[known]))]
@@ -206,16 +206,16 @@ def blocks_of(memory: DeviceMemory) -> Blocks:
 
 
 def bytes_in_no_block(memory: DeviceMemory, blocks: Blocks, position: int) -> int:
-    """Bytes that are allocated after an event, of which the allocation is not known."""
+    """Bytes that are allocated after an event, but whose allocation is not known."""
     alive = blocks.alive_at(position)
     return int(memory.allocated[position]) - int(blocks.bytes[alive].sum())
 
 
 def bytes_before(memory: DeviceMemory, blocks: Blocks, position: int) -> int:
-    """Bytes in no block that were surely allocated before the segment of the recording.
+    """Bytes in no block that were certainly allocated before the segment of the recording.
 
-    Without addresses, as in 2021, a free may be of what was there before, and an allocation opens
-    no block: only what was there when the segment began and was not freed since is surely older.
+    Without addresses, as in 2021, a free may belong to earlier memory, and an allocation opens no
+    block: only what was there when the segment started and was not freed since is certainly older.
     """
     in_no_block = bytes_in_no_block(memory, blocks, position)
     if (memory.address != NOT_RECORDED).all():

@@ -19,7 +19,7 @@ CPU: Final = -1
 """Device of the CPU's memory."""
 
 MOST_BYTES: Final = 2**50
-"""More than any device has. Sums of larger sizes would not fit into 64 bits."""
+"""More than any device has. Sums of larger sizes would not fit in 64 bits."""
 
 _SIZES: Final = ("bytes", "total_allocated", "total_reserved")
 
@@ -31,21 +31,21 @@ class DeviceMemory(NamedTuple):
 
     device_type: int
     device: int
-    """As the profiler numbers it, and its type."""
+    """Type and number of the device in the profiler."""
     time_ns: Times
-    """Since the trace's origin."""
+    """Time since the trace's origin."""
     pid: IntArray
     tid: IntArray
     bytes: Int64Array
-    """Less than 0 for a free."""
+    """Size, negative for a free."""
     address: Int64Array
-    """`NOT_RECORDED` in traces of 2021."""
+    """Address of the block, `NOT_RECORDED` in traces of 2021."""
     allocated: Int64Array
-    """Allocated from then on. Without totals: since the lowest point of the recording."""
+    """Allocated from then on; without totals, relative to the lowest point of the recording."""
     reserved: Int64Array
     """Reserved by the allocator from then on, `NOT_RECORDED` without totals."""
     segment: IntArray
-    """Grows where an event does not continue the total before it."""
+    """Number that increases where an event does not continue the previous total."""
     has_totals: bool
     """Whether totals are recorded."""
 
@@ -56,12 +56,12 @@ class DeviceMemory(NamedTuple):
 
     @property
     def is_of_cpu(self) -> bool:
-        """Whether it is the memory of the CPU, and of no GPU."""
+        """Whether this is memory of the CPU, not of a GPU."""
         return self.device_type == 0
 
     @property
     def breaks(self) -> int:
-        """Number of events that do not continue the total before them."""
+        """Number of events that do not continue the previous total."""
         return int(self.segment[-1])
 
 
@@ -69,16 +69,16 @@ class RecordedMemory(NamedTuple):
     """Memory events of a rank."""
 
     devices: tuple[DeviceMemory, ...]
-    """Ascending by type and number."""
+    """Memory of each device, ascending by type and number."""
     impossible: int
     """Number of events with sizes that no device has, which are left out."""
     notices: tuple[Notice, ...]
-    """Why they cannot be read."""
+    """Why events cannot be read."""
 
 
 @asked_once
 def read_memory(rank: Rank) -> RecordedMemory:
-    """Memory events of a rank; their columns (of 0.3 M events 22 MB) are made once."""
+    """Memory events of a rank; their columns (22 MB for 0.3 M events) are made once."""
     details = rank.details(DetailGroup.MEMORY)
     columns = {name: np.asarray(column) for name, column in details.table.columns.items()}
     possible = _is_possible(columns)

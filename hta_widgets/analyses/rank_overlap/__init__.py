@@ -45,17 +45,17 @@ class RankOverlap(Result):
     """What each lane (a rank, a device or a stream) does, in total and over time.
 
     Time is `compute` (only computation kernels run), `communicate` (only communication kernels),
-    `overlap` (both), `graph` (a CUDA graph that was recorded as a whole, without both besides: what
-    it does is not known) or `empty` (none of these: idle, copies, memsets). The five add up to the
-    span.
+    `overlap` (both), `graph` (a CUDA graph that was recorded as a whole, so that its content is not
+    known, without both of these at the same time) or `empty` (none of these: idle, copies,
+    memsets). The five add up to the span.
 
     Attributes
     ----------
     by : str
         What a lane is: ``rank``, ``device`` or ``stream``.
     lanes : DataFrame
-        One row per lane, ascending: ``rank``, ``device``, ``stream`` (-1 where they are combined,
-        or where a rank has no kernels), ``label`` (file of the rank), ``node`` (number in the
+        One row per lane, ascending: ``rank``, ``device``, ``stream`` (-1 if they are combined, or
+        if a rank has no kernels), ``label`` (file of the rank), ``node`` (number in the
         label, -1 for none), ``kernels`` (number of kernels and whole graphs); ``start_ns``,
         ``end_ns`` (ns since the first event of all ranks, on aligned clocks: the lane's first
         kernel start and last kernel end, or those of all lanes with `common_window`), ``span_ns``
@@ -69,16 +69,16 @@ class RankOverlap(Result):
         after its end). The six add up to the slice.
     outliers : DataFrame
         One row per compared column and lane: ``column`` (``compute_ns`` to ``empty_percent``;
-        ``graph_ns`` and ``graph_percent`` only where there are such graphs),
+        ``graph_ns`` and ``graph_percent`` only if there are such graphs),
         ``rank``, ``device``, ``stream``, ``label``, ``node``; ``value``, ``median``, ``mean`` (in
         ns or percent), ``direction`` (``higher`` or ``lower`` than the median, or empty),
         ``compared`` (number of lanes compared; streams only with those of the same number),
-        ``largest_z`` (largest possible z-score of that many values); ``z``, ``modified_z``,
+        ``largest_z`` (largest possible z-score of this many values); ``z``, ``modified_z``,
         ``leave_one_out_t`` and ``critical_t``, each with its verdict (``Outlier``, ``Likely`` or
         empty) in ``verdict_z``, ``verdict_modified_z`` and ``verdict_t``; ``verdict`` (by the
         modified z; with fewer than five lanes, by t); ``node_median`` (of the lane's node; NaN if
-        it is unknown). All verdicts except ``verdict_z`` ignore deviations of less than 1 % of the
-        median or span.
+        unknown). All verdicts except ``verdict_z`` ignore deviations of less than 1 % of the median
+        or span.
     nodes : DataFrame
         One row per compared column and node, if file names have node numbers: ``column``, ``node``,
         ``lanes``, ``value`` (median of the node), ``median`` (of all nodes), ``direction``,
@@ -109,14 +109,14 @@ def rank_overlap(
     Parameters
     ----------
     ranks : iterable of int, optional
-        All ranks when not given.
+        All ranks if not given.
     by : str
         What a lane is: ``rank``, ``device`` or ``stream``.
     slices : int
-        Number of slices into which the time from the first to the last kernel of all lanes is cut.
+        Number of slices into which to cut the time from the first to the last kernel of all lanes.
     common_window : bool
-        Give all lanes the span from the first to the last kernel of any: a lane that starts late or
-        ends early is empty then.
+        Give all lanes the span from the first to the last kernel of any lane. A lane that starts
+        late or ends early is then empty before or after.
     window_ns : pair of int, optional
         Cut only the time between these two into slices, in ns since the first event of all ranks;
         all of it if no kernel runs between them. The other tables count all of the time.

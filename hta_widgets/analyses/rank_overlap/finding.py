@@ -1,4 +1,4 @@
-"""One-sentence summary of the outliers."""
+"""A one-sentence summary of the outliers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LESS = ", and it communicates less than the others"
 _MATTERS_PERCENT = 1
 _APART_PERCENT = 5
 _DIGITS = 9
-"""The first of scores that differ only by rounding is named."""
+"""Digits that count: among scores that differ only by rounding, the first is named."""
 
 _Row: TypeAlias = "pd.Series[Any]"
 
@@ -70,7 +70,7 @@ def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame,
 
 
 def _median(shares: pd.Series[float]) -> str:
-    """The median, and least and most where these are apart: of 40 %, eight ranks had 15 to 59."""
+    """The median, and its range if wide: around 40 %, eight ranks had 15 to 59 %."""
     least, most = shares.min(), shares.max()
     apart = f" ({percent(least)} to {percent(most)})" if most - least > _APART_PERCENT else ""
     return f"{percent(shares.median())}{apart}"
@@ -101,7 +101,7 @@ def _doing(lane: _Row) -> str:
 
 
 def _elsewhere(outliers: pd.DataFrame, slow: pd.DataFrame) -> str:
-    """Name the ranks far from the median on other nodes, the furthest first."""
+    """Name the ranks far from the median on other nodes, furthest first."""
     out = outliers[outliers["column"].isin(SHARES) & (outliers["verdict"] == OUTLIER)]
     out = out[~out["node"].isin(slow["node"])]
     if out.empty:
@@ -159,7 +159,7 @@ def _deviation(row: _Row) -> str:
 def _communicates_less(of: pd.DataFrame, lanes: pd.DataFrame, flagged: pd.DataFrame) -> bool:
     """Whether communication is shorter, and not because more of it is overlapped.
 
-    Where graphs were recorded as a whole, some of the communication may be in them: nobody knows.
+    If graphs were recorded as a whole, an unknown part of the communication may be in them.
     """
     if _has_graphs(lanes):
         return False

@@ -1,4 +1,4 @@
-"""Ranks, devices or streams as lanes: what each of them computes and communicates over time."""
+"""Ranks, devices or streams as lanes: what each one computes and communicates over time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPES = (KernelType.COMPUTATION, KernelType.COMMUNICATION, KernelType.CUDA_GRAP
 
 ACTIVITIES = ("compute", "communicate", "overlap", "graph", "empty")
 """Only computation, only communication, both, a CUDA graph recorded as a whole, none of these; in
-the order of every table."""
+the order that every table uses."""
 
 GRAPH = ACTIVITIES.index("graph")
 _TIME, _ACTIVITY, _BEFORE = 0, 1, 2
@@ -40,8 +40,8 @@ _NOTHING = 0
 _BUSY = len(ACTIVITIES) - 1
 
 _ACTIVITY_OF = np.array([_NOTHING, 1, 2, 3, 1 + GRAPH, 1 + GRAPH, 1 + GRAPH, 3])
-"""What happens, by what runs (bit 0: computation, bit 1: communication, bit 2: a graph). Where a
-graph runs, it may compute and communicate: only `overlap` is certain."""
+"""What happens, by what runs (bit 0: computation, bit 1: communication, bit 2: a graph). A running
+graph may compute and communicate, so only `overlap` is certain then."""
 
 
 class Lane(NamedTuple):
@@ -81,7 +81,7 @@ class Lanes:
 
     @cached_property
     def extents(self) -> dict[int, tuple[int, int]]:
-        """First kernel start and last kernel end of each rank that has any, since the origin."""
+        """First kernel start and last kernel end of each rank with kernels, since the origin."""
         extents: dict[int, tuple[int, int]] = {}
         for lane, offset in zip(self.lanes, self.offset_ns.tolist(), strict=True):
             own = lane.start_ns + offset, lane.end_ns + offset
@@ -115,7 +115,7 @@ def source_label(job: Job, rank: int) -> str:
 def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: Times) -> Int64Array:
     """Time (ns) of each of the `ACTIVITIES` in slices of all lanes of some ranks, in their order.
 
-    Of shape (5, lanes, slices).
+    Shape (5, lanes, slices).
     """
     window = (int(edges[0]), int(edges[-1]), edges.size - 1)
     offsets = tuple(common_offsets_ns(job).items())
@@ -134,7 +134,7 @@ def _lanes_of(rank: Rank, by: str) -> list[Lane]:
     return [lane for lane, _ in _timed_lanes(rank, by)]
 
 
-def _at_edges(  # noqa: PLR0917  # arguments of a task have their places
+def _at_edges(  # noqa: PLR0917  # the arguments of a task are positional
     rank: Rank, by: str, start_ns: int, end_ns: int, slices: int, offsets: RankOffsets
 ) -> Int64Array:
     timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
@@ -187,7 +187,7 @@ class Timeline:
     """Start and end of each activity, with running sums so that it can be cut anywhere."""
 
     changes: IntArray
-    """Times of the changes (ns, ascending); what happens from then on (0: nothing, 1 + place in
+    """Times of the changes (ns, ascending); what happens from then on (0: nothing, 1 + position in
     `ACTIVITIES`); and the time (ns) of compute, communicate, overlap and graph before. Shape (6,
     changes)."""
 
@@ -195,7 +195,7 @@ class Timeline:
     def of(cls, running: Sequence[Intervals], start_ns: int, end_ns: int) -> Timeline:
         """Build the timeline of computation, communication and graphs between two times.
 
-        Outside of these, none of them runs.
+        None of these runs before or after.
         """
         # computation     |-----|    |---|
         # communication      |----|
@@ -234,8 +234,8 @@ def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
 def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
     """Look up timelines at edges (ns) on their clock, ascending.
 
-    Of shape (timelines, 6, edges): time (ns) from the last change to the edge; what happens then;
-    and the time (ns) of compute, communicate, overlap and graph before that change.
+    Shape (timelines, 6, edges): time (ns) from the last change to the edge; what happens then; and
+    the time (ns) of compute, communicate, overlap and graph before this change.
     """
     at = np.empty((len(timelines), _BEFORE + _BUSY, edges.size), dtype=np.int64)
     for timeline, found in zip(timelines, at, strict=True):
@@ -248,11 +248,11 @@ def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
 def time_in_slices(at: Int64Array, edges: Times, start_ns: Times, end_ns: Times) -> Int64Array:
     """Time (ns) of each of the `ACTIVITIES` between edges, given what `at_edges` found there.
 
-    Of shape (5, timelines, slices). Edges, starts and ends of the timelines are on one clock;
-    before and after a timeline there is none.
+    Shape (5, timelines, slices). Edges, starts and ends of the timelines are on one clock; there is
+    no time before and after a timeline.
     """
-    # Time before an edge: that before the last change, and, for what has gone on since, the time
-    # since. A slice has the difference between its two edges.
+    # Time before an edge: the time before the last change, and, for what has been going on since,
+    # the time since. A slice has the difference between its two edges.
     #   change   change      edge
     #   |--------|···since···|
     since = np.maximum(at[:, _TIME], 0)

@@ -1,4 +1,4 @@
-"""Outlier rules for small samples: z-scores, and robust rules that hold for few values.
+"""Outlier rules for small samples: z-scores, and robust rules that hold for a few values.
 
 All functions take arrays whose first axis runs over what is compared (ranks).
 
@@ -44,7 +44,7 @@ _BISECTIONS = 80
 
 
 def z_scores(values: Float64Array) -> Float64Array:
-    """Deviations from the mean in sample standard deviations; NaN where all values are equal."""
+    """Deviations from the mean in sample standard deviations; NaN if all values are equal."""
     if len(values) < 2:  # noqa: PLR2004  # one value has no deviation
         return np.full(values.shape, np.nan)
     mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1)
@@ -66,17 +66,17 @@ def largest_z(count: int) -> float:
 def modified_z_scores(values: Float64Array) -> Float64Array:
     """Deviations from the median on the scale of z, from medians (Iglewicz and Hoaglin 1993).
 
-    ``0.6745 (x - median) / MAD``; where more than half of the values are equal (MAD is 0), the mean
-    of the deviations takes its place: ``(x - median) / (1.2533 · mean|x - median|)``; 0 where all
-    values are equal.
+    ``0.6745 (x - median) / MAD``. If more than half of the values are equal (MAD is 0), the mean
+    deviation takes its place: ``(x - median) / (1.2533 · mean|x - median|)``; 0 if all values are
+    equal.
     """
     return scores_beside(values - np.median(values, axis=0), values)
 
 
 def scores_beside(deviations: Float64Array, noise: Float64Array) -> Float64Array:
-    """Deviations on the scale of z, given values that differ by noise only.
+    """Deviations on the scale of z, given values that differ only by noise.
 
-    The scale is that of `modified_z_scores`. Where the noise is 0, deviations are infinite or 0.
+    The scale is that of `modified_z_scores`. If the noise is 0, deviations are infinite or 0.
     """
     about = np.abs(noise - np.median(noise, axis=0))
     scale = np.median(about, axis=0) / _NORMAL_MAD
@@ -89,7 +89,7 @@ def leave_one_out_t(values: Float64Array) -> Float64Array:
     """Distance of each value from all others, in units of their spread.
 
     ``z √(n (n - 2) / ((n - 1)² - n z²))``, which has Student's t distribution with n - 2 degrees of
-    freedom; infinite where the others are equal, NaN where all are or there are fewer than three.
+    freedom; infinite if the others are equal, NaN if all are, or with fewer than three values.
     """
     count = len(values)
     z = z_scores(values)
@@ -105,7 +105,7 @@ def leave_one_out_t(values: Float64Array) -> Float64Array:
 def critical_t(count: int, alpha: float = 0.05) -> float:
     """Limit that the largest ``|t|`` of ``count`` values exceeds by chance (Grubbs 1950).
 
-    With probability `alpha`, at most: the two-sided quantile of Student's t with ``count - 2``
+    With probability at most `alpha`: the two-sided quantile of Student's t with ``count - 2``
     degrees of freedom at ``alpha / count``; NaN for fewer than three values.
     """
     return t_quantile(alpha / count, count - 2) if count >= FEWEST else math.nan
@@ -113,7 +113,7 @@ def critical_t(count: int, alpha: float = 0.05) -> float:
 
 @cache
 def t_quantile(outside: float, freedom: int) -> float:
-    """Value that ``|t|`` exceeds with the probability `outside`, by bisection.
+    """Value that ``|t|`` exceeds with probability `outside`, by bisection.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def verdicts_by_modified_z(modified: Float64Array) -> NDArray[np.str_]:
 
 
 def verdicts_by_t(t: Float64Array) -> NDArray[np.str_]:
-    """Verdict on each value by its leave-one-out t: Outlier where it exceeds Grubbs' limit."""
+    """Verdict on each value by its leave-one-out t: Outlier if it exceeds Grubbs' limit."""
     return _verdicts(np.abs(t) > critical_t(len(t)), np.zeros(t.shape, dtype=bool))
 
 

@@ -49,7 +49,7 @@ _Grids = dict[str, NDArray[np.generic]]
 
 
 def node_number(label: str) -> int:
-    """Return the number of the node that a file is named after, the last if there are several.
+    """Number of the node that a file is named after, the last one if there are several.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def node_number(label: str) -> int:
 
 
 def outliers_among(lanes: pd.DataFrame, groups: Sequence[Int64Array]) -> pd.DataFrame:
-    """Compare the lanes of each group, one or more, by column; see `RankOverlap.outliers`."""
+    """Compare the lanes of each group, column by column; see `RankOverlap.outliers`."""
     columns = _compared(lanes)
     values = lanes[columns].to_numpy(dtype=np.float64)
     if not groups:
@@ -87,7 +87,7 @@ def nodes_among(lanes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compared(lanes: pd.DataFrame) -> list[str]:
-    """Columns to compare, times before shares; those of CUDA graphs only where there are any."""
+    """Columns to compare, times before shares; those of CUDA graphs only if there are any."""
     omitted = () if lanes[TIMES[GRAPH]].any() else (TIMES[GRAPH], SHARES[GRAPH])
     return [column for column in TIMES + SHARES if column not in omitted]
 

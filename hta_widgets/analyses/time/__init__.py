@@ -1,1 +1,1 @@
-"""What time is counted (windows, steps), and what it belongs to (calls, modules, causes)."""
+"""Which time counts (windows, steps), and what it belongs to (calls, modules, causes)."""

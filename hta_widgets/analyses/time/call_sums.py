@@ -1,4 +1,4 @@
-"""What is counted of calls, and sums over it: all of a rank, or a selection of it."""
+"""What counts of calls, and sums over it, for all of a rank or a selection of its time."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class LaunchedWork(NamedTuple):
     """GPU work of all devices, with the call that launched each piece."""
 
     work: GpuWork
-    """As it is counted; device by device."""
+    """The work that counts, device by device."""
     place: Int64Array
     """Place of the launch call, `NO_PARENT` if it is not in the trace."""
 
 
 def launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
-    """The work that is counted, with its launch calls."""
+    """The work that counts, with its launch calls."""
     return remember(rank, _launched_work, selection)
 
 
@@ -48,15 +48,15 @@ def _launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
 
 
 def has_cpu_time(rank: Rank) -> Mask:
-    """Which calls have CPU time that counts: not those of the step that is left out.
+    """Which calls have CPU time that counts: all but those of the step that is left out.
 
-    Idle time is of any call, since a GPU may wait for the next step before it has done this one.
+    Any call may own idle time, since a GPU may wait for the next step before this one is done.
     """
     return rank.analysed[calls_of(rank).forest.rows]
 
 
 def host_time(rank: Rank, selection: TimeSelection | None) -> Intervals:
-    """The time in which calls are counted: also outside of the steps, unless some are chosen.
+    """The time in which calls count: also outside of the steps, unless some are chosen.
 
     On the CPU, a step lasts from the start of its mark to the start of the next one.
     """
@@ -69,7 +69,7 @@ def host_time(rank: Rank, selection: TimeSelection | None) -> Intervals:
 
 
 def host_step_edges(rank: Rank) -> Times:
-    """Where the steps begin on the CPU, and where the last one ends."""
+    """When the steps start on the CPU, and when the last one ends."""
     whole = window_of(rank)
     starts = whole.step_start_ns
     return np.append(starts, starts[-1:] + whole.step_length_ns[-1:])
@@ -78,7 +78,7 @@ def host_step_edges(rank: Rank) -> Times:
 def sums_at(positions: NDArray[np.integer[Any]], values: IntArray, size: int) -> Times:
     """Sum of the values at each position; those at -1 are left out."""
     sums = np.zeros(size + 1, dtype=np.int64)
-    if 2 * np.count_nonzero(values) < values.size:  # few in a short window
+    if 2 * np.count_nonzero(values) < values.size:  # few count in a short window
         counted = np.flatnonzero(values)
         positions, values = positions[counted], values[counted]
     np.add.at(sums, positions, values.astype(np.int64, copy=False))
@@ -86,7 +86,7 @@ def sums_at(positions: NDArray[np.integer[Any]], values: IntArray, size: int) ->
 
 
 def with_inside(own: Int64Array, parent: Int64Array, depth: Int64Array) -> Int64Array:
-    """Sums over each node of a tree and all nodes inside, from the innermost level outwards.
+    """Sums over each node of a tree and all nodes inside it, from the innermost level outwards.
 
     `own` may have several columns; `parent` is -1 for none.
     """
@@ -104,7 +104,7 @@ def same_name_around(
 ) -> Int64Array:
     """Position of the innermost call of the same name around each of some calls, -1 for none.
 
-    Their places ascend; `ends` has the place after the last call inside each.
+    `places` ascend; `ends` holds the place after the last call inside each.
     """
     found = np.full(places.size, NO_PARENT, dtype=np.int64)
     order = np.argsort(name, kind="stable")
@@ -125,7 +125,7 @@ def same_name_around(
 
 
 def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> Int64Array:
-    """Largest end among the earlier ones of each group; the groups ascend."""
+    """Largest end among the earlier ones of the same group; the groups ascend."""
     apart = np.int64(int(ends.max(initial=0)) + 1)
     number = np.cumsum(np.diff(group, prepend=group[:1]) != 0)
     lowest = number * apart
@@ -135,15 +135,15 @@ def _reached_before(ends: NDArray[np.integer], group: NDArray[np.integer]) -> In
 
 
 class OwnCpuTime(NamedTuple):
-    """CPU time of some calls without that of the calls inside them."""
+    """CPU time of some calls, without the time of calls inside them."""
 
     place: Int64Array
-    """Of each call, ascending; all others have none."""
+    """Place of each call, ascending; all other calls have no time."""
     ns: Int64Array
 
 
 def own_cpu_time(rank: Rank, selection: TimeSelection | None) -> OwnCpuTime:
-    """Time of each call without those inside, of what is analysed or in a selection."""
+    """Time of each call without those inside it, in the analysed time or a selection."""
     calls, counted = calls_of(rank), host_time(rank, selection)
     found = [OwnCpuTime(*np.zeros((2, 0), dtype=np.int64))]
     if len(counted):
@@ -152,14 +152,14 @@ def own_cpu_time(rank: Rank, selection: TimeSelection | None) -> OwnCpuTime:
 
 
 def _without_inner(total: Int64Array, around: NDArray[np.integer]) -> Int64Array:
-    """What is left of each call without those inside; -1 is around the outermost."""
+    """What is left of each call without those inside it; -1 is around the outermost calls."""
     own = np.append(total, 0)
     np.subtract.at(own, around, total)
     return own[:-1]
 
 
 def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> OwnCpuTime:
-    """The calls of a thread that may be open in some time, with all that are around them."""
+    """The calls of a thread that may be open in some time, with all calls around them."""
     forest, starts = calls.forest, calls.start_ns[thread.first : thread.last]
     edges = np.searchsorted(starts, (int(counted.starts[0]), int(counted.ends[-1])))
     begin, end = (edges + thread.first).tolist()
@@ -180,7 +180,7 @@ def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> 
     total = counted.covered_until(end_ns) - counted.covered_until(start_ns)
     total[~rank.analysed[rows]] = 0
     parents = np.append(forest.parent[before], forest.parent[begin:end])
-    position = parents - (begin - before.size)  # all between these two are here
+    position = parents - (begin - before.size)  # for parents from `begin` on
     early = np.flatnonzero(parents < begin)
     outermost = parents[early] == NO_PARENT
     known = np.searchsorted(before, parents[early])
@@ -189,28 +189,28 @@ def _of_thread(rank: Rank, calls: Calls, counted: Intervals, thread: Thread) -> 
 
 
 class SubForest(NamedTuple):
-    """Some calls, and how they lie in each other; a position counts them in order of place."""
+    """Some calls, and how they nest; a position counts them in order of place."""
 
     place: IntArray
-    """Ascending."""
+    """Place of each call, ascending."""
     name: Int32Array
     innermost: IntArray
-    """Position of the innermost of them at or around each call, by place; -1 for none. The last
-    value is -1 as well, for place -1."""
+    """Position of the innermost of these calls at or around each call of the forest, by place; -1
+    for none. The last value is -1, for place -1."""
     parent: IntArray
-    """Position of the next of them around each, -1 for none."""
+    """Position of the next of these calls around each, -1 for none."""
     same_name: IntArray
-    """The same for those with the same name."""
+    """Position of the next one around each with the same name, -1 for none."""
     last: IntArray
-    """Position after the last of them inside each."""
+    """Position after the last of these calls inside each."""
     whole: Int64Array | None = None
-    """Where these are some of other calls: position there of each. `innermost` is of those."""
+    """If taken from a larger `SubForest`: position of each there, to which `innermost` refers."""
     number: Int64Array | None = None
-    """And the position here of each of those, -1 for others. The last value is -1 as well."""
+    """Then also the position here of each call there, -1 for others. The last value is -1."""
 
     @classmethod
     def of(cls, calls: Calls, chosen: Mask) -> SubForest:
-        """The chosen calls, by place."""
+        """Build it from the calls chosen by a mask over places."""
         forest, place = calls.forest, np.flatnonzero(chosen)
         position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
         position[place] = np.arange(place.size)
@@ -226,7 +226,7 @@ class SubForest(NamedTuple):
         )
 
     def with_around(self, positions: Int64Array) -> SubForest:
-        """Some of the calls and all around them; -1 stands for none."""
+        """Some of the calls and all calls around them; -1 stands for none."""
         chosen = at_or_around(self.parent, positions)
         nobody = np.int32(NO_PARENT)
         before = np.append(np.int32(0), np.cumsum(chosen, dtype=np.int32))
@@ -244,9 +244,9 @@ class SubForest(NamedTuple):
         )
 
     def open_in(self, calls: Calls, counted: Intervals) -> Int64Array:
-        """Calls that start in some time, and the innermost of each thread before it.
+        """Calls that start in some time, and the innermost one of each thread before it.
 
-        With those around them, these are all that may be open in it.
+        With the calls around them, these are all calls that may be open in this time.
         """
         if not len(counted):
             return self.place[:0]
@@ -256,7 +256,7 @@ class SubForest(NamedTuple):
         for thread in calls.threads:
             rows = calls.forest.rows[thread.first : thread.last]
             places = np.append(0, np.searchsorted(rows, edges)) + thread.first
-            # of another type, all places would be copied
+            # another type would copy all places
             first, begin, end = np.searchsorted(self.place, places.astype(np.int32)).tolist()
             found.append(np.arange(max(first, begin - 1), end))
         return np.concatenate(found)
@@ -266,12 +266,12 @@ class SubForest(NamedTuple):
         return self.of_whole(self.innermost[places])
 
     def of_whole(self, positions: IntArray) -> IntArray:
-        """Positions of calls by those among the calls that these are some of, -1 for others."""
+        """Convert positions in the larger `SubForest` to positions here, -1 for other calls."""
         return positions if self.number is None else self.number[positions]
 
     @property
     def size(self) -> int:
-        """Number of the calls."""
+        """Number of calls."""
         return int(self.place.size)
 
     def own(self, positions: IntArray, values: Times) -> Times:
@@ -279,9 +279,9 @@ class SubForest(NamedTuple):
         return sums_at(positions, values, self.size)
 
     def totals(self, own: Times) -> Times:
-        """What belongs to each call and to all inside it, but to no other of the same name.
+        """What belongs to each call and all calls inside it, without those of the same name.
 
-        So that the totals of the calls of a name hold everything inside them once.
+        So the totals of the calls of a name count everything inside them once.
         """
         before = np.concatenate(([0], np.cumsum(own)))
         inside = before[self.last] - before[:-1]
@@ -292,13 +292,13 @@ class CpuTimes(NamedTuple):
     """CPU time of some calls."""
 
     calls: Int64Array
-    """1 for a call that starts in the counted time."""
+    """1 for each call that starts in the time that counts, else 0."""
     inside_ns: Times
-    """Part of each call in the counted time, with what is inside it."""
+    """Part of each call in the time that counts, including what is inside it."""
 
 
 def cpu_times(rank: Rank, tree: SubForest, selection: TimeSelection | None) -> CpuTimes:
-    """CPU time of some calls in the counted time."""
+    """CPU time of some calls in the time that counts."""
     counted, calls = host_time(rank, selection), calls_of(rank)
     rows, end = calls.forest.rows[tree.place], calls.forest.cut_end_ns[tree.place]
     start, is_counted = calls.events.start_ns[rows], rank.analysed[rows]

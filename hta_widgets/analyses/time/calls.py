@@ -1,4 +1,4 @@
-"""The CPU calls of one rank as a properly nested forest, and what their names say."""
+"""The CPU calls of one rank as a properly nested forest, and what their names show."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Calls:
     events: Events
     forest: CutForest
     kind: Int8Array
-    """Values of `Kind`."""
+    """Kind of the call at each place, a value of `Kind`."""
     name: Int32Array
-    """Codes among the names of the events."""
+    """Codes of names in the events."""
     threads: list[Thread]
-    """Ascending by process and thread."""
+    """Threads, ascending by process and thread."""
 
     @classmethod
     def of(cls, rank: Rank) -> Calls:
-        """Nest the calls of a rank, which the cache keeps for large ones."""
+        """Nest the calls of a rank; cached for large ranks."""
         events = rank.trace.events
         columns = rank.derive(_cut_forest)
         rows, parent, ends, cut, cut_end_ns = columns.values()
@@ -63,7 +63,7 @@ class Calls:
     def operator(self) -> Int32Array:
         """Place of the innermost operator at or around each call, -1 for none.
 
-        The last value is -1 as well, for place -1.
+        The last value is -1, for place -1.
         """
         found = nearest_at_or_above(self.forest, self.kind == Kind.CPU_OP)
         return np.append(found, np.int32(NO_PARENT))
@@ -78,7 +78,7 @@ class Calls:
         return np.flatnonzero(np.bincount(self.name)).tolist() if self.name.size else []
 
     def named(self, fits: Fits) -> Mask:
-        """Mask of the calls whose name fits; each distinct name is looked at once."""
+        """Which calls have a name that fits; each distinct name is checked once."""
         found = fitting(fits, self.events.name.values, self._names_in_use)
         return found[self.name] if found.any() else np.zeros(self.name.size, dtype=np.bool_)
 
@@ -105,7 +105,7 @@ def calls_of(rank: Rank) -> Calls:
 def operators_of_work(rank: Rank) -> NDArray[np.object_]:
     """Name of the innermost operator around the launch of each piece of work; empty for none.
 
-    Of what a graph replays, that of its capture.
+    For what a graph replays, the operator around its capture.
     """
     rank = with_replayed_calls(rank)
     calls = calls_of(rank)
@@ -116,13 +116,13 @@ def operators_of_work(rank: Rank) -> NDArray[np.object_]:
 
 
 def captured_operators(rank: Rank) -> NDArray[np.object_]:
-    """The same where it is known from a capture, empty elsewhere."""
+    """The same if known from a capture, empty for other work."""
     is_captured = np.isin(rank.gpu_work.rows, captured_work(rank))
     return np.where(is_captured, operators_of_work(rank), "")
 
 
 def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
-    """Columns of the forest; of the ends only those that are cut, which few are."""
+    """Columns of the forest; only the few ends that are cut are stored."""
     events, columns = rank.trace.events, dict(cut_forest(rank.trace.events, rank.parents))
     rows, end_ns = columns["rows"], columns.pop("cut_end_ns")
     cut = np.flatnonzero(end_ns != events.start_ns[rows] + events.duration_ns[rows])
@@ -133,7 +133,7 @@ def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int32Array:
     """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
     places = np.flatnonzero(chosen)
     if not places.size:
-        return np.broadcast_to(np.int32(NO_PARENT), chosen.size)  # which takes no memory
+        return np.broadcast_to(np.int32(NO_PARENT), chosen.size)  # takes no memory
     above = _above_among(forest, places)
     found = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
     ends = forest.ends[places]
@@ -148,15 +148,15 @@ def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int32Array:
 
 
 def nearest_above(forest: CutForest, chosen: Mask) -> Int64Array:
-    """The innermost of some calls around each call, which is not the call itself."""
+    """Place of the innermost of some calls around each call, never the call itself."""
     at_or_above = np.append(nearest_at_or_above(forest, chosen), NO_PARENT)
     return at_or_above[forest.parent]
 
 
 def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mask:
-    """Mask of some nodes of a tree and of all around them; -1 stands for none.
+    """Mask of some nodes of a tree and all nodes around them; -1 stands for none.
 
-    Positions may be in any order and repeated.
+    Positions may come in any order, and repeat.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mas
         around = parent[positions]
         around = around[~chosen[around]]
         numbers = np.arange(around.size)
-        last_at[around] = numbers  # far faster than to sort the distinct ones
+        last_at[around] = numbers  # far faster than sorting for distinct ones
         positions = around[last_at[around] == numbers]
     return chosen[:-1]
 
@@ -180,8 +180,8 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mas
 def _above_among(forest: CutForest, places: Int64Array) -> Int32Array:
     """For each of some calls, in order of place, which of them is the nearest around it.
 
-    Every call around one of them is also around the one before, or is it. A candidate that has
-    ended is replaced by its own candidate, so that a chain is half as long after each pass.
+    Every call around one of them is the previous one, or is around it. A candidate that has ended
+    is replaced by its own candidate, so chains are half as long after each pass.
     """
     ends = forest.ends[places]
     found = np.arange(-1, places.size - 1, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""The causes of idle time, and what they are called in a diagnosis."""
+"""The causes of idle time, and their names in a diagnosis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.model.events import Events
 
 LAUNCH_NS: Final = 15_000
-"""A late launch call counts at least this long: the GPU cannot start the moment it begins."""
+"""A late launch call counts for at least this long: the GPU cannot start when the call does."""
 
 NO_CALL: Final = -1
 
@@ -30,11 +30,11 @@ class IdleCause(NamedTuple):
     """One cause of idle time."""
 
     name: str
-    """As in tables."""
+    """Name in tables."""
     label: str
-    """As on screen."""
+    """Name on screen."""
     phrase: str
-    """End of a sentence on how much of the idle time it takes, with a place for the percentage."""
+    """End of a sentence about its share of the idle time, with a place for the percentage."""
     share: Share
     gap: str = ""
     """Name in a diagnosis; empty if other rules than the cause decide."""
@@ -145,7 +145,7 @@ CODE: Final = {name: code for code, name in enumerate(CAUSE_NAMES)}
 
 
 def idle_cause(name: str) -> IdleCause:
-    """The cause of that name.
+    """The cause with a name.
 
     Examples
     --------
@@ -168,19 +168,19 @@ class LaunchSplit(NamedTuple):
     """
 
     late: Mask
-    """Whether the launch call began after the GPU had run dry."""
+    """Whether the launch call started after the GPU had run dry."""
     host_until_ns: Times
-    """Until then the host is late, in whatever it does."""
+    """End of the part in which the host is late, whatever it does."""
     call_until_ns: Times
-    """Until then it is the launch call's time; the rest is not the host's."""
+    """End of the launch call's part; the rest is not the host's."""
 
 
 def split_by_launch(
     start_ns: Times, end_ns: Times, launch: Int64Array, events: Events
 ) -> LaunchSplit:
-    """Split idle intervals by the calls that launch what follows, which are rows of events.
+    """Split idle intervals by the calls that launch what follows, given as rows of events.
 
-    Where `launch` is `NO_CALL`, nothing is the host's.
+    If `launch` is `NO_CALL`, none of an interval is the host's.
     """
     known = launch != NO_CALL
     begin = np.where(known, events.start_ns[launch], start_ns)
@@ -193,7 +193,7 @@ def split_by_launch(
 
 
 def are_of_one_graph(before: Int64Array, after: Int64Array, events: Events) -> Mask:
-    """Whether the work on both sides of each interval was launched by one call, of a graph.
+    """Whether one call, which launches a graph, launched the work on both sides of each interval.
 
     `before` and `after` are rows of the launch calls, `NO_CALL` for none.
     """
@@ -202,7 +202,7 @@ def are_of_one_graph(before: Int64Array, after: Int64Array, events: Events) -> M
 
 
 def idle_in_words(idle_ns: int, whole_ns: int, gpus: int, whole: str) -> str:
-    """How much idle time there is, where it is too short for more to be said.
+    """How much idle time there is, if it is too short to say more.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Cutoffs: parameters in µs that are compared in ns."""
+"""Cutoffs: parameters given in µs and compared in ns."""
 
 from __future__ import annotations
 

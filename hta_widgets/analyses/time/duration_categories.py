@@ -36,9 +36,9 @@ class SortedDurations:
     """Distinct durations, longest first, with the number of events that last at least as long."""
 
     duration_ns: Times
-    """Distinct, descending."""
+    """Distinct durations, descending."""
     events: Int64Array
-    """Number of events of each duration and all longer ones."""
+    """Number of events of each duration or longer."""
     time_ns: Times
     """Total duration of these events."""
 
@@ -75,7 +75,7 @@ class SortedDurations:
         return int(self.time_ns[-1]) if self.time_ns.size else 0
 
     def longest(self, numbers: Int64Array) -> tuple[Times, Times]:
-        """Total duration of each number (1 to `count`) of longest events, and the shortest one.
+        """Total duration of some numbers (1 to `count`) of longest events, and the shortest one.
 
         Examples
         --------
@@ -96,9 +96,9 @@ class DurationCategory:
 
     durations: SortedDurations
     nested: int = 0
-    """How many of them run inside another API call of their thread; 0 on the device."""
+    """Number of events that run inside another API call of their thread; 0 on the device."""
     nested_ns: int = 0
-    """Total duration of these."""
+    """Total duration of these events."""
 
 
 Categories = dict[str, DurationCategory]
@@ -122,13 +122,13 @@ def category_label(category: str) -> str:
 
 
 def categories_of_rank(job: Job, rank: int) -> Categories:
-    """Categories that occur on a rank, after the step filter, sorted once per job."""
+    """Categories that occur on a rank, after the step filter; sorted once per job."""
     return job.reduce(_categories, [rank])[rank]
 
 
 @asked_once
 def categories_of_ranks(job: Job, ranks: tuple[int, ...]) -> Categories:
-    """Categories of the events of several ranks, merged once per choice of ranks."""
+    """Categories of the events of several ranks; merged once per choice of ranks."""
     return _together(job.reduce(_categories, ranks).values())
 
 
@@ -167,7 +167,7 @@ def _together(ranks: Iterable[Categories]) -> Categories:
 def _inside_other_calls(events: Events) -> Int64Array:
     """Rows of the API calls that lie within another API call of their thread.
 
-    Of calls that begin and end together, the runtime call is outside, else the first in the file.
+    If calls start and end together, the runtime call is outside, or else the first in the file.
     """
     calls = events.rows_of(*LAUNCH_CALLS)
     threads = grouped(events.pid[calls], events.tid[calls]).parts
@@ -175,7 +175,7 @@ def _inside_other_calls(events: Events) -> Int64Array:
 
 
 def _within_another(events: Events, calls: Int64Array) -> Int64Array:
-    """Those of the calls of a thread, ascending by start, that lie within one before them."""
+    """The calls of a thread, ascending by start, that lie within an earlier one."""
     start_ns, end_ns = events.start_ns[calls], events.end_ns[calls]
     if (start_ns[1:] == start_ns[:-1]).any():
         calls = calls[np.lexsort((events.index[calls], events.kind[calls], -end_ns, start_ns))]

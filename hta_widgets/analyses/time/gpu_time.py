@@ -1,4 +1,4 @@
-"""Time of a GPU by two clocks: that of its own work, and that of the analysed steps."""
+"""Time of a GPU, measured in two ways: over the span of its work, and over the analysed steps."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 NOTEWORTHY_POINTS: Final = 2
-"""Percentage points by which the idle shares of the two clocks have to differ to be said."""
+"""Percentage points by which the two idle shares must differ to be reported."""
 
 
 class GpuTime(NamedTuple):
     """Time of one GPU, or of several together.
 
-    The analysed steps begin where the CPU does, before the first GPU operation, and end where the
-    CPU or their last GPU operation does. Work of the step that is left out counts as busy time in
-    them.
+    The analysed steps start when the CPU starts them, before the first GPU operation, and end with
+    the CPU or their last GPU operation. Work of the step that is left out counts as busy time here.
     """
 
     span_ns: int
-    """From the first start to the last end of GPU work."""
+    """Time from the first start to the last end of GPU work."""
     busy_ns: int
-    """Of it, with any work running."""
+    """Part of the span with any work running."""
     steps_ns: int
-    """From the start to the end of the steps, without a lead-in (`begin_on`); 0 without
+    """Time from the start to the end of the steps, without a lead-in (`begin_on`); 0 without
     ProfilerSteps."""
     steps_busy_ns: int
-    """Of the steps, with any work running."""
+    """Part of the steps with any work running."""
     steps_compute_ns: int
-    """Of the steps, with a COMPUTATION kernel running."""
+    """Part of the steps with a COMPUTATION kernel running."""
 
 
 def gpu_times(rank: Rank) -> dict[int, GpuTime]:
-    """Time of each device of a rank, by the device."""
+    """Time of each device of a rank, by device."""
     devices, steps = rank.gpu_work.by_device(), _steps(rank)
     left_out = _left_out(rank, steps.end_ns if steps else 0)
     return {
@@ -53,9 +52,9 @@ def gpu_times(rank: Rank) -> dict[int, GpuTime]:
 
 
 def other_steps(times: Iterable[GpuTime]) -> GpuTime | None:
-    """Add up GPUs in whose steps another share of the time is idle than in their GPU span.
+    """Add up GPUs, if the idle share of their steps differs from that of their GPU spans.
 
-    None if the shares differ by at most `NOTEWORTHY_POINTS`, or not all GPUs with work have steps.
+    None if the shares differ by at most `NOTEWORTHY_POINTS`, or if a GPU with work has no steps.
     """
     working = [each for each in times if each.span_ns]
     if not working or not all(each.steps_ns for each in working):
@@ -66,14 +65,14 @@ def other_steps(times: Iterable[GpuTime]) -> GpuTime | None:
 
 
 def span_in_words(gpus: int, *, is_selected: bool) -> str:
-    """What `GpuTime.span_ns` is of: the GPU span, or all of the selected time."""
+    """What `GpuTime.span_ns` covers: the GPU span, or all of the selected time."""
     if is_selected:
         return "the selected time"
     return "the GPU span" if gpus == 1 else "their GPU spans"
 
 
 def over_steps(times: Iterable[GpuTime]) -> str:
-    """Sentence on `other_steps`, with a blank in front; empty if there are none."""
+    """Sentence about `other_steps`, with a leading space; empty if there are none."""
     working = [each for each in times if each.span_ns]
     total = other_steps(working)
     if total is None:
@@ -94,7 +93,7 @@ def _steps(rank: Rank) -> Window | None:
 
 
 def _on(rank: Rank, device: int, steps: Window | None) -> Window | None:
-    """The window without the time in which a device does what came before."""
+    """The window without the time in which a device still does earlier work."""
     return None if steps is None else replace(steps, start_ns=begin_on(rank, device))
 
 
@@ -114,7 +113,7 @@ class _LeftOut(NamedTuple):
 
 def _left_out(rank: Rank, end_ns: int) -> _LeftOut:
     events = rank.trace.events
-    # Events ascend by start, and hardly any work of the step left out starts before that time.
+    # Events ascend by start, and hardly any work of the step left out starts before this time.
     stop = np.searchsorted(events.start_ns, end_ns)
     rows = np.flatnonzero(~rank.analysed[:stop])
     rows = rows[KindSet(GPU_WORK).among(events.kind[rows])]
@@ -140,7 +139,7 @@ def _gpu_time(work: GpuWork, steps: Window | None, left_out: _LeftOut) -> GpuTim
 
 
 def _time_within(steps: Window, covered: Intervals, left_out: _LeftOut) -> int:
-    """Time (ns) of the steps that is covered, or in which work that is left out runs."""
+    """Time (ns) of the steps that is covered, or in which left-out work runs."""
     more = Intervals.union(left_out.start_ns, left_out.end_ns).clip(steps.start_ns, steps.end_ns)
     edges = np.array([steps.start_ns, steps.end_ns])
     first, last = (int(each) for each in covered.covered_until(edges))

@@ -1,4 +1,4 @@
-"""The module and the phase that each call belongs to, and what a backward operator is of."""
+"""The module and the phase of each call, and the forward operator of each backward operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.rank import Rank
 
 MODULE: Final = re.compile(r"^nn\.Module: (?!GraphModule)")
-"""Frames of modules. ``GraphModule`` is what torch.compile makes of them: its pieces are none."""
+"""Frames of modules. ``GraphModule`` is what torch.compile makes of them, and does not count."""
 
 COMPILED_MODULE: Final = re.compile(r"^nn\.Module: GraphModule")
 
@@ -31,11 +31,11 @@ NO_REGION: Final = re.compile(
 )
 
 PHASES: Final = ("forward", "backward", "optimizer", "other")
-"""What a call is a part of, by code."""
+"""Phase that a call is part of, by code."""
 
 
 SEPARATOR: Final = " › "
-"""Stands between the names of a path, from the outermost to the innermost."""
+"""Separates the names of a path, outermost first."""
 
 NO_MODULE: Final = -1
 
@@ -46,13 +46,13 @@ INSTANCE: Final = re.compile(r"(?<=.)_\d+$")
 def forward_places(rank: Rank) -> Int32Array:
     """Place of the forward operator of each backward operator, by place; -1 for all other calls.
 
-    Of the operators with a sequence number, those with a forward thread are backward ones. The
-    forward operator of one has its sequence number, belongs to the same process, and started last
-    of those that started before the first backward operator with this number and forward thread; of
-    several that started together, the innermost.
+    Among operators with a sequence number, those with a forward thread are backward operators. The
+    forward operator has the same sequence number and process. It is the last to start before the
+    first backward operator with this number and forward thread; of several that start together, it
+    is the innermost.
 
-    The profiler numbers threads on its own: where forward operators with one sequence number run on
-    several threads, a forward thread stands for the one with most of its matches.
+    The profiler has its own numbers for threads. If forward operators with one sequence number run
+    on several threads, a forward thread stands for the thread with most of its matches.
     """
     calls = calls_of(rank)
     unlinked = np.broadcast_to(np.int32(NO_PARENT), calls.forest.rows.size)
@@ -72,7 +72,7 @@ def forward_places(rank: Rank) -> Int32Array:
 
 
 def forward_around(rank: Rank) -> Int32Array:
-    """The same of the innermost backward operator at or around each call."""
+    """Forward operator of the innermost backward operator at or around each call."""
     forward = forward_places(rank)
     linked = nearest_at_or_above(calls_of(rank).forest, forward != NO_PARENT)
     return np.append(forward, np.int32(NO_PARENT))[linked]
@@ -83,11 +83,11 @@ class _Operators(NamedTuple):
 
     place: Int64Array
     number: Int64Array
-    """The same for those of one process with one sequence number."""
+    """Equal for operators of one process with one sequence number."""
     order: Int64Array
-    """Position of the start among all starts; equal starts have the same."""
+    """Position of the start among all starts; equal starts share it."""
     forward_thread: Int64Array
-    """The same for those of one process with one forward thread."""
+    """Equal for operators of one process with one forward thread."""
     tid: Int64Array
 
     def take(self, chosen: Mask | Int64Array) -> _Operators:
@@ -95,7 +95,7 @@ class _Operators(NamedTuple):
 
 
 def _numbered(calls: Calls, table: SideTable) -> tuple[_Operators, Mask]:
-    """Operators with a sequence number, and which of them are backward ones."""
+    """Operators with a sequence number, and which of them are backward operators."""
     sequence = np.asarray(table.columns["sequence_number"])
     place = calls.places_of(table.rows)
     kept = np.flatnonzero((sequence >= 0) & (place >= 0))
@@ -119,7 +119,7 @@ def _numbers_of_pairs(one: Int64Array, other: Int64Array) -> Int64Array:
 
 
 def _matched(forward: _Operators, keys: _Operators) -> Int64Array:
-    """Place of the forward operator of each key; `keys.order` is that of its first operator."""
+    """Place of the forward operator of each key; `keys.order` is from its first operator."""
     forward = forward.take(np.lexsort((forward.place, forward.order, forward.number)))
     match = _last_before(forward, keys)
     tid = np.append(forward.tid, NO_PARENT)[match]
@@ -173,25 +173,25 @@ def module_frames(rank: Rank) -> Mask:
 def region_marks(rank: Rank) -> Mask:
     """Which calls are annotations of the program itself, by place.
 
-    Annotations that PyTorch makes around optimizers, data loaders and collectives are none, and
-    neither are calls of CUDA's libraries that Nsight Systems exports as ranges.
+    Annotations that PyTorch makes around optimizers, data loaders and collectives do not count, nor
+    do calls of CUDA's libraries that Nsight Systems exports as ranges.
     """
     calls = calls_of(rank)
     return np.asarray((calls.kind == Kind.ANNOTATION) & ~calls.named(NO_REGION.search))
 
 
 class RecordedCalls(NamedTuple):
-    """What names of calls alone tell, before anything is nested."""
+    """What is recorded, as far as names of calls show it before they are nested."""
 
     modules: bool
     """Modules, or annotations of the program itself, which stand in for them."""
     annotations: bool
     shapes: bool
-    """Of the inputs of operators."""
+    """Shapes of the inputs of operators."""
 
 
 def recorded_calls(rank: Rank) -> RecordedCalls:
-    """Look up whether the rank has modules, annotations and shapes; a capture may have all."""
+    """Whether the rank has modules, annotations and shapes; a capture may have all of them."""
     if rank.captures:
         return RecordedCalls(modules=True, annotations=True, shapes=True)
     events = rank.trace.events
@@ -210,8 +210,8 @@ def recorded_calls(rank: Rank) -> RecordedCalls:
 def module_places(rank: Rank) -> Int32Array:
     """Place of the module frame that each call belongs to, by place; -1 for none.
 
-    It is the innermost frame ``nn.Module: X`` at or around the call. Without one, below a backward
-    operator, it is that of the forward operator that this one differentiates.
+    It is the innermost frame ``nn.Module: X`` at or around the call. If there is none, a call below
+    a backward operator belongs to the module of the forward operator that this differentiates.
     """
     return rank.remember(_places, module_frames)
 
@@ -225,7 +225,7 @@ def region_places(rank: Rank) -> Int32Array:
 def phases(rank: Rank) -> Int8Array:
     """Position in `PHASES` of the phase of each call, by place.
 
-    Backward is what runs below ``autograd::engine::…``, or has its module from the forward operator
+    Backward is what runs below ``autograd::engine::…``, or has the module of the forward operator
     that it differentiates; forward is what has a module of its own; optimizer is what runs below
     ``Optimizer.…``.
     """
@@ -257,9 +257,9 @@ class ModulePaths(NamedTuple):
     """Paths of modules by code."""
 
     codes: Int32Array
-    """Of each call by place, `NO_MODULE` outside any module."""
+    """Code of each call's path, by place; `NO_MODULE` outside any module."""
     paths: tuple[str, ...]
-    """By code; different calls of a module have one path."""
+    """Paths by code; different calls of a module share one."""
 
     def at(self, places: Int64Array) -> Int64Array:
         """Code of the path at some places, `NO_MODULE` at place -1."""
@@ -272,7 +272,7 @@ def module_paths(rank: Rank) -> ModulePaths:
     calls, module = calls_of(rank), module_places(rank)
     frames = (calls.kind == Kind.PYTHON) & calls.named(MODULE.search)
     if not frames.any():
-        return ModulePaths(module, ())  # NO_PARENT everywhere, which is NO_MODULE
+        return ModulePaths(module, ())  # NO_PARENT everywhere, which equals NO_MODULE
     above = nearest_above(calls.forest, frames)
     names = rank.trace.events.name.values
     codes: dict[str, int] = {}
@@ -294,8 +294,7 @@ def has_modules(rank: Rank) -> bool:
 def in_modules(rank: Rank, wanted: Iterable[str]) -> Mask:
     """Which calls belong to one of some modules, or to a module inside it, by place.
 
-    What is wanted are paths as in `ModulePaths`, or of classes: names without the number of the
-    instance.
+    `wanted` holds paths as in `ModulePaths`, or paths of classes: names without instance numbers.
     """
     found = module_paths(rank)
     roots = {f"{each}{SEPARATOR}" for each in wanted}
@@ -307,7 +306,7 @@ def in_modules(rank: Rank, wanted: Iterable[str]) -> Mask:
 
 
 def of_classes(path: str) -> str:
-    """A path with the names of classes instead of those of instances.
+    """A path with names of classes instead of instances.
 
     Examples
     --------

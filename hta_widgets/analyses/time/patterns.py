@@ -1,7 +1,7 @@
-"""Names of calls that say what the host is doing, as data.
+"""Patterns of call names that show what the host is doing.
 
-Patterns are searched anywhere in a name. Those of `CALLS` are asked of calls of the CUDA or HIP
-runtime and driver only, all others of every kind of call.
+A pattern may match anywhere in a name. Patterns of `CALLS` apply only to calls of the CUDA or HIP
+runtime and driver, all others to every kind of call.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ INITIALISING: Final = re.compile(
     r"|hipModule(Get|Load)"
 )
 LOADS_CODE: Final = re.compile(r"Lazy Function Loading|Module Loading|Driver Compiler")
-"""Overhead events of what CUDA does at the first use of a kernel, profiled or not; all others are
-of the profiler."""
+"""Overhead events of what CUDA does at the first use of a kernel, profiled or not; all other
+overhead events belong to the profiler."""
 
 BLOCKING: Final = re.compile(
     r"^(cuda|hip)(Device|Thread|Stream|Event|Ctx)Synchronize"
@@ -45,14 +45,14 @@ BLOCKING: Final = re.compile(
     r"|MemcpyHtoD|MemcpyDtoD)(_v\d+|_ptsz|_ptds)*$"
     r"|^cuMemcpy(DtoH|HtoD|DtoD)?(_v\d+)?$"
 )
-"""Calls that return when the GPU has done what was asked of it before."""
+"""Calls that return once the GPU has done what it was asked to do before."""
 
 WAITS_FOR_EVENT: Final = re.compile(r"EventSynchronize")
 WAITS_FOR_DEVICE: Final = re.compile(r"^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize")
-"""``cudaThreadSynchronize`` is its name of before CUDA 4, which programs still call."""
+"""``cudaThreadSynchronize`` is the name from before CUDA 4, which programs still use."""
 
 GIVES_WORK: Final = re.compile(r"Launch|Memcpy|Memset")
-"""Calls that launch, copy or fill; any other one that takes `SLOW_NS` sets something up."""
+"""Calls that launch, copy or fill; any other call that takes `SLOW_NS` sets something up."""
 
 SLOW_NS: Final = 1_000_000
 

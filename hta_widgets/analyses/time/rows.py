@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Columns = dict[str, Any]
-"""Arrays, and texts as `TextColumn`."""
+"""Columns by name: arrays, and texts as `TextColumn`."""
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd.DataFrame:
@@ -31,7 +31,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> pd
 def stacked(
     tables: Sequence[pd.DataFrame], types: Mapping[str, type] | None = None
 ) -> pd.DataFrame:
-    """All rows of some tables; those without rows do not decide the types of columns.
+    """All rows of some tables; tables without rows do not decide the types of columns.
 
     If none has rows, the columns have the given types, or are those of the first table.
     """
@@ -45,7 +45,7 @@ def stacked(
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> Columns:
-    """The columns of `table_of`, to be `joined` with those of other ranks."""
+    """The columns of `table_of`, for `joined` with those of other ranks."""
     return {
         name: TextColumn.of(row[name] for row in rows)
         if of is object
@@ -55,7 +55,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type]) -> 
 
 
 def joined(ranks: Sequence[Columns]) -> Columns:
-    """Columns of the rows of all ranks: tables of each would take several times as much memory."""
+    """Join the columns of all ranks: a table for each would take several times the memory."""
     return {name: _joined([of[name] for of in ranks]) for name in ranks[0]}
 
 
@@ -69,12 +69,12 @@ def _joined(columns: Sequence[Any]) -> NDArray[Any] | TextColumn:
 
 
 def joined_table(ranks: Sequence[Columns]) -> pd.DataFrame:
-    """All rows of all ranks."""
+    """A table of all rows of all ranks."""
     return table_of_columns(joined(ranks))
 
 
 def table_of_columns(columns: Columns) -> pd.DataFrame:
-    """A table of new columns."""
+    """A table made from columns."""
     found = {
         name: texts_at([*each.values], each.codes) if isinstance(each, TextColumn) else each
         for name, each in columns.items()
@@ -83,13 +83,13 @@ def table_of_columns(columns: Columns) -> pd.DataFrame:
 
 
 class TablesOfRanks(Mapping[int, pd.DataFrame]):
-    """A table of each rank, made of its columns each time that it is asked for."""
+    """A table for each rank, made from its columns each time it is requested."""
 
     def __init__(self, columns: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
         self.columns = columns
 
     def __getitem__(self, rank: int) -> pd.DataFrame:
-        """A table that is yours to change."""
+        """A new table, which the caller may change."""
         return pd.DataFrame(self.columns[rank])
 
     def __iter__(self) -> Iterator[int]:
@@ -102,7 +102,7 @@ class TablesOfRanks(Mapping[int, pd.DataFrame]):
 
 
 def texts_at(values: Sequence[str], codes: NDArray[np.integer[Any]]) -> Texts:
-    """A column of texts, of which those of a tuple are remembered; -1 stands for the last.
+    """A column of texts by code; -1 stands for the last text. Texts given as a tuple are cached.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def sums_by_text(texts: pd.Series[str], values: pd.Series[int]) -> dict[str, int
 
 
 def of_largest_sum(texts: pd.Series[str], values: pd.Series[int]) -> Mask:
-    """Rows with the text whose values add up to most; the first of several.
+    """Rows with the text whose values have the largest sum; the first of several.
 
     Examples
     --------

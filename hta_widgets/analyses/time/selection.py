@@ -1,4 +1,4 @@
-"""The selected time of a job: some of its steps, a window, or what both hold."""
+"""The selected time of a job: some of its steps, a window, or what they have in common."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ ANY_TIME: Final = Intervals.union([-_MOST_NS], [_MOST_NS])
 
 
 class TimeSelection(NamedTuple):
-    """The time of each rank that is selected.
+    """The selected time of each rank.
 
-    Step ``k`` of a device lasts from the end of the step before to its own end, that of the last
-    kernel that computes of those launched in it (`Window.step_edges`), so that what is counted of
-    each step adds up to what is counted of all. A window holds the lead-in before the first step
-    and the tail after the last one, too: all of the analysed time (`Window`).
-    All recorded work is cut at the edges of the counted time, as if the trace were cut there: what
+    Step ``k`` of a device lasts from the end of the previous step to the end of the last computing
+    kernel launched in it (`Window.step_edges`), so that what counts in each step adds up to what
+    counts in all. A window also holds the lead-in before the first step and the tail after the last
+    one, which is all of the analysed time (`Window`).
+    All recorded work is cut at the edges of the selected time, as if the trace were cut there: what
     crosses an edge counts with its part inside.
     """
 
     steps: tuple[int, ...]
-    """Numbers of ProfilerSteps; all that are analysed if empty."""
+    """Numbers of ProfilerSteps; all analysed ones if empty."""
     windows_ns: tuple[tuple[int, WindowNs], ...]
     """Window of each rank of the job on its own clock; empty for all of the time."""
 
@@ -51,14 +51,14 @@ class TimeSelection(NamedTuple):
         steps: Iterable[int] | None = None,
         window_ns: Sequence[int] | None = None,
     ) -> TimeSelection | None:
-        """Check what is asked for; None where that is everything.
+        """Check the selection; None if it is everything.
 
         Parameters
         ----------
         ranks : iterable of int
             One of them must have each step.
         steps : iterable of int, optional
-            All when not given or empty.
+            All if not given or empty.
         window_ns : pair of int, optional
             Start and end (ns) since the first event of all ranks, on the common clock.
 
@@ -82,7 +82,7 @@ class TimeSelection(NamedTuple):
         return dict(self.windows_ns).get(rank.trace.rank)
 
     def time(self, rank: Rank, device: int) -> Intervals:
-        """The time of a device that is counted."""
+        """The time of a device that counts."""
         if device not in rank.gpu_work.devices:
             return Intervals.union([], [])
         whole = window_of(rank)
@@ -95,7 +95,7 @@ class TimeSelection(NamedTuple):
         return counted if window is None else counted.clip(*window)
 
     def counts(self, work: GpuWork) -> Mask:
-        """Which pieces of work are counted here: each once, however many parts of it are here."""
+        """Which pieces of work count: each once, however many parts of it are here."""
         counted = np.ones(len(work), dtype=np.bool_)
         if self.steps:
             _, first = np.unique(work.rows, return_index=True)
@@ -104,17 +104,17 @@ class TimeSelection(NamedTuple):
         return counted
 
     def holds(self, rank: Rank, asked_ns: Times) -> Mask:
-        """Whether the host asks at these times of its own clock, in a step and the window."""
+        """Whether what the host asks for at these times (own clock) counts, by step and window."""
         return self.asked_time(rank).covers(asked_ns)
 
     def asked_time(self, rank: Rank) -> Intervals:
-        """When the host asks for what is counted; on the host a step is the time of its mark."""
+        """When the host asks for what counts; on the host, a step is the time of its mark."""
         asked = ANY_TIME if not self.steps else self._asked_in_steps(rank)
         window = self.window_of(rank)
         return asked if window is None else asked.clip(*window)
 
     def _asked_in_steps(self, rank: Rank) -> Intervals:
-        """When the host asks for what is of the steps; the first and the last one reach on."""
+        """When the host asks for the work of the steps; the first and last are open-ended."""
         whole = window_of(rank)
         edges = np.concatenate((ANY_TIME.starts, whole.step_start_ns[1:], ANY_TIME.ends))
         chosen = np.isin(whole.steps, self.steps)
@@ -135,9 +135,9 @@ def remember(
     function: Callable[[Rank, TimeSelection | None], Answer],
     selection: TimeSelection | None,
 ) -> Answer:
-    """What a function of a rank and a selection returns, computed once for the last selection.
+    """Result of a function of a rank and a selection, kept for the last selection only.
 
-    Answers on all of the time stay with the rank.
+    Results for all of the time stay with the rank.
     """
     if selection is None:
         return rank.remember(function, None)
@@ -152,7 +152,7 @@ def _last_answers(_: Rank) -> dict[Callable[..., object], tuple[TimeSelection, o
 
 
 def selected_work(rank: Rank, selection: TimeSelection | None) -> dict[int, GpuWork]:
-    """Work of each device, cut at the edges of the selection; what is analysed without one."""
+    """Work of each device, cut at the edges of the selection; all analysed work without one."""
     return rank.gpu_work.by_device() if selection is None else remember(rank, _cut_work, selection)
 
 
@@ -171,7 +171,7 @@ def _cut_work_of(rank: Rank, device: int, counted: Intervals) -> GpuWork:
 
 
 def _near(work: GpuWork, counted: Intervals) -> GpuWork:
-    """Work that may be inside, in the same order: few of all in a short window."""
+    """Work that may be inside, in the same order: only a little in a short window."""
     if not len(counted):
         return work.take(np.zeros(0, dtype=np.int64))
     begins = work.start_ns < counted.ends[-1]
@@ -179,7 +179,7 @@ def _near(work: GpuWork, counted: Intervals) -> GpuWork:
 
 
 def selected_times(rank: Rank, selection: TimeSelection | None) -> dict[int, GpuTime]:
-    """Time of each device; in a selection, its span is all of the time that is counted."""
+    """Time of each device; with a selection, its span is all of the time that counts."""
     if selection is None:
         return rank.remember(gpu_times)
     return {
@@ -197,7 +197,7 @@ def _time_of(counted: Intervals, work: GpuWork, *, has_steps: bool) -> GpuTime:
 
 
 def _cut(work: GpuWork, counted: Intervals) -> GpuWork:
-    """The parts of each piece of work inside; work of no duration counts where it starts."""
+    """The parts of each piece of work that are inside; work of no duration counts at its start."""
     first = np.searchsorted(counted.ends, work.start_ns, side="right")
     reached_ns = np.maximum(work.end_ns, work.start_ns + 1)
     parts = np.maximum(np.searchsorted(counted.starts, reached_ns, side="left") - first, 0)

@@ -28,7 +28,7 @@ def statistics_per_change(values: NDArray[Any]) -> dict[str, float]:
 def statistics_over_time(values: NDArray[Any], held_ns: Times) -> dict[str, float]:
     """Mean, standard deviation and quartiles of values that hold for the given times: `OVER_TIME`.
 
-    A quartile is the smallest value that is not exceeded for its share of the time. NaN when all
+    A quartile is the smallest value that is not exceeded for its share of the time. NaN if all
     times are 0.
     """
     total_ns = int(held_ns.sum())
@@ -48,6 +48,6 @@ def _time_by_value(values: NDArray[Any], held_ns: Times) -> tuple[NDArray[Any], 
     if values.dtype.kind == "f":
         distinct, number = np.unique(values, return_inverse=True)
     else:
-        # Lengths of queues lie close together: 10 ms for 2 M changes, where sorting takes 108 ms.
+        # Queue lengths are close together: this takes 10 ms for 2 M changes, sorting 108 ms.
         distinct, number = np.arange(values.min(), values.max() + 1), values - values.min()
     return distinct, sums_at(number, held_ns, distinct.size)

@@ -1,4 +1,4 @@
-"""Whether a kernel runs on tensor cores, as its name tells."""
+"""Whether a kernel runs on tensor cores, judging by its name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tensor_cores(name: str) -> TensorCores:
 
 
 def tensor_cores_of(codes: Int32Array, names: Sequence[str]) -> Int8Array:
-    """`TensorCores` of each kernel, by the code of its name; each name is looked at once."""
+    """`TensorCores` of each kernel, by the code of its name; each name is checked once."""
     used = distinct(codes)
     states = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int8)
     states[used] = [tensor_cores(names[code]) for code in used.tolist()]

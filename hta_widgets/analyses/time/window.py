@@ -1,4 +1,4 @@
-"""The analysed time of a rank: its steps, and where each device has done what came before."""
+"""The analysed time of a rank: its steps, and when each device is done with earlier work."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from hta_widgets.trace.ranks.rank import NEVER, Rank
 
 NO_STEP = -1
 MAY_COMPUTE: Final = (KernelType.COMPUTATION, KernelType.CUDA_GRAPH)
-"""Kernels that compute, and graphs that were recorded as a whole, which may."""
+"""Kernels that compute, and graphs recorded as a whole, which may."""
 
 WAIT_NS: Final = 1_000_000
-"""From then on, a launch call that has returned waits for something: a GPU that is free begins
-within some µs."""
+"""If a kernel starts this long after its launch call returned, it waited for something: a free GPU
+starts it within a few µs."""
 
 LEAST_SEEN: Final = 0.5
-"""Part of the lead-in in which a launch must wait: real ones wait for 94 % and more of it. After
-19.6 s in which a process made its CUDA context, its first kernel began 4 ms after its launch."""
+"""Share of the lead-in for which a launch must wait: real ones wait for 94 % of it or more. After
+19.6 s in which a process made its CUDA context, its first kernel started 4 ms after its launch."""
 
 WARM: Final = 2
 """Number of the first analysed step from which a call that blocks waits for the GPU and initialises
-nothing: a pageable copy of step 16 took 45.7 ms behind what step 15 had launched."""
+nothing: a pageable copy in step 16 took 45.7 ms, waiting for what step 15 had launched."""
 
 OTHERS: Final = 0.01
-"""Part of the wait for which recorded work may run before: on other streams, which are free."""
+"""Share of the wait for which recorded work may run before it, on other streams, which are free."""
 
 AGAIN: Final = 0.5
-"""Part of the wait that no later work may wait for on an idle device: on one that is shared, four
-launches waited 2.2 ms each, and the first of them was taken for a wait for earlier work."""
+"""Share of the wait for which no later work may wait on an idle device: on a shared device, four
+launches waited 2.2 ms each, and the first was taken for a wait for earlier work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +54,11 @@ class Window:
     start_ns: int
     end_ns: int
     steps: Int64Array
-    """Numbers of the analysed ProfilerSteps, in order of their start; `NO_STEP` alone without
-    any."""
+    """Numbers of the analysed ProfilerSteps, in order of start; `NO_STEP` alone without any."""
     step_start_ns: Times
     """Start of the mark of each step on the CPU."""
     step_length_ns: Times
-    """Length of each mark; of several with one number, together. Without steps, of the window."""
+    """Length of each mark, or of all marks with the same number; without steps, of the window."""
 
     @classmethod
     def of(cls, rank: Rank) -> Window:
@@ -70,7 +69,7 @@ class Window:
         if not numbers:
             return cls._of_all(rank)
         chosen = np.flatnonzero(np.isin(marks.number, numbers))
-        if not last and len(marks.distinct) > 1:  # a number may come again
+        if not last and len(marks.distinct) > 1:  # a number may repeat
             chosen = chosen[marks.start_ns[chosen] < marks.start_ns.max()]
         steps, first, which = np.unique(
             marks.number[chosen], return_index=True, return_inverse=True
@@ -99,8 +98,8 @@ class Window:
     def step_of(self, rank: Rank, work: GpuWork) -> Int64Array:
         """Position of the step in which the launch call of each piece of work starts.
 
-        Work whose launch is not in the trace belongs to the step in which it starts itself, and
-        what was asked for before the first step to this.
+        Work whose launch is not in the trace belongs to the step in which it starts itself. Work
+        launched before the first step belongs to the first step.
         """
         return np.maximum(self._asked_in(rank, work), 0)
 
@@ -109,26 +108,26 @@ class Window:
         return (work.launch < 0) | (self._asked_in(rank, work) >= 0)
 
     def _asked_in(self, rank: Rank, work: GpuWork) -> Int64Array:
-        """Position of the step in which each piece of work is asked for, -1 before the first."""
+        """Position of the step in which each piece of work is launched, -1 before the first."""
         starts = rank.trace.events.start_ns
         asked_ns = np.where(work.launch >= 0, starts[work.launch], work.start_ns)
         return np.searchsorted(self.step_start_ns, asked_ns, side="right") - 1
 
     def step_edges(self, rank: Rank, device: int) -> Times:
-        """Bounds of the steps on a device: step ``k`` ends with its last kernel that computes.
+        """Boundaries of the steps on a device: step ``k`` ends with its last computing kernel.
 
-        Work belongs to the step in which its launch call starts, to none if that is before the
-        first mark; where no launch is recorded, to the step in which it starts itself. The first
-        step begins with its mark, or when the computation that was launched before it is done,
-        recorded or not (`lead_in_end`); each other one begins where the step before it ends. A step
-        that computes nothing ends with its last work of any kind, and one without work where it
-        begins. A CUDA graph that was recorded as a whole may compute, and counts like a kernel that
-        does. What else a step may end with, `may_end_step` says.
+        Work belongs to the step in which its launch call starts, or to none if that is before the
+        first mark; if no launch is recorded, to the step in which it starts itself. The first step
+        starts with its mark, or when the computation launched before it is done, recorded or not
+        (`lead_in_end`); every other step starts where the previous one ends. A step that computes
+        nothing ends with its last work of any kind, and one without work ends where it starts. A
+        CUDA graph recorded as a whole may compute, and counts like a computing kernel.
+        `may_end_step` says what else a step may end with.
 
-        Without ProfilerSteps: from the first start to the last end of GPU work on the device, of
-        that which does not wait for work from before the recording.
+        Without ProfilerSteps: from the first start to the last end of GPU work on the device, apart
+        from work that waits for work from before the recording.
 
-        One more than there are steps, ascending, inside ``start_ns`` and ``end_ns``.
+        One more than there are steps, ascending, between ``start_ns`` and ``end_ns``.
         """
         return rank.remember(_step_edges, device)
 
@@ -155,13 +154,13 @@ def _step_edges(rank: Rank, device: int) -> Times:
 
 
 def may_end_step(rank: Rank, types: Int8Array, ends_ns: Times, step: Int64Array) -> Mask:
-    """Which work, of these types, ends and steps, a step may end with: what computes.
+    """Which work, given types, ends and steps, a step may end with: work that computes.
 
-    And whatever else ends a server's step that no other follows: ranks that put their logits
-    together, or the copy of its tokens. Others have that before the work of the next step; a single
-    recorded step would lack it, as 0.43 of 87.1 ms on a B200. Likewise what the host waits for in
-    the mark of a single step that computes in the first half of it only: one of 481 µs waited 306
-    for a copy, and ended after 160.
+    The last step of a server may also end with other work: ranks that gather their logits, or the
+    copy of its tokens. In other steps this comes before the work of the next step, but a single
+    recorded step would lack it (0.43 of 87.1 ms on a B200). So does what the host waits for in the
+    mark of a single step that computes only in its first half: one of 481 µs waited for a copy for
+    306, and would have ended after 160.
     """
     window, marks = window_of(rank), rank.steps
     found = np.isin(types, MAY_COMPUTE)
@@ -185,13 +184,13 @@ def has_launches(rank: Rank, device: int) -> bool:
 
 
 def _free_from(rank: Rank, window: Window, recorded: GpuWork) -> int:
-    """When the device is free for the first step: computation launched before it is none of it."""
+    """When the device is free for the first step, which excludes computation launched before it."""
     launched_ns = rank.trace.events.start_ns[recorded.launch]
     of_steps = (recorded.launch >= 0) & (launched_ns >= window.start_ns)
     computes = np.isin(recorded.type, MAY_COMPUTE)
     own = np.flatnonzero(of_steps & computes)
     first_ns = recorded.start_ns[own].min(initial=window.end_ns)
-    # streams that prepare the next batch run beside what another one does for the step before
+    # streams that prepare the next batch run while another one still works on the previous step
     busy_ns = np.bincount(recorded.stream[own], recorded.duration_ns[own], minlength=1)
     of_main = recorded.stream == busy_ns.argmax()
     first_of_main_ns = recorded.start_ns[own[of_main[own]]].min(initial=window.end_ns)
@@ -206,15 +205,15 @@ def window_of(rank: Rank) -> Window:
 
 
 def numbered_steps(rank: Rank) -> tuple[int, ...]:
-    """Numbers of the analysed ProfilerSteps of a rank; none without."""
+    """Numbers of the analysed ProfilerSteps of a rank; empty without any."""
     return tuple(each for each in window_of(rank).steps.tolist() if each != NO_STEP)
 
 
 def begin_on(rank: Rank, device: int) -> int:
-    """When the analysed time of a device begins: not before it has done what came before.
+    """When the analysed time of a device starts: not before it is done with earlier work.
 
-    A server is recorded while its GPU computes an earlier batch, of which the file has nothing:
-    that time is neither idle nor busy here, where it made 49 % of a step of vLLM look idle.
+    A server is recorded while its GPU computes an earlier batch, which is not in the file. This
+    time is neither idle nor busy here; it made 49 % of a step of vLLM look idle.
     """
     free_ns, start_ns = lead_in_end(rank, device), window_of(rank).start_ns
     return start_ns if free_ns is None else max(start_ns, free_ns)
@@ -222,7 +221,7 @@ def begin_on(rank: Rank, device: int) -> int:
 
 @asked_once
 def lead_in_end(rank: Rank, device: int) -> int | None:
-    """When a device has done what was launched before the recording; None where that is not known.
+    """When a device is done with what was launched before the recording; None if not known.
 
     A server is recorded while a batch runs whose kernels the recorder never shows: the first launch
     returns at once, and its kernel starts 463 ms later, on a GPU that looks idle::
@@ -232,9 +231,9 @@ def lead_in_end(rank: Rank, device: int) -> int | None:
         stream         (launched before)====kernel====|  ====
                      |----- lead-in ----|
 
-    The first work of a stream tells it, if it waits for most of that time, hardly anything that is
-    recorded runs before, and no kernel was launched before that the recorder lost: it may wait for
-    that. Where later work waits like that, too, with nothing before it, the first may do the same.
+    The first work of a stream shows it if three things hold: it waits for most of that time; hardly
+    any recorded work runs before; and the recorder lost no kernel launched before, for which it may
+    wait. If later work waits in the same way with nothing before it, so may the first.
     """
     work = rank.all_work(device)
     lasting = np.flatnonzero(work.duration_ns)
@@ -242,7 +241,7 @@ def lead_in_end(rank: Rank, device: int) -> int | None:
     first = first[work.launch[first] >= 0]
     events, launch = rank.trace.events, work.launch[first]
     returned_ns = events.start_ns[launch] + events.duration_ns[launch]
-    if window_of(rank).steps[0] >= WARM:  # a copy that blocks waits inside of its call
+    if window_of(rank).steps[0] >= WARM:  # a copy that blocks waits inside its call
         blocks = returned_ns > work.start_ns[first]
         returned_ns = np.where(blocks, events.start_ns[launch], returned_ns)
     waited_ns = work.start_ns[first] - returned_ns
@@ -260,7 +259,7 @@ def lead_in_end(rank: Rank, device: int) -> int | None:
 
 
 def _waits_again(rank: Rank, work: GpuWork, first: Int64Array) -> int:
-    """How long any work but the first of a stream waits while its device is idle, at most."""
+    """Longest wait of any work but the first of a stream, while its device is idle."""
     lasting = np.flatnonzero(work.duration_ns)
     lasting = lasting[np.argsort(work.start_ns[lasting], kind="stable")]
     start_ns, until_ns = work.start_ns[lasting], np.maximum.accumulate(work.end_ns[lasting])
@@ -273,7 +272,7 @@ def _waits_again(rank: Rank, work: GpuWork, first: Int64Array) -> int:
 
 
 def lead_in_ns(rank: Rank) -> int:
-    """How long a rank's device is busy at first with what was launched before the recording."""
+    """How long a rank's device is first busy with what was launched before the recording."""
     device = rank.gpu_work.main_device
     free_ns = None if device is None else lead_in_end(rank, device)
     return 0 if free_ns is None else max(free_ns - window_of(rank).start_ns, 0)

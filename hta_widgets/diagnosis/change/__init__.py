@@ -1,1 +1,1 @@
-"""What changed between two jobs: what a step takes, where, and whether that is more than noise."""
+"""What changed between two jobs: how long a step takes, where, and whether it is only noise."""

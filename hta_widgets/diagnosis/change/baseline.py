@@ -1,8 +1,8 @@
-"""Baselines: what is kept of a job in a file, to compare later ones with it.
+"""Baselines: files that keep the summary of a job, to compare later jobs with it.
 
-An Arrow stream without compression: one row for each row of `Summary.spent`, and in the metadata of
-the schema, as JSON, all else. A file may come from anybody: it is read only up to a size, nothing
-in it is decompressed or run, and whatever is not as written here is refused.
+A baseline is an uncompressed Arrow stream: one row for each row of `Summary.spent`, and everything
+else as JSON in the metadata of the schema. A file may come from anybody, so it is read only up to a
+size, nothing in it is decompressed or run, and whatever differs from what is written is refused.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from hta_widgets.diagnosis.change.work_done import WORK, Amounts
 from hta_widgets.errors import HtaWidgetsError, write_errors
 
 SCHEMA_VERSION: Final = 2
-"""Raised when files that are written could not be read by an earlier version."""
+"""Increased whenever an earlier version could not read the files written now."""
 
 SUFFIX: Final = ".arrow"
 FOLDER: Final = Path("hta_widgets_baselines")
-"""Where baselines are kept by name: in the folder in which a command runs, so that they can be
-committed with a program."""
+"""Where named baselines are kept, relative to where a command runs, so that they can be committed
+with a program."""
 
 LARGEST_FILE: Final = 2_000_000
-"""Bytes; those that are written have some 100 kB."""
+"""Most bytes of a file to read; files written here have some 100 kB."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _METADATA: Final = b"hta_widgets.baseline"
@@ -47,7 +47,7 @@ _STEP_COLUMNS: Final = ("step", "job_ns", "period_ns", *COLUMNS)
 _KERNEL_COLUMNS: Final = ("step", "count", "total_ns")
 _RECORDED: Final = ("kernels", "host_code", "frames", "memory", "collectives")
 _MOST_NS: Final = 2**55
-"""More than a year: sums of those that a file can hold stay whole numbers."""
+"""Longest time in a file, more than a year: sums of all times that fit in it stay exact."""
 
 
 class BaselineError(HtaWidgetsError):
@@ -55,18 +55,18 @@ class BaselineError(HtaWidgetsError):
 
 
 def baseline_file(name: str, folder: Path = FOLDER) -> Path:
-    """File of a baseline: of a name, in a folder; or the path of a file, which ends in ``.arrow``.
+    """File of a baseline: by its name in a folder, or by a path that ends in ``.arrow``.
 
     Raises
     ------
     BaselineError
-        If it is neither.
+        If ``name`` is neither.
     """
     if name.endswith(SUFFIX):
         return Path(name)
     if not _NAME.fullmatch(name):
         msg = (
-            f"{name[:80]!r} is no name of a baseline: use letters, digits, dots and dashes, or the "
+            f"{name[:80]!r} is not a baseline name: use letters, digits, dots and dashes, or the "
             f"path of a file that ends in {SUFFIX}"
         )
         raise BaselineError(msg)
@@ -79,7 +79,7 @@ def baselines(folder: Path = FOLDER) -> tuple[str, ...]:
 
 
 def write_baseline(summary: Summary, path: str | PathLike[str]) -> int:
-    """Write a baseline, which replaces an earlier one, and return its size in bytes."""
+    """Write a baseline, replacing an earlier one, and return its size in bytes."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "name": summary.name,
@@ -125,7 +125,7 @@ def read_baseline(name: str, folder: Path = FOLDER) -> Summary:
     Parameters
     ----------
     name : str
-        As `baseline_file` takes it.
+        Name or path, as `baseline_file` takes it.
     folder : Path
 
     Returns
@@ -135,7 +135,7 @@ def read_baseline(name: str, folder: Path = FOLDER) -> Summary:
     Raises
     ------
     BaselineError
-        If there is none, or the file is no baseline that this version reads.
+        If there is none, or this version cannot read the file as a baseline.
     """
     path = baseline_file(name, folder)
     try:
@@ -152,12 +152,12 @@ def read_baseline(name: str, folder: Path = FOLDER) -> Summary:
 
 
 def parsed_baseline(data: bytes, name: str) -> Summary:
-    """Read the contents of a file; `name` is that of the file in errors.
+    """Read the contents of a file; errors call the file `name`.
 
     Raises
     ------
     BaselineError
-        If they are no baseline that this version reads.
+        If this version cannot read them as a baseline.
     """
     if len(data) > LARGEST_FILE:
         msg = f"{name} has more than {LARGEST_FILE:,} bytes and is no baseline"
@@ -173,7 +173,7 @@ _WRONG: Final = (
     *(pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, IndexError),
     *(OverflowError, RecursionError, MemoryError, struct.error, OSError),
 )
-"""What reading a file raises that is not as it should be."""
+"""Errors that reading a malformed file raises."""
 
 
 def _parsed(data: bytes) -> Summary:
@@ -186,9 +186,9 @@ def _parsed(data: bytes) -> Summary:
     version = document["schema_version"]
     _require(
         version == SCHEMA_VERSION,
-        f"it has version {str(version)[:20]}, and this one reads {SCHEMA_VERSION}",
+        f"it has version {str(version)[:20]}, but this hta_widgets reads {SCHEMA_VERSION}",
     )
-    _require(table.schema.equals(_SCHEMA), "its columns are others")
+    _require(table.schema.equals(_SCHEMA), "its columns are different")
     table.validate(full=True)
     columns = {name: table.column(name).cast(pa.string()).to_pylist() for name in KEYS}
     numbers = {name: _whole(table.column(name).to_pylist()) for name in ("count", "time_ns")}
@@ -252,7 +252,7 @@ def _is_compressed(message: bytes) -> bool:
 
 
 def _field(message: bytes, table: int, number: int) -> int:
-    """Position of a field of a table of a flatbuffer, 0 if it is not there."""
+    """Position of a field in a table of a flatbuffer, 0 if it is missing."""
     vtable = table - struct.unpack_from("<i", message, table)[0]
     entry = 4 + 2 * number
     if entry >= struct.unpack_from("<H", message, vtable)[0]:

@@ -1,4 +1,4 @@
-"""In what two jobs differ beside their times, and what that forbids to conclude."""
+"""How two jobs differ other than in their times, and what therefore cannot be concluded."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from hta_widgets.quantities import counted, number
 Weight: TypeAlias = Literal["hardware", "method", "note"]
 
 OTHER_SHARE: Final = 0.5
-"""Of the compute time of operators with one shape on each side: above it, the work is another."""
+"""Share of the compute time of operators with one shape on each side. If more of it has other
+shapes, the work differs."""
 
 PADDING: Final = 0.05
-"""Sizes that are rounded up, or are not, are the same work; a batch of one sequence more or less
-among twenty is another."""
+"""Sizes that differ by rounding up are the same work; one sequence more or less in a batch of
+twenty is different work."""
 
 _TYPES: Final = re.compile(r' (?=\[")')
-"""Between the dimensions of the inputs of an operator and their types."""
+"""Separates the dimensions of an operator's inputs from their types."""
 
 _TENSOR: Final = re.compile(r"\[[\d, ]*\]")
 _NUMBER: Final = re.compile(r"\d{1,18}")
@@ -36,21 +37,21 @@ class Difference(NamedTuple):
     what: str
     first: str
     second: str
-    """What it is in each."""
+    """Its value in each job."""
     forbids: str
     """What cannot be concluded."""
     weight: Weight
-    """Whether the times of both are of other GPUs, of other work or another recording, or may still
-    be compared."""
+    """Whether the times come from different GPUs (``hardware``), from different work or recording
+    (``method``), or can still be compared (``note``)."""
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The difference and what it forbids, in words."""
         return f"{self.what}: {self.first} → {self.second}; {self.forbids}"
 
 
 def differences(first: Summary, second: Summary) -> tuple[Difference, ...]:
-    """List in what two jobs differ; what forbids most comes first."""
+    """List how two jobs differ; what forbids most comes first."""
     found = [*_environment(first, second), *_work(first, second), *_recording(first, second)]
     order = ("hardware", "method", "note")
     return tuple(sorted(found, key=lambda each: order.index(each.weight)))
@@ -62,16 +63,16 @@ def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
     are_others = all(runtimes) and runtimes[0] != runtimes[1]
     before, after = map(_gpus, (one, other))
     if are_others or (one["gpus"] and other["gpus"] and one["gpus"] != other["gpus"]):
-        said = "what became slower or faster may be due to the hardware, not the program"
+        said = "what became slower or faster may come from the hardware, not the program"
         yield Difference("GPU", before, after, said, "hardware")
     elif bool(one["gpus"]) != bool(other["gpus"]):
-        yield Difference("GPU", before, after, "whether it is the same one cannot be told", "note")
+        yield Difference("GPU", before, after, "it is not known if both are the same", "note")
     if one["world_size"] and other["world_size"] and one["world_size"] != other["world_size"]:
         yield Difference(
             "ranks of the job",
             f"{one['world_size']:,}",
             f"{other['world_size']:,}",
-            "a step is other work on each rank",
+            "a step does different work on each rank",
             "method",
         )
     elif one["ranks"] != other["ranks"]:
@@ -80,18 +81,18 @@ def _environment(first: Summary, second: Summary) -> Iterator[Difference]:
             "ranks that are compared",
             number_ranges(one["ranks"]) or "none",
             number_ranges(other["ranks"]) or "none",
-            "ranks differ among each other" if same else "means are over other ranks",
+            "ranks differ from one another" if same else "means are over different ranks",
             "note" if same else "method",
         )
     for name in sorted({*one["versions"]} & {*other["versions"]} - {RUNTIME}):
         before, after = one["versions"][name], other["versions"][name]
         if before != after:
-            said = "kernels may have other names; modules and operators are matched"
+            said = "kernels may have different names; modules and operators are matched"
             yield Difference(name.replace("_", " "), before, after, said, "note")
 
 
 def _gpus(environment: Mapping[str, Any]) -> str:
-    """The GPUs of a side, or whose runtime was called."""
+    """The GPUs of a side; if unknown, the runtime that was called."""
     runtime = environment["versions"].get(RUNTIME)
     unnamed = f"not recorded ({runtime})" if runtime else "not recorded"
     return ", ".join(environment["gpus"]) or unnamed
@@ -99,7 +100,7 @@ def _gpus(environment: Mapping[str, Any]) -> str:
 
 def _work(first: Summary, second: Summary) -> Iterator[Difference]:
     for what in OF_USERS:
-        # of recordings without steps, it is the work in all of their time: what is compared
+        # without steps, this is the work of the whole recording, which is what is compared
         if all(what in each.work and each.environment["steps_marked"] for each in (first, second)):
             before, after = (each.work[what] / max(each.rows, 1) for each in (first, second))
             if max(before, after) > (1 + PADDING) * min(before, after):
@@ -118,7 +119,7 @@ def _work(first: Summary, second: Summary) -> Iterator[Difference]:
             yield Difference(what, f"{before} of {row['operator']}", f"{after}", forbids, weight)
 
 
-_OTHER_WORK: Final = "a step is other work"
+_OTHER_WORK: Final = "a step does different work"
 
 _OF_OPERATORS: Final[tuple[tuple[str, str, Weight, str], ...]] = (
     ("shapes of inputs", "dims", "method", _OTHER_WORK),
@@ -127,9 +128,9 @@ _OF_OPERATORS: Final[tuple[tuple[str, str, Weight, str], ...]] = (
 
 
 def _is_other(row: Mapping[Hashable, Any], column: str) -> bool:
-    """Whether types differ, or elements by more than padding: of a call, and of a step."""
+    """Whether types differ, or the elements of a call and of a step by more than padding."""
     before, after = (str(row[f"{column}_{side}"]) for side in ("first", "second"))
-    if not (before and after):  # not recorded: dimensions are of all, types since PyTorch 1.9
+    if not (before and after):  # not recorded: PyTorch always has dimensions, types since 1.9
         return False
     sizes = [_elements(each) for each in (before, after)]
     if not all(sizes):
@@ -141,7 +142,7 @@ def _is_other(row: Mapping[Hashable, Any], column: str) -> bool:
 
 
 def _elements(dims: str) -> float:
-    """Elements of all tensors of an operator; 0 where the text holds no dimensions."""
+    """Number of elements of all tensors of an operator; 0 if the text holds no dimensions."""
     return float(
         sum(
             prod(map(int, _NUMBER.findall(each)))
@@ -152,7 +153,7 @@ def _elements(dims: str) -> float:
 
 
 def _only_shapes(each: Summary) -> pd.DataFrame:
-    """Dimensions and types of the operators that have the same ones each time, by module."""
+    """Dimensions and types of operators that always have the same ones, by module."""
     known = each.spent[(each.spent["part"] == "compute") & (each.spent["shape"] != "")]
     known = known[known["operator"] != ""]
     parts = [[*_TYPES.split(text, maxsplit=1), ""] for text in known["shape"].tolist()]

@@ -1,4 +1,7 @@
-"""Explain what changed between two jobs, and whether it is more than noise."""
+"""Explain what changed between two jobs, and whether it is more than noise.
+
+The mean steps are compared down to the kernel, so that all differences add up to that of the steps.
+"""
 
 from __future__ import annotations
 
@@ -40,34 +43,35 @@ Verdict: TypeAlias = Literal[
 ]
 
 LEAST_PERCENT: Final = 2.0
-"""Of a step: three in four changes of 2 % are found among five steps a side, one of 1 % is not."""
+"""Least change of a step to report. With five steps a side, the tests find three in four changes of
+2 %, but none of 1 %."""
 
 UNEVEN_PERCENT: Final = 5.0
-"""Difference of the mean steps from which one that the tests do not find is no noise either: a GPU
-that was throttled in half of the steps made the mean 25 % longer, at p = 0.12. A single step of ten
-that is half as long again moves it by as much."""
+"""A larger difference of the mean steps is not noise, even if the tests do not find it: a GPU that
+was throttled in half of the steps made the mean 25 % longer, at p = 0.12. One step in ten that is
+half as long again moves the mean by this much."""
 
 _WIDTH: Final = 60
 _LEAST_CHANCE: Final = 0.0001
 _GREW: Final = 1.05
-"""The price of a cause is another from this factor on."""
+"""The price of a cause has changed from this factor on."""
 
 _SEEN_IN: Final = {each.name: each.seen_in for each in ALL_CAUSES}
 
 _SAME_WORK_PERCENT: Final = 1.0
-"""Difference of the number of kernels and copies up to which recordings without steps are of the
-same work: of recordings of a fixed length, it hides a change of half `LEAST_PERCENT` at most."""
+"""Up to this difference in the number of kernels and copies, recordings without steps are of the
+same work. For recordings of a fixed length, this hides at most a change of half `LEAST_PERCENT`."""
 
 _MOST_SHIFTED: Final = 2
-"""Classes that are named of equally long recordings."""
+"""Most classes to name for recordings of equal length."""
 
 _LEAST_OF_IT: Final = 0.2
-"""Part of the difference from which the price of a cause is said with the verdict, and what became
+"""Share of the difference from which the verdict names the price of a cause, and what became
 shorter although the step became longer."""
 
 
 class WorkChange(NamedTuple):
-    """How much both jobs do in a second of the time of a rank."""
+    """How much each job does per second of a rank's time."""
 
     what: str
     """One of `WORK`."""
@@ -76,13 +80,13 @@ class WorkChange(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Both, and by how much they differ."""
+        """Both rates, and how much they differ."""
         before, after = (number(each) for each in self[1:])
         return f"{self.what}: {before} → {after} per second{self.change}"
 
     @property
     def change(self) -> str:
-        """By how much they differ, in brackets; empty where there was nothing."""
+        """How much they differ, in brackets; empty if the first is 0."""
         if not self.first_per_s:
             return ""
         return f" ({signed(100 * (self.second_per_s / self.first_per_s - 1), percent)})"
@@ -93,15 +97,15 @@ class CauseChange(NamedTuple):
 
     cause: str
     outcome: Literal["gone", "new", "grew", "fell", "same", "untold"]
-    """``untold``: the other trace lacks something that it may be seen in."""
+    """``untold``: the second trace lacks something that may show the cause."""
     first_ms: float
     second_ms: float
-    """By how much a step would be shorter without it, by replay; 0 where there is none."""
+    """How much shorter a step would be without it, by replay; 0 in a job without it."""
     sentence: str
-    """Of the finding of the second job, or of the first if it is gone."""
+    """Sentence of the finding in the second job, or in the first if it is gone."""
     first_ranks: tuple[int, ...] = ()
     second_ranks: tuple[int, ...] = ()
-    """That cause it, where not all ranks of that job do."""
+    """Ranks that cause it in each job; empty if all do."""
 
     @property
     def words(self) -> str:
@@ -115,7 +119,7 @@ class CauseChange(NamedTuple):
         if self.outcome in ("gone", "untold", "new") or self.first_ranks == self.second_ranks:
             return where
         before = which_ranks(self.first_ranks) if self.first_ranks else "all ranks"
-        return f"{where or ' on all ranks'}, before on {before}"
+        return f"{where or ' on all ranks'} (before: {before})"
 
     @property
     def became(self) -> str:
@@ -138,24 +142,24 @@ class Change(Result):
     verdict : str
         ``regression`` or ``improvement`` (steps differ by more than `LEAST_PERCENT` and more than
         noise), ``noise`` (they do not, nor their means by more than `UNEVEN_PERCENT`), ``other
-        hardware`` or ``method changed`` (they may, for what `differences` says), ``cannot tell``.
+        hardware`` or ``method changed`` (they may, but see `differences`), ``cannot tell``.
     verdict_sentence : str
         The same in words, with both times; `finding` adds the cause and the largest lines.
     first, second : Summary
     differences : tuple of Difference
-        In what the jobs differ beside their times; those that forbid most come first.
+        How the jobs differ other than in their times; what forbids most comes first.
     step : Significance
-        Of the job's steps, each as long as that of its slowest rank.
+        Test of the steps; each is as long as on its slowest rank.
     waterfall : DataFrame
         See `waterfall`: one row per class, part, module, operator, shape and kernel; ``delta_ns``
         of all rows is the difference of the mean steps, exactly.
     lines : tuple of Line
-        The few parts of it that explain most.
+        The few parts of the waterfall that explain most.
     causes : tuple of CauseChange
-        What became of the findings, that with the largest change of price first.
+        What became of the findings, largest change of price first.
     work : tuple of WorkChange
         Work per time, most telling first: what the jobs are run for, as far as both recordings
-        state it, and of equally long ones without marked steps also what their GPUs do.
+        state it; for equally long recordings without marked steps, also what their GPUs do.
     """
 
     verdict: Verdict
@@ -171,17 +175,17 @@ class Change(Result):
 
     @property
     def delta_ns(self) -> int:
-        """By how much the mean step of the second is longer."""
+        """How much longer the mean step of the second job is."""
         return self.second.mean_ns - self.first.mean_ns
 
     @property
     def percent(self) -> float:
-        """The same in percent of the first; NaN without steps."""
+        """The same as a percentage of the first; NaN without steps."""
         return 100 * (self.second.mean_ns / self.first.mean_ns - 1) if self.first.mean_ns else nan
 
     @property
     def main_cause(self) -> CauseChange | None:
-        """The cause whose price explains most, if that is a considerable part."""
+        """The cause whose price explains most, if that is a considerable share."""
         towards = [
             each
             for each in self.causes
@@ -202,16 +206,16 @@ class Change(Result):
         remain = of_first - untold - outcomes.count("gone")
         told = [
             *([f"{remain} of {of_first} remain{'s' * (remain == 1)}"] if of_first else []),
-            *([f"{untold} cannot be told"] if untold else []),
+            *([f"{untold} unclear"] if untold else []),
             *([f"{new} new"] if new else []),
         ]
         return f"Findings, before and after: {', '.join(told)}"
 
     def _seen_ns(self, cause: CauseChange) -> float:
-        """How much of the change of its price is seen where the cause is, or in waiting for it.
+        """How much of the change of its price shows where the cause is, or in waiting for it.
 
-        Of two causes, one may hide the other: without a loader that is waited for, a host that
-        launches slowly costs less, but what changed is the loader.
+        One cause may hide another: once a loader is no longer waited for, a host that launches
+        slowly costs less too, but what changed is the loader.
         """
         classes = level(self.waterfall, "class").set_index("class")["delta_ns"]
         sign = 1 if self.delta_ns > 0 else -1
@@ -220,7 +224,7 @@ class Change(Result):
         return min(abs(cause.second_ms - cause.first_ms) * NS_PER_MS, seen_ns)
 
     def label(self, path: tuple[str, ...]) -> str:
-        """What a row of the waterfall is called; nothing is all of it."""
+        """Name of a row of the waterfall; an empty path is all of it."""
         if not path:
             return "a step" if self.second.environment["steps_marked"] else "the GPU span"
         name, text = LEVELS[len(path) - 1], path[-1]
@@ -242,20 +246,20 @@ class Change(Result):
         where += [short_name(each, _WIDTH) for each in around if each]
         if len(where) == 1 and "module" in texts and not texts.get("kernel"):
             outside = "operator" if "operator" in texts else "module"
-            if self.waterfall[outside].any():  # else there are none to be outside of
+            if self.waterfall[outside].any():  # otherwise, there are none to be outside of
                 where.append(NOTHING_LABELS[outside])
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
         if len(where) == 1 and "part" in texts:
             parts = self.waterfall["part"][self.waterfall["class"] == texts["class"]]
-            if len({*parts}) > 1:  # else its time would contradict that of the class
+            if len({*parts}) > 1:  # otherwise, its time would contradict that of the class
                 where.append(PART_LABELS[texts["part"]])
         said = f"{signed(line.delta_ns, duration)} {', '.join(where)}"
         if line.outcome in ("new", "gone"):
             return f"{said}: {line.outcome}"
         times = f"{duration(line.first_ns)} → {duration(line.second_ns)}"
-        is_work = texts["class"] not in IDLE_CLASSES  # how many gaps there are explains nothing
+        is_work = texts["class"] not in IDLE_CLASSES  # the number of gaps explains nothing
         counts = (
             f", {count_words(line)}" if is_work and line.first_count != line.second_count else ""
         )
@@ -275,7 +279,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     Parameters
     ----------
     first, second : Job or Summary
-        From `open_trace`, or what was kept of a job as a baseline.
+        From `open_trace`, or a baseline.
 
     Returns
     -------
@@ -308,7 +312,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     doubts = {*one.doubts, *other.doubts}
     have_times = one.mean_ns and other.mean_ns and doubts <= {CLOCKS_APART}
     if verdict == "cannot tell" and have_times:
-        # a single step is no proof, but a fact: what took longer in it is said
+        # a single step proves nothing, but it is a fact: say what took longer in it
         is_told = abs(other.mean_ns / one.mean_ns - 1) > UNEVEN_PERCENT / 100
         if not one.environment["steps_marked"] and _are_equally_long(one, other):
             why += _shifted(one, table)
@@ -350,7 +354,7 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
 def _verdict(
     one: Summary, other: Summary, found: tuple[Difference, ...], step: Significance
 ) -> tuple[Verdict, str]:
-    """The verdict, and the sentence that says it."""
+    """The verdict, and a sentence that gives it."""
     if said := _on_cpus(one, other) or _no_times(one) or _no_times(other):
         return "cannot tell", said
     takes = _takes(one, other)
@@ -369,20 +373,20 @@ def _verdict(
     proof = f"p = {number(step.chance)}"
     if step.is_apart:
         proof = "further apart than they vary"
-    elif step.chance < _LEAST_CHANCE:  # smaller ones tell nothing more
+    elif step.chance < _LEAST_CHANCE:  # smaller numbers say nothing more
         proof = f"p < {_LEAST_CHANCE}"
     return verdict, f"{said}: {takes[:-1]} ({_counted(one, other)}, {proof})."
 
 
 def _on_cpus(one: Summary, other: Summary) -> str:
-    """How long the steps of jobs without GPU work take; empty if either has some, or no steps."""
+    """How long steps take if neither job has GPU work; empty if one has, or has no steps."""
     before, after = one.cpu_step_ns, other.cpu_step_ns
     if not (before and after):
         return ""
     change = signed(100 * (after / before - 1), percent)
     return (
-        "Cannot tell: neither has GPU work, of which all else is told. On the CPU, the mean step "
-        f"takes {duration(after)} instead of {duration(before)} ({change})."
+        "Cannot tell: neither job has GPU work, which a comparison needs. On the CPU, the mean "
+        f"step takes {duration(after)} instead of {duration(before)} ({change})."
     )
 
 
@@ -396,12 +400,12 @@ def _unprofiled(one: Summary, other: Summary) -> str:
 
 
 def _priced_apart(one: Summary, other: Summary) -> Iterator[str]:
-    """That the prices of causes are not of one kind."""
+    """Warn if the prices of causes are not of the same kind."""
     known = [each for each in (one, other) if each.unprofiled_step_ns]
     if len(known) == 1:
         yield (
-            f"only {known[0].name} says how long a step is without the profiler, and only its "
-            "prices are without it: compare prices of causes on the host with care"
+            f"only {known[0].name} says how long a step takes without the profiler, so only its "
+            "prices exclude the profiler: compare prices of causes on the host with care"
         )
 
 
@@ -413,7 +417,7 @@ def _no_times(job: Summary) -> str:
     doubts = [each for each in job.doubts if each != CLOCKS_APART]
     if not doubts:
         return ""
-    return f"Cannot tell: the times of {job.name} cannot be trusted, {doubts[0]}."
+    return f"Cannot tell: the times of {job.name} cannot be trusted ({doubts[0]})."
 
 
 def _too_few(one: Summary, step: Significance) -> str:
@@ -431,7 +435,7 @@ def _too_few(one: Summary, step: Significance) -> str:
 
 
 def _counted(one: Summary, other: Summary) -> str:
-    """How many steps each has, and in how many recordings where it was recorded several times."""
+    """Number of steps of each job; and of recordings, if one was recorded several times."""
     if not one.environment["steps_marked"]:
         return f"{len(one.steps):,} and {counted(len(other.steps), 'recording')}"
     if not one.recordings and not other.recordings:
@@ -456,7 +460,7 @@ def _of_steps(one: Summary, other: Summary, step: Significance) -> tuple[Verdict
         return "improvement", "Improvement"
     before, after = (float(each.steps["job_ns"].mean()) for each in (one, other))
     if abs(after / before - 1) > UNEVEN_PERCENT / 100:
-        return "cannot tell", f"Cannot tell, as only some of the {_noun(one)}s changed; record more"
+        return "cannot tell", f"Cannot tell (only some {_noun(one)}s changed; record more)"
     if step.is_longer(0) or step.is_shorter(0):
         return "noise", f"No difference of {LEAST_PERCENT:.0f} % or more"
     return "noise", "No difference beyond noise"
@@ -496,14 +500,14 @@ def _takes(one: Summary, other: Summary) -> str:
 
 
 def _operations(job: Summary) -> int:
-    """Kernels and copies of all steps and ranks."""
+    """Number of kernels and copies in all steps and ranks."""
     return job.work.get("kernels and copies", 0)
 
 
 def _is_same_work(one: Summary, other: Summary) -> bool:
-    """Whether recordings run about as many kernels, so that their lengths may be compared.
+    """Whether recordings run about the same number of kernels, so that their lengths compare.
 
-    Those of a fixed length take equally long whatever the program does.
+    Recordings of a fixed length take equally long, whatever the program does.
     """
     few, many = sorted(_operations(each) / max(each.rows, 1) for each in (one, other))
     return few > 0 and many <= (1 + _SAME_WORK_PERCENT / 100) * few
@@ -514,7 +518,7 @@ def _are_equally_long(one: Summary, other: Summary) -> bool:
 
 
 def _shifted(one: Summary, table: pd.DataFrame) -> str:
-    """What takes another part of equally long recordings, as a sentence behind another."""
+    """What takes a different share of equally long recordings, as a sentence to append."""
     least_ns = UNEVEN_PERCENT / 100 * one.mean_ns
     said = [
         f"{CLASS_LABELS[row['class']]} takes {duration(row['second_ns'])} instead of "
@@ -526,7 +530,7 @@ def _shifted(one: Summary, table: pd.DataFrame) -> str:
 
 
 def _rates(one: Summary, other: Summary) -> str:
-    """Work per time, which recordings of a fixed length differ in."""
+    """Work per time, which is how recordings of a fixed length differ."""
     said = f"In recordings of {duration(one.mean_ns)} and {duration(other.mean_ns)}"
     rate = _most_telling(_work(one, other))
     if rate is None:
@@ -536,14 +540,14 @@ def _rates(one: Summary, other: Summary) -> str:
 
 
 def _most_telling(work: tuple[WorkChange, ...]) -> WorkChange | None:
-    """The first that both jobs do."""
+    """The first kind of work that both jobs do."""
     return next((each for each in work if min(each.first_per_s, each.second_per_s) > 0), None)
 
 
 def _work(one: Summary, other: Summary) -> tuple[WorkChange, ...]:
-    """Work per time: of what GPUs do, only of recordings of a fixed length.
+    """Work per time; what GPUs do counts only for recordings of a fixed length.
 
-    A program that fuses its kernels runs fewer, and does as much.
+    A program that fuses its kernels runs fewer of them, and does as much.
     """
     are_marked = one.environment["steps_marked"] or other.environment["steps_marked"]
     have_one_length = not are_marked and one.mean_ns and _are_equally_long(one, other)
@@ -578,6 +582,6 @@ def _causes(one: Summary, other: Summary) -> tuple[CauseChange, ...]:
 
 
 def _few(finding: dict[str, Any] | None, job: Summary) -> tuple[int, ...]:
-    """The ranks of a finding, nothing for all of the job."""
+    """The ranks of a finding, empty if it is all ranks of the job."""
     ranks = tuple(finding["ranks"]) if finding else ()
     return ranks if len(ranks) < len(job.environment["ranks"]) else ()

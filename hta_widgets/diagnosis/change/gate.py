@@ -1,4 +1,4 @@
-"""Whether a job has become worse than limits allow: for continuous integration."""
+"""Check whether a job has become worse than limits allow, for continuous integration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hta_widgets.trace.opening.open import open_trace
 What = Literal["step", "kernel", "finding", "memory"]
 
 LIMITS: Final[dict[What, float]] = {"step": 2.0, "kernel": 5.0, "finding": 0.0, "memory": 5.0}
-"""What can be limited, and the percentage where none is given."""
+"""What can be limited, and the default percentage."""
 
 LEAST_SHARE: Final = 0.005
-"""Part of a step that a kernel must cost more for it to be worth a failure."""
+"""Share of a step by which a kernel must cost more to be worth a failure."""
 
 _LIMIT: Final = re.compile(r"(step|kernel|memory)(?::(\d{1,4}(?:\.\d{1,4})?)\s?%?)?|finding")
 
@@ -34,7 +34,7 @@ class Limit(NamedTuple):
     what: What
     """Key of `LIMITS`."""
     percent: float
-    """By how much it may; of findings, none may be new."""
+    """How much worse it may become; for findings, none may be new."""
 
     @classmethod
     def parse(cls, text: str) -> Limit:
@@ -43,7 +43,7 @@ class Limit(NamedTuple):
         Raises
         ------
         ParameterError
-            If it is none.
+            If it is not a limit.
 
         Examples
         --------
@@ -52,17 +52,17 @@ class Limit(NamedTuple):
         """
         found = _LIMIT.fullmatch(text)
         if found is None:
-            msg = f"{text[:80]!r} is no limit: use step:2%, kernel:5%, memory:5% or finding"
+            msg = f"{text[:80]!r} is not a limit: use step:2%, kernel:5%, memory:5% or finding"
             raise ParameterError(msg)
         what: What = found[1] or "finding"  # type: ignore[assignment]
         return cls(what, float(found[2]) if found[2] else LIMITS[what])
 
 
 def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
-    """Read a file of limits, which can be kept beside the program that they are for.
+    """Read a file of limits, which can be kept next to the program they are for.
 
-    One limit to a line, as `Limit.parse` takes it, or ``allow`` and a cause that may be found anew;
-    what follows a ``#`` is a comment.
+    Each line is a limit, as `Limit.parse` takes it, or ``allow`` and a cause that may be new. What
+    follows a ``#`` is a comment.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
     Raises
     ------
     ParameterError
-        If it cannot be read, has no limit, or a line is none.
+        If it cannot be read, has no limit, or a line is not one.
     """
     try:
         text = Path(path).read_text("utf-8")
@@ -92,7 +92,7 @@ def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
                 msg = f"line {number} of {path}: {error}, or allow CAUSE"
                 raise ParameterError(msg) from error
     if not limits:
-        msg = f"{path} has no limit: write one to a line, such as step:2%"
+        msg = f"{path} has no limit: write one per line, such as step:2%"
         raise ParameterError(msg)
     return limits, allowed
 
@@ -101,16 +101,16 @@ _ALLOW: Final = ("allow", "CAUSE")
 
 
 class Judgement(NamedTuple):
-    """What was asked of a change, and the answer."""
+    """The result of checking a change against limits."""
 
     broken: tuple[str, ...]
-    """Which limits are broken, by what."""
+    """Limits that are broken, and by what."""
     untold: tuple[str, ...]
-    """Which cannot be checked, and why."""
+    """Limits that cannot be checked, and why."""
 
     @property
     def outcome(self) -> Literal["regression", "cannot_tell", "passed"]:
-        """What it comes to."""
+        """The overall result."""
         if self.broken:
             return "regression"
         return "cannot_tell" if self.untold else "passed"
@@ -124,7 +124,7 @@ def judge(change: Change, limits: Iterable[Limit], allowed: Collection[str] = ()
     change : Change
     limits : iterable of Limit
     allowed : collection of str
-        Causes that may be found anew.
+        Causes that may be new.
     """
     broken: list[str] = []
     untold: list[str] = []
@@ -145,7 +145,7 @@ def assert_no_regression(
     allowed: Collection[str] = (),
     folder: str | PathLike[str] = FOLDER,
 ) -> Change:
-    """Raise an error where a job is worse than its baseline, or where that cannot be told.
+    """Raise an error if a job is worse than its baseline, or if that cannot be determined.
 
     Parameters
     ----------
@@ -155,9 +155,9 @@ def assert_no_regression(
     limits : iterable of str
         What must not become worse, such as ``kernel:5%``.
     allowed : collection of str
-        Causes that may be found anew.
+        Causes that may be new.
     folder : path
-        Where baselines are kept by name.
+        Folder of named baselines.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def assert_no_regression(
     Raises
     ------
     AssertionError
-        With the limits that are broken, or that cannot be checked, and what changed.
+        With the limits that are broken or cannot be checked, and what changed.
     BaselineError
         If there is no such baseline.
     """
@@ -198,7 +198,7 @@ def _broken(change: Change, limit: Limit, allowed: Collection[str]) -> Iterator[
     what = "step" if change.first.environment["steps_marked"] else "GPU span"
     if limit.what == "step" and change.step.is_longer(limit.percent):
         yield (
-            f"step: the median {what} takes {percent(100 * (change.step.ratio - 1))} longer, the "
+            f"step: the median {what} takes {percent(100 * (change.step.ratio - 1))} longer; the "
             f"limit is {percent(limit.percent)}"
         )
     if limit.what == "kernel":
@@ -211,13 +211,13 @@ def _broken(change: Change, limit: Limit, allowed: Collection[str]) -> Iterator[
         before, after = change.first.memory_bytes, change.second.memory_bytes
         if after > before * (1 + limit.percent / 100):
             yield (
-                f"memory: {data_size(after)} at the peak instead of {data_size(before)}, the limit "
+                f"memory: {data_size(after)} at the peak instead of {data_size(before)}; the limit "
                 f"is {percent(limit.percent)}"
             )
 
 
 def _kernels(change: Change, most: float) -> Iterator[str]:
-    """Kernels of both jobs that take longer in a step, by more than noise and by enough."""
+    """Kernels of both jobs that take longer in a step, by more than noise and by enough to fail."""
     values = [_by_step(each) for each in (change.first, change.second)]
     ranks = [max(len(each.environment["ranks"]), 1) for each in (change.first, change.second)]
     for kernel in values[1]:
@@ -233,12 +233,12 @@ def _kernels(change: Change, most: float) -> Iterator[str]:
             label = change.second.labels.get(kernel, kernel)
             yield (
                 f"kernel: {label} takes {percent(100 * (found.ratio - 1))} longer in a step "
-                f"(+{duration(more_ns)}), the limit is {percent(most)}"
+                f"(+{duration(more_ns)}); the limit is {percent(most)}"
             )
 
 
 def _by_step(each: Summary) -> dict[str, list[int]]:
-    """Time (ns) of each kernel in each step, over all ranks; 0 in steps without."""
+    """Time (ns) of each kernel in each step, over all ranks; 0 in steps without it."""
     steps = each.steps["step"].tolist()
     table = each.kernels.pivot_table(
         index="kernel", columns="step", values="total_ns", aggfunc="sum", fill_value=0

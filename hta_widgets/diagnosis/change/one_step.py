@@ -1,4 +1,4 @@
-"""The step of a job that is shown below that of another, and where in it something is seen."""
+"""A step of one job, to show next to a step of another, and where in it something is seen."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hta_widgets.trace.ranks.facts import has_gpu_work
 from hta_widgets.trace.ranks.rank import Rank
 
 BINS: Final = 348
-"""As many as a picture without a kernel has columns."""
+"""Number of columns of a picture without a kernel."""
 
 
 class OneStep(NamedTuple):
-    """A step of one rank of a job; times are ns since it began on the device.
+    """A step of one rank of a job; times are ns since it started on the device.
 
     Attributes
     ----------
@@ -33,13 +33,13 @@ class OneStep(NamedTuple):
     rank, step : int
         The step is -1 for the GPU span, without steps.
     typical : int
-        The step of the rank that is as long as the median; of an even number of steps, the shorter
-        of the two in the middle.
+        The step of the rank with the median length; of an even number of steps, the shorter of the
+        two in the middle.
     length_ns : int
     seen : DataFrame
         ``start_ns`` and ``end_ns`` of what belongs to a row of the waterfall, ascending.
     covered_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, `BINS`)
-        Time of each class in equal parts of the step.
+        Time of each class in each of `BINS` equal parts of the step.
     """
 
     job: str
@@ -60,10 +60,9 @@ def one_step(
     ----------
     job : Job
     path : tuple of str
-        Texts of `LEVELS`, as far down as the row is; nothing for no row.
+        Texts of `LEVELS`, as far down as the row is; empty for no row.
     rank, step : int, optional
-        The first rank with GPU work, and its typical step, where these are not given or do not
-        exist.
+        If not given, or if they do not exist, the first rank with GPU work, and its typical step.
     """
     busy = [each for each, works in job.reduce(has_gpu_work, job.ranks).items() if works]
     if not busy:
@@ -116,7 +115,7 @@ def _seen(
 
 
 def _is(level: str, text: str, asked: str) -> bool:
-    """Whether a text is that of a row; jobs may be compared by the classes of their modules."""
+    """Whether a text belongs to a row; jobs may be compared by the classes of their modules."""
     if level == "class":
         return CLASS_OF[text] == asked
     return asked in (text, of_classes(text)) if level == "module" else text == asked

@@ -30,7 +30,7 @@ Side: TypeAlias = Recording | Sequence[Recording]
 """A job, or several recordings of it."""
 
 FEWEST: Final = 2
-"""Jobs that are compared."""
+"""Fewest jobs to compare."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,8 +44,8 @@ class SeveralJobs(Result):
         From the first to each of the others.
     table : DataFrame
         One row per job: ``job``, ``steps`` (that count), ``mean_ns`` (of the mean step; int64),
-        ``change_percent`` (of the mean step, from the first; NaN for itself), ``verdict`` (empty
-        for itself), and the classes of the budget in ns, which add up to ``mean_ns``.
+        ``change_percent`` (of the mean step, from the first job; NaN for the first), ``verdict``
+        (empty for the first), and the classes of the budget in ns, which add up to ``mean_ns``.
     """
 
     jobs: tuple[Summary, ...]
@@ -54,7 +54,7 @@ class SeveralJobs(Result):
 
     @property
     def times(self) -> pd.DataFrame:
-        """The classes that occur by their labels, with one column per job (ns of its mean step)."""
+        """The classes that occur, by label, with one column per job (ns of its mean step)."""
         names = {f"{each.name}_ns": each.label for each in BUDGET}
         by_class = self.table.set_index("job")[[name for name in names if name in self.table]]
         return by_class.rename(columns=names).T
@@ -66,15 +66,15 @@ def side(source: Side, *, progress: bool = False) -> Summary:
     Parameters
     ----------
     source : Job, TraceAnalysis, path, Summary, or list of them
-        A path that ends in ``.arrow`` is that of a baseline. Those of a list are recordings of the
-        same job, each a run of its own; of a job with several files, give their folder.
+        A path that ends in ``.arrow`` is a baseline. The items of a list are recordings of the same
+        job, each a run of its own; for a job with several files, give their folder.
     progress : bool
         Show a progress bar while loading takes longer than half a second.
 
     Raises
     ------
     ParameterError
-        If there is none, or recordings are not of the same ranks.
+        If the list is empty, or its recordings are not of the same ranks.
     """
     if isinstance(source, Summary):
         return source
@@ -90,14 +90,14 @@ def side(source: Side, *, progress: bool = False) -> Summary:
 
 
 def pooled(every: Sequence[Summary]) -> Summary:
-    """Put several recordings of one job together: all of their steps count.
+    """Join several recordings of one job, so that all their steps count.
 
     A cause counts if more than half of them have it, at its median price (the lower of two).
 
     Raises
     ------
     ParameterError
-        If there is none, or they are not of the same ranks, or only of some steps are marked.
+        If there is none, they are not of the same ranks, or only some have marked steps.
     """
     if not every:
         msg = "a side of a comparison has no recording: give a job, or several recordings of one"
@@ -110,8 +110,8 @@ def pooled(every: Sequence[Summary]) -> Summary:
             each.environment[key] != first.environment[key] for key in ("ranks", "steps_marked")
         ):
             msg = (
-                f"{each.name} is no other recording of {first.name}: that has ranks "
-                f"{number_ranges(first.environment['ranks'])}, with "
+                f"{each.name} is not another recording of {first.name}, which has ranks "
+                f"{number_ranges(first.environment['ranks'])} and "
                 f"{'' if first.environment['steps_marked'] else 'no '}marked steps; compare "
                 "recordings of one program on the same ranks"
             )
@@ -202,7 +202,7 @@ def several_jobs(sources: Iterable[Side], *, progress: bool = False) -> SeveralJ
 
 
 def _told_apart(jobs: Sequence[Summary]) -> list[str]:
-    """Names, with a number where several jobs have the same."""
+    """Names of the jobs, numbered where several are the same."""
     times = Counter(each.name for each in jobs)
     seen: Counter[str] = Counter()
     names = []
@@ -237,7 +237,7 @@ def _classes(each: Summary) -> dict[str, int]:
 
 
 def _sentence(table: pd.DataFrame, changes: Sequence[Change]) -> str:
-    """Which has the shortest step, and how many differ from the first by more than noise."""
+    """Which job has the shortest step, and the verdicts of the others against the first."""
     with_work = table[table["mean_ns"] > 0]
     if with_work.empty:
         return "None of the jobs has GPU work."

@@ -1,12 +1,12 @@
 """Whether the steps of one recording take longer than those of another, or only vary.
 
-A change is real if the medians differ by more than the limit, the steps of one side rank above
-those of the other more than chance would have it (Mann-Whitney, exact for few steps), and the ratio
-of medians stays on its side of 1 when steps are drawn again (bootstrap). Both tests must agree:
-each alone cries wolf, the first where steps drift a little, the second where there are few of them.
+A change is real if three things hold: the medians differ by more than the limit; the steps of one
+side rank above those of the other more than chance explains (Mann-Whitney, exact for few steps);
+and the ratio of medians stays on its side of 1 when steps are resampled (bootstrap). Either test
+alone cries wolf, the first if steps drift a little, the second if there are few of them.
 
-Profilers are often asked for three steps, of which the last is left out. So few prove no small
-change, but a large one, where the sides lie further apart than the steps of either vary.
+Profilers are often asked for three steps, the last of which is left out. So few cannot prove a
+small change, but they can prove a large one, if the sides are further apart than either varies.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_CHANCE: Final = 0.01
-"""The one-sided p of Mann-Whitney from which on a change is noise: four against four steps cannot
-reach it (1 of 70 orders is 0.014), four against five can (1 of 126 is 0.008)."""
+"""One-sided p of Mann-Whitney from which a change is noise: four against four steps cannot get
+below it (1 of 70 orders is 0.014), four against five can (1 of 126 is 0.008)."""
 
 FEWEST_STEPS: Final = 2
-"""Of each side: one does not vary."""
+"""Fewest steps of each side: a single one does not vary."""
 
 LARGE_PERCENT: Final = 10
-"""A change of the medians that few steps can prove, if the sides are apart."""
+"""A change of the medians that a few steps can prove, if the sides are apart."""
 
 CONFIDENCE: Final = 0.98
-"""Of the interval of the ratio of medians, drawn `DRAWS` times from a fixed seed."""
+"""Confidence of the interval of the ratio of medians, drawn `DRAWS` times from a fixed seed."""
 
 DRAWS: Final = 4_000
 _SEED: Final = 34
 _MOST_EXACT: Final = 30
-"""Values of each side whose orders are counted; of more, the normal distribution is as good."""
+"""Most values a side for which orders are counted; for more, the normal distribution is as good."""
 
 
 class Significance(NamedTuple):
-    """What can be said of the values of two sides."""
+    """How the values of two sides differ, and how sure that is."""
 
     ratio: float
     """Median of the second ÷ median of the first; NaN without values."""
     low: float
     high: float
-    """Interval of the ratio, of `CONFIDENCE`; NaN with too few values to reach `MOST_CHANCE`."""
+    """Interval of the ratio at `CONFIDENCE`; NaN with too few values to reach `MOST_CHANCE`."""
     chance: float
-    """One-sided p of Mann-Whitney in the direction of the change; NaN with too few."""
+    """One-sided p of Mann-Whitney in the direction of the change; NaN with too few values."""
     counts: tuple[int, int]
-    """Values of each side."""
+    """Number of values of each side."""
     is_apart: bool = False
-    """Whether, of too few values for that, the sides lie further apart than each varies, and their
-    medians by more than `LARGE_PERCENT`."""
+    """With too few values for these: whether the sides are further apart than either varies, and
+    their medians by more than `LARGE_PERCENT`."""
 
     @property
     def can_tell(self) -> bool:
-        """Whether both sides have enough values for what they differ in."""
+        """Whether both sides have enough values to tell a change from noise."""
         return self.is_apart or not math.isnan(self.chance)
 
     def is_longer(self, percent: float) -> bool:
-        """Whether the second is longer, by more than a percentage and more than noise."""
+        """Whether the second is longer than the first, by more than a percentage and noise."""
         is_real = self.is_apart or (self.low > 1 and self.chance < MOST_CHANCE)
         return bool(is_real and self.ratio > 1 + percent / 100)
 
     def is_shorter(self, percent: float) -> bool:
-        """Whether the second is shorter: whether the first is longer than it."""
+        """Whether the first is longer than the second, by more than a percentage and noise."""
         is_real = self.is_apart or (self.high < 1 and self.chance < MOST_CHANCE)
         return bool(is_real and self.ratio > 0 and 1 / self.ratio > 1 + percent / 100)
 
@@ -84,12 +84,12 @@ def significance(first: Sequence[float], second: Sequence[float]) -> Significanc
 def significance_of_recordings(
     first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
 ) -> Significance:
-    """Compare the values of two sides, of which one or both were recorded several times.
+    """Compare the values of two sides, one or both of which were recorded several times.
 
-    Runs differ more than the steps of one. The interval draws recordings first, and then steps
-    within each. The chance is that of the medians of recordings; where there are too few of them to
-    reach `MOST_CHANCE`, all of one side must lie above all of the other, and then it is that of the
-    steps.
+    Runs differ more than the steps of one run. The interval draws recordings first, then steps
+    within each. The chance is that of the medians of recordings. If these are too few to reach
+    `MOST_CHANCE`, all medians of one side must lie above all of the other, and the chance is that
+    of the steps.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def _are_apart(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
 
 
 def _interval(one: _Recordings, other: _Recordings) -> tuple[float, float]:
-    """Ends of the bootstrap interval of the ratio of medians."""
+    """Bounds of the bootstrap interval of the ratio of medians."""
     draw = np.random.default_rng(_SEED)
     before, after = (_medians(side, draw) for side in (one, other))
     ratios = after / np.where(before > 0, before, np.nan)
@@ -151,7 +151,7 @@ def _interval(one: _Recordings, other: _Recordings) -> tuple[float, float]:
 
 
 def _medians(side: _Recordings, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Medians of drawn steps of drawn recordings."""
+    """Medians of resampled steps of resampled recordings."""
     count = len(side)
     chosen = draw.integers(0, count, (DRAWS, count)) if count > 1 else np.zeros((DRAWS, 1))
     drawn = np.full((DRAWS, count, max(each.size for each in side)), np.nan)
@@ -164,10 +164,10 @@ def _medians(side: _Recordings, draw: np.random.Generator) -> NDArray[np.float64
 
 
 def mann_whitney(lower: NDArray[np.float64], higher: NDArray[np.float64]) -> float:
-    """Chance that one side would rank above the other by as much, if both were alike.
+    """Chance that one side would rank above the other by this much, if both were alike.
 
-    Counted over all ways to deal the ranks to the sides, where equal values have their mean rank;
-    for many values by the normal distribution, with its corrections for ties and continuity.
+    Counted over all ways to deal the ranks to the sides, with the mean rank for equal values; for
+    many values, by the normal distribution, corrected for ties and continuity.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def mann_whitney(lower: NDArray[np.float64], higher: NDArray[np.float64]) -> flo
     """
     every = np.concatenate((lower, higher))
     _, of_value, sizes = np.unique(every, return_inverse=True, return_counts=True)
-    # twice the mean rank, which is whole: (first + last rank) of those that are equal
+    # twice the mean rank, a whole number: (first + last rank) of equal values
     ends = np.cumsum(sizes)
     twice = (2 * ends - sizes + 1)[of_value.ravel()]
     reached = int(twice[lower.size :].sum())
@@ -193,7 +193,7 @@ def mann_whitney(lower: NDArray[np.float64], higher: NDArray[np.float64]) -> flo
 
 
 def _exact(twice: NDArray[np.int64], size: int, reached: int) -> float:
-    """Share of the choices of so many ranks whose sum is at least what was reached."""
+    """Share of the choices of ``size`` ranks whose sum is at least ``reached``."""
     most = int(twice.sum())
     ways = np.zeros((size + 1, most + 1))
     ways[0, 0] = 1

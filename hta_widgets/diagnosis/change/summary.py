@@ -1,4 +1,4 @@
-"""What is kept of a job to compare it with another: small beside the traces."""
+"""What is kept of a job to compare it with another, much smaller than its traces."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.version import __version__
 
 MOST_ROWS: Final = 1_000
-"""Rows of the time that is kept; what is smaller is summed up by operator, module, and part."""
+"""Most rows of time to keep; smaller rows are summed by operator, module and part."""
 
 MOST_FOLDED: Final = 200
-"""Operators, and modules, that the smaller rows are summed up by."""
+"""Most operators, and most modules, by which smaller rows are summed."""
 
 MOST_KERNELS: Final = 100
-"""Kernels whose time is kept by step, those with most time."""
+"""Kernels whose time is kept by step: those that take the most."""
 
 MOST_STEPS: Final = 25
-"""Steps that are kept, the first ones: the tests for noise do not get better with more."""
+"""Steps to keep, from the first: more do not make the tests for noise better."""
 
 RUNTIME: Final = "runtime"
-"""Among the versions: ``CUDA`` or ``HIP``, which tells makes of GPUs apart where none is named."""
+"""Key among the versions: ``CUDA`` or ``HIP``, which shows the make of GPUs that are not named."""
 
 SMALLER: Final = "(smaller ones)"
 
@@ -56,58 +56,57 @@ _OF_FINDINGS: Final = (
 )
 
 COLUMNS: Final = tuple(dict.fromkeys((*PARTS[:-1], *GAPS)))
-"""What the time of a step is divided into."""
+"""Parts into which the time of a step is divided."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Summary:
-    """A job, as far as it is compared."""
+    """What is kept of a job to compare it."""
 
     name: str
     environment: dict[str, Any]
     """What jobs must have in common to be compared: ``world_size`` (0 if not stated), ``ranks``
-    (that were analysed), ``gpus`` (names), ``steps_marked``, ``versions``, ``recorded`` (what the
-    traces hold), ``hta_widgets``."""
+    (analysed), ``gpus`` (names), ``steps_marked``, ``versions``, ``recorded`` (what the traces
+    hold), ``hta_widgets``."""
     steps: pd.DataFrame
-    """One row per step that counts: ``step``, ``job_ns`` (that of the slowest rank), ``period_ns``
-    and `COLUMNS` (ns, sums over ``ranks`` of the environment; the latter add up to the former)."""
+    """One row per step that counts: ``step``, ``job_ns`` (of the slowest rank), ``period_ns`` and
+    `COLUMNS`, which add up to it (ns, sums over the ``ranks`` of the environment)."""
     spent: pd.DataFrame
     """See `TimeSpent.table`; sums over ranks and steps, as many as `rows`."""
     kernels: pd.DataFrame
     """See `TimeSpent.kernels`; sums over ranks."""
     labels: dict[str, str]
-    """How kernels are called on screen."""
+    """Names of kernels on screen."""
     findings: tuple[dict[str, Any], ...]
-    """`Finding.to_dict` of each, without advice and evidence."""
+    """`Finding.to_dict` of each finding, without advice and evidence."""
     status: str
     """`Diagnosis.status`."""
     doubts: tuple[str, ...]
     """Why times cannot be trusted, or why there are none."""
     left_out: tuple[int, ...]
-    """Steps that do not count, as warm-up and what lacks work."""
+    """Steps that do not count, such as warm-up and steps that lack work."""
     lacks: tuple[str, ...]
     """What the traces lack, in words."""
     memory_bytes: int
-    """Most that any GPU had allocated; -1 if not recorded."""
+    """Most memory that any GPU had allocated; -1 if not recorded."""
     work: Amounts
     """What is done in these steps; sums over ranks and steps, as many as `rows`."""
     cpu_step_ns: int = 0
-    """Length of the mean step of all ranks on the CPU, where there is no GPU work and steps are
-    marked; else 0."""
+    """Length of the mean step of all ranks on the CPU, if there is no GPU work and steps are
+    marked; otherwise 0."""
     unprofiled_step_ns: int = 0
-    """Mean length of a step before the profiler ran; 0 if that is not stated."""
+    """Mean length of a step before the profiler ran; 0 if not stated."""
     recordings: tuple[int, ...] = ()
-    """Steps of each recording, in their order, where it was recorded several times; see
-    `pooled`."""
+    """Number of steps of each recording, in order, if there are several; see `pooled`."""
 
     def by_recording(self, values: Sequence[float]) -> list[Sequence[float]]:
-        """Divide what there is of each step by recording."""
+        """Split values of the steps by recording."""
         ends = [*accumulate(self.recordings or (len(self.steps),), initial=0)]
         return [values[start:end] for start, end in pairwise(ends)]
 
     @property
     def rows(self) -> int:
-        """Steps of ranks: what sums are divided by for the mean step."""
+        """Number of steps times ranks, by which sums are divided for the mean step."""
         return len(self.steps) * len(self.environment["ranks"])
 
     @property
@@ -116,25 +115,25 @@ class Summary:
         return rounded(int(self.steps["period_ns"].sum()), self.rows)
 
     def per_second(self, what: str) -> float:
-        """How much a rank does in a second of its steps; NaN where it is not stated."""
+        """How much a rank does per second of its steps; NaN if not stated."""
         return (
             1e9 * self.work[what] / int(self.steps["period_ns"].sum()) if what in self.work else nan
         )
 
     @property
     def unit(self) -> str:
-        """What times are of."""
+        """What times refer to, in words."""
         return "per step" if self.environment["steps_marked"] else "of the GPU span"
 
 
 def rounded(total: int, count: int) -> int:
-    """Quotient of whole numbers, rounded; 0 of nothing."""
+    """Quotient of whole numbers, rounded; 0 if ``count`` is 0."""
     return (2 * total + count) // (2 * count) if count else 0
 
 
 @asked_once
 def summary(job: Job) -> Summary:
-    """Summarise a job, once."""
+    """Summarise a job; computed once."""
     found = job.remember(diagnosis)
     own = found.counted or job
     numbers = sorted({*found.steps["step"].tolist()})
@@ -158,7 +157,7 @@ def summary(job: Job) -> Summary:
         labels={key: kept_name(text) for key, text in labels.items() if key in named},
         findings=tuple({name: each[name] for name in _OF_FINDINGS} for each in findings),
         status=found.status,
-        # why there is nothing to diagnose, as in a recording that captures graphs
+        # or why there is nothing to diagnose, as in a recording that captures graphs
         doubts=found.health.doubts or (found.finding,) * (found.status == "not_applicable"),
         left_out=tuple(each for each in numbers if each not in counted),
         lacks=tuple(each.lack for each in found.not_recorded),
@@ -170,7 +169,7 @@ def summary(job: Job) -> Summary:
 
 
 def added(every: Sequence[Amounts]) -> Amounts:
-    """Amounts of several ranks or recordings together; of what not all of them state, none."""
+    """Sum the amounts of several ranks or recordings, leaving out what not all of them state."""
     stated = [name for name in WORK if every and all(name in each for each in every)]
     return {name: sum(each[name] for each in every) for name in stated}
 
@@ -195,7 +194,7 @@ def _summed(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
 
 
 def folded(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """The largest rows of all; the others are one row for each operator, or module, or part."""
+    """Keep the largest rows; sum the others to one row for each operator, module or part."""
     table = _summed(tables, [*KEYS])
     kept, rest = [table.iloc[:MOST_ROWS]], table.iloc[MOST_ROWS:]
     for level in range(len(KEYS) - 2, 0, -1):
@@ -222,7 +221,7 @@ def _kernels(answers: dict[int, TimeSpent]) -> pd.DataFrame:
 
 
 def versions_of(rank: Rank) -> tuple[tuple[str, str], ...]:
-    """Versions that the trace states of what it was recorded with, and whose runtime it calls."""
+    """Versions of what recorded the trace, as far as it states them, and the runtime called."""
     metadata, calls = rank.trace.metadata, rank.trace.events.name.values
     names = ("pytorch_version", "torch_version", "cuda_runtime_version", "cuda_driver_version")
     known = [(name, metadata.get(name)) for name in names]
@@ -262,6 +261,6 @@ def _memory(job: Job) -> int:
 
 
 def _most_allocated(rank: Rank) -> int:
-    """The same of one rank; without what `memory_use` tells of whose it is."""
+    """The same for one rank, without what `memory_use` finds about its owners."""
     on_gpus = (each for each in recorded_memory(rank) if not each.is_of_cpu)
     return max((int(each.allocated.max()) for each in on_gpus), default=-1)

@@ -1,4 +1,4 @@
-"""What the time of the steps of a rank is spent on, down to the kernel, each instant once."""
+"""What the time of a rank's steps is spent on, down to the kernel, counting each instant once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 KEYS: Final = ("part", "module", "operator", "shape", "kernel")
-"""What tells rows of `TimeSpent.table` apart, from the coarsest to the finest."""
+"""Columns that identify rows of `TimeSpent.table`, from the coarsest to the finest."""
 
 GRAPHS: Final = "CUDA graphs"
-"""All that were recorded as a whole: their numbers differ from run to run."""
+"""One name for all graphs recorded as a whole, as their numbers differ from run to run."""
 
 LONGEST_NAME: Final = 200
-"""Characters of a name; of a longer one, the beginning and a digest are kept."""
+"""Most characters of a name; a longer one is kept as its beginning and a digest."""
 
 WIDTH: Final = 60
 _DIGITS: Final = re.compile(r"\d+")
@@ -46,19 +46,19 @@ class TimeSpent(NamedTuple):
     """What the time of some steps of one rank is spent on."""
 
     table: pd.DataFrame
-    """One row per ``part`` (one of `PARTS` but idle, or of `GAPS`), ``module`` (its path, or
+    """One row per ``part`` (one of `PARTS` except idle, or of `GAPS`), ``module`` (its path, or
     without modules the annotation with ``N`` for its numbers), ``operator``, ``shape`` (of the
-    inputs, with their types) and ``kernel`` (normalised name; of idle time, the call that the host
+    inputs, with their types) and ``kernel`` (normalised name; for idle time, the call that the host
     is in); all empty where not recorded. ``count`` is the number of pieces of work, or of idle
-    time, and ``time_ns`` their time of that part: that of all rows is the length of the steps,
-    exactly, and that of the rows of a part its column of `step_facts`."""
+    time, and ``time_ns`` their time in this part. All rows add up exactly to the length of the
+    steps, and the rows of a part to its column of `step_facts`."""
     kernels: pd.DataFrame
-    """One row per ``kernel`` and ``step`` that launches it: ``count``, and ``total_ns`` of their
+    """One row per ``kernel`` and ``step`` that launches it: ``count``, and ``total_ns``, the sum of
     durations, which may overlap."""
     labels: dict[str, str]
-    """How kernels are called on screen, by their normalised names."""
+    """Names of kernels on screen, by their normalised names."""
     work: Amounts
-    """What is done in that time."""
+    """What is done in this time."""
 
 
 def time_spent(rank: Rank, split: RankSplit, steps: tuple[int, ...]) -> TimeSpent:
@@ -93,7 +93,7 @@ def coded_pieces(
 
 
 class _Pieces(NamedTuple):
-    """Pieces of time: the part, the call they belong to (-1 for none), and the kernel or call."""
+    """Pieces of time: the part, the call that owns each (-1 for none), and the kernel or call."""
 
     part: Int64Array
     place: IntArray
@@ -144,10 +144,9 @@ def _busy_pieces(
 
 
 def first_come(start_ns: Times, end_ns: Times) -> tuple[Int64Array, Times, Times]:
-    """Give each instant to the interval that covers it and began first.
+    """Give each instant to the interval that covers it and started first.
 
-    Returned are disjoint parts of the intervals, ascending: which interval each is of, its start
-    and its end.
+    Returns disjoint parts of the intervals, ascending: the interval, start and end of each part.
 
     Examples
     --------
@@ -181,7 +180,7 @@ def _idle_pieces(found: DeviceSteps, chosen: Int64Array) -> _Pieces:
 
 
 def _kernels(rank: Rank, found: DeviceSteps, chosen: Int64Array, names: _Names) -> pd.DataFrame:
-    """Durations of work by kernel and by the step that launches it."""
+    """Durations of work, by kernel and by the step that launches it."""
     work: GpuWork = rank.gpu_work.by_device()[found.device]
     step = found.window.step_of(rank, work)
     kept = np.flatnonzero(np.isin(step, chosen) & found.window.is_of_a_step(rank, work))
@@ -202,7 +201,7 @@ def _kernels(rank: Rank, found: DeviceSteps, chosen: Int64Array, names: _Names) 
 
 
 class _Names:
-    """The texts of one rank that rows are told apart by."""
+    """The texts of one rank that identify rows."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank, self.calls = rank, calls_of(rank)
@@ -279,7 +278,7 @@ class _Names:
         return kept_name(self.names[code]) if code >= 0 else ""
 
     def kernel(self, code: int, is_graph: int) -> str:
-        """The normalised name of a kernel, or what graphs are called."""
+        """The normalised name of a kernel, or the name for all graphs."""
         if (code, is_graph) not in self.known:
             name = self.mangled.get(code, self.names[code])
             key = GRAPHS if is_graph else kept_name(normalised_kernel_name(name))
@@ -296,10 +295,10 @@ class _Names:
 
 
 def names_by_key(rank: Rank) -> dict[str, dict[str, tuple[str, ...]]]:
-    """The names of a rank that texts of `TimeSpent.table` stand for, by its column and text.
+    """The names of a rank that texts of `TimeSpent.table` stand for, by column and text.
 
-    A module stands also for all of its class, as jobs may be compared by class; of kernels that
-    have the same normalised name, that with most time comes first.
+    The class of a module stands for all modules of the class, as jobs may be compared by class. Of
+    kernels with the same normalised name, the one that takes the most time comes first.
     """
     names = _Names(rank)
     found: dict[str, dict[str, dict[str, None]]] = {"module": {}, "operator": {}, "kernel": {}}
@@ -322,11 +321,11 @@ def names_by_key(rank: Rank) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 _Coded: TypeAlias = tuple[Int64Array, list[str]]
-"""Texts, and which of them each is."""
+"""Position of each item's text, and the texts."""
 
 
 def _coded(keys: Int64Array, text: Callable[[int], str]) -> _Coded:
-    """The texts that some keys stand for, each made once."""
+    """The texts that some keys stand for, each created once."""
     alike = grouped(keys)
     every: dict[str, int] = {}
     codes = [every.setdefault(text(key), len(every)) for key in keys[alike.first].tolist()]
@@ -334,7 +333,7 @@ def _coded(keys: Int64Array, text: Callable[[int], str]) -> _Coded:
 
 
 def kept_name(name: str) -> str:
-    """A name, or of a long one the beginning and a digest, which tells it from others.
+    """A name; a long one as its beginning and a digest, which distinguishes it from others.
 
     Examples
     --------

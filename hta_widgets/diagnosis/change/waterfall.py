@@ -1,4 +1,7 @@
-"""From the mean step of one job to that of another: where the difference comes from."""
+"""From the mean step of one job to that of another: where the difference comes from.
+
+Rows are as fine as kernels; at each coarser level, their differences add up to the whole.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _NUMBERS: Final = ("first_ns", "second_ns", "delta_ns", "first_count", "second_c
 Outcome: TypeAlias = Literal["new", "gone", "grew", "fell", "same"]
 
 MOST_OF_IT: Final = 0.8
-"""Part of a difference that lines must explain, and a row of its parent to stand for it."""
+"""Share of the difference that lines must explain; and share of its parent's difference that a row
+must have to stand for it."""
 
 MOST_LINES: Final = 3
 _ALIKE_MODULES: Final = 0.9
@@ -31,17 +35,17 @@ class Line(NamedTuple):
     """A part of the difference."""
 
     path: tuple[str, ...]
-    """Texts of `LEVELS`, as far down as the part is; none for all of it."""
+    """Texts of `LEVELS`, as far down as the part is; empty for all of it."""
     first_ns: int
     second_ns: int
-    """Of the mean step of each job."""
+    """Time in the mean step of each job."""
     first_count: float
     second_count: float
-    """Pieces of work, or of idle time, in the mean step of each."""
+    """Pieces of work, or of idle time, in the mean step of each job."""
 
     @property
     def delta_ns(self) -> int:
-        """By how much the second is longer."""
+        """How much longer the second is."""
         return self.second_ns - self.first_ns
 
     @property
@@ -55,11 +59,11 @@ class Line(NamedTuple):
 
 
 def waterfall(first: Summary, second: Summary) -> pd.DataFrame:
-    """Put the mean steps of two jobs side by side, the largest change first.
+    """Put the mean steps of two jobs side by side, largest change first.
 
     One row per `LEVELS`: ``first_ns``, ``second_ns`` and ``delta_ns`` (int64; of the mean step),
-    ``first_count`` and ``second_count`` (per mean step; float). The times of a job add up to
-    `Summary.mean_ns`, exactly: each is rounded so that the sum up to it is right to half a ns.
+    ``first_count`` and ``second_count`` (per mean step; float). The times of a job add up exactly
+    to `Summary.mean_ns`: each is rounded so that the running sum is right to half a ns.
     """
     tables = [each.spent for each in (first, second)]
     if not _modules_match(first, second):
@@ -79,7 +83,7 @@ def waterfall(first: Summary, second: Summary) -> pd.DataFrame:
 
 
 def shares(sums: Int64Array, count: int) -> Int64Array:
-    """Divide sums by a number so that the quotients add up to that of all, rounded.
+    """Divide sums by a number so that the quotients add up to the rounded quotient of the total.
 
     Examples
     --------
@@ -92,7 +96,7 @@ def shares(sums: Int64Array, count: int) -> Int64Array:
 
 
 def _modules_match(first: Summary, second: Summary) -> bool:
-    """Whether the paths of modules are the same, or else only those of their classes."""
+    """Whether modules match by path; otherwise they are compared by the paths of their classes."""
     tables = [each.spent[each.spent["module"] != ""] for each in (first, second)]
     for own, other in (tables, tables[::-1]):
         whole = int(own["time_ns"].sum())
@@ -111,20 +115,19 @@ def level(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 class Opened(NamedTuple):
-    """A row of the waterfall with those that it is the sum of."""
+    """A row of the waterfall, with the rows that add up to it."""
 
     above: tuple[Line, ...]
-    """The whole difference, and what was opened on the way to this row, which is the last."""
+    """The whole difference, and what was opened on the way to this row, which comes last."""
     below: tuple[Line, ...]
-    """Its rows of the next level at which there are several, largest change first; they add up to
-    it."""
+    """Its rows at the next level with several, largest change first."""
 
 
 def opened(table: pd.DataFrame, path: tuple[str, ...]) -> Opened:
     """Open a row of a waterfall by its path: texts of `LEVELS`, as far down as the row is.
 
-    Nothing opens all of it. A row of the lowest level is shown among those beside it, and of a path
-    that there is not, the part that there is.
+    An empty path opens all of it. A row of the lowest level is shown among its siblings; if a path
+    does not exist, the part of it that does is opened.
     """
     above, rows = [_line((), table)], table
     for depth, text in enumerate(path[: len(LEVELS) - 1]):
@@ -146,11 +149,11 @@ def opened(table: pd.DataFrame, path: tuple[str, ...]) -> Opened:
 
 
 def largest_lines(table: pd.DataFrame) -> tuple[Line, ...]:
-    """The few lines that explain most of the difference of two jobs.
+    """The few lines that explain most of the difference between two jobs.
 
-    Those of the direction of the whole difference, the largest first, until `MOST_OF_IT` of it is
-    explained; each as far down as one row stands for the difference of the one above: kernels that
-    replace each other below one operator are none.
+    They have the direction of the whole difference, largest first, until `MOST_OF_IT` of it is
+    explained. Each goes as far down as one row stands for the difference of its parent, so kernels
+    that replace each other below one operator make no lines.
     """
     whole = int(table["delta_ns"].sum())
     sign = 1 if whole >= 0 else -1
@@ -164,16 +167,16 @@ def largest_lines(table: pd.DataFrame) -> tuple[Line, ...]:
 
 
 def opposite_line(table: pd.DataFrame) -> Line | None:
-    """The largest line against the direction of the whole difference, which it hides; None without.
+    """The largest line against the direction of the whole difference, which hides it; or None.
 
-    Lower precision halved the kernels of a step that became longer, as its loader was slower.
+    Lower precision halved the kernels of a step that became longer because its loader was slower.
     """
     lines = _lines(table, -1 if int(table["delta_ns"].sum()) >= 0 else 1)
     return lines[0] if lines else None
 
 
 def _lines(table: pd.DataFrame, sign: int) -> list[Line]:
-    """A line of each class that changed in a direction, the largest first."""
+    """A line for each class that changed in a direction, largest first."""
     classes = level(table, "class")
     towards = classes[sign * classes["delta_ns"] > 0]["class"].tolist()
     lines = [_followed(table[table["class"] == name], 1) for name in towards]
@@ -181,7 +184,7 @@ def _lines(table: pd.DataFrame, sign: int) -> list[Line]:
 
 
 def _followed(rows: pd.DataFrame, depth: int) -> Line:
-    """Follow a row down to where its difference is of several."""
+    """Follow a row down to where several rows share its difference."""
     delta = int(rows["delta_ns"].sum())
     if depth < len(LEVELS):
         sums = rows.groupby(LEVELS[depth])["delta_ns"].sum()
@@ -213,9 +216,9 @@ PART_LABELS: Final = {
     "gap_pause": "the host pauses",
     "gap_sync": "the host waited for the GPU",
     "gap_op": "the host launches",
-    "gap_depend": "nothing that is recorded",
+    "gap_depend": "no recorded cause",
 }
-"""What the parts of a class are called."""
+"""Names of the parts of a class."""
 
 NOTHING_LABELS: Final = {
     "module": "outside of modules",
@@ -223,4 +226,4 @@ NOTHING_LABELS: Final = {
     "shape": "shapes not recorded",
     "kernel": "no call",
 }
-"""What a row without a text is called, by its level."""
+"""Name of a row without a text, by level."""

@@ -1,7 +1,7 @@
-"""What a rank gets done in some of its time, as far as its recording states it.
+"""How much a rank gets done in some of its time, as far as its recording states it.
 
-A step may be longer because it does more, and recordings of a fixed length take as long whatever
-the program does: the amounts here, divided by the time, tell such jobs apart.
+A step may be longer because it does more, and recordings of a fixed length take equally long
+whatever the program does. The amounts here, divided by the time, tell such jobs apart.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ OF_USERS: Final = (
     *("generated tokens", "verified tokens", "prompt tokens", "samples"),
     "runs of one compiled graph",
 )
-"""What a program is run for, most telling first; verified tokens are not all accepted."""
+"""What a program is run for, most telling first; not all verified tokens are accepted."""
 
 OF_GPUS: Final = ("kernels and copies", "collectives", "launches")
-"""What a GPU and its host do for it, which another program may do with fewer."""
+"""What a GPU and its host do for this; another program may need fewer of them."""
 
 WORK: Final = (*OF_USERS, *OF_GPUS)
 
 Amounts: TypeAlias = dict[str, int]
-"""How much of some of `WORK`; what is not stated is missing."""
+"""Amounts by kind of `WORK`; what is not stated is missing."""
 
 _LOADS_A_BATCH: Final = re.compile(r"^enumerate\(DataLoader\)")
 _FIRST_SIZE: Final = re.compile(r"\[+(\d{1,9})\b")
@@ -62,7 +62,7 @@ def work_done(rank: Rank, found: DeviceSteps, chosen: Int64Array) -> Amounts:
 
 
 def _tokens(rank: Rank, steps: Int64Array) -> Amounts:
-    """Tokens of the steps of a server, if the names of all of them say how many."""
+    """Tokens of the steps of a server, if all their names say how many."""
     served = served_steps(rank)
     if served is None:
         return {}
@@ -79,8 +79,8 @@ def _tokens(rank: Rank, steps: Int64Array) -> Amounts:
 def _samples(rank: Rank, found: DeviceSteps, chosen: Int64Array, work: GpuWork) -> int:
     """Batches of a DataLoader, times the rows of what is copied to the GPU; 0 if not stated.
 
-    All tensors that are copied must have as many rows, and each step as many batches: sentences of
-    a batch that lie behind each other in one tensor say nothing of their number.
+    All copied tensors must have the same number of rows, and all steps of batches. A tensor that
+    holds the sentences of a batch one after another does not show how many there are.
     """
     calls = calls_of(rank)
     is_analysed = rank.analysed[calls.forest.rows]

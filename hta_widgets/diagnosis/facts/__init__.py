@@ -1,1 +1,1 @@
-"""What one rank shows: asked of each by itself, and small."""
+"""Facts about one rank: computed for each rank by itself, and small enough to keep for hundreds."""

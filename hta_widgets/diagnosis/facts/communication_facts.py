@@ -1,8 +1,8 @@
-"""Communication kernels of one rank whose waiting is known: in which step, how much shows, and why.
+"""Communication kernels of one rank whose waiting is known: their step, and why they are exposed.
 
-Why nothing computes beside a transfer, its stream tells, and what comes next on the GPU, which is
-known with its launch. Before that launch the host had nothing for the GPU to do; after it, the work
-was ready but for what it waits for::
+The stream of a transfer and the launch of the kernel after it show why nothing computes meanwhile.
+Before that launch, the host had given the GPU nothing to do; after it, the kernel was ready except
+for the transfer that it waits for::
 
     host   launch A   launch transfer         launch B
     GPU    [  A  ][          transfer                 ][ B ]
@@ -28,14 +28,14 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 SHORT_NS: Final = 50_000
-"""Transfers of at most this length are mostly latency: a ring of NCCL needs 10 to 40 µs between
-nodes however few bytes it sends."""
+"""Transfers up to this length are mostly latency: a ring of NCCL needs 10 to 40 µs between nodes,
+however few bytes it sends."""
 
 _OPTIMIZER: Final = "Optimizer.step#"
 
 
 class Reason(Enum):
-    """Why nothing computes meanwhile; of two that hold, the first."""
+    """Why nothing computes during a transfer; if two reasons hold, the first one counts."""
 
     LATENCY = f"in transfers of at most {SHORT_NS // 1000} µs"
     SAME_STREAM = "on the stream that computes"
@@ -47,10 +47,10 @@ class Reason(Enum):
 def exposed_reasons(
     rank: Rank, work: GpuWork, chosen: GpuWork, arrived_ns: Times, exposed_ns: Times
 ) -> Mapping[Reason, int]:
-    """Exposed transfer (ns) by its reason; less than all of it where launches are not recorded.
+    """Exposed transfer (ns) by reason; the sum falls short where launches are not recorded.
 
-    Of each piece of ``chosen``, the communication among all work, it is known when its last member
-    arrives, and the transfer from then on in which its device does nothing else.
+    ``chosen`` is the communication in ``work``. For each of its kernels, ``arrived_ns`` is when the
+    last member arrives, and ``exposed_ns`` the transfer after that with the device otherwise idle.
     """
     found = dict.fromkeys(Reason, 0)
     for device, every in work.by_device().items():
@@ -60,7 +60,7 @@ def exposed_reasons(
             continue
         transfer_ns, ends_ns = exposed_ns[here], chosen.end_ns[here]
         is_short = ends_ns - arrived_ns[here] <= SHORT_NS
-        # the stream that computes most: others have helpers of NCCL, such as copies into buckets
+        # the stream that computes most: others run helpers of NCCL, such as copies into buckets
         streams, which = np.unique(computes.stream, return_inverse=True)
         busiest = streams[np.argmax(np.bincount(which, computes.duration_ns))]
         is_same = (chosen.stream[here] == busiest) & ~is_short
@@ -100,20 +100,19 @@ class CommunicationFacts(NamedTuple):
     """Communication kernels of one rank, in the order of ``RankSplit.rows``."""
 
     step: Int64Array
-    """Number of the ProfilerStep that launched them; `BEFORE` of those launched before the
-    first."""
+    """Number of the ProfilerStep that launched them; `BEFORE` if launched before the first."""
     wait_ns: Times
     transfer_ns: Times
     """Time before and after the last member arrives in which the device does nothing else; kernels
-    that run at once are counted each."""
+    that run at the same time each count in full."""
     modules: Mapping[str, int]
-    """``transfer_ns`` of all of them by the module that asks for it, see `time_by_module`."""
+    """Sum of ``transfer_ns`` by the module that asks for it, see `time_by_module`."""
     reasons: Mapping[Reason, int]
-    """``transfer_ns`` of all of them by why nothing computes meanwhile."""
+    """Sum of ``transfer_ns`` by why nothing computes meanwhile."""
 
 
 def communication_facts(rank: Rank, split: RankSplit) -> CommunicationFacts:
-    """Communication kernels of a rank, with their waiting known."""
+    """Collect the communication kernels of a rank whose waiting is known."""
     work = rank.gpu_work
     at = np.searchsorted(work.rows, split.rows)
     chosen = work.take(at)
@@ -138,8 +137,8 @@ def communication_facts(rank: Rank, split: RankSplit) -> CommunicationFacts:
 def _steps(rank: Rank, chosen: GpuWork) -> Int64Array:
     """Step of each kernel.
 
-    Where the launch is not recorded, the kernels that start before any work of the steps that
-    computes are of none.
+    Kernels whose launch is not recorded belong to no step if they start before the first computing
+    kernel of the steps.
     """
     window = window_of(rank)
     step = window.steps[window.step_of(rank, chosen)].astype(np.int64)

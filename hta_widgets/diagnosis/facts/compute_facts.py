@@ -1,7 +1,7 @@
-"""What the GPU of a rank computes: by kind of kernel, in products, in attention, and in layouts.
+"""What the GPU of a rank computes, and how much of it could be saved.
 
-Attention that is not fused shows by its shapes: a softmax over what one product of batches makes,
-and the next one takes.
+Kernel names show products without tensor cores, layout conversions and unfused chains. Shapes show
+unfused attention: a softmax between one batched product and the next, which takes its result.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 MULTIPLE: Final = 8
-"""Tensor cores of the first generations need dimensions of 16 bits that are multiples of this."""
+"""The first generations of tensor cores need 16-bit dimensions that are multiples of this."""
 
 
 _HALF: Final = re.compile(r"fp16_sgemm|(?<![a-z])hgemm")
-"""Products of numbers with 16 bits."""
+"""Products of 16-bit numbers."""
 
 _DOUBLE: Final = re.compile(r"dgemm|d884|f64f64|_DB_")
-"""Products of float64, which some GPUs have tensor cores for."""
+"""Products of float64, for which some GPUs have tensor cores."""
 
 HALF_TYPES: Final = ("fp16", "bf16")
 
 _ABOVE_PEAK: Final = 1.1
-"""What is faster than the peak of float32 by more than this contradicts its shapes."""
+"""A rate above the float32 peak by more than this factor contradicts the shapes."""
 
 SOFTMAX: Final = "aten::_softmax"
 
@@ -76,30 +76,30 @@ MATH: Final = "aten::_scaled_dot_product_attention_math"
 """What scaled_dot_product_attention calls where it finds no fused kernel."""
 
 _PRODUCTS: Final = {"aten::bmm": 0, "aten::baddbmm": 1}
-"""Place of the first matrix among the inputs."""
+"""Index of the first matrix among the inputs."""
 
 _MADE: Final = "made"
-"""A product has just computed the scores."""
+"""State of scores that a product has just computed."""
 
 _MATRICES: Final = 2
 
 _FEWEST_DIMENSIONS: Final = 3
 
 FEWEST_IN_CHAIN: Final = 3
-"""Consecutive elementwise kernels that are worth one fused kernel."""
+"""Fewest consecutive elementwise kernels that are worth fusing."""
 
 MOST_FUSED: Final = 10
-"""Longer chains work on several tensors, which one kernel does not read only once."""
+"""Longer chains work on several tensors, which one kernel cannot read in a single pass."""
 
 FUSED_COST: Final = 1.5
-"""A fused kernel reads and writes about as much as one and a half of those it replaces."""
+"""A fused kernel reads and writes about as much as 1.5 of the kernels it replaces."""
 
 MOST_LISTED: Final = 5
 
 MOST_CHAINS: Final = 10
 
 MOST_NAMED: Final = 12
-"""Kernels of a chain that are named; an optimizer makes chains of hundreds."""
+"""Most kernels of a chain to name; an optimizer makes chains of hundreds."""
 
 _COMPILED_CODE: Final = re.compile(
     r"^(?:CompiledFunction|## Call CompiledFxGraph|Torch-Compiled Region)"
@@ -109,8 +109,8 @@ _OF_INDUCTOR: Final = re.compile(r"^triton_")
 _LAYOUT: Final = re.compile(
     r"\bnc(d?)hwTo(?:Folded)?n\1hwc|\bn(d?)hwcToNc\2hw|\bbatched_transpose_\d+x\d+_", re.IGNORECASE
 )
-"""Of cuDNN, which says what it converts, and of MIOpen, which transposes the last two of three
-dimensions with these around its convolutions."""
+"""Kernels of cuDNN, whose names say what they convert, and of MIOpen, which transposes the last two
+of three dimensions with them around its convolutions."""
 
 _CHANNELS_LAST: Final = re.compile(r"nd?hwc", re.IGNORECASE)
 
@@ -118,8 +118,8 @@ _LAYERS_LAST: Final = re.compile(r"(?:pool|batch_?norm)\w*(?:nd?hwc|channels_las
 _LAYERS_FIRST: Final = re.compile(
     r"pool_\w*nchw|\bbatch_norm_(?!\w*channels_last)\w*kernel|\bbn_\w*nchw", re.IGNORECASE
 )
-"""Pooling and batch norm take images as the program has them, whatever convolutions choose: cuDNN
-converts images in NHWC for convolutions in float32 that have no kernels for it."""
+"""Pooling and batch norm take images in the layout of the program, whatever convolutions choose:
+cuDNN converts NHWC images for float32 convolutions that have no kernels for NHWC."""
 
 
 class ProductRow(NamedTuple):
@@ -133,7 +133,7 @@ class ProductRow(NamedTuple):
 
 
 class OfKernels(NamedTuple):
-    """Time (ns) of each computing kernel by what it does, and what could be saved of it."""
+    """Time (ns) of each computing kernel by what it does, and how much of it could be saved."""
 
     taken: dict[str, Times]
     """Columns of `ComputeFacts.taken`; 0 for kernels that do something else."""
@@ -145,21 +145,21 @@ class ProductFacts(NamedTuple):
     """Kernels that multiply matrices or convolve, without tensor cores or in float64."""
 
     convolution_ns: int = 0
-    """Part of those that convolve."""
+    """Time of those that convolve."""
     uneven_ns: int = 0
-    """Part of those with types of 16 bits in which a dimension is not a multiple of `MULTIPLE`."""
+    """Time of those in 16-bit types with a dimension that is not a multiple of `MULTIPLE`."""
     uneven: str = ""
     """The most frequent such dimension, as text; empty if there is none."""
     rows: tuple[ProductRow, ...] = ()
-    """Those with most time."""
+    """Those that take the most time."""
     names: frozenset[str] = frozenset()
-    """Of all of them."""
+    """Names of all of them."""
     modules: dict[str, int] = {}  # noqa: RUF012  # never changed
     """Their time by module, see `time_by_module`."""
 
 
 class Kind(NamedTuple):
-    """What is known of an operator by its shapes and types; 0 or empty where it is not."""
+    """What shapes and types show about an operator; 0 or empty where unknown."""
 
     type: str = ""
     flop: int = 0
@@ -168,9 +168,9 @@ class Kind(NamedTuple):
 
 
 def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, ProductFacts]:
-    """Find the products among computing kernels that do not use tensor cores, by their names.
+    """Find the products that use no tensor cores, by the names of their kernels.
 
-    And those of float64 that are large, and would be faster in float32.
+    Large products of float64 count too: they would be faster in float32.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def _is_plain(name: str) -> bool:
 
 
 def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
-    """What a product takes at the peak of its type and of the memory; 0 if it is not known."""
+    """Time (ns) of a product at the peaks of its type and of the memory; 0 if unknown."""
     is_tf32 = kind.type == "fp32" and tensor_cores(kernel) is TensorCores.YES
     rate = peak.tflops.get("tf32" if is_tf32 else kind.type, 0.0)
     if not (kind.flop and rate):
@@ -245,7 +245,7 @@ def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
 
 @lru_cache(maxsize=4096)
 def kind_of_operator(name: str, dims: str, types: str) -> Kind:
-    """What is known of an operator."""
+    """What shapes and types show about an operator."""
     formula = formula_of(name)
     if formula is None or not dims.strip("[] \n"):
         return Kind()
@@ -268,11 +268,11 @@ def _uneven_size(name: str, inputs: Inputs) -> str:
 
 
 def _saved_ns(work: GpuWork, operators: Operators, kinds: list[Kind], gpu: Gpu) -> Times:
-    """What tensor cores save of each kernel: all but what their peak and the memory take.
+    """Time that tensor cores save of each kernel: all but what their peak and the memory take.
 
-    All kernels of a call are one product. Shapes that would make it faster than the peak of float32
-    are not believed, and then only the peaks count. Of large products of float64, it is what they
-    usually take as TF32, or as float32 on GPUs without it.
+    All kernels of a call are one product. Shapes that would make it faster than the float32 peak
+    are not believed; then only the peaks count. Large products of float64 keep the time that they
+    usually take in TF32, or in float32 on GPUs without TF32.
     """
     calls, which = np.unique(operators.place, return_inverse=True)
     call_ns = np.bincount(which, work.duration_ns)
@@ -325,7 +325,7 @@ def _product_rows(
 
 
 class Scores(NamedTuple):
-    """Sizes of the scores of attention, each a number for a query and a key."""
+    """Sizes of attention scores, which have one number for each query and key."""
 
     elements: int
     queries: int
@@ -333,7 +333,7 @@ class Scores(NamedTuple):
 
 
 class AttentionRow(NamedTuple):
-    """Scores of one size, how often they are computed, and the time of the kernels on them."""
+    """Scores of one size: how often they are computed, and the time of the kernels on them."""
 
     scores: Scores
     times: int
@@ -347,7 +347,7 @@ class AttentionFacts(NamedTuple):
     is_math: bool = False
     """Whether they run in `MATH`."""
     rows: tuple[AttentionRow, ...] = ()
-    """Longest first."""
+    """Rows by size of scores, longest first."""
     modules: dict[str, int] = {}  # noqa: RUF012  # never changed
     """Their time by module, see `time_by_module`."""
 
@@ -358,20 +358,19 @@ class _Kind(NamedTuple):
     name: str
     makes: Scores | None
     takes: Scores | None
-    """Of a product: its output, and its first input; of a softmax, its input."""
+    """Output and first input of a product; input of a softmax."""
     width: int
-    """Of a product: size of the dimension that is summed."""
+    """Size of the dimension that a product sums over."""
     touches: frozenset[Scores]
-    """Of all of its inputs, and the output of a product; with queries and keys in both orders."""
+    """All inputs, and the output of a product, each with queries and keys in both orders."""
 
 
 def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionFacts]:
     """Find the unfused attention among computing kernels by the shapes of their operators.
 
-    Attention is proved where a product of batches of matrices is followed by a softmax over its
-    output, and this by a product with the outcome, and where there are more keys than a head is
-    wide: else the scores are no larger than what a fused kernel reads. Of what is saved, a fused
-    kernel does at most what the products do.
+    A batched product, a softmax over its output and a product with the result prove attention if
+    there are more keys than a head is wide: otherwise the scores are no larger than what a fused
+    kernel reads. Fused attention takes at most the time of the products; the rest is saved.
     """
     nothing = np.zeros(len(kernels), dtype=np.int64)
     none = OfKernels({"attention": nothing}, {"attention": nothing}), AttentionFacts()
@@ -423,22 +422,22 @@ def _scores(shape: Shape) -> Scores | None:
 
 
 class _Proved(NamedTuple):
-    """Attention that is proved."""
+    """Proved attention."""
 
     times: dict[Scores, int]
-    """How often each is computed."""
+    """How often the scores of each size are computed."""
     starts: list[int]
     ends: list[int]
-    """Places of the products before and after each softmax, of both passes."""
+    """Places of the products before and after each softmax, in both passes."""
 
     def holds(self, places: Int64Array) -> Mask:
-        """Whether places lie between a product and the next one."""
+        """Which places lie between the two products of an attention."""
         after = np.searchsorted(np.sort(self.starts), places)
         return np.asarray(after > np.searchsorted(np.sort(self.ends), places))
 
 
 def _proved(operators: Operators, kinds: list[_Kind]) -> _Proved:
-    """Look for attention in the order of places, which is that in which a thread calls."""
+    """Find attention in the order of places, which is the order in which a thread calls."""
     calls, first = np.unique(operators.place, return_index=True)
     tells = np.array([each.name in (*_PRODUCTS, SOFTMAX, BACKWARD) for each in kinds], dtype=bool)
     calls, first = (each[tells[operators.kind[first]]] for each in (calls, first))
@@ -492,22 +491,22 @@ class LayoutFacts(NamedTuple):
     """Kernels that convert between NCHW and NHWC."""
 
     channels_last_ns: int
-    """Time of the convolutions whose kernels are named after NHWC: what they are converted for."""
+    """Time of the convolutions with NHWC in their kernel names: what images are converted for."""
     layers_last_ns: int
     layers_first_ns: int
-    """Time of pooling and batch norm of images in NHWC, and in NCHW, as their kernels' names say:
-    what the program has."""
+    """Time of pooling and batch norm on images in NHWC, and in NCHW, by kernel name: the layout
+    that the program uses."""
     rows: tuple[LayoutRow, ...]
-    """Longest first."""
+    """Rows by kernel name, longest first."""
 
 
 def layout_facts(kernels: GpuWork) -> tuple[OfKernels, LayoutFacts]:
-    """Find the conversions of layouts among computing kernels, by their names.
+    """Find the computing kernels that convert layouts, by their names.
 
     Examples
     --------
     ``void cudnn::ops::nchwToNhwcKernel<float, …>(…)`` and ``batched_transpose_64x16_pack_4x1_half``
-    are some; ``sm80_xmma_fprop_implicit_gemm_…_nhwckrsc_nhwc_…`` is a convolution.
+    convert; ``sm80_xmma_fprop_implicit_gemm_…_nhwckrsc_nhwc_…`` is a convolution.
     """
     converts = kernels.named(_LAYOUT.search)
     is_last = kernels.named(lambda name: _CHANNELS_LAST.search(name) and is_product(name))
@@ -529,36 +528,36 @@ class ChainRow(NamedTuple):
     """Chains of the same kernels in the same order."""
 
     names: tuple[str, ...]
-    """The first kernels in order; equal ones in a row are one of them."""
+    """The first kernels, in order; a run of equal kernels is one entry."""
     kernels: int
-    """Number of kernels in each."""
+    """Number of kernels in each chain."""
     times: int
-    """How often they run."""
+    """How often the chain runs."""
     total_ns: int
     saved_ns: int
-    """Time of all, and how much less of it fused kernels would take."""
+    """Time of all runs, and how much of it fused kernels would save."""
 
 
 class Savings(NamedTuple):
-    """By how much less each kernel of a rank could take (ns), of those that could."""
+    """Time (ns) that kernels of a rank could save, a row for each kernel that could."""
 
     row: IntArray
-    """In the events of the rank, ascending."""
+    """Rows in the events of the rank, ascending."""
     columns: dict[str, IntArray]
-    """With tensor cores (``plain``); fused with its neighbours (``chains``); in fused attention
-    (``attention``); in one layout of images (``layout``); and in products whose sizes fit
+    """Saved with tensor cores (``plain``); fused with neighbours (``chains``); in fused attention
+    (``attention``); in one layout of images (``layout``); in products whose sizes fit
     (``shape``)."""
 
     @classmethod
     def of(cls, kernels: GpuWork, columns: dict[str, Times]) -> Savings:
-        """Of each kernel."""
+        """Keep the kernels that save something, from columns with a value for every kernel."""
         chosen = np.flatnonzero(np.bitwise_or.reduce([*columns.values()]))
         chosen = chosen[np.argsort(kernels.rows[chosen], kind="stable")]
         kept = {name: narrowed(each[chosen]) for name, each in columns.items()}
         return cls(narrowed(kernels.rows[chosen]), kept)
 
     def of_rows(self, column: str, rows: Int64Array) -> Times:
-        """A column for each of some rows, 0 where nothing is saved."""
+        """Values of a column at some rows, 0 where nothing is saved."""
         if not self.row.size:
             return np.zeros(rows.size, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.row, rows), self.row.size - 1)
@@ -566,33 +565,33 @@ class Savings(NamedTuple):
 
 
 class ComputeFacts(NamedTuple):
-    """Computing kernels of one rank."""
+    """What the computing kernels of one rank do in each step, and what they could save."""
 
     step: Int64Array
     """Numbers of the analysed ProfilerSteps, ascending."""
     taken: dict[str, Times]
-    """Time (ns) of each step in products of matrices and convolutions (``product``), of these
-    without tensor cores or in float64 (``plain``), and of these in types of 16 bits (``half``) and
-    in float64 (``double``); in elementwise kernels (``elementwise``), of these in compiled code
-    that fuses none (``compiled``), unfused attention (``attention``), kernels that convert images
-    between NCHW and NHWC (``layout``), and products that are slow for sizes that do not fit
+    """Time (ns) of each step in matrix products and convolutions (``product``), of these without
+    tensor cores or in float64 (``plain``), and of the latter in 16-bit types (``half``) and in
+    float64 (``double``); in elementwise kernels (``elementwise``), of these in compiled code that
+    fuses none (``compiled``); in unfused attention (``attention``); in kernels that convert images
+    between NCHW and NHWC (``layout``); in products that are slow because their sizes do not fit
     (``shape``)."""
     saved: dict[str, Times]
-    """Sums over the kernels of each step of the columns of `Savings`. Elementwise kernels of
-    unfused attention save nothing as ``chains``."""
+    """Columns of `Savings`, summed over the kernels of each step. Elementwise kernels of unfused
+    attention save nothing as ``chains``."""
     savings: Savings
     gpu: Gpu
     products: ProductFacts
     attention: AttentionFacts
     layout: LayoutFacts
     shapes: tuple[ShapeRow, ...]
-    """Products that are slow for their sizes, those with most time."""
+    """Products that are slow because of their sizes, those that take the most time."""
     chains: tuple[ChainRow, ...]
-    """Those with most time."""
+    """Those that take the most time."""
 
 
 def compute_facts(rank: Rank) -> ComputeFacts:
-    """Computing kernels of a rank."""
+    """Collect what the computing kernels of a rank do."""
     kernels, window = computing_kernels(rank), window_of(rank)
     numbers, place = np.unique(window.steps, return_inverse=True)
     step = place[window.step_of(rank, kernels)]
@@ -638,10 +637,10 @@ def compute_facts(rank: Rank) -> ComputeFacts:
 
 
 def _are_left_by_compiler(rank: Rank, kernels: GpuWork) -> Mask:
-    """Kernels that compiled code launches, of a compiler that fuses none.
+    """Which kernels compiled code launches, if its compiler fuses none.
 
-    Of 110 ms in elementwise kernels, 61 were launched by CUDA graphs in compiled functions, and it
-    was asked why they run outside of these.
+    In one job, CUDA graphs in compiled functions launched 61 of 110 ms of elementwise kernels, and
+    the diagnosis asked why these ran outside compiled functions.
     """
     found = np.zeros(len(kernels), dtype=np.bool_)
     calls, launched = calls_of(rank), np.flatnonzero(kernels.launch >= 0)
@@ -655,7 +654,7 @@ def _are_left_by_compiler(rank: Rank, kernels: GpuWork) -> Mask:
 class _Chains(NamedTuple):
     """Rows of consecutive elementwise kernels, chain by chain.
 
-    ``different`` is the number of kernels of each that differ from the one before: equal ones work
+    ``different`` counts the kernels of each chain that differ from the one before: equal ones work
     on other tensors.
     """
 
@@ -664,7 +663,7 @@ class _Chains(NamedTuple):
 
 
 def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> _Chains:
-    """Consecutive elementwise kernels of a stream and step, if there are several."""
+    """Runs of consecutive elementwise kernels in a stream and step, with enough different ones."""
     order = np.lexsort((work.start_ns, work.stream))
     is_one, stream, of_step = elementwise[order], work.stream[order], step[order]
     opens = np.arange(order.size) == 0
@@ -682,7 +681,7 @@ def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> _Chains:
 
 
 def _largest_chains(work: GpuWork, chains: _Chains, saved_ns: Times) -> tuple[ChainRow, ...]:
-    """Chains by their kernels."""
+    """Chains with equal kernels as one row, those that take the most time."""
     runs = chains.runs
     if not runs.order.size:
         return ()

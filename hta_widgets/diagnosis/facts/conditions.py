@@ -1,6 +1,6 @@
-"""What a recording shows of the program that ran, which decides what can be advised.
+"""What a recording shows about the program that ran, which decides what advice fits.
 
-``torch.compile`` is no advice for compiled code, nor more workers for a loader without any.
+``torch.compile`` is no advice for compiled code, nor are more workers for a loader without any.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hta_widgets.trace.ranks.recorded_kind import RecordedKind
 
 
 class Condition(Enum):
-    """Something that holds of a recording, or of one finding, in words."""
+    """Something that is true of a recording, or of one finding, in words."""
 
     COMPILED = "compiled code"
-    """Some of the program; what else it runs may be eager."""
+    """At least part of the program; the rest may be eager."""
     GRAPHS = "CUDA graphs replayed"
     CAPTURING = "CUDA graphs captured"
     STACKS = "stacks recorded"
@@ -59,7 +59,7 @@ class Condition(Enum):
     IMAGE_PROCESSOR = "image processor of Transformers on the CPU"
     EMBEDDINGS = "tables of embeddings"
 
-    # of the finding, as its rule or the names of its owners tell
+    # true of the finding, by its rule or the names of its owners
     OF_OPTIMIZER = "in the optimizer"
     ZEROES_GRADIENTS = "in zero_grad"
     SLOWED_BY_STACKS = "a host twice as fast would do"
@@ -135,16 +135,16 @@ class Condition(Enum):
 
 
 FREES_A_LAUNCH: Final = 0.2
-"""Calls that free GPU memory for each launch, from which nothing keeps it for the next tensor. The
+"""From this many calls that free GPU memory per launch, nothing keeps it for the next tensor. The
 caching allocator frees in rare bursts; a job without it made 1,360 such calls in 2,360 launches."""
 
 FEWEST_FREES: Final = 100
-"""Such calls that are needed: a burst among few launches tells nothing."""
+"""Fewest such calls that count: a burst among few launches says nothing."""
 
 FEWEST_OUTSIDE: Final = 5
-"""Calls that free GPU memory outside of all operators, from which the program asks for it: where
+"""From this many calls that free GPU memory outside all operators, the program asks for it: when
 memory is short, the caching allocator frees inside the operator that allocates. A job that called
-``empty_cache`` in each step made five such calls in each, and no other."""
+``empty_cache`` in each step made five such calls per step, and no others."""
 
 OF_RECORDINGS: Final = {
     Condition.COMPILED: r"## Call CompiledFxGraph|torch/_inductor/|CompiledFunction"
@@ -170,13 +170,13 @@ OF_RECORDINGS: Final = {
     Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",
     Condition.SDPA: r"(?m:^aten::_scaled_dot_product_)",
-    # SGLang asks whether there are experts in every model, at moe/utils.py and get_moe_ep_group
+    # with every model, SGLang calls moe/utils.py and get_moe_ep_group to ask for experts
     Condition.MOE: r"(?i:(?<![a-z])(?<!get_)moe(?![a-z])(?!/(?:utils|routed_experts_capturer)\.py)"
     r"|topkgating)",
     Condition.EMBEDDINGS: r"embedding_codegen|KJTAllToAll|\btorchrec/",
     Condition.IMAGE_PROCESSOR: r"/image_processing_(?!utils|\w*_fast\.py)\w+\.py",
 }
-"""What names of events say of a whole recording."""
+"""Names of events that show a condition of the whole recording."""
 
 OF_OWNERS: Final = {
     Condition.OF_OPTIMIZER: r"Optimizer\.step#|: _(?:single|multi)_tensor_",
@@ -206,13 +206,13 @@ OF_OWNERS: Final = {
     Condition.SYNCHRONISES: r"(?:cuda|hip)(?:Device|Thread|Stream|Event)Synchronize"
     r"|: synchronize\b",
 }
-"""What the names of the calls say that the time of a finding belongs to."""
+"""Names of the calls that own the time of a finding, and what they show."""
 
 
 _OF_PYTORCH: Final = re.compile(
     r"\b(?:at|aten|c10)::|torch|triton_|elementwise_kernel|multi_tensor_apply"
 )
-"""Names of its operators and kernels, as exports of Nsight Systems have them, also in short."""
+"""Names of PyTorch's operators and kernels in exports of Nsight Systems, also shortened ones."""
 
 _SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
 _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
@@ -221,7 +221,7 @@ _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 def conditions_of(
     events: Events, kind: RecordedKind, trace_format: Format = KINETO
 ) -> frozenset[Condition]:
-    """What holds of the recording of a rank."""
+    """Conditions that are true of the recording of a rank."""
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
     if (events.kind == Kind.PYTHON).any():
         found.add(Condition.STACKS)
@@ -241,13 +241,13 @@ def conditions_of(
     elif _frees_outside_operators(events):
         found.add(Condition.EMPTY_CACHE)
     if found >= _LOADERS:
-        found -= _LOADERS  # which of them is slow, the names around a finding tell
+        found -= _LOADERS  # the names around a finding show which of them is slow
     return frozenset(found)
 
 
 @lru_cache(maxsize=2**13)
 def _conditions_of_name(name: str) -> frozenset[Condition]:
-    """What one name of a recording says: ranks of a job share most of theirs."""
+    """Conditions that one name shows; cached, as the ranks of a job share most names."""
     return frozenset(conditions_in([name], OF_RECORDINGS))
 
 
@@ -260,7 +260,7 @@ def _frees_at_once(events: Events) -> bool:
 
 
 def _frees_outside_operators(events: Events) -> bool:
-    """Whether most calls that free GPU memory are in no operator of their thread."""
+    """Whether most calls that free GPU memory are outside all operators of their thread."""
     calls, operators = events.rows_of(*LAUNCH_CALLS), events.rows_of(Kind.CPU_OP)
     is_free = events.named(calls, patterns.ALLOCATING) & events.named(calls, patterns.FREEING)
     frees, outside = calls[is_free], 0
@@ -277,11 +277,11 @@ def _frees_outside_operators(events: Events) -> bool:
 
 
 def conditions_of_owners(names: Iterable[str]) -> set[Condition]:
-    """What names of calls say that the time of a finding belongs to."""
+    """Conditions shown by the names of the calls that own the time of a finding."""
     return conditions_in([*names], OF_OWNERS)
 
 
 def conditions_in(names: Collection[str], patterns: dict[Condition, str]) -> set[Condition]:
-    """Conditions whose pattern is in one of some names."""
-    text = "\n".join(names)  # one search in all of them is many times as fast as one in each
+    """Conditions whose pattern matches one of the names."""
+    text = "\n".join(names)  # one search in all names is many times faster than one in each
     return {each for each, pattern in patterns.items() if re.search(pattern, text)}

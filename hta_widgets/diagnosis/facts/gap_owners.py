@@ -1,7 +1,7 @@
-"""Which calls the idle time of a rank belongs to, where it is longest, and what drained the GPU.
+"""Which calls own the idle time of a rank, where it is longest, and what drained the GPU.
 
-The last is a copy, and where it goes, or the end of a step: pinned memory is no advice for copies
-of pinned memory, nor for a call that only times a step.
+A copy in either direction, or the end of a step, drains it: pinned memory is no advice for copies
+from pinned memory, nor for a call that only times a step.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ OF_COPIES: Final = {
     Condition.TO_HOST: patterns.DEVICE_TO_HOST,
     Condition.TO_DEVICE: patterns.HOST_TO_DEVICE,
 }
-"""What the name of a copy between host and device says."""
+"""What the name of a copy between host and device shows."""
 
 
 def conditions_of_drains(
     rank: Rank, drain: IntArray, operator: IntArray, length_ns: Times
 ) -> frozenset[Condition]:
-    """What holds of the calls behind more than half of some idle time.
+    """Conditions that are true of the calls behind more than half of some idle time.
 
-    `drain` is the place of the call that waited before each piece of idle time, and `operator` that
-    of the outermost operator directly around it: the call itself where there is none.
+    For each piece of idle time, `drain` is the place of the call that waited before it, and
+    `operator` that of the outermost operator directly around this call, or the call itself.
     """
     copy = _copies(rank, drain, operator)
     names = np.append(rank.gpu_work.name, -1)[copy]
@@ -69,9 +69,9 @@ def conditions_of_drains(
 
 
 def _copies(rank: Rank, drain: Int64Array, operator: Int64Array) -> Int64Array:
-    """Position of the last copy that is launched inside each operator, until its call has ended.
+    """Position of the last copy launched in each operator before its waiting call ends.
 
-    A copy to the host is launched by one call, and awaited by another. -1 for none.
+    One call launches a copy to the host, another one waits for it. -1 for none.
     """
     calls, work, events = calls_of(rank), rank.gpu_work, rank.trace.events
     chosen = np.flatnonzero((work.launch >= 0) & (work.type == KernelType.MEMORY))
@@ -86,7 +86,7 @@ def _copies(rank: Rank, drain: Int64Array, operator: Int64Array) -> Int64Array:
 
 
 def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
-    """Which calls have the bound of a step between the launches before and after them."""
+    """Which calls have a step boundary between the launches before and after them."""
     calls, marks, events = calls_of(rank), rank.steps, rank.trace.events
     bounds = np.sort(np.concatenate((marks.start_ns, marks.end_ns)))
     launches = rank.launches
@@ -101,7 +101,7 @@ def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
 CODE_OF_USERS: Final = re.compile(
     r"^(?!.*\b(?:torch|hta_widgets/recording)/|<)(?=.*\.py\(\d+\))|^nn\.Module: "
 )
-"""Frames of modules, and of Python functions, neither PyTorch's nor the recorder's."""
+"""Frames of modules, and of Python functions outside PyTorch and the recorder."""
 
 _TOP_PACKAGE: Final = re.compile(r"(?:.*/lib/python[\d.]+/)?([\w-]+)")
 
@@ -109,7 +109,7 @@ _TOP_PACKAGE: Final = re.compile(r"(?:.*/lib/python[\d.]+/)?([\w-]+)")
 def is_line_of_users(name: str) -> bool:
     """Whether a frame, by its name, is a function outside PyTorch and Python's own library.
 
-    Waiting for a worker process takes place in Python's library, and is the line's that waits.
+    Waiting for a worker process happens in Python's library, but belongs to the line that waits.
 
     Examples
     --------
@@ -148,20 +148,20 @@ LOADERS: Final = {
 MOST_LISTED: Final = 5
 
 MOST_OF_THE_TIME: Final = 0.5
-"""A call that takes this part of the time holds most of what passes, whatever it does."""
+"""A call that takes this share of the time holds most of what happens, whatever it does."""
 
 LITTLE_WORK: Final = 0.1
-"""A call that takes most of the time but has less than this part of the GPU's work beside it is no
-loop: a compilation of 400 ms between two of 29 steps of a server."""
+"""A call that takes most of the time, but in which the GPU does less than this share of its work,
+is no loop: a compilation of 400 ms between two of a server's 29 steps."""
 
 EVERY: Final = "gap_host"
-"""All idle time in which the host decides, whatever it does: the pieces of one function may be of
-every kind, as those of DDP that copies its buffers in many small kernels, waits, and pauses."""
+"""All idle time that the host decides, of any kind: one function may cause every kind, as when DDP
+copies its buffers in many small kernels, waits, and pauses."""
 
 
 READS: Final = "reads"
-"""Idle time of a late host in operators that read a number of the GPU, or sizes that depend on its
-values, and wait for it: 149 times in a step that looked for NaN in each gradient."""
+"""Idle time of a late host in operators that wait for a number from the GPU, or for sizes that
+depend on its values: 149 times in a step that looked for NaN in each gradient."""
 
 
 LATE: Final = ("gap_op", "gap_sync")
@@ -172,15 +172,15 @@ _READING: Final = re.compile(
 
 
 _OPERATOR, _ANNOTATION, _FRAME = map(int, (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON))
-"""As numbers: Python 3.11 takes longer to look a member up than to search a name."""
+"""As numbers: in Python 3.11, looking up an enum member takes longer than searching a name."""
 _CALLS: Final = tuple(map(int, LAUNCH_CALLS))
 _CODE: Final = (Kind.CPU_OP, Kind.PYTHON)
 
 _TELLING: Final = frozenset((_OPERATOR, _ANNOTATION, _FRAME))
 _ANY_CALLS: Final = (*_CALLS, int(Kind.OS_CALL))
 _TELLING_ALONE: Final = _TELLING.union(_ANY_CALLS)
-"""Of recordings without operators and frames, in which calls of CUDA and of the operating system
-are all that is known: a solver in C++ passed 23 of 314 ms of idle time in ``cudaMemcpy``, and 275
+"""For recordings without operators and frames, in which calls of CUDA and of the operating system
+are all that is known: a solver in C++ spent 23 of 314 ms of idle time in ``cudaMemcpy``, and 275
 in no call; a database waited 4.65 s for its user in ``getc``."""
 
 
@@ -189,33 +189,33 @@ class Telling(NamedTuple):
 
     name: str
     is_operator: bool
-    """Or a call of CUDA or of the operating system."""
+    """Also true for a call of CUDA or of the operating system."""
 
 
 class Inside(NamedTuple):
-    """Where most of some time passes: each of the calls holds more than half of it."""
+    """Where most of some time is spent: each call of the chain holds more than half of it."""
 
     whole_ns: int = 0
     ns_of: Mapping[str, int] = {}
-    """Time inside all calls of a name, whatever is around them: the first batch of a loader may be
-    asked for elsewhere than the others."""
+    """Time inside all calls of a name, wherever they are: the first batch of a loader may be
+    requested elsewhere than the others."""
     chain: tuple[Telling, ...] = ()
-    """Modules, annotations, functions of the user's code and operators directly inside these around
-    most of the time, from outermost to innermost."""
+    """Modules, annotations and functions of the user's code around most of the time, and operators
+    directly inside these, from outermost to innermost."""
     loader: str = ""
     """Key of `LOADERS` for the DataLoader among these calls, empty for none."""
     own_ns: Mapping[str, int] = {}
-    """Time in operators and functions themselves, not in what they call, of those with most that
-    launch nothing: a check of sizes that is made a thousand times is on no path that holds most of
-    the time."""
+    """Time in operators and functions themselves, not in what they call, for those with the most
+    that launch nothing: a size check made a thousand times is on no path that holds most of the
+    time."""
     on_cpu_ns: int = 0
-    """Of pauses: time in operators that compute on the CPU. The outermost one directly around
-    launches nothing: a host that loses its core in ``aten::linear`` computes nothing."""
+    """For pauses: time in operators that compute on the CPU, whose outermost operator launches
+    nothing. A host that loses its core in ``aten::linear`` computes nothing."""
     stops_in: frozenset[str] = frozenset()
-    """Of pauses: operators that launch work, and pass more than `STRETCH_NS` of one in a call."""
+    """For pauses: operators that launch work and spend more than `STRETCH_NS` of one in a call."""
     in_calls_ns: int = 0
     """Time in calls of CUDA and, if recorded, of the operating system; in the rest, the host runs
-    code of its own, or waits for a core."""
+    its own code, or waits for a core."""
 
     def without(self, parts: Sequence[Inside]) -> Inside:
         """The same without some parts of the time."""
@@ -232,14 +232,14 @@ class Inside(NamedTuple):
 
 
 def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
-    """Follow some time from the outermost call inwards, as long as most of it is in one path.
+    """Follow some time from the outermost call inwards, as long as most of it is on one path.
 
-    Each piece belongs to the call at a place, to none at -1.
+    Each piece of time belongs to the call at its place, or to none (-1).
     """
     by_place = np.bincount(places + 1, length_ns)  # exact below 100 days
     held = np.flatnonzero(by_place)
     no_work, held_ns = np.full(held.size, -1), by_place[held].astype(np.int64)
-    del by_place  # of a million calls 8 MB
+    del by_place  # 8 MB for a million calls
     tree = call_tree(calls_of(rank), Weights(held - 1, no_work, held_ns, ""))
     whole_ns, node = int(held_ns.sum()), -1
     telling = _TELLING if rank.trace.events.rows_of(*_CODE).size else _TELLING_ALONE
@@ -269,7 +269,7 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
 
 
 def _own_time(tree: CallTree, launching: frozenset[str]) -> dict[str, int]:
-    """Own time of the operators and functions with most of it that launch nothing."""
+    """Own time of operators and functions that launch nothing, for those with the most."""
     nodes = np.flatnonzero(np.isin(tree.kind, (Kind.CPU_OP, Kind.PYTHON, Kind.OS_CALL)))
     of_name = grouped(tree.name[nodes])
     sums = of_name.reduce(np.add, tree.own_ns[nodes])
@@ -281,14 +281,14 @@ def _own_time(tree: CallTree, launching: frozenset[str]) -> dict[str, int]:
 
 
 def _launching_names(rank: Rank) -> frozenset[str]:
-    """Names of the calls around those that launch work."""
+    """Names of the calls that launch work, or have such calls inside."""
     calls = calls_of(rank)
     names = calls.events.name.values
     return frozenset(names[code] for code in distinct(calls.name[_launching(rank)]).tolist())
 
 
 def _launching(rank: Rank) -> Mask:
-    """Which calls launch work, or are around those that do."""
+    """Which calls launch work, or have such calls inside."""
     calls, launch = calls_of(rank), rank.gpu_work.launch
     launching = np.zeros(calls.kind.size + 1, dtype=np.bool_)
     launching[calls.places_of(distinct(launch[launch >= 0]))] = True
@@ -296,7 +296,7 @@ def _launching(rank: Rank) -> Mask:
 
 
 def _time_by_name(tree: CallTree, of_kinds: frozenset[int]) -> dict[str, int]:
-    """Time inside the outermost calls of each name that tells."""
+    """Time inside the outermost calls of each telling name."""
     pairs = grouped(tree.name, tree.kind)
     names, kinds = tree.name[pairs.first].tolist(), tree.kind[pairs.first].tolist()
     tells = [
@@ -316,22 +316,22 @@ def _time_by_name(tree: CallTree, of_kinds: frozenset[int]) -> dict[str, int]:
 
 
 def _tells(kind: int, name: str) -> bool:
-    """Whether a user knows where the code is by the name of a call of a kind."""
+    """Whether the name of a call of some kind tells users where the code is."""
     if kind == _OPERATOR:
         return not AUTOGRAD_THREAD.search(name)
     return kind != _FRAME or bool(CODE_OF_USERS.search(name))
 
 
 class Owner(NamedTuple):
-    """Calls of one name that idle time of a kind belongs to."""
+    """Calls of one name that own idle time of a kind."""
 
     name: str
-    """Of the call; of synchronisations, of the operator around it."""
+    """Name of the call; for synchronisations, of the operator around it."""
     place: str
     """Annotation, module or line of the user's code around it; empty if none is recorded."""
     idle_ns: int
     times: int
-    """Idle intervals that it takes part of; of synchronisations, calls."""
+    """Number of idle intervals that it owns part of; for synchronisations, number of calls."""
 
 
 class Stretch(NamedTuple):
@@ -339,31 +339,31 @@ class Stretch(NamedTuple):
 
     start_ns: int
     end_ns: int
-    """On the rank's own clock."""
+    """Start and end on the rank's own clock."""
     idle_ns: int
-    """Time of the kind in it."""
+    """Idle time of the kind in it."""
     before: str
     after: str
     """Operators that launch the work before and after it; empty if not recorded."""
     inside: str
-    """Operator whose call takes most of this time, or launches both; empty for none."""
+    """Operator whose call takes most of this time, or that launches both; empty for none."""
 
 
 class GapOwners(NamedTuple):
     """Owners and longest intervals of the idle time of a rank, by its kind."""
 
     owners: Mapping[str, tuple[Owner, ...]]
-    """Longest first, for those of `HOST_GAPS` that occur, and for `READS`."""
+    """Owners, longest first, for those of `HOST_GAPS` that occur, and for `READS`."""
     longest: Mapping[str, tuple[Stretch, ...]]
-    """Longest first."""
+    """Longest intervals, longest first."""
     inside: Mapping[str, Inside]
-    """Where most of the time passes; of `EVERY`, too."""
+    """Where most of the time is spent, also for `EVERY`."""
     drains: frozenset[Condition] = frozenset()
-    """What holds of the calls that let the GPU run dry, of those that cost most."""
+    """Conditions of the calls that let the GPU run dry, for those that cost the most."""
 
 
 def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
-    """Find out which calls the idle time of a rank belongs to."""
+    """Find the calls that own the idle time of a rank."""
     around, found = Around(rank), GapOwners({}, {}, {})
     for name in HOST_GAPS:
         found = _with_kind(around, gaps, name, found)
@@ -379,12 +379,12 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
 
 
 def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> GapOwners:
-    """What was found with the time of one more kind, if there is any."""
+    """Add the idle time of one more kind to what was found, if there is any."""
     is_kind = gaps.kind == GAP[name]
     if not is_kind.any():
         return found
     rank, drains = around.rank, found.drains
-    if name == "gap_sync":  # the late launches until the host has caught up
+    if name == "gap_sync":  # with the late launches until the host has caught up
         refills = gaps.refills()
         is_kind |= refills != NO_CALL
     place, gap = gaps.segments.owner[is_kind], gaps.segments.gap[is_kind]
@@ -410,7 +410,7 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
 
 
 def _parts_of_a_step(rank: Rank, within: Inside, span_ns: tuple[int, int]) -> tuple[Telling, ...]:
-    """Those of some calls that are only a part of the program: all idle time is in its loop."""
+    """The calls of a chain that are part of the program, not the loop that holds all idle time."""
     calls = calls_of(rank)
     first_ns, last_ns = span_ns
     busy_ns = last_ns - first_ns - within.whole_ns
@@ -426,7 +426,7 @@ def _parts_of_a_step(rank: Rank, within: Inside, span_ns: tuple[int, int]) -> tu
 
 
 class Around:
-    """The calls around calls of a rank."""
+    """Finds the calls around calls of a rank."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
@@ -442,11 +442,11 @@ class Around:
         return "" if place < 0 else self.calls.events.name.values[self.calls.name[place]]
 
     def are_named(self, places: IntArray, name: str) -> Mask:
-        """Which places are those of calls of a name."""
+        """Which places hold calls of a name."""
         return np.asarray((places >= 0) & np.append(self.calls.named(name.__eq__), False)[places])
 
     def operator_of(self, places: IntArray) -> IntArray:
-        """Outermost of the operators directly around calls; the call itself without any."""
+        """Outermost operator directly around each call; the call itself if there is none."""
         asked, which = numbered(places)
         found = asked.copy()
         above = self._parent[found]
@@ -456,7 +456,7 @@ class Around:
         return found[which]
 
     def code_of(self, places: IntArray) -> IntArray:
-        """Innermost annotation, module or line of the user's code around calls, -1 for none."""
+        """Innermost annotation, module or line of the user's code around each call, -1 for none."""
         asked, which = numbered(places)
         found = self._parent[asked]
         climbing = np.arange(found.size)
@@ -467,7 +467,7 @@ class Around:
         return found[which]
 
     def in_operators(self, places: IntArray, length_ns: Times) -> tuple[int, frozenset[str]]:
-        """Time in operators that compute on the CPU, and the others that stop: see `Inside`."""
+        """Time in operators that compute on the CPU, and operators that stop: see `Inside`."""
         operator = self.operator_of(places)
         launches = np.append(_launching(self.rank), False)[operator]
         launches &= self._is_operator[operator]
@@ -505,10 +505,10 @@ class Around:
         return tuple(found)
 
     def longest(self, gap: IntArray, place: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
-        """The intervals with most of this time, each piece of which belongs to the call at a place.
+        """The intervals with the most of this time; each piece belongs to the call at its place.
 
-        A host that stopped for 2.05 ms in an operator, before this launched anything, did so inside
-        it, not between it and the one before.
+        A host that stopped for 2.05 ms in an operator before it launched anything stopped inside
+        it, not between it and the operator before.
         """
         gaps, owned = gaps_of(self.rank), np.bincount(gap, length_ns)
         least = np.partition(owned, -MOST_LISTED)[-MOST_LISTED] if owned.size > MOST_LISTED else 0
@@ -535,7 +535,7 @@ class Around:
         return tuple(found)
 
     def _most_in(self, places: IntArray, length_ns: Times) -> int:
-        """Place of the operator that most of some time is in; `NO_CALL` for none."""
+        """Place of the operator that holds most of some time; `NO_CALL` for none."""
         operators = self.operator_of(places)
         by_operator = grouped(operators)
         held_ns = by_operator.reduce(np.add, length_ns)
@@ -545,7 +545,7 @@ class Around:
         return operator if is_most and self._is_operator[operator] else NO_CALL
 
     def _launched_before(self, launch: int) -> int:
-        """Row of the call that launches something before another one, -1 for none."""
+        """Row of the last launch call before another one, -1 for none."""
         rows = self.rank.gpu_work.launch
         starts = self.rank.trace.events.start_ns
         earlier = rows[(rows >= 0) & (starts[rows] < starts[launch])] if launch >= 0 else rows[:0]
@@ -559,7 +559,7 @@ class Around:
 
 
 def waits_by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
-    """How long the host waits in each operator that calls of some rows are in."""
+    """How long the host waits in each operator around the calls of some rows."""
     around = Around(rank)
     names = map(around.name_of, around.operator_of(around.calls.places_of(rows)).tolist())
     found: Counter[str] = Counter()

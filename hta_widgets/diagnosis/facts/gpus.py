@@ -1,4 +1,4 @@
-"""What a GPU has: tensor cores, and how much faster products of matrices are on them."""
+"""What a GPU has: tensor cores, and how much faster matrix products are on them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.ranks.identity import described_gpus
 
 LEAST_FASTER: Final = 4.0
-"""Products on the tensor cores of GPUs for data centres are at least this many times as fast; what
-their peaks allow beyond that, real shapes seldom reach."""
+"""On data-centre GPUs, products are at least this many times as fast on tensor cores; real shapes
+seldom reach what the peaks allow beyond that."""
 
 OF_OTHERS: Final = 2.0
-"""The same of GPUs whose peaks are not known and whose float32 units are as many as their tensor
-cores: for graphics and workstations."""
+"""The same for GPUs with unknown peaks and as many float32 units as tensor cores, as for graphics
+and workstations."""
 
 _FIRST_WITH_TENSOR_CORES: Final = 7
 _FIRST_WITH_TF32: Final = 8
@@ -31,19 +31,19 @@ _MOST: Final = 1000
 
 
 class Gpu(NamedTuple):
-    """The device with most work of a rank."""
+    """The device that does most of a rank's work."""
 
     name: str = ""
-    """Empty if not recorded."""
+    """Name of the GPU, empty if not recorded."""
     major: int = 0
     minor: int = 0
     """Compute capability; 0 if not recorded."""
     memory_bytes: int = 0
-    """0 if not recorded."""
+    """Size of its memory, 0 if not recorded."""
 
     @property
     def peak(self) -> Peak | None:
-        """The most that it can do; None if that is not known."""
+        """The most that it can do; None if not known."""
         return peak_of(self.name, self.memory_bytes)
 
     @property
@@ -63,12 +63,12 @@ class Gpu(NamedTuple):
 
     @property
     def is_for_graphics(self) -> bool:
-        """Whether TF32 is hardly faster than float32 on it: only types of 16 bits are."""
+        """Whether TF32 is hardly faster than float32 on it, so that only 16-bit types are."""
         return self.peak is None and (self.major, self.minor) in _GRAPHICS
 
     @property
     def faster(self) -> float:
-        """How many times as fast as in float32 products on its tensor cores are, at least."""
+        """How many times as fast products are on its tensor cores as in float32, at least."""
         if self.is_for_graphics:
             return OF_OTHERS
         rates = self.peak.tflops if self.peak is not None else {}
@@ -79,7 +79,7 @@ class Gpu(NamedTuple):
 
 
 def gpu_of(metadata: Mapping[str, Any], device: int | None) -> Gpu:
-    """The GPU with a number; the first if none has it, as in processes that see one of several."""
+    """The GPU with a device number; the first if none has it, as in processes that see only one."""
     found = described_gpus(metadata)
     if not found:
         return Gpu()

@@ -1,4 +1,4 @@
-"""What a diagnosis needs to know of the host of one rank."""
+"""Facts about the host of one rank: its copies, its launches, and the owners of idle time."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 FOLLOWED_NS: Final = 50_000
-"""A kernel that starts so soon after a copy waited for it."""
+"""A kernel that starts within this time after a copy waited for it."""
 
 LONG_NS: Final = 100_000
-"""Shorter copies to the host are those of single numbers."""
+"""Shorter copies to the host carry single numbers."""
 
 DOMINATES: Final = 0.6
 """Share of a region's time from which a part of it is the better name."""
 
 WORTH_NAMING: Final = 0.01
-"""Share of all time; a region is not looked for where the GPU waits less for launches."""
+"""Share of all time; if the GPU waits less than this for launches, no region is named."""
 
 BACKWARD: Final = "the backward pass"
 
@@ -53,8 +53,8 @@ _FORWARD: Final = (
     re.compile(r"aten::(?:linear|conv\dd|scaled_dot_product_attention)"),
     re.compile(r"aten::(?:(?:layer|batch|group|rms)_norm|gelu|silu|relu_?|softmax|dropout)"),
 )
-"""Products, and what stands between them in models. No formula of PyTorch's gradients calls one of
-them. A backward pass written by hand may, but not both kinds, unless it computes the same again."""
+"""Matrix products, and what stands between them in models. No gradient formula of PyTorch calls any
+of them. A backward pass written by hand may call one kind, but both only if it recomputes."""
 
 QUARTERS: Final = 4
 
@@ -73,22 +73,22 @@ class CopiesOfName(NamedTuple):
 
 FEWEST_RETURNS: Final = 10
 ALIKE: Final = 0.9
-"""Copies of each way, and how much one brings of the other, from which they may be the same data:
+"""Copies in each direction, and the ratio of their bytes, from which they may carry the same data:
 a solver copied 1 GB to the GPU and back for each of 50 kernels, 96 % of its time."""
 
 
 class HostCopies(NamedTuple):
-    """Exposed copies of a rank: no kernel runs beside them."""
+    """Exposed copies of a rank: no kernel runs at the same time."""
 
     exposed_ns: Int64Array
-    """Of each step."""
+    """Exposed time of each step."""
     by_name: tuple[CopiesOfName, ...]
-    """Longest first."""
+    """Copies by name, longest first."""
     inside: Inside
     """The calls that ask for most of the exposed time."""
 
     def are_most(self, condition: Condition) -> bool:
-        """Whether most of the time is in copies of which one of `OF_COPIES` holds."""
+        """Whether copies with a condition of `OF_COPIES` take most of the exposed time."""
         says = OF_COPIES[condition].search
         chosen = sum(each.exposed_ns for each in self.by_name if says(each.name))
         return 2 * chosen > sum(each.exposed_ns for each in self.by_name)
@@ -104,7 +104,7 @@ class HostCopies(NamedTuple):
 
 
 def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
-    """Copies that hold up the GPU among all work of a device, and the time of all kernels."""
+    """Copies that hold up the GPU, by position in the work of a device, and when kernels run."""
     is_copy = work.type == KernelType.MEMORY
     to_device, to_host = (
         is_copy & work.named(pattern.search)
@@ -125,7 +125,7 @@ def exposed_copies(work: GpuWork) -> tuple[Int64Array, Intervals]:
 def host_copies(
     rank: Rank, steps: DeviceSteps, numbers: Collection[int] | None = None
 ) -> HostCopies:
-    """Find the exposed copies between host and device; those of some steps, or of all when None."""
+    """Find the exposed copies between host and device, in some steps, or in all if None."""
     work, edges = steps.work, steps.edges
     chosen, busy = exposed_copies(work)
     if not chosen.size:
@@ -172,25 +172,25 @@ def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:
 
 
 MOST_LATE: Final = 0.67
-"""Part of the time in which the GPU waits for launches that few idle intervals may hold: of 562
-kernels, eleven waited for 520 of 636 µs, between the forward and the backward pass."""
+"""Share of the GPU's waiting for launches that few idle intervals may hold: of 562 kernels, eleven
+waited for 520 of 636 µs, between the forward and the backward pass."""
 
 
 class Region(NamedTuple):
     """A part of a program."""
 
     name: str
-    """Of its outermost call, of an optimizer its own."""
+    """Name of its outermost call; for an optimizer, the name of the optimizer."""
     call: str
-    """The call's whole name; empty if they are several."""
+    """Full name of this call; empty if there are several."""
     idle: Intervals
     """Time in which the GPU waits for its launches."""
     share: float
-    """Of all such time."""
+    """Share of all such time."""
     kernels: int
     median_kernel_ns: float
     reads: bool
-    """Whether most of what the GPU waits for are copies to the host."""
+    """Whether most of what the GPU waits for is copies to the host."""
 
 
 class Launching(NamedTuple):
@@ -198,15 +198,15 @@ class Launching(NamedTuple):
 
     median_kernel_ns: float
     median_launch_ns: float
-    """Duration of its kernels and of the calls that launch them."""
+    """Median duration of its kernels and of the calls that launch them."""
     region: Region | None
-    """With most of the time in which the GPU waits for launches."""
+    """The part of the program with most of the time in which the GPU waits for launches."""
     late: int = 0
-    """Fewest idle intervals that hold `MOST_LATE` of that time."""
+    """Fewest idle intervals that hold `MOST_LATE` of this time."""
 
 
 def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
-    """Find out how a rank launches the analysed work of its device."""
+    """Describe how a rank launches the analysed work of its device."""
     kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
     late = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
     launch = work.launch[kernels]
@@ -266,8 +266,8 @@ def _region(
 def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> Int64Array:
     """The outermost nodes of the region: one, or all of the backward pass.
 
-    An optimizer is one, whatever it marks inside: a model was to be compiled for the sake of the
-    range ``CustomAdam.step`` in ``Optimizer.step#CustomAdam.step``.
+    An optimizer is one region, whatever it marks inside: because of the range ``CustomAdam.step``
+    in ``Optimizer.step#CustomAdam.step``, the advice was to compile a model.
     """
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
@@ -319,19 +319,19 @@ def _median(values: Int64Array) -> float:
 
 
 class Recomputed(NamedTuple):
-    """What such operators take in the analysed steps."""
+    """Cost of recomputed forward operators in the analysed steps."""
 
     kernels: int = 0
     gpu_ns: int = 0
-    """Of these kernels."""
+    """Duration of these kernels."""
     host_ns: int = 0
-    """In the operators, of those that launch them."""
+    """Time in the operators on the host."""
 
 
 def recomputed(
     rank: Rank, steps: DeviceSteps, numbers: Collection[int] | None = None
 ) -> Recomputed:
-    """Find what is computed again, in some steps or in all; nothing without proof that it is."""
+    """Find what is recomputed in some steps, or in all if None; nothing without proof."""
     calls = calls_of(rank)
     in_backward = calls.named(AUTOGRAD_THREAD.search)
     if not in_backward.any():
@@ -351,28 +351,28 @@ def recomputed(
 
 
 class HeldBack(NamedTuple):
-    """Idle time (ns) by what starts after it, though no host is late.
+    """Idle time (ns) by what starts after it, where no host is late.
 
-    The work was launched already, or by nothing that is recorded. Time that a graph takes from one
-    of its kernels to the next is none of it.
+    The work was already launched, or its launch is not recorded. Time between the kernels of one
+    graph does not count.
     """
 
     unrecorded: int = 0
     """Work whose launch is not recorded."""
     graph: int = 0
-    """A CUDA graph, at its begin or in it."""
+    """A CUDA graph, at its start or inside it."""
     same_stream: int = 0
-    """Other work of the stream that was busy last."""
+    """Other work on the stream that was busy last."""
     other: int = 0
     migration: int = 0
     """Pages of managed memory move, which nothing launches."""
     in_call: int = 0
-    """Work whose launch call has not returned, as where the first one of a kernel loads its code:
-    of 494 µs before a first kernel, another process was blamed."""
+    """Work whose launch call has not returned, as when the first launch of a kernel loads its code:
+    another process was blamed for 494 µs before a first kernel."""
 
 
 def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
-    """Divide that idle time by what starts after it."""
+    """Divide the idle time without a late host by what starts after it."""
     held = (gaps.kind == GAP["gap_depend"]) & ~gaps.unattributed & ~gaps.within_graph
     segments = gaps.segments.take(np.flatnonzero(held))
     every = gaps_of(rank)
@@ -396,7 +396,7 @@ _ACCUMULATES: Final = re.compile(r"^torch::autograd::AccumulateGrad$")
 
 
 def gradients_of(rank: Rank) -> float:
-    """How many gradients a rank accumulates in a step, on average; 0 without steps."""
+    """Mean number of gradients that a rank accumulates per step; 0 without steps."""
     events, marks = rank.trace.events, rank.steps
     rows = events.rows_of(Kind.CPU_OP)
     starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
@@ -413,17 +413,17 @@ def launches_apart_ns(rank: Rank) -> float:
 
 
 LEAST_LINEAR: Final = 0.1
-"""Products of linear layers for each kernel from which their rows matter: a ResNet-50 with one such
-layer, 6 of 1,478 kernels, was to get a larger batch for its sake."""
+"""Products of linear layers per kernel from which their rows matter: a ResNet-50 with one such
+layer, 6 of 1,478 kernels, was told to use a larger batch because of it."""
 
 _PRODUCTS: Final = re.compile(r"^aten::(?:linear|addmm|mm)$")
 
 _LINEAR: Final = {re.compile(r"^aten::linear$"): 0, re.compile(r"^aten::addmm$"): 1}
-"""Operators of linear layers, and the place of the input that has a row for each sample."""
+"""Operators of linear layers, and the index of the input that has a row for each sample."""
 
 
 def rows_of_linear(rank: Rank) -> int:
-    """Rows of the largest input of a linear layer; 0 without shapes, or where these are few."""
+    """Rows of the largest input of a linear layer; 0 without shapes, or with few such layers."""
     events, most = rank.trace.events, 0
     operators, kernels = events.rows_of(Kind.CPU_OP), events.rows_of(Kind.KERNEL)
     if np.count_nonzero(events.named(operators, _PRODUCTS)) < LEAST_LINEAR * kernels.size:
@@ -443,18 +443,18 @@ def rows_of_linear(rank: Rank) -> int:
 
 
 class HostFacts(NamedTuple):
-    """Facts on the host of one rank."""
+    """Facts about the host of one rank."""
 
     gaps: GapOwners
-    """Whom its idle time belongs to."""
+    """Owners of its idle time."""
     launching: Launching
     trials: Trials
     copies: HostCopies
     retries_ns: Int64Array
-    """Idle time behind calls that allocate in each quarter of the time between the first and the
-    last bound of its steps; 0 where nothing is freed, if anything is elsewhere."""
+    """Idle time behind calls that allocate, for each quarter of the time from the first to the last
+    boundary of its steps; 0 for a quarter in which nothing is freed, if another one frees."""
     overhead_ns: Mapping[str, int]
-    """Time of the profiler by the name of its work, longest first."""
+    """Time of the profiler by what it does, longest first."""
     has_stacks: bool
     """Whether Python frames are recorded."""
     recomputed: Recomputed
@@ -465,7 +465,7 @@ class HostFacts(NamedTuple):
 def host_facts(
     rank: Rank, steps: DeviceSteps, limits: TrialLimits, numbers: Collection[int] | None = None
 ) -> HostFacts:
-    """Facts on the host of a rank with GPU work, in steps of some numbers; in all when None."""
+    """Facts about the host of a rank with GPU work, in steps of some numbers, or in all if None."""
     work, gaps = rank.gpu_work.by_device()[steps.device], steps.gaps
     counted, found = work, _trials(rank, steps, work, limits)
     if numbers is not None:

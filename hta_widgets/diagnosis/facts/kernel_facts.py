@@ -1,7 +1,7 @@
-"""Kernels of one rank that compute: the operators that they belong to, and which are alike.
+"""Computing kernels of one rank: which operators they belong to, and which are alike.
 
-Two kernels are alike if their names, grids, blocks and the shapes of the operator that launched
-them are.
+Two kernels are alike if they have the same name, grid and block, and operators with the same
+shapes launched them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 MOST_PARENTS: Final = 6
-"""Calls that are looked at from a launch call outwards, for the shapes of an operator."""
+"""Most calls to search from a launch call outwards for the shapes of an operator."""
 
 WINDOW_NS: Final = 10_000_000
 """Length of the windows in which the pace of a GPU is compared with itself."""
 
 FEWEST_IN_WINDOW: Final = 5
-"""Fewer kernels do not tell the pace of a window."""
+"""Fewer kernels do not show the pace of a window."""
 
 FEWEST_WINDOWS: Final = 5
-"""Windows that tell whether a GPU changes its clock."""
+"""Fewest windows that show whether a GPU changes its clock."""
 
 _SIZES: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _FACTORS: Final = np.array(
@@ -54,7 +54,7 @@ _IN_ALL_MODELS: Final = re.compile(
     r"^(Linear|Conv\d?d|Identity|Dropout|Sequential|ModuleList|DataParallel"
     r"|DistributedDataParallel|FullyShardedDataParallel|OptimizedModule)$"
 )
-"""Modules that do not tell where in a model they are."""
+"""Classes of modules that do not show where in a model they are."""
 
 UNKNOWN: Final = -1
 
@@ -62,7 +62,7 @@ Keys = NDArray[np.uint64]
 
 
 class LikeKernelFacts(NamedTuple):
-    """Kernels of one rank that compute: a row for each kind of alike kernels and step."""
+    """Computing kernels of one rank: a row for each kind of alike kernels in each step."""
 
     key: Keys
     """Equal for alike kernels, on any rank."""
@@ -72,18 +72,18 @@ class LikeKernelFacts(NamedTuple):
     """Number of kernels."""
     total_ns: Times
     median_ns: Times
-    """Of their durations."""
+    """Sum and median of their durations."""
     kind: Keys
     """Equal for kernels of one name, on any rank."""
     size: Float64Array
-    """Of the work of each, see `kernel_sizes`; NaN if it is not recorded."""
+    """Size of the work of each, see `sizes_of_shapes`; NaN if not recorded."""
     is_shaped: Mask
     """Whether the shapes of the operator are part of the key."""
     names: dict[int, str]
-    """Kernel of each key."""
+    """Name of the kernels of each key."""
     described_ns: int
     kernels_ns: int
-    """Time of the kernels whose grid or shapes are recorded, and of all."""
+    """Time of the kernels whose grid or shapes are recorded, and of all kernels."""
 
 
 class _Kernels(NamedTuple):
@@ -96,7 +96,7 @@ class _Kernels(NamedTuple):
 
 
 def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
-    """Kernels of a rank that compute; reads the grids from the source of the trace."""
+    """Group the computing kernels of a rank; reads the grids from the source of the trace."""
     kernels = _kernels(rank)
     work, key = kernels.work, kernels.key
     window = window_of(rank)
@@ -125,9 +125,9 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
 
 
 def pace_in_windows(rank: Rank) -> Float64Array:
-    """How long kernels of a rank take beside alike ones at other times: the median of each 10 ms.
+    """Duration of a rank's kernels relative to alike ones at other times: median of each 10 ms.
 
-    Of windows with some kernels, ascending by time.
+    Windows are ascending by time; those with too few kernels are left out.
     """
     kernels = _kernels(rank)
     work = kernels.work
@@ -143,7 +143,7 @@ def pace_in_windows(rank: Rank) -> Float64Array:
 
 
 def pace_range(rank: Rank) -> float:
-    """Ratio of the slow to the fast tenth of the moments of a rank; 1 if there are few."""
+    """Ratio of the slowest to the fastest tenth of a rank's windows; 1 if there are few."""
     pace = pace_in_windows(rank)
     if pace.size < FEWEST_WINDOWS:
         return 1.0
@@ -152,10 +152,10 @@ def pace_range(rank: Rank) -> float:
 
 
 def computing_kernels(rank: Rank) -> GpuWork:
-    """Kernels of the analysed steps that compute, on the device with most work.
+    """Computing kernels of the analysed steps, on the device with the most work.
 
-    Kernels that were launched before the first step, or by an unknown call, and that run before any
-    of the steps, are of none.
+    Kernels that run before any of the steps belong to none if they were launched before the first
+    step, or by an unknown call.
     """
     device, window = rank.gpu_work.main_device, window_of(rank)
     work = rank.gpu_work if device is None else rank.gpu_work.by_device()[device]
@@ -169,12 +169,12 @@ def computing_kernels(rank: Rank) -> GpuWork:
 
 
 OF_EXPERTS: Final = re.compile(
-    r"^(?!triton_(?:[a-z]{3}_)?fused_).*(?:"  # what Inductor makes is beside them
+    r"^(?!triton_(?:[a-z]{3}_)?fused_).*(?:"  # not what Inductor puts next to them
     r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|matmul_scatter)",
     re.IGNORECASE,
 )
-"""Kernels of experts, which launch as many blocks whatever tokens they get: of four ranks, that
-with the popular experts had a GPU 3.67 times as slow."""
+"""Kernels of experts, which launch the same number of blocks for any number of tokens: of four
+ranks, the one with the popular experts seemed to have a GPU 3.67 times as slow."""
 
 
 @asked_once
@@ -197,7 +197,7 @@ def _kernels(rank: Rank) -> _Kernels:
 def shape_codes(rank: Rank, work: GpuWork) -> tuple[Int64Array, tuple[str, ...]]:
     """Input shapes of the nearest operator around each launch that records some.
 
-    As positions in texts of the trace; -1 where none are recorded.
+    Returns positions in texts of the trace, -1 where no shapes are recorded, and these texts.
     """
     table = rank.trace.events.side.get("operators")
     dims = None if table is None else table.columns.get("input_dims")
@@ -216,9 +216,9 @@ def shape_codes(rank: Rank, work: GpuWork) -> tuple[Int64Array, tuple[str, ...]]
 
 
 def sizes_of_shapes(texts: Sequence[str]) -> Float64Array:
-    """How much work shapes are: the logarithm of the product of all their dimensions.
+    """How much work shapes stand for: the logarithm of the product of all their dimensions.
 
-    Where one dimension is longer than elsewhere, this differs at least as much as the work does.
+    If one dimension is longer than elsewhere, this differs at least as much as the work does.
 
     Examples
     --------
@@ -254,13 +254,13 @@ def _hashes(codes: Int64Array | Int32Array, texts: Sequence[str]) -> Keys:
 
 
 def _mixed(one: Keys, other: Keys, factor: np.uint64) -> Keys:
-    """Join two hashes of each row to one; products wrap around."""
+    """Join two hashes of each row into one; products wrap around."""
     product = (one ^ (other + factor)) * factor
     return np.asarray(product ^ (product >> np.uint64(29)))
 
 
 def _runs(order: Int64Array, *columns: NDArray[np.generic]) -> Groups:
-    """Groups of rows that are in order already."""
+    """Groups of rows that are already in order."""
     opens = np.arange(order.size) == 0
     for column in columns:
         in_order = column[order]
@@ -272,15 +272,15 @@ class Operators(NamedTuple):
     """The operator of each of some kernels."""
 
     place: Int64Array
-    """Of the call, -1 for none."""
+    """Place of the operator's call, -1 for none."""
     kind: Int64Array
-    """Position in `kinds`; kernels of operators with the same name, shapes and types have one."""
+    """Position in `kinds`, which operators with the same name, shapes and types share."""
     kinds: list[tuple[str, str, str]]
     """Name, shapes and types, as in the trace; empty where they are not recorded."""
 
 
 def as_called(rank: Rank, work: GpuWork) -> tuple[Rank, GpuWork]:
-    """A rank and some of its GPU work, with the calls of captures that go with its trace."""
+    """A rank and some of its GPU work, with the calls of the graph captures given for its trace."""
     if not rank.captures:
         return rank, work
     joined = with_replayed_calls(rank)
@@ -288,7 +288,7 @@ def as_called(rank: Rank, work: GpuWork) -> tuple[Rank, GpuWork]:
 
 
 def operators_of(calls: Calls, work: GpuWork, is_meant: Callable[[str], object]) -> Operators:
-    """The nearest operator around the launch of each kernel, of those whose names are meant."""
+    """The nearest operator around the launch of each kernel whose name is meant."""
     is_named = calls.named(is_meant)
     found, launched_by = numbered(calls.operator[calls.places_of(work.launch)])
     climbing = np.flatnonzero(found >= 0)
@@ -327,10 +327,10 @@ def _text(texts: Sequence[str], code: int) -> str:
 
 
 def time_by_module(rank: Rank, places: Int64Array, length_ns: Times) -> dict[str, int]:
-    """Time (ns) inside each kind of module of the user's model, by its class, outermost first.
+    """Time (ns) inside each class of module of the user's model, outermost first.
 
-    Each piece of time belongs to the call at a place, to none at -1. The one module that is
-    outermost of all holds everything, and is left out. Empty if no modules are recorded.
+    Each piece of time belongs to the call at its place, or to none (-1). A single outermost module
+    holds everything, and is left out. Empty if no modules are recorded.
     """
     paths = module_paths(rank)
     codes = paths.at(places)

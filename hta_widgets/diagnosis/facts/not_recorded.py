@@ -36,17 +36,17 @@ class NotRecorded(NamedTuple):
 
     @property
     def lack(self) -> str:
-        """What is lacking, in words."""
+        """What is missing, in words."""
         return f"{self.what} not {'opened' if self.is_recorded else 'recorded'}"
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """What is missing, what cannot be told without it, and how to record it."""
         return f"{self.lack}: {self.untold}. {self.how}."
 
     @property
     def in_nsys(self) -> NotRecorded:
-        """The same with what to do in Nsight Systems, instead of in PyTorch's profiler."""
+        """The same, but saying how to record it with Nsight Systems, not PyTorch's profiler."""
         return self._replace(how=_IN_NSYS.get(self.how, self.how))
 
 
@@ -77,8 +77,8 @@ _NO_LAUNCHES: Final = _GPU_WORK._replace(
     "recorded",
 )
 _NO_KERNEL_LAUNCHES: Final = _NO_LAUNCHES._replace(what="Kernels are")
-"""Of a program that made a context, 16 streams and a memset, and launched nothing, another profiler
-was blamed."""
+"""Another profiler was blamed for a program that made a context, 16 streams and a memset, and
+launched nothing."""
 _MOST_KERNELS: Final = _LOST_KERNELS._replace(what="Most kernels that were launched are")
 _MEASURED_WORK: Final = _GPU_WORK._replace(
     what="Times of kernels are", how="Record again without profiler_metrics"
@@ -153,8 +153,8 @@ def not_recorded(
 ) -> tuple[NotRecorded, ...]:
     """List what the traces of a job of some size (0 if not recorded) lack.
 
-    The ranks that are left out have GPU work, but no part of their time is that of the others,
-    which have their steps in common, or not; those of a server nobody marks.
+    Ranks that are left out have GPU work, but share no time with the others, whether these have
+    steps in common or not. Nobody marks the steps of a server.
     """
     steps = _SERVER_STEPS if serves else _STEPS
     found = [*_gpu_work_of(records)]
@@ -181,14 +181,14 @@ def not_recorded(
 
 
 def _no_kernels(records: Mapping[int, RankRecords]) -> NotRecorded:
-    """Where no rank has any: whether they were launched."""
+    """What is missing if no rank has kernels, which depends on whether any were launched."""
     has_calls = bool(_ranks(records, calls=True))
     is_launched = bool(_ranks(records, launches_kernels=True))
     return _NO_KERNEL_LAUNCHES if has_calls and not is_launched else _LOST_KERNELS
 
 
 def _collectives_of(records: Mapping[int, RankRecords], *, serves: bool) -> NotRecorded:
-    """What tells of collectives, and that operators must be recorded where they are not."""
+    """How to record what collectives are, with operators if these are missing too."""
     found = _SERVER_COLLECTIVES if serves else _COLLECTIVES
     if _ranks(records, kernels=True, host_code=False):
         return found
@@ -196,7 +196,7 @@ def _collectives_of(records: Mapping[int, RankRecords], *, serves: bool) -> NotR
 
 
 def options_not_used(job: Job) -> tuple[NotRecorded, ...]:
-    """What PyTorch's profiler would record with other options, and a diagnosis does without."""
+    """What PyTorch's profiler records with other options, and a diagnosis can do without."""
     ranks = [rank for rank in job.ranks if job.sources[rank].format == KINETO]
     records = job.reduce(rank_records, ranks)
     has = {
@@ -217,7 +217,7 @@ def has_shapes(rank: Rank) -> bool:
 def _other_ranks(
     opened: Sequence[int], not_opened: Sequence[int], world_size: int
 ) -> Iterator[NotRecorded]:
-    """Ranks that communicate with those that are open: with a trace, and without."""
+    """Ranks that communicate with the opened ones: those with a trace, and those without."""
     if not_opened:
         who = f"{named_numbers('rank', not_opened)} {'is' if len(not_opened) == 1 else 'are'}"
         how = "Open them, too" if len(not_opened) > 1 else "Open it, too"
@@ -229,11 +229,11 @@ def _other_ranks(
 
 
 def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
-    """Ranks without GPU work, apart by what became of it."""
+    """Ranks without GPU work, by what became of it."""
     without = {rank: each for rank, each in records.items() if each.kernels and not each.gpu_work}
     for what, values in (
         (_GPU_WORK, {"calls": False, "measured": False}),
-        # operators that launch nothing run on the CPU, and nothing is lacking
+        # operators that launch nothing run on the CPU: nothing is missing
         (_NO_LAUNCHES, {"calls": True, "launches": False, "measured": False, "host_code": False}),
         (_LAUNCHED_WORK, {"launches": True, "waited_for": False, "measured": False}),
         (_UNSEEN_WORK, {"launches": True, "waited_for": True, "measured": False}),
@@ -244,14 +244,14 @@ def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
 
 
 def _calls_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
-    """Ranks without the calls that launch their work, or without those that wait for it."""
+    """Ranks without the calls that launch their work, or that wait for it."""
     for what, calls in ((_CALLS, {"launches": False}), (_WAITS, {"waits": False})):
         if lacking := _ranks(records, kernels=True, gpu_work=True, **calls):
             yield _on(what, lacking, len(records))
 
 
 def _of_cpus(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
-    """What tells more of a job without GPU work; in others, the GPU tells what matters."""
+    """What would show more of a job without GPU work; in others, the GPU shows what matters."""
     if any(each.host_code for each in records.values()):
         if not _ranks(records, frames=True):
             yield _FRAMES
@@ -269,7 +269,7 @@ def _ranks(records: Mapping[int, RankRecords], **values: bool) -> list[int]:
 
 
 def _on(lack: NotRecorded, ranks: list[int], count: int) -> NotRecorded:
-    """The same, with the ranks that lack it unless all do."""
+    """The same, naming the ranks that lack it unless all do."""
     if len(ranks) == count:
         return lack
     what, _, verb = lack.what.rpartition(" ")
@@ -277,7 +277,7 @@ def _on(lack: NotRecorded, ranks: list[int], count: int) -> NotRecorded:
 
 
 def _not_compared(ranks: Sequence[int], how: str) -> NotRecorded:
-    """The steps of some ranks, which are not those of the others."""
+    """What is missing for ranks whose steps differ from those of the others."""
     is_one = len(ranks) == 1
     return NotRecorded(
         f"Steps that {named_numbers('rank', ranks)} {'has' if is_one else 'have'} in common with "

@@ -1,15 +1,15 @@
-"""Products of matrices that are slower than others of the same rank say they could be.
+"""Matrix products that are slower than other products of the same rank show they could be.
 
-How fast a product can be depends on its size, its type and the GPU, and is measured where the same
-rank multiplies smaller matrices: what is smaller in every dimension has less to reuse and fewer
-blocks for the multiprocessors, so that it is no faster, but for sizes that fit. In a recommendation
-job on an A100, products with a dimension of 1705 reach 28 TFLOP/s, and those of 1300 73 TFLOP/s.
-Where no large one fits, the peak of the GPU tells: on an H200, 8192 × 4097 × 4097 reaches 13 to
-15 % of it, and 8192 × 4096 × 4096 80 to 83 %.
+How fast a product can be depends on its size, its type and the GPU. Smaller products of the same
+rank measure it: what is smaller in every dimension has less to reuse and fewer blocks for the
+multiprocessors, so it is faster only because its sizes fit. In a recommendation job on an A100,
+products with a dimension of 1705 reach 28 TFLOP/s, and those of 1300 73 TFLOP/s. If no large one
+fits, the peak of the GPU is the measure: on an H200, 8192 × 4097 × 4097 reaches 13 to 15 % of it,
+and 8192 × 4096 × 4096 80 to 83 %.
 
-Large products keep a GPU as busy as it can be, whatever their shape, so that one that is slower
-than its sisters has got a kernel that does not suit it: prompts of a server on an MI300X spend half
-of their time in a product of 457 TFLOP/s, whose three sisters reach 543 to 629.
+Large products keep a GPU as busy as it can be, whatever their shape, so one that is slower than its
+sisters has a kernel that does not suit it: prompts of a server on an MI300X spend half of their
+time in a product of 457 TFLOP/s, whose three sisters reach 543 to 629.
 """
 
 from __future__ import annotations
@@ -30,44 +30,44 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 
 ALIGNED_BYTES: Final = 16
-"""Tensor cores are fed with loads of this size, which rows that begin elsewhere do not allow."""
+"""Tensor cores are fed with loads of this size, which rows that are not aligned to it prevent."""
 
 SLOWER: Final = 1.5
-"""Of 156 products that fit, in seven real jobs, 4 take so many times as long as their size and the
-best rate of smaller ones that fit say, or longer (at most 2.1), and half of them at most 0.8 times
-as long. Of 67 that do not fit, in four jobs, 23 do (at most 3.1)."""
+"""A product is slow if it takes this many times as long as its size and the best rate of smaller
+ones that fit suggest. Of 156 products that fit, in seven real jobs, 4 do (at most 2.1), and half
+take at most 0.8 times as long. Of 67 that do not fit, in four jobs, 23 do (at most 3.1)."""
 
 ABOVE_PEAK: Final = 1.1
-"""What is faster than the peak by more than this contradicts its shapes."""
+"""A rate above the peak by more than this factor contradicts the shapes."""
 
 OF_PEAK: Final = 0.5
-"""Part of the peak that large products of 16 bits which fit usually reach, or more: 0.6 to 0.83 on
-an H100 and an H200, 0.42 to 0.48 on an MI300X."""
+"""Share of the peak that large 16-bit products whose sizes fit usually reach, or more: 0.6 to 0.83
+on an H100 and an H200, 0.42 to 0.48 on an MI300X."""
 
 LARGE: Final = 1024
-"""Least of the three sizes of a product that keeps all multiprocessors busy."""
+"""Smallest of the three sizes from which a product keeps all multiprocessors busy."""
 
 FEWEST_LARGE: Final = 3
-"""Shapes of large products that tell which rate is usual, with the slow one."""
+"""Fewest shapes of large products that show the usual rate, including the slow one."""
 
 FEWEST_CALLS: Final = 3
-"""Calls of a shape that tell how long it usually takes: one may be interrupted."""
+"""Fewest calls of a shape that show how long it usually takes: one may be interrupted."""
 
 LEAST_OF_TIME: Final = 0.02
-"""Part of the compute time that a shape needs for its rate to count."""
+"""Share of the compute time that a shape needs for its rate to count."""
 
 LEAST_SLOW: Final = 0.1
-"""Part of the compute time from which a slow sister is worth a word."""
+"""Share of the compute time from which a slow sister is worth reporting."""
 
 OF_SISTERS: Final = 0.85
-"""A sister is slow below this part of the median rate of the others. Sisters differ by 7 % in
+"""A sister is slow below this share of the median rate of the others. Sisters differ by 7 % in
 prompts on an MI300X, and the slow one is at 0.78."""
 
 _BYTES: Final = {"fp16": 2, "bf16": 2, "fp32": 4}
-"""Of an element by type; float32 is multiplied as TF32."""
+"""Bytes of an element by type; float32 is multiplied as TF32."""
 
 _PLACES: Final = {"aten::mm": 0, "aten::addmm": 1, "aten::bmm": 0, "aten::baddbmm": 1}
-"""Place of the first matrix among the inputs."""
+"""Index of the first matrix among the inputs."""
 
 MOST_LISTED: Final = 5
 
@@ -81,23 +81,23 @@ class Product(NamedTuple):
 
     @property
     def multiple(self) -> int:
-        """What its sizes should be a multiple of."""
+        """The number that its sizes should be a multiple of."""
         return ALIGNED_BYTES // _BYTES[self.type]
 
     @property
     def uneven(self) -> int:
-        """The first of its sizes that is none, 0 for none: rows of memory have the last ones."""
+        """The first of its sizes that is not such a multiple, 0 if all are."""
         _, rows, columns, summed = self.sizes
         return next((size for size in (summed, columns, rows) if size % self.multiple), 0)
 
     @property
     def flop(self) -> int:
-        """What it computes."""
+        """Number of floating-point operations."""
         return 2 * prod(self.sizes)
 
     @property
     def padded_flop(self) -> int:
-        """The same if its sizes were rounded up."""
+        """The same with its sizes rounded up to such multiples."""
         batch, *sizes = self.sizes
         return 2 * batch * prod(-(-size // self.multiple) * self.multiple for size in sizes)
 
@@ -105,8 +105,8 @@ class Product(NamedTuple):
 class ShapeRow(NamedTuple):
     """Products of one shape, the rate (FLOP/s) that they reach, and that of others.
 
-    Others are smaller products that fit, or what such usually reach on the GPU; of one that fits,
-    the median of its sisters.
+    The others are smaller products that fit, or what such products usually reach on the GPU; for a
+    product that fits, the median of its sisters.
     """
 
     operator: str
@@ -116,24 +116,24 @@ class ShapeRow(NamedTuple):
     rate: float
     others_rate: float
     of_peak: bool
-    """Whether others are not in the recording, but `OF_PEAK` of what the GPU can do."""
+    """Whether the rate of others is not in the recording, but `OF_PEAK` of the GPU's peak."""
 
 
 class ShapeFacts(NamedTuple):
-    """Products that are slow for their sizes."""
+    """Products that are slow because of their sizes or kernels."""
 
     total_ns: Times
     saved_ns: Times
-    """Of each computing kernel: its time if it is of one of these, and what is saved at the rate of
-    the others, with sizes that are rounded up if these do not fit."""
+    """For each computing kernel: its time if it belongs to one of these, and how much of it is
+    saved at the rate of the others, with sizes rounded up if they do not fit."""
     rows: tuple[ShapeRow, ...] = ()
-    """Those with most time."""
+    """Those that take the most time."""
 
 
 def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) -> ShapeFacts:
-    """Find the products of a rank that are slow for their sizes, among kernels that compute.
+    """Find the products of a rank, among its computing kernels, that are slow for their sizes.
 
-    Those that are plain multiply without tensor cores, and are slow for that.
+    ``plain`` marks kernels that multiply without tensor cores, and are slow for that reason.
     """
     nothing = np.zeros(len(kernels), dtype=np.int64)
     operators = operators_of(calls, kernels, _PLACES.__contains__)
@@ -164,7 +164,7 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
     sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
     is_uneven = smaller * flop >= SLOWER * rates * padded
     others = np.where(is_uneven, smaller, sisters)
-    as_long = np.ones(len(products))  # as now, at the rate of the others
+    as_long = np.ones(len(products))  # share of their time now, at the rate of the others
     slow = np.flatnonzero(others > 0)
     as_long[slow] = rates[slow] / others[slow] * np.where(is_uneven, padded / flop, 1)[slow]
     left = np.ones(size)
@@ -191,7 +191,7 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
 
 @lru_cache(maxsize=4096)
 def _product(name: str, dims: str, types: str) -> Product | None:
-    """The product that an operator computes; None where its shapes do not tell."""
+    """The product that an operator computes; None if its shapes do not show it."""
     if name not in _PLACES or not dims.strip("[] \n"):
         return None
     try:
@@ -208,7 +208,7 @@ def _product(name: str, dims: str, types: str) -> Product | None:
 
 
 def _peaks(products: list[Product], peak: Peak | None) -> Float64Array:
-    """What the GPU can do at most (FLOP/s) in the type of each product; NaN if it is not known."""
+    """Peak of the GPU (FLOP/s) in the type of each product; NaN if not known."""
     known = {} if peak is None else peak.tflops
     most = {"fp32": known.get("tf32", np.nan)}
     peaks = [most.get(each.type, known.get(each.type, np.nan)) for each in products]
@@ -226,11 +226,11 @@ def _medians(values: NDArray[Any], group: Int64Array, wanted: list[int]) -> Floa
 def _fitting(
     products: list[Product], rates: Float64Array, usual: Float64Array
 ) -> tuple[Float64Array, Mask]:
-    """The best rate of products that fit and are smaller in all sizes, for those that do not.
+    """The best rate of products that fit and are smaller in all sizes, for those that do not fit.
 
-    And whether it is the usual rate instead: of large products of 16 bits beside no smaller ones
-    that are large. Float32 has no usual rate, since not every kernel that multiplies it as float32
-    says so in its name.
+    And whether it is the usual rate instead, for large 16-bit products if no smaller one is large.
+    Float32 has no usual rate, since not every kernel that multiplies it as float32 says so in its
+    name.
     """
     types = np.unique([each.type for each in products], return_inverse=True)[1]
     sizes: Int64Array = np.array([each.sizes for each in products], dtype=np.int64)

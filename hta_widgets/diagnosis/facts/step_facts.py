@@ -1,4 +1,4 @@
-"""Numbers of each step of a rank: what its GPU and its host did."""
+"""Numbers for each step of a rank: what its GPU and its host did."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ HOST_COLUMNS: Final = ("host", "in_loader", "in_alloc", "in_profiler", "frees")
 
 HELD_UP_NS: Final = 100_000
 HELD_UP: Final = 20
-"""A launch call waits for the GPU if it takes this long (ns), and this many times the usual."""
+"""A launch call waits for the GPU if it takes this long (ns), and this many times the median."""
 
 SHOWN_COLUMNS: Final = ("start_ns", "end_ns", "period", "cpu", "host", "kernels", *PARTS, *GAPS)
-"""What a table of steps shows."""
+"""Columns that a table of steps shows."""
 
 STEP_COLUMNS: Final = (
     "step",
@@ -44,7 +44,7 @@ STEP_COLUMNS: Final = (
     "unattributed",
     "host_copies",
 )
-"""What rules work on."""
+"""Columns that rules work on."""
 
 Columns = dict[str, Int64Array]
 
@@ -52,11 +52,11 @@ Columns = dict[str, Int64Array]
 def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
     """Columns of `HOST_COLUMNS`, a row for each step; times are ns.
 
-    ``in_loader``, ``in_alloc`` and ``in_profiler`` are the time in such calls of the threads that
-    launch work, or mark steps; ``frees`` is the number of calls that free memory. ``host`` is the
+    ``in_loader``, ``in_alloc`` and ``in_profiler`` are the time in such calls on threads that
+    launch work or mark steps; ``frees`` is the number of calls that free memory. ``host`` is the
     time of the step's mark outside blocking calls, data loading and the profiler.
 
-    The edges are the first start and the last end of GPU work, if there are no steps.
+    Without steps, the edges are the first start and the last end of GPU work.
     """
     calls = calls_of(rank)
     asked = _of_launching_threads(rank, calls)
@@ -79,7 +79,7 @@ def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
 
 
 class _Marks:
-    """The marks of steps on the CPU, or all of the time with GPU work."""
+    """The marks of steps on the CPU; without steps, one for all of the time with GPU work."""
 
     def __init__(self, rank: Rank, window: Window, edges: Times) -> None:
         self.steps = window.steps
@@ -108,10 +108,10 @@ class _Marks:
 
 
 def _covered(calls: Calls, chosen: Mask) -> Intervals:
-    """Time in some calls; those of CUDA take as long as recorded.
+    """Time in some calls; those of CUDA count as long as recorded.
 
-    Where times are rounded, one may begin before the call before it ends: the forest, in which it
-    is then inside that call, has next to nothing of it.
+    With rounded times, one may start before the previous call ends. The forest then puts it inside
+    that call, and cuts it to next to nothing.
     """
     places = np.flatnonzero(chosen)
     start_ns = calls.start_ns[places]
@@ -129,7 +129,7 @@ def _held_up(calls: Calls) -> Mask:
 
 
 def _copies_to_pageable_memory(rank: Rank, calls: Calls) -> Mask:
-    """Calls that return when the copy is done, though they are asynchronous by name."""
+    """Calls that return only when the copy is done, though they are asynchronous by name."""
     work = rank.gpu_work
     to_host = work.named(lambda name: "Pageable" in name and patterns.DEVICE_TO_HOST.search(name))
     launch = work.launch[to_host]
@@ -153,7 +153,7 @@ def _of_launching_threads(rank: Rank, calls: Calls) -> Mask:
 
 
 def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
-    """Columns of `STEP_COLUMNS` but those of kernel names and copies, a row for each analysed step.
+    """`STEP_COLUMNS` except those of kernel names and copies, a row for each analysed step.
 
     All times are ns. ``cpu`` is the length of the step's mark; see `host_time` for what the host
     does in it. `PARTS` add up to ``period``, and `GAPS` to ``idle``.
@@ -174,7 +174,7 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
 
 
 def of_gpu(steps: DeviceSteps, edges: Times) -> Columns:
-    """What the GPU does, and why it does nothing, between some times (ns)."""
+    """What the GPU does, and why it is idle, between some times (ns)."""
     gaps = steps.gaps
     return {
         "starting": gaps.starting_in_bins(edges),
@@ -186,7 +186,7 @@ def of_gpu(steps: DeviceSteps, edges: Times) -> Columns:
 
 
 def _kernels(rank: Rank, steps: DeviceSteps) -> Int64Array:
-    """Kernels that each step launches; where no launch is recorded, those that start in it."""
+    """Number of kernels that each step launches; without recorded launches, that start in it."""
     work, window = rank.gpu_work.by_device()[steps.device], steps.window
     counted = rank.trace.events.kind[work.rows] == Kind.KERNEL
     if (work.launch >= 0).any():

@@ -1,8 +1,8 @@
-"""Kernels that run in few steps only: trials of an autotuner, and what is run once.
+"""Kernels that run in few steps only: trials of an autotuner, and kernels that run once.
 
-An autotuner waits for an event or the device after each kernel that it tries. Where no steps are
-recorded, that alone tells its trials. cuDNN tries kernels inside a convolution, of PyTorch only
-where the user wants it to: no other convolution waits for events.
+An autotuner waits for an event or the device after each kernel that it tries. Without recorded
+steps, this is all that reveals its trials. cuDNN tries kernels inside a convolution, in PyTorch
+only if the user asks for it: no other convolution waits for events.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 
 FEWEST_IN_A_ROW: Final = 5
-"""Launches of one kernel and of nothing else between two waits for the device, if it is tried.
+"""Fewest launches of one kernel and nothing else between two waits that make it a trial.
 
-Triton's ``do_bench`` launches as many to estimate how long a kernel takes, and more to measure it.
-A program that is debugged waits after each launch.
+Triton's ``do_bench`` launches this many to estimate how long a kernel takes, and more to measure
+it. A program that is being debugged waits after each launch.
 """
 
 _FLUSHES: Final = re.compile(r"FillFunctor")
-"""Autotuners empty the cache between two runs."""
+"""Kernels by which autotuners empty the cache between two runs."""
 
 _CONVOLUTION: Final = re.compile(r"(cudnn|miopen)_convolution")
 
@@ -44,18 +44,18 @@ _NO_NAME: Final = -1
 
 
 def waits_for_events(calls: Calls) -> Int64Array:
-    """When the host begins to wait for events, ascending."""
+    """When the host starts to wait for events, ascending."""
     return _waits(calls, patterns.WAITS_FOR_EVENT)
 
 
 def flushes(work: GpuWork) -> list[int]:
-    """Codes of the names that may empty the cache."""
+    """Codes of the names of kernels that may empty the cache."""
     codes = distinct(work.name).tolist()
     return [code for code in codes if _FLUSHES.search(work.names[code])]
 
 
 def launched_kernels(calls: Calls, work: GpuWork) -> Int64Array:
-    """Kernels with a launch call, in the order of these, without what empties the cache."""
+    """Kernels with a launch call, in launch order, without those that empty the cache."""
     is_kernel = calls.events.kind[work.rows] == Kind.KERNEL
     chosen = np.flatnonzero(is_kernel & (work.launch >= 0) & ~np.isin(work.name, flushes(work)))
     launched_ns = calls.events.start_ns[work.launch[chosen]]
@@ -63,20 +63,20 @@ def launched_kernels(calls: Calls, work: GpuWork) -> Int64Array:
 
 
 def segments(calls: Calls, work: GpuWork, kernels: Int64Array, waits: Int64Array) -> Int64Array:
-    """Number of the segment between two waits that launches each kernel, without empty ones."""
+    """Number of the segment between two waits that launches each kernel, ignoring empty ones."""
     launched_ns = calls.events.start_ns[work.launch[kernels]]
     _, segment = np.unique(np.searchsorted(waits, launched_ns), return_inverse=True)
     return np.asarray(segment, dtype=np.int64)
 
 
 def opens_and_alone(name: Int32Array, segment: Int64Array) -> tuple[Int64Array, Mask]:
-    """Where each segment opens, and whether all of its kernels are of one name."""
+    """Where each segment starts, and whether all of its kernels have one name."""
     opens = np.flatnonzero(np.diff(segment, prepend=_NO_SEGMENT))
     return opens, np.minimum.reduceat(name, opens) == np.maximum.reduceat(name, opens)
 
 
 def repeated_between_waits(calls: Calls, work: GpuWork) -> Int64Array:
-    """Kernels that are launched several times in a row between two waits for the device, alone."""
+    """Kernels launched several times in a row between two waits for the device, and no others."""
     waits, kernels = _waits(calls, patterns.WAITS_FOR_DEVICE), launched_kernels(calls, work)
     if not (waits.size and kernels.size):
         return kernels[:0]
@@ -90,30 +90,30 @@ def _waits(calls: Calls, pattern: re.Pattern[str]) -> Int64Array:
 
 
 class Trials(NamedTuple):
-    """Kernels of the steps of a rank that other steps do not have."""
+    """Kernels of some steps of a rank that other steps do not have."""
 
     columns: Mapping[str, Int64Array]
     """For each step: ``trial_names`` (number of kernel names that an autotuner tries, 0 if none
     does), ``trials`` (ns, their duration), ``once`` (ns, duration of the kernels that run in no
     other step)."""
     names: tuple[str, ...]
-    """Of the kernels tried, the longest first."""
+    """Names of the kernels tried, longest first."""
     spans_ns: tuple[tuple[int, int], ...] = ()
-    """Without steps, when each series of trials starts and ends on the GPU, or in a convolution on
-    the host, ascending; empty without trials, and where the steps are recorded."""
+    """When each series of trials starts and ends on the GPU, or in a convolution on the host,
+    ascending; empty without trials, or if steps are recorded."""
     inside: str = ""
-    """What all of these are in, in words, with a space before it."""
+    """What all series are in, in words, with a leading space."""
 
     @property
     def spans(self) -> Intervals:
-        """The same as intervals."""
+        """Spans of the series as intervals."""
         return Intervals.union(*np.array(self.spans_ns, np.int64).reshape(-1, 2).T)
 
 
 def trials(
     calls: Calls, work: GpuWork, step: Int64Array, count: int, limits: TrialLimits
 ) -> Trials:
-    """Find the kernels that few steps have, by the position of the step that launches each."""
+    """Find the kernels that only few steps have; ``step`` is the position of each kernel's step."""
     kernels = np.flatnonzero(calls.events.kind[work.rows] == Kind.KERNEL)
     groups = grouped(work.name[kernels], step[kernels])
     name, of_step = work.name[kernels][groups.first], step[kernels][groups.first]
@@ -162,11 +162,11 @@ def _sums(length_ns: Int64Array, step: Int64Array, chosen: Mask, count: int) -> 
 def unmarked_trials(calls: Calls, work: GpuWork, limits: TrialLimits) -> Trials | None:
     """Find the stretches in which an autotuner tries kernels; None without any.
 
-    Between two waits of the host for an event, it launches kernels of one name only; some names
-    follow each other so, and run nowhere else but in other such stretches. Models launch many
-    kernels between two waits.
+    Between two waits of the host for an event, it launches kernels of one name only. Several names
+    follow each other in this way, and run nowhere else but in other such stretches. Models launch
+    many kernels between two waits.
 
-    The limit on steps is a share of the recorded time.
+    The limit on steps applies to the recorded time here.
     """
     waits = waits_for_events(calls)
     if waits.size < limits.kernels:
@@ -195,7 +195,7 @@ def unmarked_trials(calls: Calls, work: GpuWork, limits: TrialLimits) -> Trials 
 def _in_convolutions(
     calls: Calls, work: GpuWork, kernels: Int64Array, limits: TrialLimits
 ) -> Trials | None:
-    """Find the convolutions that try kernels: several between waits for events in one of them."""
+    """Find the convolutions that try kernels: several, between waits for events inside one."""
     waits = np.flatnonzero(calls.named(patterns.WAITS_FOR_EVENT.search) & calls.is_launch_call)
     waits = waits[np.append(calls.named(_CONVOLUTION.search), False)[calls.operator[waits]]]
     around = calls.operator[calls.places_of(work.launch[kernels])]
@@ -215,9 +215,10 @@ def _in_convolutions(
 
 
 def _stretches(name: Int32Array, segment: Int64Array) -> list[Int64Array]:
-    """Kernels of consecutive segments with one name each, for each such series of segments.
+    """Kernels of each series of consecutive segments that have one name each.
 
-    The last kernels of one name before it are the first trials: the host did not wait before them.
+    The last kernels of one name before a series are its first trials: the host does not wait before
+    these.
     """
     if not segment.size:
         return []
@@ -231,14 +232,14 @@ def _stretches(name: Int32Array, segment: Int64Array) -> list[Int64Array]:
 
 
 def _runs_elsewhere(name: Int32Array, stretches: list[Int64Array]) -> Mask:
-    """Whether each name runs outside all stretches."""
+    """Which names run outside all stretches."""
     is_outside = np.ones(name.size, dtype=np.bool_)
     is_outside[np.concatenate(stretches)] = False
     return np.asarray(np.bincount(name[is_outside], minlength=int(name.max()) + 1) > 0)
 
 
 def _tried(name: Int32Array, rows: Int64Array, elsewhere: Mask, limits: TrialLimits) -> Int64Array:
-    """Kernels of a stretch whose name runs often enough in it, and outside of none."""
+    """Kernels of a stretch whose name runs often enough in it, and never outside stretches."""
     names, which, runs = np.unique(name[rows], return_inverse=True, return_counts=True)
     return np.asarray(rows[((runs >= limits.runs) & ~elsewhere[names])[which]])
 

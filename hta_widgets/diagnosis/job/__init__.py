@@ -1,1 +1,1 @@
-"""The ranks side by side: steps as matrices (ranks × steps), waiting, hardware, traffic."""
+"""The ranks compared: steps as matrices (ranks × steps), waiting, hardware, traffic."""

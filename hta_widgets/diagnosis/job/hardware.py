@@ -1,4 +1,4 @@
-"""Ranks whose kernels take longer than the same kernels with the same work on the others."""
+"""Ranks whose kernels take longer than the same kernels with the same work on other ranks."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.trace.job import Job
 
 LEAST_DIFFERENCE: Final = 0.03
-"""Ranks or steps that differ by less in the time they compute are not looked at closer."""
+"""Ranks or steps whose compute time differs by less are not looked at any closer."""
 
 _PAIR: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Hardware:
-    """What the kernels say about the GPUs."""
+    """What the kernels show about the GPUs."""
 
     like: LikeKernels | None
-    """None if all ranks compute equally long, so that there is nothing to compare."""
+    """None if all ranks compute for equally long, and there is nothing to compare."""
     ratio: Matrix
     excess_ns: Matrix
-    """See `LikeKernels`; of all ranks. The ratio of ranks that are slow for less than half of the
-    time is that of means."""
+    """See `LikeKernels`; for all ranks. The ratio of ranks that are slow for less than half of the
+    time is one of means."""
     needed_ns: Matrix
     """See `LikeKernels`."""
     slow: tuple[int, ...] = ()
     throttled: tuple[int, ...] = ()
-    """Positions of ranks with a slow GPU, and with one that is slow at times."""
+    """Positions of ranks with a slow GPU, and of ranks with a GPU that is slow at times."""
     stage: tuple[int, ...] = ()
-    """Ranks whose kernels take longer, and that are all copies of one stage of a pipeline."""
+    """Ranks whose kernels take longer, if they are all copies of one stage of a pipeline."""
     against_itself: Float64Array | None = None
     """See `LikeKernels`."""
 
@@ -50,7 +50,7 @@ class Hardware:
 
 
 def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: Limits) -> Hardware:
-    """Compare the kernels of the ranks, where the ranks or steps differ at all.
+    """Compare the kernels of the ranks, if ranks or steps differ at all.
 
     `copies` are the ranks with the same stage of a pipeline, for each stage.
     """
@@ -87,8 +87,8 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
 def _serve_apart(job: Job, steps: Steps) -> bool:
     """Whether ranks of a server compute for different requests in a step.
 
-    Equal launches are then no equal work: of two replicas with 32 and 8 requests, whose kernels
-    have a block for each multiprocessor, one had a GPU 1.36 times as slow.
+    Equal launches are then not equal work: of two replicas with 32 and 8 requests, whose kernels
+    have a block for each multiprocessor, one seemed to have a GPU 1.36 times as slow.
     """
     table = server_steps(job).steps
     table = table[table["rank"].isin(steps.ranks) & table["step"].isin(steps.numbers)]
@@ -96,7 +96,7 @@ def _serve_apart(job: Job, steps: Steps) -> bool:
 
 
 def _is_often(slower: Mask, percent: float) -> Mask:
-    """Which ranks are slower in this part of the steps, and in two of them if there are two."""
+    """Which ranks are slower in this share of the steps, and in two of them if there are two."""
     fewest = min(2, slower.shape[1])
     return np.asarray((100 * slower.mean(axis=1) >= percent) & (slower.sum(axis=1) >= fewest))
 
@@ -112,7 +112,7 @@ def _differ(compute: Matrix) -> bool:
 
 
 def _is_unsteady(job: Job, steps: Steps, limits: Limits) -> Mask:
-    """Whether the pace of each rank changes more than that of the usual one does."""
+    """Whether the pace of each rank changes more than that of a usual one."""
     by_rank = job.reduce(pace_range, steps.ranks)
     ranges = np.array([by_rank[rank] for rank in steps.ranks])
     usual = np.median(ranges) if ranges.size > _PAIR else ranges.min()

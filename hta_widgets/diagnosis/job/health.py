@@ -1,8 +1,8 @@
-"""Whether the recordings of a job can be believed, and what of them no rule may count.
+"""Whether the recordings of a job can be trusted, and what in them no rule may count.
 
-Beside the trace of another run, everybody waits for nothing; beside a copy, a slow GPU is two. What
-tells: when a recording began, and whether its collectives end with those of the others; equal
-times; the size of the job and the GPUs that the traces state.
+If one trace is of another run, all ranks seem to wait for nothing; if one is a copy, a slow GPU
+counts twice. This shows in when a recording starts and whether its collectives end with those of
+the others, in equal times, and in the job size and GPUs that the traces state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HALF = 0.5
 def missing_of(job: Job) -> tuple[int, ...]:
     """Ranks without a trace, if at least half of the job, and more than one rank, has one.
 
-    Ranks that have a trace and were not opened are not missing.
+    Ranks that have a trace but were not opened are not missing.
     """
     world = world_size_among(job.reduce(world_size_of, job.ranks))
     present = job.recorded_ranks
@@ -41,11 +41,11 @@ def missing_of(job: Job) -> tuple[int, ...]:
 
 
 APART_NS: Final = 60_000_000_000
-"""The ranks of a job begin to record in the same step, and not minutes apart."""
+"""The ranks of a job start to record in the same step, not minutes apart."""
 
 MOST_DRIFT: Final = 1e-3
-"""Clocks of computers differ by less than 100 ppm; collectives that end together only on clocks of
-which one is slower than that are not the same ones."""
+"""Clocks of computers differ by less than 100 ppm. Collectives that end together only if one clock
+differs by more than this are not the same collectives."""
 
 Value = TypeVar("Value", bound=Hashable)
 
@@ -55,28 +55,29 @@ class ForeignRanks:
     """Ranks that do not belong to the others, and why, in words."""
 
     left_out: Mapping[int, str] = field(default_factory=dict)
-    """Those that did not run with the others: nothing of them counts."""
+    """Ranks that did not run with the others: nothing in them counts."""
     not_compared: Mapping[int, str] = field(default_factory=dict)
-    """Those that did, on another kind of GPU, or as if in another job: the others wait for them."""
+    """Ranks that did, but on another kind of GPU, or in a job of another size by their traces. The
+    others wait for them."""
 
     @property
     def by_rank(self) -> dict[int, str]:
-        """What is said of each, without its rank."""
+        """What is reported about each, without its rank."""
         left_out = {rank: f"{why}: it is left out" for rank, why in self.left_out.items()}
         apart = {rank: f"{why}: it is not compared" for rank, why in self.not_compared.items()}
         return {**left_out, **apart}
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """A sentence on each."""
+        """A sentence about each."""
         return tuple(f"rank {rank} {words}" for rank, words in self.by_rank.items())
 
 
 def foreign_ranks(job: Job) -> ForeignRanks:
-    """Find the ranks that do not belong to most others."""
+    """Find the ranks that do not belong to the majority."""
     left_out = _copies(job)
     kinds = {rank: job.kinds[rank].name for rank in job.ranks if rank not in left_out}
-    # a server beside training is another job; what has neither calls nor marks may be of any kind
+    # a server among training ranks is another job; without calls and marks, any kind is possible
     usual = (_most_common(kinds), "unknown")
     ranks = [rank for rank, kind in kinds.items() if kind in usual]
     late, sizes = _late(job, ranks), _of_other_sizes(job, ranks)
@@ -107,7 +108,7 @@ def _copies(job: Job) -> dict[int, str]:
 
 
 def _late(job: Job, ranks: Sequence[int]) -> dict[int, str]:
-    """Those that began long before or after most others."""
+    """Ranks that started long before or after most others."""
     origins = job.reduce(origin_of, ranks)
     known = [rank for rank in ranks if origins[rank].has_events]
     starts = job.offsets_ns(known)
@@ -149,7 +150,7 @@ def _on_other_gpus(job: Job, ranks: Sequence[int]) -> dict[int, str]:
 
 
 def _most_common(values: Mapping[int, Value]) -> Value | None:
-    """The value of most ranks, of the first rank if several are; None without ranks."""
+    """The most common value; if several are, the one of the first rank; None without ranks."""
     count = Counter(values.values())
     return max(values.values(), key=lambda value: count[value], default=None)
 
@@ -167,19 +168,19 @@ def _ran_together(job: Job, others: Sequence[int], rank: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class JobHealth:
-    """What the recorders of a job got wrong, and what that does to a diagnosis."""
+    """What the recorders of a job got wrong, and what that means for a diagnosis."""
 
     ranks: Mapping[int, RankHealth] = field(default_factory=dict)
-    """Of all ranks that were opened."""
+    """Health of all ranks that were opened."""
     foreign: ForeignRanks = field(default_factory=ForeignRanks)
     """Ranks that do not belong to the others."""
     left_out_steps: tuple[int, ...] = ()
-    """Analysed steps that no rule counts, as they lack GPU work of a rank."""
+    """Analysed steps that no rule counts, because GPU work of a rank is missing in them."""
     doubts: tuple[str, ...] = ()
-    """Why all findings are inconclusive; empty where what is wrong could be left out."""
+    """Why all findings are inconclusive; empty if what is wrong could be left out."""
     lacks_waits: bool = False
-    """Whether calls that wait for the GPU are not recorded, so that nothing tells whether a host
-    that launches late is slow, or waits."""
+    """Whether calls that wait for the GPU are not recorded, so that nothing shows whether a host
+    that launches late is slow or waits."""
 
     @property
     def is_sound(self) -> bool:
@@ -189,10 +190,10 @@ class JobHealth:
 
     @property
     def is_no_recording(self) -> bool:
-        """Whether a trace is not what was recorded of a rank.
+        """Whether a trace is not what was recorded on one rank.
 
-        Most was taken out of it, or it is of several: of four that were merged, steps of 47 ms took
-        32.7, and the rank that the others wait for was another.
+        Most was taken out of it, or it is of several ranks: with four of them merged, steps of
+        47 ms took 32.7, and the others seemed to wait for a different rank.
         """
         return not {_TAKEN_OUT, _MERGED}.isdisjoint(self.doubts)
 
@@ -203,7 +204,7 @@ class JobHealth:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What follows for the diagnosis; what is wrong is among the notices of the job."""
+        """What this means for the diagnosis; what is wrong is among the notices of the job."""
         told = () if self.lost_most else self.doubts
         doubts = (f"all findings are inconclusive: {doubt}" for doubt in told)
         found = [*self.foreign.notices, *doubts]
@@ -218,7 +219,7 @@ class JobHealth:
 
 
 def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
-    """Ask all ranks of a job, also foreign ones, what of the diagnosed steps cannot be counted."""
+    """Ask all ranks of a job, also foreign ones, what in the diagnosed steps cannot be counted."""
     ranks = job.reduce(health_of, job.ranks)
     diagnosed = [ranks[rank] for rank in steps.ranks]
     touched = {step for each in diagnosed for step in each.lost.steps} & {*steps.numbers}
@@ -242,7 +243,7 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
 
 
 CLOCKS_APART: Final = "the clocks of host and GPU are apart"
-"""What the GPU waited for is not known then; how long a step takes is, by the GPU's own clock."""
+"""What the GPU waited for is then unknown; how long a step takes is known from the GPU's clock."""
 
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"
@@ -258,4 +259,4 @@ _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     "kernels overlap on their streams": lambda rank: rank.times.kernels_overlap,
     "a clock may have been set": lambda rank: rank.times.standstill_ns > 0,
 }
-"""Why all is inconclusive where this is true of a rank."""
+"""Why all findings are inconclusive, if this is true of a rank."""

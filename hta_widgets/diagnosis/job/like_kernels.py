@@ -1,7 +1,7 @@
-"""How long kernels take on a rank compared with the same work of the same kernels on others.
+"""How long kernels take on a rank, compared with the same kernels doing the same work on others.
 
-Where batches differ by a few tokens, no two ranks run alike kernels: but as many of one name, whose
-work is about as much as their recorded sizes say.
+If batches differ by a few tokens, no two ranks run alike kernels. But they run the same number of
+kernels of one name, and the recorded sizes show about how much work these do.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ PAIR: Final = 2
 
 
 LIKE_SIZE: Final = 1.05
-"""How many times as many kernels, or as large ones, are still about the same."""
+"""Up to this ratio, numbers or sizes of kernels are about the same."""
 
 MOST_UNLIKE: Final = 0.05
-"""Part of the time without shapes that may be in kernels of another launch size than elsewhere.
+"""Share of the time without shapes that may be in kernels of another launch size than elsewhere.
 
-With more, the work is another, and kernels with one block for each multiprocessor, whatever their
-work, say nothing of the GPU.
+With more, the work differs, and kernels that have one block for each multiprocessor, whatever their
+work, show nothing about the GPU.
 """
 
 _LARGEST: Final = 50.0
-"""Logarithm of a size beside another that is not told from still larger ones."""
+"""Logarithm of the ratio of two sizes, above which all ratios count the same."""
 
 
 def usual_of(
     values: Float64Array, *columns: NDArray[np.generic]
 ) -> tuple[Float64Array, Int64Array]:
-    """Median of the values whose columns are equal, of two the smaller; and how many they are.
+    """Median of the values whose columns are equal, or the smaller of two; and their number.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def usual_of(
 def weighted_medians(
     cells: Int64Array, values: Float64Array, weights: Float64Array, size: int
 ) -> Float64Array:
-    """Median of the values of each cell, weighted; 1 for cells without any.
+    """Weighted median of the values of each cell; 1 for cells without any.
 
     Examples
     --------
@@ -94,15 +94,15 @@ def runs_of(*columns: NDArray[np.generic]) -> tuple[Int64Array, Int64Array]:
 
 
 class SizePaces(NamedTuple):
-    """What is known of each row by the name of its kernels."""
+    """What kernels of the same name show about each row."""
 
     pace: Float64Array
-    """Mean duration of all kernels of this name, rank and step relative to the median of the ranks,
-    and to how much larger they are; 1 where that is not known."""
+    """Mean duration of all kernels of this name, rank and step, relative to the median of the ranks
+    and to how much larger they are; 1 where not known."""
     is_like: Mask
     is_unlike: Mask
-    """Whether they are as many and of the same size as on the median of the ranks, nearly; and
-    whether they are of another size."""
+    """Whether their number and size are about those of the median rank; and whether their size is
+    another."""
 
 
 def paces_by_size(
@@ -114,7 +114,7 @@ def paces_by_size(
     total_ns: Float64Array,
     size: Float64Array,
 ) -> SizePaces:
-    """Compare the kernels of each name over the ranks; the arguments are columns of `LikeKernels`.
+    """Compare the kernels of each name across ranks; the arguments are columns of `LikeKernels`.
 
     Sizes are logarithms, averaged by the time that kernels of each size take.
     """
@@ -145,8 +145,8 @@ def tells_of_work(
 ) -> Mask:
     """Whether kernels with the same key are the same work, see `MOST_UNLIKE`.
 
-    They are compared by cell: a step, or a rank in a step. Shapes that are part of the key always
-    tell; else those are other work that have another launch size than elsewhere.
+    They are compared by cell: a step, or a rank in a step. Shapes in the key always prove it;
+    otherwise, kernels with another launch size than elsewhere are other work.
 
     Examples
     --------
@@ -160,10 +160,10 @@ def tells_of_work(
 
 
 HALF: Final = 0.5
-"""Kernels that can be compared must make up this part of the time of those that compute."""
+"""Kernels that can be compared must make up this share of the compute time."""
 
 LEAST_ALIKE: Final = 0.2
-"""Part of the time in alike kernels without which those of like size say nothing of a GPU."""
+"""With a smaller share of time in alike kernels, those of like size show nothing about a GPU."""
 
 _MOST_STEPS: Final = 0.75
 _USUAL_QUANTILE: Final = 0.25
@@ -185,7 +185,7 @@ class LikeKernels:
 
     steps: Steps
     names: Mapping[int, str]
-    """Kernel of each key."""
+    """Name of the kernels of each key."""
     place: Int64Array
     step: Int64Array
     """Positions in ``steps.ranks`` and ``steps.numbers``."""
@@ -198,12 +198,12 @@ class LikeKernels:
     is_shaped: Mask
     """See `LikeKernelFacts`."""
     are_described: bool
-    """Whether grids or shapes are recorded for at least half of the time; without them, other work
-    cannot be told from a slower GPU."""
+    """Whether grids or shapes are recorded for at least half of the time; without them, different
+    work looks like a slower GPU."""
 
     @classmethod
     def of(cls, steps: Steps, facts: Mapping[int, LikeKernelFacts]) -> LikeKernels:
-        """Put the kernels of the ranks beside each other."""
+        """Join the kernels of the ranks."""
         numbers = np.array(steps.numbers)
         names: dict[int, str] = {}
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("place", "step", *_COLUMNS)}
@@ -229,11 +229,11 @@ class LikeKernels:
     def ratio(self, *, of_means: bool = False) -> Matrix:
         """How long the kernels of a rank take in a step, relative to the median of the ranks.
 
-        The median over its kernels, weighted by their time; 1 where most of its time is in work
-        that no other rank does. If alike kernels are less than half of it, those of like size
-        count too, but make it no larger.
+        The median over its kernels, weighted by their time; 1 if most of its time is in work that
+        no other rank does. If alike kernels are less than half of the time, those of like size
+        count too, but only to make the ratio smaller.
 
-        Of alike kernels the median counts, or the mean, which some slow ones lengthen.
+        Alike kernels count by their median, or by their mean, which a few slow ones increase.
         """
         usual, _ = usual_of(self.median_ns, self.step, self.key)
         pace = self._pace if of_means else self.median_ns / np.maximum(usual, 1)
@@ -247,7 +247,7 @@ class LikeKernels:
     def excess_ns(self) -> Matrix:
         """How much less a rank would compute in a step if its kernels took as long as elsewhere.
 
-        0 where most of its time is in work that no other rank does.
+        0 if most of its time is in work that no other rank does.
         """
         are_most = self._covered(self._shared) >= HALF
         counts = np.where(are_most[self._cells], self._shared, self._compared)
@@ -263,8 +263,8 @@ class LikeKernels:
     def needed_ns(self) -> Matrix:
         """How long each rank would compute in a step if what is known to be alike took no longer.
 
-        Kernels of another size are compared by what their size makes of it; of those that no other
-        rank runs, all is needed.
+        Kernels of another size are compared in proportion to their size; kernels that no other rank
+        runs are needed in full.
         """
         longer = np.maximum(self._pace, 1)
         taken = np.bincount(self._cells, self.total_ns, self._size)
@@ -273,7 +273,7 @@ class LikeKernels:
         return self.steps["compute"] * part.reshape(self._shape)
 
     def against_itself(self) -> Float64Array:
-        """How long the kernels of the median rank take in each step, beside its fast steps."""
+        """How long the kernels of the median rank take in each step, relative to its fast steps."""
         usual = np.ones(len(self.steps.numbers))
         order = np.lexsort((self.median_ns, self.step, self.key))
         first, sizes = runs_of(self.key[order], self.step[order])
@@ -296,7 +296,7 @@ class LikeKernels:
         return np.where(covered & (of_step > 0), found, usual)
 
     def largest(self, place: int, most: int = 5) -> pd.DataFrame:
-        """Kernels with most time on a rank that another rank runs too, beside those of the ranks.
+        """Kernels with the most time on a rank that other ranks run too, compared with theirs.
 
         ``kernel``, ``count``, ``ms``, ``usual_ms`` (as long as on the median of the ranks),
         ``factor``.
@@ -330,7 +330,7 @@ class LikeKernels:
 
     @cached_property
     def _shared(self) -> Mask:
-        """Whether another rank runs alike kernels in the step, which are the same work."""
+        """Whether another rank runs alike kernels in the step, and they are the same work."""
         return self._has_key_elsewhere & self._tells
 
     @cached_property
@@ -350,12 +350,12 @@ class LikeKernels:
 
     @cached_property
     def _compared(self) -> Mask:
-        """Whether another rank runs alike kernels, or as many of one name and like size."""
+        """Whether another rank runs alike kernels, or as many of the same name and like size."""
         return self._shared | (self._sizes.is_like & self._tells)
 
     @cached_property
     def _pace(self) -> Float64Array:
-        """Mean duration of each row relative to the median of the ranks; 1 if that is not known."""
+        """Mean duration of each row relative to the median of the ranks; 1 if not known."""
         usual, _ = usual_of(self.total_ns / self.counts, self.step, self.key)
         alike = self.total_ns / np.maximum(usual * self.counts, 1)
         by_size = np.where(self._tells, self._sizes.pace, 1.0)
@@ -366,7 +366,7 @@ class LikeKernels:
         return weighted_medians(self._cells[chosen], pace[chosen], weights, self._size)
 
     def _covered(self, chosen: Mask) -> Float64Array:
-        """Part of the time of each rank and step that some rows are."""
+        """Share of the time of each rank and step that some rows make up."""
         of_cell = np.bincount(self._cells, self.total_ns, self._size)
         of_chosen = np.bincount(self._cells[chosen], self.total_ns[chosen], self._size)
         return np.asarray(of_chosen / np.maximum(of_cell, 1))

@@ -1,4 +1,4 @@
-"""Ranks × steps: the numbers that all rules work on, and what a step would take without a cause."""
+"""Ranks × steps: the numbers that all rules work on, and how long a step takes without a cause."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hta_widgets.diagnosis.facts.step_facts import STEP_COLUMNS, Columns
 Matrix = Float64Array
 
 BUSY: Final = ("compute", "memory", "transfer", "transfer_p2p")
-"""Time that the GPU needs, however fast the host is. Communication whose waiting is not known may
-be nothing but waiting."""
+"""Time that the GPU needs, however fast the host is. It excludes communication whose waiting is not
+known, which may be nothing but waiting."""
 
 OWN: Final = (*BUSY, *HOST_GAPS)
-_STALLS: Final = ("gap_step", "gap_pause", "gap_alloc", "gap_init")
 """Time that a rank needs itself; in the rest of a step it waits for others."""
+_STALLS: Final = ("gap_step", "gap_pause", "gap_alloc", "gap_init")
 
 
 HALF: Final = 0.5
 
 LEAST_WAITING: Final = 0.01
-"""With less of its late launches behind blocking calls, a host is slow without them. What follows
-such a call at once is little of them: 1.3 % where a host was blocked for half of the time."""
+"""If blocking calls cause a smaller share of its late launches, a host is slow without them. Only
+what follows such a call directly counts: 1.3 % where a host was blocked for half of the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +38,13 @@ class Steps:
     """The analysed steps that all ranks have in common."""
 
     ranks: tuple[int, ...]
-    """Those with GPU work."""
+    """Ranks with GPU work."""
     numbers: tuple[int, ...]
-    """Of the ProfilerSteps; (-1,) if the ranks have none in common: the GPU span is one step."""
+    """Numbers of the ProfilerSteps; (-1,) for the GPU span as one step if ranks share none."""
     columns: Mapping[str, Matrix]
-    """Those of `STEP_COLUMNS`; times in ns."""
+    """A matrix for each of `STEP_COLUMNS`; times in ns."""
     phase: str = ""
-    """Of a server, whose other steps are not among them; empty for all steps."""
+    """Phase of a server, if steps of other phases are left out; empty for all steps."""
 
     @classmethod
     def of(
@@ -53,7 +53,7 @@ class Steps:
         asked: Collection[int] | None = None,
         phase: str = "",
     ) -> Steps:
-        """Put the steps of the ranks beside each other: all, or those that are asked for."""
+        """Join the steps of the ranks: all, or those asked for."""
         busy = {rank: facts for rank, facts in by_rank.items() if facts["step"].size}
         common = common_steps(by_rank)
         if asked is not None:
@@ -78,28 +78,28 @@ class Steps:
 
     @property
     def marked(self) -> tuple[int, ...]:
-        """Numbers of the ProfilerSteps, as analyses are asked for them; empty without any."""
+        """Numbers of the ProfilerSteps, as analyses take them; empty without any."""
         return self.numbers if self.are_recorded else ()
 
     @property
     def noun(self) -> str:
-        """What costs are counted by, in words."""
+        """What costs are counted per, in words."""
         step = f"{self.phase} step" if self.phase else "step"
         return step if self.are_recorded else "GPU span"
 
     @property
     def per_noun(self) -> str:
-        """What follows a number of things of the mean step, with a space before it."""
+        """What to write after a number per mean step, with a leading space."""
         return f" per {self.noun}" if self.are_recorded else ""
 
     @cached_property
     def period_ns(self) -> float:
-        """Length of the mean step of all ranks: what the budget adds up to."""
+        """Length of the mean step of all ranks, which the budget adds up to."""
         return float(self["period"].mean()) if self["period"].size else 0.0
 
     @cached_property
     def median_period_ns(self) -> float:
-        """Length of the mean step of the median rank: limits are shares of it."""
+        """Length of the mean step of the median rank, which limits are shares of."""
         return float(np.median(self["period"].mean(axis=1))) if self["period"].size else 0.0
 
     @cached_property
@@ -116,9 +116,9 @@ class Steps:
     def launch_bound(self) -> Matrix:
         """Part of `late_launching` that remains if the host never waits.
 
-        Then a step takes the longer of what its host and its GPU need: a slow host stays behind for
-        many kernels after a single wait, and that is not the price of the wait. If the host needs
-        still longer, so many short kernels are launched that starting them counts, too.
+        A step then takes the longer of what its host and its GPU need: after a single wait, a slow
+        host stays behind for many kernels, and this is not the price of the wait. If the host needs
+        even longer, it launches so many short kernels that their starts count too.
         """
         stalls = sum(self[name] for name in _STALLS)
         busy = sum(self[name] for name in BUSY)
@@ -130,17 +130,17 @@ class Steps:
 
     @cached_property
     def starts_count(self) -> bool:
-        """Whether hosts need so long that also starting the many short kernels counts."""
+        """Whether hosts need so long that the starts of many short kernels count too."""
         return bool(np.median((self.launch_bound > self.late_launching).mean(axis=1)) > HALF)
 
     @property
     def refill(self) -> Matrix:
-        """Part of `late_launching` that blocking calls cost: the GPU ran dry, and is refilled."""
+        """Part of `late_launching` that blocking calls cost: the GPU runs dry, and is refilled."""
         return np.asarray(np.maximum(self.late_launching - self.launch_bound, 0))
 
     @cached_property
     def host_behind(self) -> Matrix:
-        """How much longer each host needs than its GPU, at least the time of late launches."""
+        """How much longer each host needs than its GPU; at least the time of late launches."""
         stalls = sum(self[name] for name in _STALLS)
         busy = sum(self[name] for name in BUSY)
         return np.maximum(self["gap_op"], self["host"] - stalls - busy)
@@ -155,15 +155,15 @@ class Steps:
         return replace(self, numbers=numbers, columns=columns)
 
     def of_ranks(self, chosen: Collection[int]) -> Steps:
-        """The same of some ranks; those that are not among them are left out."""
+        """The same for some ranks only."""
         kept = [place for place, rank in enumerate(self.ranks) if rank in chosen]
         columns = {name: matrix[kept] for name, matrix in self.columns.items()}
         return replace(self, ranks=tuple(self.ranks[place] for place in kept), columns=columns)
 
     def gain_ns(self, removed: Matrix) -> float:
-        """By how much the mean step is shorter if the ranks need less time (ns) of their own.
+        """How much shorter the mean step is if the ranks need less time (ns) of their own.
 
-        All ranks wait for the one that needs most, so that it is the most in each step that counts.
+        All ranks wait for the one that needs the most, so only the maximum of each step counts.
         """
         if not removed.size:
             return 0.0
@@ -172,13 +172,13 @@ class Steps:
 
 
 def common_steps(by_rank: Mapping[int, Columns]) -> set[int]:
-    """Numbers of the steps that all ranks with GPU work have, of their `step_facts`."""
+    """Numbers of the steps that all ranks with GPU work have, by their `step_facts`."""
     sets = [{*facts["step"].tolist()} for facts in by_rank.values() if facts["step"].size]
     return reduce(set.intersection, sets) if sets else set()
 
 
 def _of_steps(facts: Columns, numbers: tuple[int, ...]) -> Columns:
-    """Rows of these steps; all of them together if there are none."""
+    """Rows of these steps; the sum of all rows if there are no steps."""
     if numbers == (NO_STEP,):
         return {name: column.sum(keepdims=True) for name, column in facts.items()}
     place = {number: row for row, number in enumerate(facts["step"].tolist())}
@@ -187,11 +187,11 @@ def _of_steps(facts: Columns, numbers: tuple[int, ...]) -> Columns:
 
 
 def compared_ranks(by_rank: Mapping[int, Columns]) -> tuple[int, ...]:
-    """Ranks with GPU work that have a step in common, most of them if not all have one.
+    """Ranks with GPU work that have a step in common, or most of them if not all have one.
 
-    A rank without ProfilerSteps is analysed as a whole, and the others without their last step:
-    beside them, it would seem to compute longer. Where all ranks have steps, and no two of them the
-    same, the steps are numbered differently, and all are compared as recordings.
+    A rank without ProfilerSteps is analysed as a whole, the others without their last step: next to
+    them, it would seem to compute longer. If all ranks have steps, but no two have the same, they
+    number their steps differently, and are compared as whole recordings.
 
     Examples
     --------
@@ -210,6 +210,6 @@ def compared_ranks(by_rank: Mapping[int, Columns]) -> tuple[int, ...]:
 
 
 def usual_own(own: Matrix) -> Float64Array:
-    """Own time of the median rank in each step; of two ranks, of the faster one."""
+    """Own time of the median rank in each step, or of the faster of two ranks."""
     is_pair = len(own) == 2  # noqa: PLR2004
     return np.asarray(own.min(axis=0) if is_pair else np.median(own, axis=0))

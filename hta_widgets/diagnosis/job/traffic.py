@@ -1,6 +1,6 @@
 """What the ranks send each other in the steps of a diagnosis.
 
-A pipeline sends activations forwards and gradients back::
+A pipeline sends activations forward and gradients back::
 
     0 ⇄ 1 ⇄ 2 ⇄ 3        a pipeline of four stages
     4 ⇄ 5 ⇄ 6 ⇄ 7        its copy: ranks 0 and 4 are copies of one stage
@@ -42,10 +42,10 @@ class Pipeline(NamedTuple):
 def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
     """Pipelines of a job, ascending by their first rank.
 
-    Ranks that send to each other in both directions are neighbours; those connected are a pipeline.
-    Stages count from the end with the lower rank; if it is closed (an interleaved schedule sends
-    from the last stage to the first) or branches, the order of the ranks decides. Two ranks that
-    exchange data for another reason look the same.
+    Ranks that send to each other in both directions are neighbours; connected ones are a pipeline.
+    Stages count from the end with the lower rank. If the pipeline is closed (an interleaved
+    schedule sends from the last stage to the first) or branches, they follow the order of ranks.
+    Two ranks that exchange data for another reason look the same.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
 
 
 def copies_of_stages(found: Iterable[Pipeline]) -> list[tuple[int, ...]]:
-    """Ranks with the same stage, for each stage; of pipelines that are equally long.
+    """Ranks with the same stage, for each stage of pipelines of equal length.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def _connected(neighbours: Neighbours, rank: int) -> set[int]:
 
 
 def _in_order(neighbours: Neighbours, connected: set[int]) -> tuple[int, ...]:
-    """Ranks along the chain, if it is one."""
+    """Ranks along the chain, if they form one; ascending otherwise."""
     ends = [rank for rank in sorted(connected) if len(neighbours[rank]) == 1]
     is_chain = len(ends) == 2 and all(len(neighbours[rank]) <= 2 for rank in connected)  # noqa: PLR2004
     if not is_chain:
@@ -104,17 +104,17 @@ def _in_order(neighbours: Neighbours, connected: set[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Matched collectives and sends of a job, and their part in each step."""
+    """Matched collectives and sends of a job, and which step each belongs to."""
 
     steps: Steps
     waits: Waits
     place: Int64Array
     step: Int64Array
     """For each kernel of ``waits.matches.rows``: positions in ``steps.ranks`` and
-    ``steps.numbers``; -1 if it is not among them."""
+    ``steps.numbers``, -1 if not in these."""
     exposed_wait_ns: Int64Array
     exposed_transfer_ns: Int64Array
-    """For each kernel, see `CommunicationFacts`."""
+    """Exposed waiting and transfer of each kernel, see `CommunicationFacts`."""
 
     @property
     def matches(self) -> Matches:
@@ -123,7 +123,7 @@ class Traffic:
 
     @cached_property
     def series(self) -> tuple[Series, ...]:
-        """Series of each collective."""
+        """The series of each collective."""
         known = self.matches.kernels.all_series
         return tuple(known[code] for code in self.matches.series.tolist())
 
@@ -148,12 +148,12 @@ class Traffic:
         return found
 
     def of_operation(self, operation: str) -> Mask:
-        """Whether each collective is of an operation."""
+        """Whether each collective performs an operation."""
         return np.array([each.operation == operation for each in self.series], dtype=bool)
 
     @cached_property
     def busbw_gb_per_s(self) -> Float64Array:
-        """Bus bandwidth of each collective by its transfer; NaN if its size is not recorded."""
+        """Bus bandwidth of each collective during its transfer; NaN if its size is not recorded."""
         matches = self.matches
         sizes = matches.kernels.size_bytes[matches.rows[matches.edges[:-1]]].astype(np.float64)
         factors = np.array([bus_factor(each.operation, max(each.size, 1)) for each in self.series])
@@ -161,7 +161,7 @@ class Traffic:
         return np.asarray(sizes * factors / np.maximum(self.waits.transfer_of_all_ns, 1))
 
     def in_cells(self, values: Int64Array, collectives: Mask, over: np.ufunc = np.add) -> Matrix:
-        """Sum, or maximum, of the values of kernels of some collectives, by rank and step."""
+        """Sum or maximum of the values of some collectives' kernels, by rank and step."""
         rows = self._inside[collectives[self.matches.of_row[self._inside]]]
         shape = len(self.steps.ranks), len(self.steps.numbers)
         cells = self.place[rows] * shape[1] + self.step[rows]
@@ -175,7 +175,7 @@ class Traffic:
 
 
 def traffic_of(job: Job, steps: Steps, facts: Mapping[int, CommunicationFacts]) -> Traffic:
-    """Put the communication kernels of all ranks into the steps."""
+    """Assign the communication kernels of all ranks to the steps."""
     waits = job_waits(job)
     kernels, rows = waits.matches.kernels, waits.matches.rows
     places, at = kernels.place[rows], kernels.row[rows]

@@ -1,1 +1,1 @@
-"""Where a finding is seen: all intervals of its cause, and the windows that show most of them."""
+"""Where to see a finding: all intervals of its cause, and the windows that show most of them."""

@@ -1,6 +1,7 @@
-"""The intervals of the cause of a finding on all of its ranks, and the windows that show them.
+"""The intervals of a finding's cause on all its ranks, and the windows that show them.
 
-The densest window comes first, of the part that its sentence names; then what it leaves.
+The first window is the densest one in the part that the finding's sentence names. The other windows
+hold what it leaves.
 """
 
 from __future__ import annotations
@@ -27,47 +28,47 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 
 LEAST_SHARE: Final = 0.2
-"""Part of the whole that the densest window holds, if it can: with less, it is an example."""
+"""Share of the whole that the densest window should hold: with less, it is only an example."""
 
 NEARLY_AS_DENSE: Final = 0.9
-"""Part of the rate of the densest window at which one that holds more of the cause is shown."""
+"""Share of the densest window's rate from which a window that holds more is shown instead."""
 
 MUCH_LONGER: Final = 0.04
-"""Part of the whole by which an interval is longer than those in the first window, from which it is
-said where it is: a sentence names a stall of 27 ms in the backward pass, and that window is in the
+"""If an interval is longer than those in the first window by this share of the whole, the words say
+where it is: a sentence names a stall of 27 ms in the backward pass, but the window is in the
 optimizer, with stalls of up to 17 ms."""
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
 
 MOST_WINDOWS: Final = 12
-"""Windows that somebody steps through; the last of more hold next to nothing each."""
+"""Most windows to step through; further ones hold next to nothing each."""
 
 
 class Edges(NamedTuple):
-    """Intervals that may overlap, as the starts and the ends that they have.
+    """Intervals that may overlap, as their starts and their ends.
 
-    Which start belongs to which end matters to nothing here: the time of all intervals before a
-    time is that since all starts before it, less that since all ends before it.
+    It does not matter here which start belongs to which end: the time of all intervals before a
+    moment is the time since all starts before it, minus the time since all ends before it.
     """
 
     starts: Times
     ends: Times
-    """Each ascending."""
+    """Both ascending."""
 
     @classmethod
     def of(cls, starts: Times, ends: Times) -> Edges:
-        """Of intervals in any order."""
+        """Edges of intervals in any order."""
         return cls(np.sort(starts), np.sort(ends))
 
     @property
     def time_ns(self) -> int:
-        """Of all intervals, added."""
+        """Sum of all intervals."""
         return int((self.ends - self.starts).sum())
 
     def until(self) -> tuple[Times, Times, Int64Array]:
-        """Time of all intervals (ns) before each start and each end, and ends up to each start.
+        """Time of all intervals (ns) before each start and each end; number of ends by each start.
 
-        Of intervals that overlap, the time is added.
+        Intervals that overlap each count in full.
         """
         starts, ends = (each - self.starts[:1] for each in self)
         begun = np.searchsorted(starts, ends, side="right")
@@ -80,7 +81,7 @@ class Edges(NamedTuple):
         return starts, ends, over
 
     def without(self, start: int, end: int) -> Edges:
-        """What is outside of a window; what is in it and outside is cut."""
+        """What is outside a window; intervals that reach into it are cut."""
         starts, ends = self.starts, self.ends
         first, last = (np.searchsorted(starts, at, side="left") for at in (start, end))
         over, past = (np.searchsorted(ends, at, side="right") for at in (start, end))
@@ -102,16 +103,16 @@ class Window(NamedTuple):
 def windows_of(edges: Edges, longest_ns: int, named: Edges) -> list[Window]:
     """Divide intervals among windows: first the densest, then always the fullest of what is left.
 
-    The densest is the one with most of the intervals per time, of those that hold `LEAST_SHARE`, or
-    one of up to twice its length that is `NEARLY_AS_DENSE` and holds more. If it is longer than
-    somebody can look at, it is the fullest that is not. The others are not longer than the first,
-    and disjoint; from the second on, none holds more than the one before it.
+    The first window has the most of the intervals per time, among those that hold `LEAST_SHARE`; or
+    it is one of up to twice that length that is `NEARLY_AS_DENSE` and holds more. If that is longer
+    than ``longest_ns``, it is the fullest window that is not. The others are disjoint and no longer
+    than the first; from the second on, none holds more than the one before it.
 
-    No window is longer than the longest, unless a single interval is.
+    No window is longer than ``longest_ns``, unless a single interval is.
 
-    The first is looked for in the parts that are named, of which it holds half if that is less, and
-    unless they are next to nothing: 40 % of it was before launches of the backward pass, of which
-    the densest window had none.
+    The first window is sought in the named parts, unless these are next to nothing; half of them is
+    enough if that is less than `LEAST_SHARE`. In one job, 40 % of the time was before launches of
+    the backward pass, as its sentence said, but the densest window had none of these.
     """
     if not edges.starts.size:
         return []
@@ -136,10 +137,10 @@ def windows_of(edges: Edges, longest_ns: int, named: Edges) -> list[Window]:
 
 
 def densest(edges: Edges, least_ns: float) -> Window:
-    """The window with most of the intervals per time, of those that hold some time of them.
+    """The window with the most of the intervals per time, among those that hold ``least_ns``.
 
-    Of each rate, the window is found that holds most beyond it; that one's rate is higher, unless
-    there is no better one (Dinkelbach).
+    For each rate, find the window that holds most beyond it. Its rate is higher, unless there is no
+    better window (Dinkelbach).
     """
     starts, ends = edges.starts, edges.ends
     before, until, _ = edges.until()
@@ -159,16 +160,16 @@ def densest(edges: Edges, least_ns: float) -> Window:
 
 
 def widened(edges: Edges, dense: Window, longest_ns: int) -> Window:
-    """The window that holds most of those that are nearly as dense as one, and not too long.
+    """The window that holds most, among those that are nearly as dense as one and not too long.
 
-    The densest of a server was one gap inside of its graph, with 38 % of the cause; the two before
-    it hold 55 %, and begin with the wait that is the cause.
+    The densest window of a server was one gap inside its graph, with 38 % of the cause; the two
+    gaps before it hold 55 %, and start with the wait that is the cause.
     """
     starts, ends = edges.starts, edges.ends
     before, until, _ = edges.until()
     rate = NEARLY_AS_DENSE * dense.held_ns / (dense.end_ns - dense.start_ns)
     least = np.minimum.accumulate(before - rate * (starts - starts[0]))
-    # of each end the first start from which on the rate is reached
+    # for each end, the first start from which the rate is reached
     at = np.searchsorted(-least, rate * (ends - starts[0]) - until, side="left")
     chosen = np.flatnonzero(at < starts.size)
     at = at[chosen]
@@ -181,23 +182,23 @@ def widened(edges: Edges, dense: Window, longest_ns: int) -> Window:
 
 
 def _place_of_least(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Int64Array:
-    """Place of the least value up to each."""
+    """Position of the least value up to each value."""
     is_new = values <= np.minimum.accumulate(values)
     return np.maximum.accumulate(np.where(is_new, np.arange(values.size), 0))
 
 
 def fullest(edges: Edges, longest_ns: int, taken: Times = _NONE) -> Window:
-    """The window with most of the intervals, of those that are not longer than this.
+    """The window with the most of the intervals, among those no longer than ``longest_ns``.
 
-    A window holds one whole interval at least, however long; of equal ones it is the first.
+    A window holds at least one whole interval, however long; among equal windows, it is the first.
 
-    None of the other windows, whose starts are taken (ascending), is in this one: there is nothing
-    of them among the edges.
+    It contains none of the earlier windows, whose starts are ``taken`` (ascending) and whose
+    intervals are no longer among the edges.
     """
     starts, ends = edges.starts, edges.ends
     barrier = np.append(taken, ends[-1])[np.searchsorted(taken, starts)]
     at = np.searchsorted(ends, np.minimum(starts + longest_ns, barrier), side="right") - 1
-    before, until, own = edges.until()  # `own` is the first that ends behind a start
+    before, until, own = edges.until()  # `own` is the first end after each start
     last = np.maximum(at, own)
     held_ns = until[last] - before
     place = int(np.argmax(held_ns))
@@ -205,26 +206,26 @@ def fullest(edges: Edges, longest_ns: int, taken: Times = _NONE) -> Window:
 
 
 SEEN_AT_ONCE: Final = 1_000
-"""A window is at most as many times as long as a usual interval: in a page, that is a pixel."""
+"""A window is at most this many times as long as a usual interval, which is then about a pixel."""
 
 MARGIN: Final = 0.1
-"""Part of a window that is shown before and after it, so that its edges are seen."""
+"""Share of a window's length to show before and after it, so that its edges are visible."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Where a finding is seen.
+    """Where to see a finding.
 
     Attributes
     ----------
     intervals : DataFrame
         All intervals of its cause on its ranks, in the steps that its price is found in: ``rank``,
         ``start_ns`` and ``end_ns`` (int64, since the first event of all ranks, on the common
-        clock). By rank, then by start; kernels that run at once overlap.
+        clock). Sorted by rank, then by start; kernels that run at the same time overlap.
     windows : DataFrame
         The densest window first, then the others by what they hold, at most 12: ``start_ns`` and
-        ``end_ns`` (as above), ``ranks`` and ``intervals`` (that have a part in it), ``ms`` (of the
-        cause in it, all ranks added) and ``percent`` (the same of all intervals).
+        ``end_ns`` (as above), ``ranks`` and number of ``intervals`` (that reach into it), ``ms``
+        (of the cause in it, summed over ranks) and ``percent`` (of all intervals).
     why_less : str
         Why the densest window holds less than a fifth; empty if it does not.
     """
@@ -235,20 +236,20 @@ class Proof:
 
     @property
     def ms(self) -> float:
-        """Length of all intervals, those of all ranks added (ms)."""
+        """Length of all intervals, summed over ranks (ms)."""
         lengths = self.intervals["end_ns"] - self.intervals["start_ns"]
         return float(lengths.sum()) / NS_PER_MS
 
     def shown_ns(self, place: int) -> tuple[int, int]:
-        """Start and end of the window at a place, with a margin on both sides."""
+        """Start and end of the window at a position, with a margin on both sides."""
         start, end = (int(self.windows[name].iloc[place]) for name in ("start_ns", "end_ns"))
         margin = int((end - start) * MARGIN)
         return max(start - margin, 0), end + margin
 
     def words(self, place: int) -> str:
-        """How many of the intervals the window at a place shows, where, and how much it holds.
+        """How many intervals the window at a position shows, where, and how much it holds.
 
-        Counted with its margin: of 204 intervals, 51 were said and 56 shown.
+        Its margin counts too: of 204 intervals, the words said 51, and 56 were shown.
         """
         start, end = self.shown_ns(place)
         starts, ends = (self.intervals[name].to_numpy() for name in ("start_ns", "end_ns"))
@@ -262,7 +263,7 @@ class Proof:
         return f"{parts} {where} · this window holds {percent(share)}{more}"
 
     def _first_words(self) -> str:
-        """Why the first window holds little, or where a much longer interval is than in it."""
+        """Why the first window holds little, or where an interval is that is much longer."""
         if self.why_less:
             return f": {self.why_less}"
         starts, ends = (self.intervals[name].to_numpy() for name in ("start_ns", "end_ns"))
@@ -277,7 +278,7 @@ class Proof:
 
 
 def proofs(job: Job, asked: tuple[Seen, ...]) -> tuple[Proof, ...]:
-    """Find out where the findings of a diagnosis are seen: all at once, as that reads each rank."""
+    """Find where to see the findings of a diagnosis, all at once, as this reads each rank."""
     facts = job.remember(answers_of_all, asked[0].limits).facts
     recorded = _recorded(job, asked, facts)
     found = {each: _removed(job, each, facts) or recorded[each] for each in asked}
@@ -290,7 +291,7 @@ def proofs(job: Job, asked: tuple[Seen, ...]) -> tuple[Proof, ...]:
 def _named(
     job: Job, seen: Seen, facts: Mapping[int, RankFacts], found: Mapping[int, Stretches]
 ) -> list[Stretches]:
-    """The part of what was found that the sentence names."""
+    """The part of what was found that the finding's sentence names."""
     named = []
     for rank, each in found.items() if seen.region else ():
         host = facts[rank].host
@@ -305,7 +306,7 @@ def _named(
 def _recorded(
     job: Job, asked: Sequence[Seen], facts: Mapping[int, RankFacts]
 ) -> dict[Seen, dict[int, Stretches]]:
-    """Intervals of what the ranks recorded."""
+    """Intervals of causes that show in what the ranks recorded."""
     splits = rank_splits(job)
     wanted = {
         rank: tuple(
@@ -322,7 +323,7 @@ def _recorded(
 
 
 def _removed(job: Job, seen: Seen, facts: Mapping[int, RankFacts]) -> dict[int, Stretches]:
-    """Intervals of what a replay leaves out; of what is recorded, nothing."""
+    """Intervals of a cause that a replay removes; empty for one that shows in the recording."""
     if not isinstance(seen.what, Removed):
         return {}
     return {
@@ -332,7 +333,7 @@ def _removed(job: Job, seen: Seen, facts: Mapping[int, RankFacts]) -> dict[int, 
 
 
 def _bounds(job: Job, rank: int, facts: RankFacts, seen: Seen) -> Intervals:
-    """Time of the steps of a rank in which something is seen, on the common clock."""
+    """Time of the steps of a rank in which to look for something, on the common clock."""
     chosen = seen.is_in(facts.steps["step"])
     edges = (facts.steps[name][chosen] for name in ("start_ns", "end_ns"))
     return Intervals.union(*(on_common_clock(job, rank, times) for times in edges))
@@ -341,7 +342,7 @@ def _bounds(job: Job, rank: int, facts: RankFacts, seen: Seen) -> Intervals:
 def stretches_of(
     rank: Rank, split: RankSplit, facts: RankFacts, asked: Sequence[Seen]
 ) -> tuple[Stretches, ...]:
-    """What is seen on one rank of several causes, on its own clock."""
+    """What is seen of several causes on one rank, on its own clock."""
     device = device_steps(rank, split)
     if device is None:
         return tuple(Stretches.nothing() for _ in asked)
@@ -353,13 +354,13 @@ def stretches_of(
 
 
 def _chosen(device: DeviceSteps, seen: Seen) -> Intervals:
-    """Time of the steps of a device in which something is seen."""
+    """Time of the steps of a device in which to look for something."""
     chosen = seen.is_in(device.window.steps)
     return Intervals.union(device.edges[:-1][chosen], device.edges[1:][chosen])
 
 
 def _step_ns(facts: Mapping[int, RankFacts], seen: Seen) -> int:
-    """The longest of the steps in which something is seen; without steps, the longest GPU span."""
+    """Longest step in which to look for something; without steps, the longest GPU span."""
     lengths = [each.steps["period"][seen.is_in(each.steps["step"])] for each in facts.values()]
     if NO_STEP in seen.steps:
         lengths = [each.sum(keepdims=True) for each in lengths]
@@ -371,8 +372,8 @@ def put_together(
 ) -> Proof:
     """Find the windows of the intervals of some ranks, on the common clock.
 
-    No window is longer than the longest step, unless a single interval is. The first one is that of
-    what is named, if anything is.
+    No window is longer than the longest step, unless a single interval is. The first one shows what
+    is named, if anything is.
     """
     sizes = [each.start_ns.size for each in found.values()]
     nothing = np.zeros(0, dtype=np.int64)
@@ -390,7 +391,7 @@ def put_together(
 
 
 def _usual_ns(lengths_ns: Times) -> int:
-    """The length of which half of the time is in longer ones, and half in shorter ones."""
+    """The length for which half of the time is in longer intervals, and half in shorter ones."""
     ascending = np.sort(lengths_ns)
     sums = np.cumsum(ascending)
     return int(ascending[np.searchsorted(sums, sums[-1] / 2)]) if sums.size else 0

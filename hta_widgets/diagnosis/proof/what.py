@@ -1,4 +1,4 @@
-"""What a cause is seen in, on one rank: idle time, GPU work, or what its replay leaves out."""
+"""What shows a cause on one rank: idle time, GPU work, or what a replay without it removes."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class Stretches(NamedTuple):
 
     start_ns: Times
     end_ns: Times
-    """Kernels that run at once are one each, so that they may overlap."""
+    """Kernels that run at the same time are one interval each, so intervals may overlap."""
 
     @classmethod
     def nothing(cls) -> Stretches:
-        """None."""
+        """No intervals."""
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
     @classmethod
     def covered(cls, intervals: Intervals) -> Stretches:
-        """Disjoint ones."""
+        """Disjoint intervals."""
         return cls(intervals.starts, intervals.ends)
 
     @classmethod
     def of_work(cls, work: GpuWork) -> Stretches:
-        """Each piece of GPU work."""
+        """One interval for each piece of GPU work."""
         return cls(work.start_ns, work.end_ns)
 
     def inside(self, bounds: Intervals) -> Stretches:
-        """What is left of them inside of some bounds, in order of time."""
+        """The parts of the intervals inside some bounds, in order of time."""
         parts = [
             (np.maximum(self.start_ns, start), np.minimum(self.end_ns, end))
             for start, end in zip(bounds.starts.tolist(), bounds.ends.tolist(), strict=True)
@@ -68,20 +68,20 @@ class Stretches(NamedTuple):
 class Removed:
     """Time that would not pass without a cause: what its price consists of, wherever it is.
 
-    A host that is late once makes all that follows late; which idle time that is tells only the
-    replay.
+    A host that is late once makes everything after it late; only the replay shows which idle time
+    this is.
     """
 
     edits: tuple[Edit, ...]
     """What is different without the cause."""
     after: tuple[Edit, ...]
-    """What has a price of its own."""
+    """Changes made first, as they have a price of their own."""
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
-    """Of the replay: those whose steps count."""
+    """Ranks and steps that count in the replay."""
 
     def of(self, job: Job, limits: TrialLimits, ranks: Sequence[int]) -> dict[int, Stretches]:
-        """When it is on some ranks, on the common clock."""
+        """When this time is, on some ranks, on the common clock."""
         replay = job.remember(replay_of_ranks, limits, self.ranks, self.steps)
         with_cause = replay.weights(self.after)
         without = replay.weights((*self.after, *self.edits))
@@ -90,12 +90,12 @@ class Removed:
 
 
 _ROUNDED_NS: Final = 1
-"""What lies between kernels that run back to back, which nobody would look at: 536 of 560 intervals
-of an MI210, whose host is late with seven kernels."""
+"""Time between kernels that run back to back, which nobody would look at: 536 of 560 intervals on
+an MI210 whose host is late with seven kernels."""
 
 
 def _starts_and_ends(replay: Replay, weights: Weights) -> Float64Array:
-    """When all operations start, then when they end."""
+    """Starts of all operations, then their ends."""
     end_ns = replay.network.solve(weights).end
     return np.concatenate((end_ns - weights.duration, end_ns))
 
@@ -103,11 +103,11 @@ def _starts_and_ends(replay: Replay, weights: Weights) -> Float64Array:
 def _on_rank(
     replay: Replay, place: int, with_cause: Float64Array, without: Float64Array
 ) -> Stretches:
-    """By how much the time from one start or end to the next is shorter, at its end.
+    """How much shorter the time from one start or end to the next is, placed at its end.
 
-    Before the first of them, the host launches what it waits for (0.4 of 4.4 ms on an H100). What
-    comes later again within a step has saved nothing. Where operations change their order, a time
-    counts from when all before it are reached.
+    Before the first of these, the host launches what it waits for (0.4 of 4.4 ms on an H100). Time
+    that is lost again within a step is not saved. If operations change their order, a time counts
+    once all times before it are reached.
     """
     job = replay.job
     recorded_ns = np.concatenate((job.end_ns - job.weights.duration, job.end_ns))
@@ -127,10 +127,10 @@ def _on_rank(
 
 
 def _kept_to_the_end(steps: Sequence[Float64Array]) -> Float64Array:
-    """What of it is still there when its step ends: the least from each time on.
+    """How much of the gain is left when its step ends: the least value from each time on.
 
-    After one wait less, the next one is longer. What runs beside another kernel may be earlier than
-    that without bringing anything: of a server, 54 µs of a kernel were lit as time to save.
+    After one wait less, the next one is longer. What runs next to another kernel may be earlier
+    without a gain: on a server, 54 µs of a kernel were highlighted as time to save.
     """
     kept, before = [], -np.inf
     for each in filter(len, steps):
@@ -141,10 +141,10 @@ def _kept_to_the_end(steps: Sequence[Float64Array]) -> Float64Array:
 
 
 class What(Protocol):
-    """Something that lasts, on one rank."""
+    """Something that lasts for some time, on one rank."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
-        """When it is, on the rank's own clock, in any of its steps."""
+        """When this is, on the rank's own clock, in any of its steps."""
         ...
 
 
@@ -153,7 +153,7 @@ class Idle:
     """Idle time of the GPU."""
 
     kinds: tuple[str, ...]
-    """Of `GAPS`."""
+    """Kinds from `GAPS`."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         return _idle(steps, np.isin(steps.gaps.kind, [GAP[name] for name in self.kinds]))
@@ -161,7 +161,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class LateHost:
-    """Idle time of the GPU for which the trace shows a host that is late, whatever it does."""
+    """Idle time of the GPU for which the trace shows a late host, whatever the host does."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         return _idle(steps, (steps.gaps.kind != GAP["gap_depend"]) | steps.gaps.unattributed)
@@ -177,7 +177,7 @@ class Busy:
     """Time of the GPU by what it does, each instant counted once."""
 
     parts: tuple[str, ...]
-    """Of `PARTS`."""
+    """Names from `PARTS`."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         covers = steps.busy.covers
@@ -201,7 +201,7 @@ class Saving:
     """Kernels that could take less time."""
 
     columns: tuple[str, ...]
-    """Of `Savings`."""
+    """Columns of `Savings`."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         savings, work = facts.compute.savings, computing_kernels(rank)
@@ -211,7 +211,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class ExposedCopies:
-    """Copies between host and device with no kernel beside them."""
+    """Copies between host and device during which no kernel runs."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         chosen, beside = exposed_copies(steps.work)
@@ -224,7 +224,7 @@ class Work:
     """Some of the GPU work."""
 
     rows: frozenset[tuple[int, int]]
-    """Rank, and row in its events."""
+    """Rank of each piece of work, and its row in the events of the rank."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         number = rank.trace.rank
@@ -234,7 +234,7 @@ class Work:
 
 @dataclass(frozen=True)
 class NamedKernels:
-    """Kernels with one of some names, or that count as those of some operators (`roofline`)."""
+    """Kernels that have one of some names, or count for some operators (see `roofline`)."""
 
     names: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
@@ -242,7 +242,7 @@ class NamedKernels:
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         work = rank.gpu_work
         chosen = work.named(self.names.__contains__)
-        if self.operators:  # not the innermost: attention calls another operator that launches it
+        if self.operators:  # not the innermost: attention calls another operator, which launches
             counted = counted_kernels(with_replayed_calls(rank))
             chosen |= np.isin(work.rows, counted.rows_of(self.operators))
         return Stretches.of_work(work.take(np.flatnonzero(chosen)))
@@ -250,7 +250,7 @@ class NamedKernels:
 
 @dataclass(frozen=True)
 class WholeSteps:
-    """All of the steps, each from its first bound to its last."""
+    """All of the steps, each from its start to its end."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         return Stretches(steps.edges[:-1], steps.edges[1:])
@@ -258,7 +258,7 @@ class WholeSteps:
 
 @dataclass(frozen=True)
 class Trials:
-    """From the first to the last trial of each series of an autotuner, where no step is marked."""
+    """From the first to the last trial of each series of an autotuner, if no step is marked."""
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         spans = () if facts.host is None else facts.host.trials.spans_ns
@@ -267,11 +267,11 @@ class Trials:
 
 
 _OF_OTHERS: Final = "waiting"
-"""Class of the budget that is not lost by those who cause it: what they do meanwhile counts."""
+"""Class of the budget that the ranks causing it do not lose: what they do meanwhile counts."""
 
 
 def what_of_class(name: str) -> What:
-    """What time of a class of `BUDGET` is seen in."""
+    """What shows the time of a class of `BUDGET`."""
     if name == _OF_OTHERS:
         return ComputingKernels()
     columns = next(each.columns for each in BUDGET if each.name == name)
@@ -280,17 +280,17 @@ def what_of_class(name: str) -> What:
 
 
 class Seen(NamedTuple):
-    """What the cause of a finding is seen in."""
+    """What shows the cause of a finding, and where."""
 
     what: What | Removed
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
-    """Numbers of the ProfilerSteps that its price is found in; (-1,) where none are recorded."""
+    """Numbers of the ProfilerSteps that its price is found in; (-1,) if none are recorded."""
     limits: TrialLimits
-    """With which the facts on its ranks were found."""
+    """Limits with which the facts about its ranks were found."""
     region: str = ""
-    """Before whose launches most of it is lost, as the sentence says: it is shown first."""
+    """Region before whose launches most is lost, as the sentence says: it is shown first."""
 
     def is_in(self, steps: Int64Array) -> Mask:
-        """Which of some steps it is looked for in: all where none are recorded."""
+        """Which of some steps to look for it in: all if none are recorded."""
         return np.isin(steps, self.steps) | (NO_STEP in self.steps)

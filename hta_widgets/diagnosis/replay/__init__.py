@@ -1,1 +1,1 @@
-"""Replay a recorded job with something changed: what a step takes without a cause."""
+"""Replay a recorded job with something changed, to find how long a step takes without a cause."""

@@ -1,4 +1,4 @@
-"""What everything waits for, edge by edge, and which of it came last: that decides when it happens.
+"""What everything waits for, edge by edge. What comes last decides when something happens.
 
 Points, operations and meetings are numbered one after another::
 
@@ -29,11 +29,11 @@ from hta_widgets.diagnosis.replay.operations import NONE
 from hta_widgets.diagnosis.replay.recorded_job import Weights
 
 TIE_NS: Final = 1e-3
-"""Of what comes so close to the last (rounding of sums), the highest of `Edge` is said to bind."""
+"""Edges this close to the last one tie (sums are rounded); the highest `Edge` among them binds."""
 
 
 class Edge(IntEnum):
-    """Kinds of edges; of several that bind at once, the highest counts."""
+    """Kinds of edges; if several bind at once, the highest counts."""
 
     HOST = 0
     STREAM = 1
@@ -45,10 +45,10 @@ class Edge(IntEnum):
 
 
 _BEFORE: Final = (Edge.HOST, Edge.STREAM)
-"""Kinds of edges from what has the number before."""
+"""Kinds of edges that come from the previous number."""
 
 _SEVERAL: Final = (Edge.DEPENDENCY, Edge.WAIT, Edge.ARRIVAL)
-"""Kinds of which a target may have more than one."""
+"""Kinds of edges of which a target may have several."""
 
 
 class Edges(NamedTuple):
@@ -57,7 +57,7 @@ class Edges(NamedTuple):
     kind: Edge
     source: IntArray
     target: IntArray
-    """Numbers of what is at both ends."""
+    """Numbers at both ends of each edge."""
     at_ns: Float64Array
     """When the target can happen because of the source."""
 
@@ -66,27 +66,27 @@ class Binding(NamedTuple):
     """What decides when each point, operation and meeting happens."""
 
     kind: Int8Array
-    """`Edge`, -1 for what begins by itself."""
+    """`Edge` that decides for each, -1 for what waits for nothing."""
     source: Int64Array
-    """Number of what it waits for; -1 for what begins by itself, or waits for the number before."""
+    """Number that each waits for; -1 if it waits for nothing, or for the previous number."""
     head: Int64Array
-    """First of each run: of the points of a line, or of the operations of a stream, that decide for
-    each other; anything else is a run by itself."""
+    """First number of each run: points of a line, or operations of a stream, each of which waits
+    for the one before it. Anything else is a run of its own."""
     run: Int64Array
-    """Position in ``head`` of the run of each."""
+    """Position in ``head`` of the run that each belongs to."""
 
 
 class Solution:
-    """A replay that is solved: times, and the edges between them.
+    """A solved replay: times, and the edges between them.
 
     Attributes
     ----------
     nodes : ndarray of float64
         Times of the nodes of the network.
     time_ns : ndarray of float64
-        Of all points, ends of operations, and meetings.
+        Times of all points, ends of operations, and meetings, by number.
     times : Times
-        The same, by what they are of.
+        The same times as three arrays.
     """
 
     def __init__(self, network: Network, weights: Weights) -> None:
@@ -102,7 +102,7 @@ class Solution:
 
     @property
     def edges(self) -> Iterator[Edges]:
-        """All edges, kind by kind: of 1.5 M events 20 MB that nothing needs at once."""
+        """All edges, kind by kind: for 1.5 M events, 20 MB that nothing needs at once."""
         job, weights, times = self.network.job, self.weights, self.times
         waits, dependencies, members = self.network.kept
         base, meetings = self.first_operation, self.first_meeting
@@ -128,7 +128,7 @@ class Solution:
         yield Edges(Edge.ARRIVAL, base + arrival, meetings + meeting, times.end[arrival])
 
     def binding(self) -> Binding:
-        """What decides when each of them happens."""
+        """What decides when each number happens."""
         count = self.time_ns.size
         latest = np.full(count, -np.inf)
         latest[self.first_meeting :] = self.weights.earliest

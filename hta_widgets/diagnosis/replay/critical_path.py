@@ -26,7 +26,7 @@ from hta_widgets.quantities import percent
 from hta_widgets.trace.job import Job
 
 SOLVED_TOGETHER: Final = 10
-"""Kernels (by name) on the path for which the replay is solved again without all of their calls."""
+"""Number of kernels (by name) on the path for which the replay is solved again without them."""
 
 _BEFORE: Final = CLASSES.index("before the recording")
 _RETURN: Final = CLASSES.index("return from a sync")
@@ -57,15 +57,15 @@ BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
     PRECEDING: ("before the recording",),
     UNEXPLAINED: ("unexplained",),
 }
-"""What may set the time of a step, and the classes of the path that say so."""
+"""What may set the time of a step, and the classes of the path that count towards it."""
 
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """The longest path through what waits for what, to the end of the last step that counts.
+    """The longest chain of what waits for what, to the end of the last step that counts.
 
-    Being on it is not being worth something: another path may be hardly shorter. The drag says what
-    is gained without one operation.
+    Shortening what is on the path need not gain anything: another path may be hardly shorter. Drag
+    is the time gained without one operation.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class CriticalPath:
     between : tuple of int
         Numbers of all steps from the first of these to the last.
     edges_ns : ndarray of int64
-        When those begin and end, on the common clock: one more than there are of them.
+        Boundaries of the steps in ``between``, on the common clock: one more than steps.
     parts : Pieces
-        As arrays, at their times in the replay.
+        The pieces as arrays, at their times in the replay.
     slack : Slack
         Slack and drag of everything.
     """
@@ -93,7 +93,7 @@ class CriticalPath:
     def of(cls, solution: Solution, steps: Sequence[int] = ()) -> CriticalPath:
         """Find the path through all steps of a job, or through some.
 
-        The path ends with the last of the steps that count, and what is in none of them is cut out.
+        The path ends with the last of the steps that count; what is in none of them is cut out.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class CriticalPath:
         slack = Slack(solution, candidates, float(edges[0]), float(edges[-1]))
         edges_ns = np.rint(edges).astype(np.int64)
         found = Pieces.nothing()
-        if candidates.size:  # else nothing is known to have been launched in these steps
+        if candidates.size:  # otherwise, no launch is known to be in these steps
             end = int(candidates[np.argmax(solution.times.end[candidates])])
             found = pieces(solution, end, float(edges[0])).cut(edges_ns)
             place = np.searchsorted(edges_ns[1:], found.end_ns)
@@ -121,22 +121,22 @@ class CriticalPath:
 
     @property
     def length_ns(self) -> int:
-        """Time of the steps."""
+        """Length of the steps together."""
         return int(np.diff(self.edges_ns)[np.isin(self.between, self.steps)].sum())
 
     @cached_property
     def pieces(self) -> pd.DataFrame:
-        """The pieces of the path in order of time, each from the end of the one before.
+        """The pieces of the path in order of time; each starts where the one before ends.
 
-        Between them is left out what is known to be the profiler's own time.
+        What is known to be the profiler's own time is left out between them.
 
         ``start_ns``, ``end_ns`` (as recorded, on the common clock), ``class`` (one of `CLASSES`),
         ``rank``, ``step``, ``kernel`` (name of the operation, empty on the host), ``row`` (of the
         operation in the events of the rank, -1 on the host), ``stream`` (number of its stream among
         those of the rank, -1 on the host), ``call`` (row of the call that launches, that waits, or
-        that ends a distance of the host; -1 for none), ``call_before`` (row of the call that begins
-        a distance of the host, -1 for none), ``operation`` (position in the `RecordedJob`, -1 on
-        the host), ``ns`` and ``percent`` (of the path).
+        that ends an interval of the host; -1 for none), ``call_before`` (row of the call that
+        starts an interval of the host, -1 for none), ``operation`` (position in the `RecordedJob`,
+        -1 on the host), ``ns`` and ``percent`` (of the path).
         """
         parts, job, rows = self.parts, self.job, self._rows
         names, code = job.names
@@ -148,7 +148,7 @@ class CriticalPath:
                 "class": np.array(CLASSES, dtype=object)[parts.of],
                 "rank": np.array(job.ranks, dtype=np.int64)[parts.rank],
                 "step": np.array(self.between, dtype=np.int64)[self._step_place],
-                "kernel": pd.Series(  # names are shared: as Arrow texts, 400 k of them take 90 MB
+                "kernel": pd.Series(  # shares names: as Arrow texts, 400 k of them take 90 MB
                     np.array([*names, ""], dtype=object)[_at(code, parts.operation)], dtype=object
                 ),
                 "row": _at(rows.operation, parts.operation),
@@ -162,7 +162,7 @@ class CriticalPath:
 
     @property
     def earlier_ns(self) -> Times:
-        """By how much each piece is earlier than it was recorded, as what it ends with is."""
+        """How much earlier each piece is than recorded, by the point or operation it ends with."""
         parts, job, times = self.parts, self.job, self.slack.solution.times
         of_operation = np.append(job.end_ns - times.end, 0)[parts.operation]
         of_point = np.append(job.point_ns - times.point, 0)[parts.point]
@@ -181,7 +181,7 @@ class CriticalPath:
         return {"ns": ns, "percent": 100 * ns / max(self.length_ns, 1)}
 
     def _by(self, *columns: str) -> pd.DataFrame:
-        """Time of each value of some columns, in order of these."""
+        """Time by the values of some columns, in order of these."""
         parts, job = self.parts, self.job
         known: dict[str, tuple[Sequence[object], NDArray[np.integer[Any]]]] = {
             "class": (CLASSES, parts.of),
@@ -198,14 +198,14 @@ class CriticalPath:
 
     @cached_property
     def by_class(self) -> pd.DataFrame:
-        """Time of each class, the longest first: ``class``, ``ns``, ``percent``."""
+        """Time of each class, longest first: ``class``, ``ns``, ``percent``."""
         return self._by("class").sort_values("ns", ascending=False, ignore_index=True)
 
     @cached_property
     def by_rank(self) -> pd.DataFrame:
         """Time on each rank by class: ``rank``, ``class``, ``ns``, ``percent``.
 
-        A rank that others wait for has the time in which they do.
+        Time in which ranks wait for another one counts for the rank that they wait for.
         """
         return self._by("rank", "class")
 
@@ -216,23 +216,23 @@ class CriticalPath:
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """Percent of the path by what sets its time, see `BOUND_BY`; the largest first."""
+        """Percent of the path by what sets its time, see `BOUND_BY`; largest first."""
         return shares(self.by_class)
 
     @property
     def bound_by(self) -> str:
-        """What sets the time, see `bound_by`."""
+        """What sets the time, in words; see the function `bound_by`."""
         return bound_by(self.shares)
 
     @cached_property
     def by_kernel(self) -> pd.DataFrame:
-        """What each kernel of the steps takes of the path, and what is gained without it.
+        """How much of the path each kernel of the steps takes, and the time gained without it.
 
         ``kernel``, ``calls``, ``critical_calls`` (with a slack of at most 0.5 ns), ``ns`` and
-        ``percent`` (on the path), ``slack_ns`` (least of its calls; infinite if no end waits for
-        any), ``drag_ns`` (largest of its calls), ``together_ns`` (without all calls together: 0 if
-        none is critical, missing where the replay was not solved again, which it is for the ten
-        that take most of the path).
+        ``percent`` (on the path), ``slack_ns`` (least of its calls; infinite if the end waits for
+        none), ``drag_ns`` (largest of its calls), ``together_ns`` (gained without all its calls: 0
+        if none is critical; missing unless the replay was solved again, as for the ten kernels that
+        take the most of the path).
         """
         job, slack = self.job, self.slack
         names, code = job.names
@@ -267,9 +267,9 @@ class CriticalPath:
 
     @property
     def _counts(self) -> Mask:
-        """Operations of the steps; of a meeting, its finish.
+        """Operations of the steps; a meeting counts by its finish.
 
-        Where the recording begins with a GPU that is busy, those launched before have a step, too.
+        If the recording starts with a busy GPU, operations launched earlier have a step, too.
         """
         places = [self.job.steps.index(step) for step in self.steps]
         found = np.isin(self.job.step, places)
@@ -278,9 +278,9 @@ class CriticalPath:
         return found
 
     def gain_ns(self, operations: Mask) -> float:
-        """By how much (ns) the end would be sooner if some operations together took no time.
+        """How much earlier (ns) the end would be if some operations together took no time.
 
-        Of communication, that is the finish.
+        Communication counts by its finish.
         """
         weights, network = self.slack.solution.weights, self.slack.solution.network
         gone = operations[self.job.finish]
@@ -296,8 +296,8 @@ class CriticalPath:
     def by_operator(self, job: Job) -> pd.DataFrame:
         """Time of each operator: its own on the host, and that of the GPU work that it launched.
 
-        ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first. The calls of
-        the ranks of the job that was replayed are asked for.
+        ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, longest first. ``job`` is the
+        job that was replayed, whose ranks have the calls.
         """
         parts = {
             rank: (self._of_rank(place),)
@@ -336,7 +336,7 @@ class CriticalPath:
 
 
 def shares(by_class: pd.DataFrame) -> dict[str, float]:
-    """Percent of a path by what sets its time, see `BOUND_BY`; the largest first."""
+    """Percent of a path by what sets its time, see `BOUND_BY`; largest first."""
     percents = by_class.set_index("class")["percent"]
     found = {what: float(percents.reindex(classes).sum()) for what, classes in BOUND_BY.items()}
     return dict(sorted(found.items(), key=lambda item: -item[1]))
@@ -349,10 +349,10 @@ def bound_by(shares: Mapping[str, float]) -> str:
 
 
 class _Rows(NamedTuple):
-    """Rows of operations and of the calls at points in the events of their ranks.
+    """Rows of operations, and of the calls at points, in the events of their ranks.
 
-    ``before`` is that of the call at the point before, -1 at the origin of a line; ``stream`` the
-    number of the stream among those of the rank.
+    ``before`` is the row of the call at the previous point, -1 at the origin of a line; ``stream``
+    is the number of the stream among those of the rank.
     """
 
     operation: Int64Array

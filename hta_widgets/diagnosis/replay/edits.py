@@ -1,6 +1,6 @@
-"""Changes of a recorded job: what is to be different when it is replayed.
+"""Changes to a recorded job: what should be different when it is replayed.
 
-Each takes weights and gives others, so that several are applied one after another.
+Each takes weights and returns new ones, so that several can be applied one after another.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from hta_widgets.errors import ParameterError, UnknownRankError, check_choice
 from hta_widgets.intervals import Intervals
 
 START_NS: Final = 4_000
-"""Longest time between two operations of a stream that is the start of the second."""
+"""Longest time between two operations of a stream that counts as the start of the second."""
 
 _PAIR: Final = 2
 
 
 class Edit(Protocol):
-    """A change."""
+    """A change to a recorded job."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        """The weights after it."""
+        """Return the weights after this change."""
         ...
 
 
 @dataclass(frozen=True)
 class WithoutHostWork:
-    """The host does without some of what it does beside launching."""
+    """The host does not do some of its work other than launching."""
 
     classes: tuple[str, ...]
-    """Of `HOST_WORK`."""
+    """Classes of `HOST_WORK` to remove."""
     ranks: tuple[int, ...] = ()
-    """Whose host; empty for all."""
+    """Ranks whose host changes; empty for all."""
 
     def __post_init__(self) -> None:
         """Check the classes."""
@@ -57,12 +57,12 @@ class WithoutHostWork:
 
 @dataclass(frozen=True)
 class HostSpeed:
-    """The host launches, and does everything else that is no class of `HOST_WORK`, faster."""
+    """The host is faster at launching, and at all else that is no class of `HOST_WORK`."""
 
     factor: float
     """How many times as fast; may be infinite."""
     ranks: tuple[int, ...] = ()
-    """Whose host; empty for all."""
+    """Ranks whose host changes; empty for all."""
 
     def __post_init__(self) -> None:
         """Check the factor."""
@@ -78,10 +78,10 @@ class HostSpeed:
 
 @dataclass(frozen=True, eq=False)
 class WithoutSpans:
-    """Some of the time goes by at once, and nobody waits in it."""
+    """Some spans of time take no time, and nothing waits in them."""
 
     spans: Mapping[int, Intervals]
-    """Of ranks, on their own clocks."""
+    """Spans of each rank, on its own clock."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         own, duration, gap = (each.copy() for each in (weights.own, weights.duration, weights.gap))
@@ -102,7 +102,7 @@ class WithoutSpans:
 class WithoutStarts:
     """The few µs between two operations of a stream take no time.
 
-    Inside a CUDA graph they stay: nothing starts its kernels faster.
+    Inside a CUDA graph they stay, as nothing starts its kernels faster.
     """
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
@@ -112,14 +112,14 @@ class WithoutStarts:
 
 @dataclass(frozen=True)
 class WithoutWaits:
-    """Calls do not wait for the GPU, but where what follows depends on it."""
+    """Calls do not wait for the GPU, unless what follows depends on it."""
 
     kinds: tuple[Wait, ...]
-    """Of which calls."""
+    """Kinds of calls that do not wait."""
     of_allocator: bool = False
-    """Only those that free memory, or come just before a call of the allocator."""
+    """Whether only calls count that free memory, or come just before a call of the allocator."""
     drains: bool = False
-    """Only those that wait for other work than copies of the host."""
+    """Whether only calls count that wait for work other than copies of the host."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         gone = np.isin(job.wait_kind, self.kinds) & ~job.is_needed
@@ -132,15 +132,15 @@ class WithoutWaits:
 
 @dataclass(frozen=True)
 class WithoutCopies:
-    """Copies between host and device take no time, and nobody waits for them."""
+    """Copies between host and device take no time, and nothing waits for them."""
 
     ranks: tuple[int, ...] = ()
-    """Whose copies; empty for all."""
+    """Ranks whose copies change; empty for all."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         gone = job.is_host_copy & _of_ranks(job, self.ranks)[job.operation_rank]
         waits = gone[job.awaited] & np.isin(job.wait_kind, (Wait.COPY, Wait.COPY_TO_DEVICE))
-        waits &= ~job.is_needed  # a host that samples from the logits of a step waits for these
+        waits &= ~job.is_needed  # a host that samples from the logits of a step waits for them
         return weights.changed(
             duration=np.where(gone, 0, weights.duration),
             returning=np.where(waits, -np.inf, weights.returning),
@@ -152,7 +152,7 @@ class ShorterOperations:
     """Some operations take less time."""
 
     less_ns: Float64Array
-    """By how much, for each operation of the job."""
+    """How much less, for each operation of the job."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(duration=np.maximum(weights.duration - self.less_ns, 0))
@@ -163,8 +163,7 @@ class Computing:
     """Ranks compute faster or more slowly in some steps."""
 
     factor: Float64Array
-    """Of shape (ranks, steps). How many times as long the kernels of each rank of the job take that
-    each step launches."""
+    """How many times as long the kernels take that a rank launches in a step: (ranks, steps)."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         known = (job.step >= 0) & job.is_computing
@@ -175,11 +174,11 @@ class Computing:
 
 @dataclass(frozen=True, eq=False)
 class ComputingLess:
-    """Ranks compute less in some steps: first what their kernels take longer than usual.
+    """Ranks compute less in some steps, starting with what their kernels take longer than usual.
 
-    What is usual is the median over ranks, see `EqualWork`; where kernels take no longer, all of a
-    step become shorter alike. Without steps, this keeps what is slow at times from being taken off
-    a whole recording.
+    The median over ranks is the usual time, see `EqualWork`. If kernels take no longer, all kernels
+    of a step shrink by the same share. Without steps, this keeps a slowness that comes and goes
+    from being taken off the whole recording.
     """
 
     less_ns: Float64Array
@@ -204,18 +203,18 @@ class ComputingLess:
 
 @dataclass(frozen=True)
 class EqualWork:
-    """All ranks take as long for a kernel as the mean or the median of them.
+    """All ranks take as long for a kernel as their mean or median.
 
-    A kernel is the n-th of its name in its step.
+    Kernels of the ranks match if they are the n-th of their name in a step.
     """
 
     of_ranks: str = "mean"
-    """The mean moves the work; with the median, more work vanishes."""
+    """The mean moves work between ranks; with the median, more work vanishes."""
     only_slower: bool = False
-    """Whether only those become shorter that take longer."""
+    """Whether only the ranks that take longer change."""
 
     def __post_init__(self) -> None:
-        """Check which of the ranks."""
+        """Check the choice of `of_ranks`."""
         check_choice("of_ranks of EqualWork", self.of_ranks, ("mean", "median"))
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
@@ -229,7 +228,7 @@ class CommunicationHidden:
     """Communication takes less time; ranks still wait for those that come late."""
 
     share: float = 1.0
-    """How much of it is gone, from 0 to 1."""
+    """Share of it that is gone, from 0 to 1."""
 
     def __post_init__(self) -> None:
         """Check the share."""
@@ -238,7 +237,7 @@ class CommunicationHidden:
             raise ParameterError(msg)
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
-        remains = np.isfinite(weights.transfer)  # of `WithoutMeetings`, there is nothing to hide
+        remains = np.isfinite(weights.transfer)  # nothing is left to hide after `WithoutMeetings`
         less = np.where(remains, weights.transfer, 0) * self.share
         return weights.changed(transfer=weights.transfer - less)
 
@@ -256,10 +255,10 @@ class FasterLinks:
 
 @dataclass(frozen=True, eq=False)
 class WithoutMeetings:
-    """Some communication neither waits for others nor takes any time."""
+    """Some communication neither waits for others nor takes time."""
 
     members: Mask
-    """Which members of meetings."""
+    """Members of meetings that do not meet."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         return weights.changed(transfer=np.where(self.members, -np.inf, weights.transfer))
@@ -269,7 +268,7 @@ class WithoutMeetings:
 class PeersFixed:
     """Communication whose partners are not recorded ends no earlier than it did.
 
-    Without it, they are taken to change as their rank does.
+    Without this, the partners are assumed to change as their rank does.
     """
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
@@ -281,7 +280,7 @@ class PeersFixed:
 
 @dataclass(frozen=True)
 class KernelsFaster:
-    """Kernels of some names take part of their time."""
+    """Kernels of some names take a fraction of their time."""
 
     names: Collection[str]
     factor: float
@@ -301,7 +300,7 @@ class KernelsFaster:
             msg = f"no kernel of critical_path().by_kernel has the name {unknown[0]!r}"
             raise ParameterError(msg)
         chosen = np.array([name in self.names for name in names] or [False])[code]
-        met = chosen[job.finish]  # what a collective takes once all are there
+        met = chosen[job.finish]  # the time of a collective once all ranks have arrived
         return weights.changed(
             duration=np.where(chosen, weights.duration * self.factor, weights.duration),
             transfer=np.where(met, weights.transfer * self.factor, weights.transfer),
@@ -317,21 +316,21 @@ def applied(job: RecordedJob, edits: Sequence[Edit]) -> Weights:
 
 
 def _of_ranks(job: RecordedJob, ranks: Collection[int]) -> Mask:
-    """Which ranks of the job are chosen; all if none are named."""
+    """Which ranks of the job are chosen: all if none are named."""
     if not {*ranks} <= {*job.ranks}:
         raise UnknownRankError.from_ranks(ranks, job.ranks)
     return np.array([not ranks or rank in ranks for rank in job.ranks], dtype=np.bool_)
 
 
 def _less_before(job: RecordedJob, own: Float64Array, less: Float64Array) -> Float64Array:
-    """Time of the host before each point with less where it does some of `HOST_WORK`."""
+    """Host time before each point, with less of it at the points with `HOST_WORK`."""
     left = own.copy()
     left[job.host_points] = np.maximum(own[job.host_points] - less, 0)
     return left
 
 
 def _equal_ns(job: RecordedJob, duration: Float64Array, of_ranks: str) -> Float64Array:
-    """What each operation takes if all ranks take as long as the mean or median of them."""
+    """Duration of each operation if all ranks take as long as their mean or median."""
     found = duration.copy()
     for members in job.alike:
         ascending, ranks = np.sort(duration[members], axis=1), members.shape[1]

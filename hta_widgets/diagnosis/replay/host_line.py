@@ -1,8 +1,8 @@
 """The host of one rank as lines of points, and how long its own work takes between two of them.
 
-A point is when a call launches GPU work (a graph that it hands over in parts has one for each), or
-the end of one that may wait for it; what the host does from one to the next takes as long as
-recorded, whenever it begins::
+A point is where a call launches GPU work (one for each part, if it hands over a graph in parts), or
+the end of a call that may wait for GPU work. What the host does from one point to the next takes as
+long as recorded, whenever it starts::
 
     calls    [launch]    [launch] [ cudaDeviceSynchronize    ]      [launch]
     points   p0          p1                                  p2     p3
@@ -24,12 +24,12 @@ from hta_widgets.intervals import Times
 OVERLAP_NS: Final = 1_000
 MOST_OVERLAPS: Final = 3
 MOST_OVERLAPS_SHARE: Final = 0.01
-"""Threads that hand over to each other, as the main thread and that of the backward pass do, make
-one line; they do not where more of their calls than this overlap."""
+"""Threads that hand over to each other, such as the main thread and that of the backward pass, make
+one line, unless more of their calls than this overlap."""
 
 
 class HostLine(NamedTuple):
-    """Points of a rank, line by line, each in order of time; an origin begins each line."""
+    """Points of a rank, line by line, in order of time; each line starts with an origin."""
 
     time_ns: Times
     line: Int64Array
@@ -38,7 +38,7 @@ class HostLine(NamedTuple):
     wait: Int64Array
     """Position among the `WaitingCalls` of the call that ends there, -1 for other points."""
     own_ns: Float64Array
-    """Time from the point before without waiting, 0 for an origin."""
+    """Time since the previous point, without waiting; 0 for an origin."""
 
     @property
     def is_origin(self) -> Int64Array:
@@ -47,7 +47,7 @@ class HostLine(NamedTuple):
 
 
 def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> HostLine:
-    """Put the points of a rank in order; it begins at an origin, or with the first point."""
+    """Put the points of a rank in order; a line starts at the origin, or at an earlier point."""
     handed = np.flatnonzero(operations.is_handed_over)
     launched = np.flatnonzero(operations.is_launched & ~operations.is_handed_over)
     launched = launched[np.argsort(operations.start_ns[launched], kind="stable")]
@@ -67,7 +67,7 @@ def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> Ho
     time_ns = np.concatenate((first_ns, time_ns))
     launch_row = np.concatenate((nothing, launches, np.full(waits.row.size, NONE)))
     wait = np.concatenate((nothing, wait))
-    # the end of a call that waits comes before a launch at the same time, an origin before both
+    # at the same time, an origin comes first, then the end of a waiting call, then a launch
     rank_of_kind = np.concatenate((nothing, np.where(wait[lines.size :] >= 0, 0, 1)))
     order = np.lexsort((rank_of_kind, time_ns, line))
     time_ns, line, wait = time_ns[order], line[order], wait[order]
@@ -81,7 +81,7 @@ def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> Ho
 
 
 def _lines(operations: Operations, row: Int64Array) -> Int64Array:
-    """Line of each call: threads by their number of calls, each in the first that it fits into."""
+    """Line of each call: from the busiest thread down, each joins the first line that it fits."""
     calls, events = calls_of(operations.rank), operations.rank.trace.events
     thread = calls.thread_of(calls.places_of(row))
     numbers, counts = np.unique(thread, return_counts=True)
@@ -99,7 +99,7 @@ def _lines(operations: Operations, row: Int64Array) -> Int64Array:
 
 
 def _overlapping(start: Times, end: Times, own: Int64Array, others: Int64Array) -> int:
-    """How many calls overlap with one of some others for longer than `OVERLAP_NS`."""
+    """How many calls overlap with one of the others for longer than `OVERLAP_NS`."""
     own, others = (each[end[each] - start[each] > OVERLAP_NS] for each in (own, others))
     begun = np.searchsorted(np.sort(start[others]), end[own] - OVERLAP_NS, side="left")
     ended = np.searchsorted(np.sort(end[others]), start[own] + OVERLAP_NS, side="right")

@@ -1,7 +1,7 @@
-"""What the host does between two points of its line, as far as that has a cause of its own.
+"""What the host does between two points of its line, where that has a cause of its own.
 
-The time of each distance that is not waiting is divided: each instant belongs to the first class of
-`HOST_WORK` that covers it, the rest to launching and everything else that the program does.
+The time of each such interval that is not waiting is divided. Each instant belongs to the first
+class of `HOST_WORK` that covers it; the rest is launching and all else that the program does.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ HOST_WORK: Final = (
     *("profiler", "loading", "allocating", "initialising", "compiling"),
     *("scheduling", "stalling"),
 )
-"""What a host does beside launching."""
+"""What a host does other than launching."""
 
 NEITHER: Final = len(HOST_WORK)
-"""Row of what is no launching either: the time before the analysed steps, of which nothing is known
-to be needed, and the rest of a distance with a pause in it. While the host pauses, the GPU may be
-busy at first: 8 pauses of 2 ms with 200 µs of work in each looked launch-bound, too."""
+"""Row of what is not launching either: time before the analysed steps, none of which is known to be
+needed, and the rest of an interval with a pause in it. While the host pauses, the GPU may be busy
+at first: 8 pauses of 2 ms with 200 µs of work in each looked launch-bound, too."""
 
 STRETCH_NS: Final = 1_000_000
-"""A distance that is longer and has a pause in it is compared with that of the other steps."""
+"""A longer interval with a pause in it is compared with the same interval of other steps."""
 
 
 def host_work(
     operations: Operations, line: HostLine, edges: Int64Array, gaps: HostGaps | None
 ) -> Float64Array:
-    """Time (ns) of each of `HOST_WORK` before each point, and of what is launching `NEITHER`.
+    """Time (ns) of each class of `HOST_WORK`, and of `NEITHER`, before each point.
 
-    Of each class and then each point; together no more than ``line.own_ns``. `edges` are the bounds
-    of the steps on the main device, and `gaps` its idle time between them, if that is known
-    already.
+    Shape (classes + 1, points); the sum over classes is at most ``line.own_ns``. `edges` are the
+    boundaries of the steps on the main device, and `gaps` its idle time between them, if already
+    known.
     """
     rank = operations.rank
     found = np.zeros((NEITHER + 1, line.time_ns.size))
@@ -84,7 +84,7 @@ def host_work(
 
 
 def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
-    """Time of each of `HOST_WORK`, on the threads that launch work."""
+    """Time of each class of `HOST_WORK`, on the threads that launch work."""
     calls = calls_of(operations.rank)
     launching = distinct(operations.call[operations.is_launched])
     numbers = distinct(calls.thread_of(calls.places_of(launching))).tolist()
@@ -122,17 +122,17 @@ def _scheduling(gaps: HostGaps) -> Intervals:
 
 
 def _pausing(gaps: HostGaps) -> Intervals:
-    """Idle time in which the host launches nothing for long, whether anything tells why or not."""
+    """Idle time in which the host launches nothing for long, whether or not it is known why."""
     chosen = (gaps.kind == GAP["gap_pause"]) | gaps.unattributed
     segments = gaps.segments.take(np.flatnonzero(chosen))
     return Intervals.union(segments.start_ns, segments.end_ns)
 
 
 def _communicating(operations: Operations) -> Intervals:
-    """Time in which a GPU communicates and does nothing else, behind which its host may pause.
+    """Time in which a GPU only communicates, which can hide a pause of its host.
 
-    Eight hosts that paused for 450 of 600 ms each looked launch-bound: but for the last one to
-    come, their GPUs were never idle meanwhile.
+    Eight hosts that paused for 450 of 600 ms each looked launch-bound: except on the last rank to
+    arrive, the GPUs were never idle meanwhile.
     """
     meets = operations.type == KernelType.COMMUNICATION
     others = Intervals.union(operations.start_ns[~meets], operations.end_ns[~meets])
@@ -140,7 +140,7 @@ def _communicating(operations: Operations) -> Intervals:
 
 
 def _profiler(calls: Calls, numbers: list[int]) -> Intervals:
-    """Overhead of the profiler; of threads that call nothing, which hold up all."""
+    """Overhead of the profiler, also on threads that make no calls, which holds up all threads."""
     events = calls.events
     rows = events.rows_of(Kind.OVERHEAD)
     names = events.name.values
@@ -155,7 +155,7 @@ def _profiler(calls: Calls, numbers: list[int]) -> Intervals:
 
 
 def _unusual(marks: Window, line: HostLine, found: Float64Array) -> Float64Array:
-    """What a long distance with a pause in it takes more than the same one of the other steps."""
+    """How much longer a long interval with a pause takes than the same one in other steps."""
     more = np.zeros(line.time_ns.size)
     if marks.steps.size < 2:  # noqa: PLR2004
         return more

@@ -1,4 +1,4 @@
-"""Which communication kernels of several ranks cannot end before all of them have begun."""
+"""Which communication kernels of several ranks cannot end before all of them have started."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from hta_widgets.trace.job import Job
 TOGETHER_NS: Final = 20_000
 TOGETHER_SHARE: Final = 0.02
 MOST_APART: Final = 0.1
-"""Kernels of one name on all ranks meet if they end together, within this time or share of their
-length, but for this share of them. Without such broadcasts, one takes the time of a late rank."""
+"""Kernels of one name on all ranks meet if they end within this time, or share of their length, of
+each other; up to this share of them may not. Broadcasts matched in this way would otherwise seem to
+take the time for which they wait for a late rank."""
 
 
 class Meetings(NamedTuple):
@@ -26,10 +27,10 @@ class Meetings(NamedTuple):
     row: Int64Array
     """Rank of each member, and row of its kernel in the events of the rank."""
     number: Int64Array
-    """Of the meeting, ascending from 0."""
+    """Number of the meeting of each member, ascending from 0."""
     series: Int64Array
-    """Of the members: position of the series in the matches of the job's clocks, -1 for kernels
-    that are matched by name alone."""
+    """Position of each member's series in the matches of the job's clocks, -1 for kernels matched
+    by name alone."""
 
 
 def meetings(job: Job) -> Meetings:
@@ -70,7 +71,7 @@ def _times(clocks: JobClocks, rows: Int64Array) -> tuple[Float64Array, Float64Ar
 def _possible(
     clocks: JobClocks, rows: Int64Array, number: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Members that end after all have begun, of ranks with sound clocks; at least two of each."""
+    """Members that end after all have started, on ranks with sound clocks; two or more of each."""
     kernels = clocks.matches.kernels
     sound = np.array([state != CONTRADICTORY for state in clocks.states], dtype=np.bool_)
     kept = np.flatnonzero(sound[kernels.place[rows]])
@@ -86,7 +87,7 @@ def _possible(
 
 
 def _alike(clocks: JobClocks, others: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Kernels that no series has, or that need not meet, and nevertheless do: broadcasts."""
+    """Kernels outside any series, or that need not meet, which meet all the same: broadcasts."""
     kernels = clocks.matches.kernels
     found, numbers, count = [others[:0]], [others[:0]], 0
     for rows in grouped(kernels.name.codes[others]).parts:

@@ -1,13 +1,13 @@
-"""When everything happens, given what each takes: an event graph that is solved by passing it once.
+"""When everything happens, given how long each takes: an event graph that one pass solves.
 
-Points between two ends of waiting calls, and operations that nothing outside of their stream and
-their launches waits for, are one node each: their inner times follow from sums::
+The points between two ends of waiting calls make one node, and so do consecutive operations of a
+stream that nothing outside it waits for. Times inside a node follow from sums::
 
-    line      p0 p1 p2 | p3 p4 | p5 ...       a segment begins with each end of a waiting call
+    line      p0 p1 p2 | p3 p4 | p5 ...       a segment starts with each end of a waiting call
     stream    i0 i1 | i2 i3 i4 | i5           a block ends where something waits for its end
 
-A job of 150,000 events has some 3,000 nodes. A meeting of one, of communication whose partners are
-not recorded, is no node: its finish comes a transfer after its arrival, which is in the same block.
+A job of 150,000 events has some 3,000 nodes. Communication whose partners are not recorded is a
+meeting of one, and no node: its finish comes one transfer after its arrival, in the same block.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hta_widgets.diagnosis.replay.recorded_job import RecordedJob, Weights
 from hta_widgets.grouping import reduce_runs
 
 _LATER: Final = 0.25
-"""Of events at the same time (ns apart), a segment or meeting comes after the end it waits for."""
+"""Time (ns) by which a segment or meeting is ordered after an end at the same time, as it waits."""
 
 
 class Times(NamedTuple):
     """When everything happens (ns on the common clock, float64)."""
 
     point: Float64Array
-    """Of each point."""
+    """Time of each point."""
     end: Float64Array
     """End of each operation."""
     meeting: Float64Array
@@ -40,19 +40,19 @@ class Times(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is left where edges that contradict the order of the others are dropped."""
+    """The edges that remain after those contradicting the order of the others are dropped."""
 
     waits: Int64Array
     dependencies: Int64Array
     members: Int64Array
-    """Positions among those of the job, ascending."""
+    """Positions among the waits, dependencies and members of the job, ascending."""
 
 
 class _Sums(NamedTuple):
     """Running sums of the weights.
 
-    ``own`` of the distances along all lines, ``host`` of those from the last segment's start;
-    ``stream`` of gaps and durations along all operations.
+    ``own`` sums host time along all lines, ``host`` from the start of the segment; ``stream`` sums
+    gaps and durations along all operations.
     """
 
     own: Float64Array
@@ -62,7 +62,7 @@ class _Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Nodes and edges of a recorded job; weights are given with each question."""
+    """Nodes and edges of a recorded job; each question brings its own weights."""
 
     job: RecordedJob
 
@@ -81,23 +81,23 @@ class Network:
 
     @cached_property
     def opens_stream(self) -> Mask:
-        """First operation of each stream."""
+        """Whether each operation is the first of its stream."""
         return np.asarray(np.diff(self.job.stream, prepend=NONE) != 0)
 
     @cached_property
     def is_met(self) -> Mask:
-        """Members that meet others."""
+        """Whether each member meets others."""
         number = self.job.meeting
         return np.asarray(np.bincount(number, minlength=self.job.meetings)[number] > 1)
 
     @cached_property
     def met(self) -> _Members:
-        """The same with their operations."""
+        """Members that meet others, with their operations."""
         return _Members.of(self.job, self.is_met)
 
     @cached_property
     def lone(self) -> _Members:
-        """Members that meet nobody."""
+        """Members that meet no others, with their operations."""
         return _Members.of(self.job, ~self.is_met)
 
     @cached_property
@@ -129,7 +129,7 @@ class Network:
 
     @cached_property
     def dropped(self) -> int:
-        """Edges that are left out, as they contradict the order of others: 0 with sound clocks."""
+        """Number of edges dropped, as they contradict the order of others: 0 with sound clocks."""
         return self._edges.dropped
 
     def _sums(self, weights: Weights) -> _Sums:
@@ -151,7 +151,7 @@ class Network:
         )
         gap_first = np.where(self.opens_stream[first], 0, weights.gap[first])
         inner = length - gap_first
-        # from the segment of each operation's launch to its end, at the earliest
+        # earliest end of each operation, from the start of the segment that launches it
         ready = sums.host[job.launch] + weights.latency + weights.duration
         ready = np.where(job.launch >= 0, ready, -np.inf)
         ready = reduce_runs(np.maximum, ready - along, first)
@@ -178,7 +178,7 @@ class Network:
         return found
 
     def _begun(self, weights: Weights, sums: _Sums) -> Float64Array:
-        """Time before which each node cannot be."""
+        """Time before which each node cannot happen."""
         edges, lone = self._edges, self.lone
         found = self._start.copy()
         found[edges.of_meeting] = weights.earliest[edges.meetings]
@@ -204,9 +204,9 @@ class Network:
         return np.array(found), of_edges
 
     def backward(self, of_edges: Float64Array, latest: Float64Array) -> Float64Array:
-        """Latest time of each node at which none of some is later than given.
+        """Latest time of each node at which no node exceeds its limit in ``latest``.
 
-        Infinite are those that only others bound.
+        Infinite for nodes that no limit reaches.
         """
         edges = self._edges
         found = latest.tolist()
@@ -222,9 +222,9 @@ class Network:
         return np.array(found)
 
     def latest(self, weights: Weights, ends: Int64Array, end_ns: float) -> Times:
-        """When everything happens at the latest, if the last of some operations ends in time.
+        """Latest time of everything at which some operations still end by ``end_ns``.
 
-        The operations are of `RecordedJob.last`. Infinite for what none of them waits for.
+        The operations are from `RecordedJob.last`. Infinite for what none of them waits for.
         """
         job, edges, sums = self.job, self._edges, self._sums(weights)
         along, own = sums.stream, sums.own
@@ -268,16 +268,16 @@ class Network:
 
     @property
     def kept(self) -> Kept:
-        """Waits, dependencies and members of meetings that contradict no others."""
+        """Waits, dependencies and members of meetings that contradict no other edges."""
         return self._edges.kept
 
     def solve(self, weights: Weights) -> Times:
-        """When every point and operation happens."""
+        """Time of every point, operation and meeting."""
         nodes, _ = self.forward(weights)
         return self.expanded(nodes, weights)
 
     def expanded(self, nodes: Float64Array, weights: Weights) -> Times:
-        """Times inside the nodes."""
+        """Times of what is inside the nodes."""
         job, edges, sums = self.job, self._edges, self._sums(weights)
         met, lone = self.met, self.lone
         point = nodes[edges.of_segment][self.segment] + sums.host
@@ -301,7 +301,7 @@ class Network:
         return Times(point, end, meeting)
 
     def step_ends(self, nodes: Float64Array) -> Float64Array:
-        """End of each step: of its last operation on any rank, and not before the step before."""
+        """End of each step: of its last operation on any rank, and not before the previous step."""
         job = self.job
         ends = nodes[self._edges.of_block][self.block[job.last]]
         found = np.full(len(job.steps), -np.inf)
@@ -310,7 +310,7 @@ class Network:
 
     @cached_property
     def last_launches(self) -> Int64Array:
-        """Last point of each rank and step that launches an operation; `NONE` where none does."""
+        """Last point of each rank and step that launches an operation, `NONE` if none does."""
         job = self.job
         own = np.flatnonzero((job.launch >= 0) & (job.step >= 0))
         own = own[np.argsort(job.point_ns[job.launch[own]], kind="stable")]
@@ -321,8 +321,8 @@ class Network:
     def host_ns(self, weights: Weights) -> Float64Array:
         """Time (ns) of each host from the last launch of one step to that of the next.
 
-        Of shape (ranks, steps - 1), without what it waits for the GPU; nan where a step has no
-        launch, or one on another line.
+        Shape (ranks, steps - 1), without waiting for the GPU; nan if a step has no launch, or its
+        last one is on another line.
         """
         points, line = self.last_launches, self.job.line
         before, after = points[:, :-1], points[:, 1:]
@@ -355,23 +355,23 @@ class _Members(NamedTuple):
 
 
 class _Edges(NamedTuple):
-    """Edges between nodes, by their target, in an order in which all comes after its causes."""
+    """Edges between nodes, sorted by target in an order that puts causes before effects."""
 
     line: Int64Array
     stream: Int64Array
     launch: Int64Array
-    """Segments with one before, blocks with one before, and blocks with a launch."""
+    """Segments with a previous one, blocks with a previous one, and blocks with a launch."""
     order: Int64Array
-    """Position of each edge when those of all kinds follow each other."""
+    """Position of each edge if the edges of all kinds were joined, kind by kind."""
     of_segment: Int64Array
     of_block: Int64Array
     meetings: Int64Array
     """Numbers of the meetings that are nodes, ascending."""
     of_meeting: Int64Array
-    """Node of each."""
+    """Nodes of the segments, of the blocks, and of these meetings."""
     source: list[int]
     target: list[int]
-    """Nodes at both ends, for a loop."""
+    """Nodes at both ends of each edge, as lists for a loop."""
     dropped: int
     kept: Kept
 
@@ -412,7 +412,7 @@ class _Edges(NamedTuple):
         members = np.sort(np.concatenate((met.place[members], network.lone.place)))
         source, target = position[source[kept]], position[target[kept]]
         by_target = np.argsort(target, kind="stable")
-        number = list(range(position.size))  # shared: of 180 k edges 9 MB less, and in cache
+        number = list(range(position.size))  # shared: 9 MB less for 180 k edges, and in cache
         return cls(
             line=line,
             stream=stream,
@@ -430,12 +430,12 @@ class _Edges(NamedTuple):
 
 
 def _numbers(first: Int64Array, count: int) -> Int32Array:
-    """Which run each of so many is in, of runs that begin with the first ones."""
+    """Number of the run that each of ``count`` items is in, given the first item of each run."""
     return np.repeat(np.arange(first.size, dtype=np.int32), np.diff(np.append(first, count)))
 
 
 def _recorded(network: Network, meetings: Int64Array) -> Float64Array:
-    """When each node happened, by which they are ordered; some meetings are nodes."""
+    """Recorded time of each node, by which they are ordered; ``meetings`` are those with a node."""
     job, member = network.job, network.met
     met = np.full(job.meetings, -np.inf)
     np.maximum.at(met, member.meeting, job.end_ns[member.arrival])
@@ -447,13 +447,13 @@ def _recorded(network: Network, meetings: Int64Array) -> Float64Array:
 
 
 _MAY_GO: Final = (1, 4, 5)
-"""Kinds of edges that are dropped where they close a circle: waits, dependencies and meetings."""
+"""Kinds of edges that may be dropped if they close a cycle: waits, dependencies and meetings."""
 
 
 def _ordered(
     recorded: Float64Array, source: Int64Array, target: Int64Array, kind: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Position of each node in an order that all edges follow, and the edges that do."""
+    """Position of each node in an order, and the edges that follow it; others are dropped."""
     order = np.argsort(recorded, kind="stable")
     position = np.empty(order.size, dtype=np.int64)
     position[order] = np.arange(order.size)
@@ -467,14 +467,14 @@ def _ordered(
         if not stuck.any():
             return position, kept
         closing = stuck[source[kept]] & stuck[target[kept]] & may_go[kept]
-        back = closing & goes_back[kept]  # each circle has such an edge, though it may not go
+        back = closing & goes_back[kept]  # each cycle has one, which may be of a kind to keep
         kept = kept[~(back if back.any() else closing)]
 
 
 def _sorted(
     recorded: Float64Array, source: Int64Array, target: Int64Array
 ) -> tuple[Int64Array, Mask]:
-    """Kahn's order, of those that are ready the earliest first; and what a circle keeps from it."""
+    """Kahn's order, earliest ready node first; and which nodes a cycle keeps out of it."""
     count = recorded.size
     waiting = np.bincount(target, minlength=count).tolist()
     by_source = np.argsort(source, kind="stable")

@@ -23,27 +23,27 @@ NONE: Final = -1
 NEVER: Final = np.iinfo(np.int64).min // 2
 
 ROUNDING_NS: Final = 1_000
-"""How far times of one clock may contradict each other, beside twice its resolution."""
+"""How far times of one clock may contradict each other, in addition to twice its resolution."""
 
 
 class Operations:
-    """Kernels, copies, memsets and graphs of a rank; streams one after another, each by start.
+    """Kernels, copies, memsets and graphs of a rank, stream by stream, each ordered by start.
 
     Attributes
     ----------
     row : ndarray of int64
-        In the events of the rank.
+        Row of each operation in the events of the rank.
     stream : ndarray of int64
         Number of the stream, from 0.
     call : ndarray of int64
-        Row of the call that launched each, -1 where it is not recorded.
+        Row of the call that launched each, -1 if not recorded.
     launched_ns : ndarray of int64
-        Start of this call, `NEVER` where it is not recorded; 15 µs before the end of one that takes
-        more than 1 ms and whose kernel starts then. It loads the code of the kernel first: 3.1 s
-        before one of cuDNN, 6.5 of 9.2 ms of a step on an MI250. Also 15 µs before the start of
-        what `is_handed_over`, and of what its graph runs after it.
+        Start of this call, `NEVER` if not recorded. A call of more than 1 ms whose kernel starts at
+        its end loads the kernel's code first (3.1 s before one of cuDNN, 6.5 of 9.2 ms of a step on
+        an MI250), so it counts as launching 15 µs before its end. What `is_handed_over`, and what
+        its graph runs after it, counts as launched 15 µs before the start of the former.
     before : ndarray of int64
-        The operation before on the same stream, -1 for the first.
+        The previous operation on the same stream, -1 for the first.
     """
 
     def __init__(self, rank: Rank) -> None:
@@ -81,14 +81,14 @@ class Operations:
         self._wait_for_long_graphs()
 
     def _busy_until(self, at_ns: Times) -> Times:
-        """Until when the GPU is busy with what begins before each time."""
+        """Time until which the GPU is busy with what starts before each time."""
         order = np.argsort(self.start_ns, kind="stable")
         reached = np.maximum.accumulate(self.end_ns[order])
         before = np.searchsorted(self.start_ns[order], at_ns) - 1
         return np.append(reached, NEVER)[before]
 
     def _wait_for_long_graphs(self) -> None:
-        """A graph whose launch takes long is there when it begins, if its GPU was idle."""
+        """Take a graph with a long launch as launched when it starts, if its GPU was idle."""
         events = self.rank.trace.events
         is_graph = events.named(self.call, patterns.GRAPH_LAUNCH) & (self.call >= 0)
         graph = np.flatnonzero(is_graph)
@@ -104,7 +104,7 @@ class Operations:
         self.launched_ns[graph] = handed_ns[which]
 
     def _hand_over(self) -> None:
-        """Launch the parts of a graph when they are handed over."""
+        """Take the parts of a graph as launched when they are handed over."""
         own = np.flatnonzero(are_among(self.call, self.call[self.is_handed_over]))
         own = own[np.lexsort((self.start_ns[own], self.call[own]))]
         begins = self.is_handed_over[own] | (np.diff(self.call[own], prepend=NONE) != 0)
@@ -116,7 +116,7 @@ class Operations:
 
     @cached_property
     def is_handed_over(self) -> Mask:
-        """Work of graphs for which an idle GPU waits while their launch still hands it over."""
+        """Work of graphs that an idle GPU waits for while the launch call still hands it over."""
         events, found = self.rank.trace.events, np.zeros(len(self), dtype=np.bool_)
         inside = events.named(self.call, patterns.GRAPH_LAUNCH) & ~self.starts_call
         inside &= self.is_launched & (self.start_ns < np.append(events.end_ns, 0)[self.call])
@@ -148,9 +148,9 @@ class Operations:
 
     @cached_property
     def starts_call(self) -> Mask:
-        """Operations that begin first of those that their call launched.
+        """Whether each operation is the first to start of those that its call launched.
 
-        The others of a graph begin when those before them are done.
+        The others of a graph start when those before them are done.
         """
         first_ns = np.full(self.rank.trace.events.start_ns.size, np.iinfo(np.int64).max)
         launched = np.flatnonzero(self.is_launched)
@@ -159,14 +159,14 @@ class Operations:
 
     @cached_property
     def gap_ns(self) -> Times:
-        """Time between the end of the operation before on the stream and the start of each."""
+        """Time from the end of the previous operation on the stream to the start of each."""
         return self.start_ns - self.end_ns[self.before]
 
     @cached_property
     def asked_ns(self) -> Times:
-        """When each was launched; where that is not recorded, when the one before it was.
+        """When each was launched; if that is not recorded, when the one before it was.
 
-        What runs on a stream before the first operation with a recorded launch was launched before
+        What runs on a stream before its first operation with a recorded launch was launched before
         the recording.
         """
         known = np.where(self.is_launched, np.arange(len(self)), NONE)
@@ -176,7 +176,7 @@ class Operations:
 
     @cached_property
     def _by_launch(self) -> list[tuple[Times, Int64Array]]:
-        """Of each stream: launches in order of time, and the last operation launched by each."""
+        """For each stream: launch times, ascending, and the last operation launched by then."""
         found = []
         for first, last in zip(self._edges[:-1].tolist(), self._edges[1:].tolist(), strict=True):
             order = first + np.argsort(self.asked_ns[first:last], kind="stable")
@@ -202,13 +202,13 @@ class Operations:
 
     @cached_property
     def by_end(self) -> Int64Array:
-        """All operations, by end."""
+        """All operations, ordered by end."""
         return np.argsort(self.end_ns, kind="stable")
 
     def latest_ended(self, from_ns: Times, until_ns: Times, skipped: Skipped) -> Int64Array:
         """Operation that ended latest between two times, both included, -1 for none.
 
-        Pairs of positions of questions and of operations that are skipped do not count.
+        ``skipped`` takes positions of questions and their candidates, and rejects some pairs.
         """
         order, ends = self.by_end, self.end_ns[self.by_end]
         found = np.full(from_ns.size, NONE)

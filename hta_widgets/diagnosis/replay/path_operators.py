@@ -1,4 +1,4 @@
-"""Which operators the pieces of a critical path on one rank belong to."""
+"""The operators that the pieces of a critical path on one rank belong to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BETWEEN_CALLS: Final = "between calls"
 NOT_RECORDED: Final = "launch not recorded"
 
 AT_ONCE: Final = 2**15
-"""Pieces that are cut together: of 0.2 M at once, the 1.2 M segments take 100 MB."""
+"""Number of pieces to cut together: 0.2 M at once give 1.2 M segments, which take 100 MB."""
 
 
 class RankPieces(NamedTuple):
@@ -27,14 +27,14 @@ class RankPieces(NamedTuple):
 
     start_ns: Times
     end_ns: Times
-    """Of those on the host."""
+    """Times of the pieces on the host."""
     call: Int64Array
     call_before: Int64Array
-    """Rows of the calls that end and begin their distances, -1 for none."""
+    """Rows of the calls that end and start these, -1 for none."""
     operation: Int64Array
-    """Of the other pieces: row of the operation."""
+    """Row of the operation of each other piece."""
     operation_ns: Times
-    """Their length."""
+    """Length of each other piece."""
 
 
 class OperatorTimes(NamedTuple):
@@ -46,27 +46,27 @@ class OperatorTimes(NamedTuple):
 
     @classmethod
     def of_host(cls, operator: str, ns: int) -> OperatorTimes:
-        """Of one that takes time on the host only."""
+        """Times of one operator that takes time on the host only."""
         return cls([operator], np.array([ns]), np.zeros(1, dtype=np.int64))
 
 
 def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
-    """Time on the host and on the GPU by operator, or frame where there is none.
+    """Time on the host and on the GPU by operator, or by frame if there is none.
 
-    Calls of the runtime belong to what makes them; times together are those of the pieces.
+    Calls of the runtime belong to what makes them; the times add up to those of the pieces.
     """
     calls, events = calls_of(rank), rank.trace.events
     steps = calls.named(STEP_NAME.match)
     launch = np.full(events.start_ns.size, NOBODY, dtype=np.int32)
     launch[rank.gpu_work.rows] = rank.gpu_work.launch
     gpu = calls.places_of(launch[pieces.operation].astype(np.int64))
-    del launch  # 6 MB beside what cuts the host's pieces
+    del launch  # 6 MB, not to be held while the host's pieces are cut
     nobody = calls.name.dtype.type(NOBODY)
     of_call = np.append(calls.name, nobody)[
         nearest_at_or_above(calls.forest, ~calls.is_launch_call & ~steps)
     ]
     of_call = np.append(of_call, nobody)
-    # by code of a name; the last is of what has none
+    # by code of a name; the last entry is for what has none
     on_host, on_gpu = np.zeros((2, len(events.name.values) + 1), dtype=np.int64)
     for segments in on_threads(calls, pieces):
         np.add.at(on_host, of_call[segments.owner], segments.length_ns)
@@ -84,10 +84,10 @@ def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
 
 
 def on_threads(calls: Calls, pieces: RankPieces) -> Iterator[IdleSegments]:
-    """Pieces of the host, cut by the innermost calls; some after the other.
+    """Pieces of the host, cut by the innermost calls, a batch at a time.
 
-    The thread is asked that makes the call at the end; where it does nothing, or waits for the
-    backward pass, the one that made the call at the beginning.
+    The calls are those of the thread that makes the call at the end; where it does nothing, or
+    waits for the backward pass, those of the thread that made the call at the start.
     """
     after, before = (_threads(calls, rows) for rows in (pieces.call, pieces.call_before))
     after, before = (
@@ -114,7 +114,7 @@ def _threads(calls: Calls, rows: Int64Array) -> Int64Array:
 def _cut(
     calls: Calls, segments: IdleSegments, thread: Int64Array, timelines: dict[int, Timeline]
 ) -> IdleSegments:
-    """Cut segments by the calls of a thread each; where it makes none, the owner stays."""
+    """Cut each segment by the calls of its thread; where it makes none, the owner stays."""
     threads = thread[segments.gap]
     found = [segments.take(threads == NOBODY)]
     for number in np.unique(threads[threads != NOBODY]).tolist():

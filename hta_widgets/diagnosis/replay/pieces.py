@@ -1,6 +1,6 @@
-"""The critical path in pieces: back from an end along what came last, each with a class.
+"""The critical path in pieces, each with a class: backwards from an end along what came last.
 
-Where what came last is of another host, stream or rank, the path changes to it::
+The path moves to another host, stream or rank if what came last is there::
 
     host        [ work ]-- launch --.                            .-- return --[ work ]
     stream                          |=== kernel ===|--|= kernel =|
@@ -9,7 +9,7 @@ Where what came last is of another host, stream or rank, the path changes to it:
     rank 0      |=== collective                 =========|
     rank 1      [ work ]-- launch --|==== collective ====|       its arrival, then the transfer
 
-Pieces follow each other without a gap or an overlap, so that they add up to the time of the path.
+Pieces follow each other without gaps or overlaps, so they add up to the time of the path.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ CLASSES: Final = (
     *HOST_WORK,
 )
 """What a piece of the path is. "transfer" is a collective from the arrival of its last rank to its
-end; "kernel start" the few µs between two operations of a stream, "launch latency" those from a
-launch to its operation, and "unexplained" what is more, or "room on the GPU" if kernels of other
-streams run meanwhile."""
+end; "kernel start" is the few µs between two operations of a stream, and "launch latency" those
+from a launch to its operation. Any time beyond these is "unexplained", or "room on the GPU" if
+kernels of other streams run meanwhile."""
 
 _CODE: Final = {name: code for code, name in enumerate(CLASSES)}
 _LIMIT_NS: Final = {
@@ -62,37 +62,37 @@ _LIMIT_NS: Final = {
 
 
 AT_ONCE: Final = 2**16
-"""Edges of a path that are made pieces of together: 240,000 at once take 80 MB."""
+"""Number of edges of a path to turn into pieces together: 240,000 at once take 80 MB."""
 
 
 class Pieces(NamedTuple):
-    """Pieces of a path in order of time; each begins where the one before ends."""
+    """Pieces of a path in order of time; each starts where the one before ends."""
 
     start_ns: Times
     end_ns: Times
-    """On the common clock."""
+    """Times on the common clock."""
     of: Int8Array
-    """Position in `CLASSES`."""
+    """Class of each piece, by position in `CLASSES`."""
     rank: Int32Array
     """Position of the rank among those of the job."""
     operation: Int32Array
-    """Operation of the job that each is of, or that waits or is waited for; -1 for the host."""
+    """Operation of the job that each piece is, or that waits or is waited for; -1 for the host."""
     point: Int32Array
     """Point of the job before which the host works, or that launches or waits; -1 on a stream."""
 
     @classmethod
     def nothing(cls) -> Pieces:
-        """No path."""
+        """An empty path."""
         none, nobody = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return cls(none, none, none.astype(np.int8), nobody, nobody, nobody)
 
     @property
     def length_ns(self) -> Times:
-        """Length of each."""
+        """Length of each piece."""
         return self.end_ns - self.start_ns
 
     def cut(self, times: Times) -> Pieces:
-        """Cut where one of some times (ascending) is inside of a piece."""
+        """Cut pieces at some times (ascending) that are inside them."""
         if not self.end_ns.size:
             return self
         inside = times[(times > self.start_ns[0]) & (times < self.end_ns[-1])]
@@ -102,14 +102,14 @@ class Pieces(NamedTuple):
         return self.take(source)._replace(start_ns=starts, end_ns=ends)
 
     def take(self, chosen: Mask | Int64Array) -> Pieces:
-        """Some of them, between which time may be left out."""
+        """Take some of the pieces, which may leave out time between them."""
         if chosen.dtype == np.bool_ and chosen.all():  # usual
             return self
         return Pieces._make(column[chosen] for column in self)
 
 
 def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
-    """The path to the end of an operation, cut off where it begins."""
+    """The path to the end of an operation, cut off at ``begin_ns``."""
     ends = zip(*reversed([*_ends(solution, end, begin_ns)]), strict=True)
     every = Pieces(*map(np.concatenate, ends))
     start = np.concatenate(([round(begin_ns)], every.end_ns[:-1])).astype(np.int64)
@@ -117,13 +117,13 @@ def pieces(solution: Solution, end: int, begin_ns: float) -> Pieces:
 
 
 def _ends(solution: Solution, end: int, begin_ns: float) -> Iterator[Pieces]:
-    """Ends of the pieces, a part of the path after another, the last first."""
+    """Ends of the pieces, one part of the path after another, the last part first."""
     job = solution.network.job
     path, kind = _path(solution, solution.first_operation + end, begin_ns)
     end_ns = float(solution.times.end[end])
     for last in range(path.size, 0, -AT_ONCE):
         rows = _Rows.of(solution, path, kind, np.arange(max(last - AT_ONCE, 0), last))
-        # what begins before the end of what it waits for, as a copy in parts does, cuts it short
+        # what starts before the end of what it waits for, such as a copy in parts, cuts that short
         until = np.minimum.accumulate(np.append(rows.until_ns, end_ns)[::-1])[::-1]
         end_ns = float(until[0])
         until = np.rint(np.maximum(until[:-1], begin_ns)).astype(np.int64)
@@ -135,9 +135,9 @@ def _ends(solution: Solution, end: int, begin_ns: float) -> Iterator[Pieces]:
 
 
 def _path(solution: Solution, node: int, begin_ns: float) -> tuple[Int64Array, Int8Array]:
-    """Numbers of points, operations and meetings from the beginning to one of them.
+    """Numbers of points, operations and meetings on the path to one of them.
 
-    And the kind of the edge that leads to each, -1 for the first.
+    And the kind of edge that leads to each, -1 for the first.
     """
     binding, time_ns = solution.binding(), solution.time_ns
     first, last = [], []
@@ -155,7 +155,7 @@ def _path(solution: Solution, node: int, begin_ns: float) -> tuple[Int64Array, I
 
 
 class _Rows(NamedTuple):
-    """Pieces before they are cut off; some have no length."""
+    """Pieces before the start of the path is cut off; some have no length."""
 
     until_ns: Float64Array
     of_class: Int8Array
@@ -164,7 +164,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, solution: Solution, path: Int64Array, kind: Int8Array, edges: Int64Array) -> _Rows:
-        """Some edges of a path, one after another, each in one or several pieces."""
+        """Turn consecutive edges of a path into one or several pieces each."""
         of_edges = kind[edges]
         is_host, is_arrival = of_edges == Edge.HOST, of_edges == Edge.ARRIVAL
         begins = of_edges == NONE
@@ -181,7 +181,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def _beginning(cls, solution: Solution, path: Int64Array) -> tuple[Int64Array, _Rows]:
-        """What is before the first of a path: nothing that was recorded."""
+        """The piece before the first number of a path, of which nothing is recorded."""
         at = path[:1]
         is_point, is_operation = at < solution.first_operation, at < solution.first_meeting
         operation = np.where(~is_point & is_operation, at - solution.first_operation, NONE)
@@ -194,10 +194,10 @@ class _Rows(NamedTuple):
     def _on_host(
         cls, solution: Solution, path: Int64Array, edges: Int64Array
     ) -> tuple[Int64Array, _Rows]:
-        """Distances of the host.
+        """Pieces of the host, from one point to the next.
 
-        It is not known where in a distance the host does what. The rest of it comes first, as only
-        what is inside of the steps has a class, and the first distance may begin before.
+        It is not known when between two points the host does what. Time without a class comes
+        first, as only time inside the steps has one, and the first piece may start before them.
         """
         host_work = solution.weights.host_work[:NEITHER]
         worked = np.flatnonzero(host_work.any(axis=0))
@@ -226,9 +226,9 @@ class _Rows(NamedTuple):
     def _on_gpu(
         cls, solution: Solution, path: Int64Array, kind: Int8Array, edges: Int64Array
     ) -> tuple[Int64Array, _Rows]:
-        """What comes before an operation, as much of it as is usual, the rest, and the operation.
+        """Three pieces: the usual time before an operation, the rest of it, and the operation.
 
-        The return from a sync, and a transfer, are one piece.
+        The return from a sync is one piece, and so is a transfer.
         """
         job, base = solution.network.job, solution.first_operation
         kind, before, node = kind[edges], path[edges - 1], path[edges]

@@ -1,4 +1,4 @@
-"""What a replay needs of one rank: small beside the rank, asked for once, and kept packed."""
+"""What a replay needs of one rank: much smaller than the rank, computed once, and kept packed."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ class RankPart(NamedTuple):
     waits: WaitingCalls
     starts: Starts
     host_work: Float64Array
-    """Of shape (classes, points). See `host_work`."""
+    """Shape (classes, points), see `host_work`."""
     row: Int64Array
     start_ns: Times
     end_ns: Times
     stream: Int64Array
-    """Of the operations; see `Operations`."""
+    """Columns of the operations, see `Operations`."""
     type: Int8Array
-    """Values of `KernelType`."""
+    """Type of each operation, a value of `KernelType`."""
     name: Int64Array
-    """Into `names`."""
+    """Position in ``names``."""
     names: tuple[str, ...]
     first_ns: int
-    """When the first analysed step begins on the main device."""
+    """When the first analysed step starts on the main device."""
     steps: Int64Array
     """Numbers of the analysed steps."""
     last: Int64Array
-    """Operations that a step may end with: the last of each stream, of those that compute."""
+    """Operations that a step may end with: the last computing one of each stream."""
     last_of: Int64Array
-    """Position in ``steps`` of the step of each, ascending."""
+    """Position in ``steps`` of the step of each of these, ascending."""
     step: Int64Array
     """Position in ``steps`` of the step that launched each operation, -1 before the first."""
 
 
 def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
-    """What a replay needs of one rank; its idle time in the steps may be known already."""
+    """What a replay needs of one rank; ``gaps`` is its idle time in the steps, if already known."""
     operations, window = Operations(rank), window_of(rank)
     waits = waiting_calls(operations)
     first_ns = operations.start_ns.min(initial=window.end_ns)
@@ -69,7 +69,7 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
     last, last_of = _last_operations(operations, window, device)
     codes, name = numbered(operations.name)
     begun = starts(operations, line)
-    inside_ns = np.maximum(operations.start_ns - int(edges[0]), 0)  # of the analysed steps
+    inside_ns = np.maximum(operations.start_ns - int(edges[0]), 0)  # within the analysed steps
     return RankPart(
         line=line,
         waits=waits,
@@ -101,10 +101,10 @@ def _step_of(operations: Operations, window: Window) -> Int64Array:
 def _last_operations(
     operations: Operations, window: Window, device: int | None
 ) -> tuple[Int64Array, Int64Array]:
-    """The last operation of each stream of a step, of those that may end it.
+    """The last operation of each stream in a step, of those that may end the step.
 
-    These are those of `Window.step_edges`. Another stream may be the last when something is
-    changed, so that one of each is needed.
+    `Window.step_edges` says which may. After a change, another stream may be the last, so one of
+    each is needed.
     """
     on_device = np.flatnonzero(operations.device == device)
     step = _step_of(operations, window)[on_device]
@@ -125,11 +125,11 @@ def _last_operations(
 
 
 _SPARSE: Final = 4
-"""An array with at most one in so many numbers that is not 0 is kept as these and their places."""
+"""An array with at most one nonzero number in this many is kept as these and their places."""
 
 
 _EXACT: Final = 2.0**53
-"""Below, each whole number is a float."""
+"""Below this, a float holds every whole number exactly."""
 
 
 class PackedArray(NamedTuple):
@@ -138,10 +138,10 @@ class PackedArray(NamedTuple):
     values: NDArray[Any]
     """All numbers, or those that are not 0."""
     places: NDArray[Any] | None
-    """Where these are in the flat array."""
+    """Places of the numbers that are not 0 in the flat array, None if all are kept."""
     dtype: str
     shape: tuple[int, ...]
-    """As they were."""
+    """Type and shape before packing."""
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> PackedArray:
@@ -163,10 +163,10 @@ class PackedArray(NamedTuple):
 
 
 class PackedPart(NamedTuple):
-    """A `RankPart`; of 1.5 M events, 14 MB instead of 45."""
+    """A packed `RankPart`: 14 MB instead of 45 for 1.5 M events."""
 
     part: RankPart
-    """With packed arrays in place of its own."""
+    """The part, with packed arrays in place of its own."""
     has_operations: bool
     """Whether there is any GPU work."""
 
@@ -176,18 +176,18 @@ class PackedPart(NamedTuple):
         return cls(_packed(part), bool(part.row.size))
 
     def column(self, name: str) -> Any:  # noqa: ANN401
-        """An array of the part as it was, such as ``"row"`` or ``"starts.gap_ns"``."""
+        """An unpacked array of the part, such as ``"row"`` or ``"starts.gap_ns"``."""
         return _unpacked(attrgetter(name)(self.part))
 
     @property
     def point_row(self) -> Int64Array:
-        """Row of the call at each point, -1 at an origin."""
+        """Row of the call at each point, -1 for an origin."""
         wait = self.column("line.wait")
         waiting = np.append(self.column("waits.row"), NONE)[wait]
         return np.asarray(np.where(wait >= 0, waiting, self.column("line.launch_row")))
 
     def unpacked(self) -> RankPart:
-        """The part as it was."""
+        """The part as it was before packing."""
         found: RankPart = _unpacked(self.part)
         return found
 
@@ -205,7 +205,7 @@ def _unpacked(value: Any) -> Any:  # noqa: ANN401
 
 
 def _whole(values: NDArray[Any]) -> NDArray[Any]:
-    """Floats as integers where these are the same numbers."""
+    """Convert floats to integers if these are the same numbers."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return values
     if np.abs(values).max(initial=0.0) >= _EXACT or np.signbit(values[values == 0]).any():

@@ -1,6 +1,6 @@
 """All ranks of a job as one set of points and operations on one clock, with their weights.
 
-Three recurrences say when everything happens, given what each takes::
+Three recurrences say when everything happens, given how long each takes::
 
     point        H[p] = H[p - 1] + own[p]
                  H[p] = max(H[p - 1] + own[p], E[awaited] + return)      the end of a waiting call
@@ -10,8 +10,8 @@ Three recurrences say when everything happens, given what each takes::
     meeting      M[c] = max of E over the arrivals of its members
 
 A communication kernel that meets others is two operations: an arrival, which takes no time, and a
-finish, ``E = max(E[arrival], M[c] + transfer)``. Unchanged, this gives the recorded times: of what
-each waits for, the last takes the recorded time and the others no more.
+finish, ``E = max(E[arrival], M[c] + transfer)``. Without changes, this gives the recorded times: of
+all that something waits for, the last gets the recorded time, and the others no more.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ ALONE: Final = -2
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What everything takes (ns, float64): this is what a question changes."""
+    """How long everything takes (ns, float64), which is what a question changes."""
 
     own: Float64Array
-    """Time of the host before each point."""
+    """Host time before each point."""
     host_work: Float64Array
-    """Of shape (classes + 1, `host_points`). Part of ``own`` in each of `HOST_WORK`, and in what is
-    launching `NEITHER`; the rest of it is launching."""
+    """Part of ``own`` in each class of `HOST_WORK` and in `NEITHER`; the rest is launching. Shape
+    (classes + 1, `host_points`)."""
     duration: Float64Array
-    """Of each operation; 0 for an arrival and a finish."""
+    """Duration of each operation; 0 for an arrival and a finish."""
     latency: Float64Array
     gap: Float64Array
-    """Of each operation; see `Starts`."""
+    """Latency and gap before each operation, see `Starts`."""
     delay: Float64Array
-    """Of each dependency."""
+    """Delay of each dependency."""
     returning: Float64Array
-    """Of each awaited operation; -inf if nobody waits."""
+    """Time from the end of each awaited operation to the end of the wait; -inf if nothing waits."""
     transfer: Float64Array
-    """Of each member of a meeting, from the last arrival to its end."""
+    """Time of each member of a meeting from the last arrival to its end."""
     earliest: Float64Array
-    """Time before which each meeting cannot be; -inf where only its members decide."""
+    """Time before which each meeting cannot happen; -inf if only its members decide."""
 
     def changed(self, **columns: Float64Array) -> Weights:
         """The same with other columns."""
@@ -76,55 +76,55 @@ class RecordedJob:
     parts: tuple[PackedPart, ...]
     weights: Weights
     line: Int32Array
-    """Of each point: number of its line; lines of one rank follow each other."""
+    """Line of each point, by number; lines of one rank follow each other."""
     point_rank: Int32Array
-    """Of each point: position of its rank."""
+    """Position of the rank of each point."""
     point_ns: Float64Array
-    """Recorded time."""
+    """Recorded time of each point."""
     host_points: Int64Array
-    """Points before which the host does anything else than launching, ascending: few."""
+    """The few points before which the host does anything other than launching, ascending."""
     ends_wait: Mask
     """Whether each point is the end of a call that may wait."""
     stream: Int32Array
-    """Of each operation; operations of a stream follow each other."""
+    """Stream of each operation, by number; operations of a stream follow each other."""
     operation_rank: Int32Array
     operation: Int32Array
-    """Position in the part of its rank."""
+    """Position of each operation's rank, and of the operation in the part of this rank."""
     end_ns: Float64Array
-    """Recorded end; of an arrival, the start of its kernel."""
+    """Recorded end of each operation; for an arrival, the start of its kernel."""
     type: Int8Array
-    """Values of `KernelType`."""
+    """Type of each operation, a value of `KernelType`."""
     step: Int32Array
-    """Position in `steps` of the step that launched each, -1 for none of them."""
+    """Position in `steps` of the step that launched each operation, -1 for none of these."""
     waits_for_room: Mask
     in_graph: Mask
-    """See `Starts`."""
+    """Whether each operation waits for room, and is in a graph; see `Starts`."""
     launch: Int32Array
-    """Point that each starts after, -1 for none."""
+    """Point that each operation starts after, -1 for none."""
     is_finish: Mask
     after: Int64Array
     source: Int64Array
-    """Operations of each dependency."""
+    """Operation that waits, and operation it waits for, of each dependency."""
     waiter: Int64Array
     awaited: Int64Array
     """Point and operation of each wait."""
     wait_kind: Int8Array
-    """Values of `Wait`, of each."""
+    """Value of `Wait` for each wait."""
     waits_to_allocate: Mask
-    """Whether the allocator is the reason of each."""
+    """Whether the allocator is the reason for each wait."""
     drains: Mask
-    """Whether other work than copies of the host runs when the call of each begins."""
+    """Whether work other than copies of the host runs when the call of each wait starts."""
     is_needed: Mask
     """Whether what follows each wait depends on it, or it ends before the analysed steps."""
     arrival: Int64Array
     finish: Int64Array
     meeting: Int64Array
-    """Operations, and number of the meeting, of each member."""
+    """Operations of each member, and number of its meeting."""
     series: Int64Array
-    """Of each member; see `Meetings`; `ALONE` without a recorded partner."""
+    """Series of each member, see `Meetings`; `ALONE` without a recorded partner."""
     last: Int64Array
     last_step: Int64Array
-    """Operations that a step may end with, and position of the step in `steps`."""
+    """Operations that a step may end with, and the position of this step in `steps`."""
     steps: tuple[int, ...]
     """Numbers of the steps that all ranks have."""
     first_ns: Float64Array
@@ -132,7 +132,7 @@ class RecordedJob:
 
     @cached_property
     def origins(self) -> Int64Array:
-        """Points that begin a line."""
+        """Points that start a line."""
         return np.flatnonzero(np.diff(self.line, prepend=NONE))
 
     @property
@@ -142,7 +142,7 @@ class RecordedJob:
 
     @cached_property
     def is_alone(self) -> Mask:
-        """Members whose partners are not recorded."""
+        """Whether the partners of each member are not recorded."""
         return np.asarray(self.series == ALONE)
 
     @property
@@ -159,7 +159,7 @@ class RecordedJob:
 
     @cached_property
     def recorded_duration(self) -> Float64Array:
-        """Recorded duration of each operation; of a finish, that of its kernel."""
+        """Recorded duration of each operation; for a finish, the duration of its kernel."""
         found = self.weights.duration.copy()
         found[self.finish] = self.end_ns[self.finish] - self.end_ns[self.arrival]
         return found
@@ -171,9 +171,9 @@ class RecordedJob:
 
     @cached_property
     def alike(self) -> list[Int64Array]:
-        """Kernels of the steps that compute: a matrix for each number of ranks that have them.
+        """Computing kernels of the steps: a matrix for each number of ranks that run them.
 
-        A row holds the n-th of one name in one step, of each of these ranks.
+        A row holds the n-th kernel of one name in one step, on each of these ranks.
         """
         _, code = self.names
         chosen = np.flatnonzero(self.is_computing & (self.step >= 0))
@@ -190,7 +190,7 @@ class RecordedJob:
 
     @cached_property
     def is_host_copy(self) -> Mask:
-        """Copies of the steps between host and device, longer than those of single numbers."""
+        """Copies between host and device in the steps that are too long for single numbers."""
         names, code = self.names
         of_host = (patterns.HOST_TO_DEVICE, patterns.DEVICE_TO_HOST)
         fits = [any(pattern.search(name) for pattern in of_host) for name in names]
@@ -199,7 +199,7 @@ class RecordedJob:
 
     @cached_property
     def names(self) -> tuple[tuple[str, ...], Int32Array]:
-        """Names of all operations, and which of them each has."""
+        """Names of all operations, and the position among these of each operation's name."""
         known: dict[str, int] = {}
         codes = [
             np.array(
@@ -223,8 +223,8 @@ def recorded_job(
 ) -> RecordedJob:
     """Put the parts of all ranks on one clock.
 
-    The clock of each rank is the only one of its alignment. `NO_STEP` alone counts all that is
-    analysed; the steps of some ranks count, the others are waited for.
+    The alignment of each rank holds its clock only. `NO_STEP` alone counts everything analysed as
+    one step. Only steps of ``ranks`` count; the other ranks are waited for.
     """
     return _Joining(parts, clocks, met, steps, ranks).joined()
 
@@ -250,14 +250,14 @@ class _Joining:
         extra[self.doubled] = 1
         self.copies = 1 + extra
         self.at = np.cumsum(self.copies) - self.copies
-        """Position of each operation of the parts; of one that meets, of its arrival."""
+        """Position of each operation of the parts; for one that meets, of its arrival."""
         self.end_at = self.at + extra
         """Position of its end: the operation itself, or its finish."""
 
     def _members(self) -> tuple[Int64Array, Int64Array]:
         """Operations (of all parts) that meet, and the number of their meeting.
 
-        Communication without a recorded partner meets nobody, and is a member as well.
+        Communication without a recorded partner meets no others, but is a member too.
         """
         found, numbers, series = [], [], []
         count = int(self.met.number.max(initial=-1)) + 1
@@ -376,7 +376,7 @@ class _Joining:
         return [part.column(name) for part in self.parts]
 
     def _common(self, times: Sequence[Int64Array]) -> Float64Array:
-        """Times of each part on the common clock; not rounded: lengths stay in proportion."""
+        """Times of each part on the common clock, not rounded, so that lengths keep proportion."""
         found = []
         for own, clock in zip(times, self.clocks, strict=True):
             moved = own + clock.offset_ns[0]
@@ -397,7 +397,7 @@ class _Joining:
         return found
 
     def _positions(self, part: PackedPart) -> Int64Array:
-        """Position in `steps` of each step of a part; -1 for the others, and for none."""
+        """Position in `steps` of each step of a part; -1 for other steps, and for no step."""
         numbers = part.column("steps")
         if NO_STEP in self.steps:
             return np.append(np.zeros(numbers.size, dtype=np.int64), NONE)
@@ -425,7 +425,7 @@ def _bases(sizes: Sequence[int]) -> Int64Array:
 
 
 def _shifted(pieces: Sequence[Int64Array], bases: Int64Array) -> list[Int64Array]:
-    """Positions in a part as positions in all; -1 stays."""
+    """Positions in each part as positions in the whole; -1 stays -1."""
     return [
         np.where(each == NONE, NONE, each + base)
         for each, base in zip(pieces, bases.tolist(), strict=False)

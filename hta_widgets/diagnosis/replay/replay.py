@@ -1,4 +1,4 @@
-"""A job that was recorded, replayed with changes: what a step would take."""
+"""A recorded job, replayed with changes to find how long a step would take."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import unprofiled_among, unprofiled_step_ns
 
 MOST_UNMATCHED: Final = 2.0
-"""Percent of a step in communication without a recorded partner from which a price has two ends."""
+"""Percent of a step in communication without recorded partners above which a price is a range."""
 
 MOST_UNEXPLAINED: Final = 10.0
-"""Percent of the critical path on which nothing recorded says what was waited for. With more, less
-of it than was priced might remain, or more."""
+"""Percent of the critical path on which nothing recorded shows what was waited for. With more, a
+price may be too high or too low."""
 
 MOST_OFF_NS: Final = 1_000
 
 LEAST_SLOWED: Final = 0.05
-"""Part of a step by which the recording must be longer: steps differ by less from one another."""
+"""Share of a step by which the recording must be longer: steps differ by less among themselves."""
 
 MOST_SLOWED: Final = 4.0
-"""How many times as long a host may take because of the profiler: on two hosts of an H200, where
-each operator and call cost 4 to 10 µs, 1.6 to 3.7. What is more is no work of a recorder, as a
+"""How many times as long a host may take because of the profiler: 1.6 to 3.7 on two hosts of an
+H200, where each operator and call cost 4 to 10 µs. A larger factor has another cause, such as a
 loader that was slower than before."""
 
 LEAST_EXPLAINED: Final = 0.5
-"""Part of what the recording is longer by that a faster host has to explain."""
+"""Share of the recording's extra time that a faster host has to explain."""
 
 NEARLY_ALL: Final = 0.995
-"""Part of what the fastest host brings: where the GPU sets the pace without the profiler, how much
-faster it is than that cannot be told."""
+"""Share of what the fastest host gains, above which the factor is unknown: if the GPU sets the pace
+without the profiler, an even faster host changes nothing."""
 
 USUALLY_SLOWED: Final = 2.0
-"""It is taken to be that much then."""
+"""Factor to assume then, if none larger is found."""
 
 HALVINGS: Final = 8
-"""Of the range of that factor, on a logarithmic scale: it is known to half a percent."""
+"""Halvings of the range of the factor, on a logarithmic scale: half a percent is left."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,12 +66,12 @@ class WhatIf:
     step_ms : float
         Length of the mean step (ms).
     gain_ms : float
-        By how much it is shorter than `Replay.step_ms`; less than 0 if it is longer.
+        How much shorter it is than `Replay.step_ms`; negative if it is longer.
     lower_ms, upper_ms : float
-        Between which the gain lies (ms): they differ where ranks are not recorded that this job
-        communicates with. The lower one is that with these as slow as before.
+        Bounds of the gain (ms). They differ if this job communicates with ranks that are not
+        recorded; the lower bound keeps these as slow as before.
     by_rank : dict of int to float
-        End of the last step of each rank since the start of the first (ms).
+        End of the last step of each rank (ms), counted from the start of the first step.
     steps : dict of int to float
         Length of each step (ms) by its number.
     """
@@ -89,29 +89,29 @@ class _Changed(NamedTuple):
 
     lengths_ns: Float64Array
     host_ns: float
-    """What a step takes the slowest host without waiting."""
+    """How long the slowest host needs for a step without waiting."""
 
     @property
     def paced_ns(self) -> float:
-        """The mean step, which in the long run takes no less than the host."""
+        """The mean step, which in the long run takes no less than the host needs."""
         return max(float(self.lengths_ns.mean()), self.host_ns)
 
 
 class Replay:
     """A recorded job that can be asked what a step would take if something were different.
 
-    Where a recording states how long its steps took without the profiler, all that is asked is
-    asked of a host that is as much faster: that of a GPT-2 beside an H200 needed 26 ms for a step,
-    and 61 ms in the recording, of which launching seemed to cost 56.
+    If a recording states how long its steps took without the profiler, all answers are for a host
+    that is faster by as much: the host of a GPT-2 on an H200 needed 26 ms for a step, but 61 ms in
+    the recording, of which launching seemed to cost 56.
 
     Attributes
     ----------
     job : RecordedJob
     network : Network
     steps : tuple of int
-        Numbers of the steps that count; the others are replayed, too, as these wait for them.
+        Numbers of the steps that count; the others are replayed too, as these wait for them.
     unprofiled_step_ns : int
-        Mean length of a step before the profiler ran; 0 where that is not known.
+        Mean length of a step before the profiler ran; 0 if not known.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class Replay:
 
     @cached_property
     def without_profiler(self) -> tuple[HostSpeed, ...]:
-        """What is different without the profiler, where the length of a step without it is known.
+        """The change that removes the profiler, if the length of a step without it is known.
 
-        It is found in all steps that are replayed, whichever of them count.
+        It is found from all steps that are replayed, whichever of them count.
         """
         whole_ns = self.unprofiled_step_ns
         if not whole_ns or not self.is_sound:
@@ -148,7 +148,7 @@ class Replay:
             return ()
         most_ns = gain_ns(MOST_SLOWED)
         if most_ns < LEAST_EXPLAINED * more_ns:
-            return ()  # the steps before were others: they were not the first, or had no pause
+            return ()  # the earlier steps were different: not the first ones, or without a pause
         wanted_ns = min(more_ns, NEARLY_ALL * most_ns)
         low, high = 1.0, MOST_SLOWED
         for _ in range(HALVINGS):
@@ -160,7 +160,7 @@ class Replay:
         return (HostSpeed(high if wanted_ns == more_ns else max(high, USUALLY_SLOWED)),)
 
     def weights(self, edits: Sequence[Edit] = ()) -> Weights:
-        """What everything takes with some edits, without the profiler as far as that is known."""
+        """How long everything takes with some edits, without the profiler as far as known."""
         return applied(self.job, (*self.without_profiler, *edits))
 
     @cached_property
@@ -169,23 +169,23 @@ class Replay:
 
     @cached_property
     def solution(self) -> Solution:
-        """When everything happens, and what each waits for: as recorded but for the profiler."""
+        """When everything happens, and what it waits for: as recorded, except for the profiler."""
         return (
             Solution(self.network, self.weights()) if self.without_profiler else self._as_recorded
         )
 
     @cached_property
     def _of_path(self) -> tuple[dict[str, float], int]:
-        """What is asked of the critical path again and again; itself has 40 MB of 1.5 M events."""
+        """What is often asked of the critical path, which itself takes 40 MB for 1.5 M events."""
         path = self.critical_path()
         return path.shares, path.length_ns
 
     @cached_property
     def unexplained_slowdown_ns(self) -> float:
-        """By how much a step is longer than before the profiler ran for reasons that are not known.
+        """How much longer a step is than before the profiler ran, for unknown reasons.
 
-        It may be no part of other steps: a ResNet-50 needed 95 ms for a step, and 201 ms in the
-        recording, of which the host paused 125 ms.
+        This time may not be part of other steps: a ResNet-50 needed 95 ms for a step, and 201 ms in
+        the recording, of which the host paused for 125 ms.
         """
         whole_ns = self.unprofiled_step_ns
         more_ns = self.step_ms * NS_PER_MS - whole_ns
@@ -213,11 +213,11 @@ class Replay:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Percent of the critical path by what sets its time, the largest first."""
+        """Percent of the critical path by what sets its time, largest first."""
         return self._of_path[0]
 
     def shares_with(self, edits: Sequence[Edit]) -> dict[str, float]:
-        """The same with some edits."""
+        """Percent of the critical path by what sets its time, with some edits."""
         if not edits:
             return self.shares
         return CriticalPath.of(Solution(self.network, self.weights(edits)), self.steps).shares
@@ -237,17 +237,17 @@ class Replay:
 
     @property
     def step_ms(self) -> float:
-        """Length of the mean step (ms), without the profiler as far as that is known."""
+        """Length of the mean step (ms), without the profiler as far as known."""
         return float(self._unprofiled.mean()) / NS_PER_MS
 
     @property
     def profiler_ns(self) -> float:
-        """By how much the profiler makes it longer (ns), as far as that is known."""
+        """How much longer the profiler makes the mean step (ns), as far as known."""
         return float(self._recorded.mean() - self._unprofiled.mean())
 
     @cached_property
     def unexplained_percent(self) -> float:
-        """Part (%) of the steps of all ranks that operations wait for nothing that is recorded."""
+        """Percent of the steps of all ranks in which operations wait for nothing recorded."""
         parts = self.job.of_parts("starts.unexplained_ns")
         if not self._counts.all():
             of_rank = map(self._counted, self.job.parts)
@@ -261,15 +261,16 @@ class Replay:
 
     @property
     def explained_percent(self) -> float:
-        """Part (%) of the steps of all ranks in which it is known what operations wait for."""
+        """Percent of the steps of all ranks in which it is known what operations wait for."""
         return max(100 - self.unexplained_percent, 0.0)
 
     @cached_property
     def unmatched_percent(self) -> float:
-        """Part (%) of the steps of all ranks in communication whose partners are not recorded.
+        """Percent of the steps of all ranks in communication whose partners are not recorded.
 
-        What ran before the first step is part of none, and what runs at once counts once: of two
-        steps of 19 ms, 148 % was communication, half of it launched before the recording.
+        What ran before the first step is part of none, and what runs at the same time counts once:
+        otherwise, 148 % of two steps of 19 ms was communication, half of it launched before the
+        recording.
         """
         job = self.job
         first_ns = job.first_ns.min(initial=np.inf)
@@ -286,7 +287,7 @@ class Replay:
 
     @property
     def has_unknown_peers(self) -> bool:
-        """Whether so much of a step is communication without recorded partners that it matters."""
+        """Whether enough of a step is communication without recorded partners to matter."""
         return self.unmatched_percent > MOST_UNMATCHED
 
     def _percent(self, ns: float) -> float:
@@ -295,24 +296,24 @@ class Replay:
 
     @cached_property
     def off_ns(self) -> float:
-        """By how much the replay without a change is off: 0 unless clocks contradict each other."""
+        """Error (ns) of the replay without changes: 0 unless clocks contradict each other."""
         times = self._as_recorded.times
         off = np.abs(times.end - self.job.end_ns).max(initial=0.0)
         return float(max(off, np.abs(times.point - self.job.point_ns).max(initial=0.0)))
 
     @property
     def is_sound(self) -> bool:
-        """Whether it gives the recorded times back, so that it can be asked for others."""
+        """Whether it reproduces the recorded times, so that it can be asked for others."""
         return self.network.dropped == 0 and self.off_ns <= MOST_OFF_NS
 
     @property
     def is_explained(self) -> bool:
-        """Whether what sets the time of a step is known, so that prices may be said of it."""
+        """Whether it is known what sets the time of a step, so that prices may be given."""
         return self.shares[UNEXPLAINED] <= MOST_UNEXPLAINED
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is not as it should be."""
+        """What is wrong with the replay, in words."""
         found = []
         if self.network.dropped:
             what = counted(self.network.dropped, "dependency", "dependencies")
@@ -324,7 +325,7 @@ class Replay:
         return tuple(found)
 
     def _with(self, edits: Sequence[Edit]) -> _Changed:
-        """The steps with some edits; rules ask again what all before them leave."""
+        """The steps with some edits, kept, as rules ask again for what earlier ones leave."""
         asked = tuple(edits)
         if asked not in self._changed:
             weights = self.weights(asked)
@@ -332,7 +333,7 @@ class Replay:
         return self._changed[asked]
 
     def _host_ns(self, weights: Weights) -> float:
-        """What a step takes the slowest host (ns) if it never waits for the GPU; 0 for one step."""
+        """Time (ns) of the slowest host for a step, never waiting for the GPU; 0 for one step."""
         counts = self._counts[1:]
         if not counts.any():
             return 0.0
@@ -340,10 +341,11 @@ class Replay:
         return float(of_ranks[~np.isnan(of_ranks)].max(initial=0.0))
 
     def lasting_gain_ns(self, after: Sequence[Edit], edits: Sequence[Edit]) -> float:
-        """By how much the mean step is shorter (ns) once no host has a lead to use up.
+        """How much shorter the mean step is (ns) once no host has a lead to use up.
 
-        Where it is ahead of the GPU, faster kernels catch up with it first: the recorded steps of a
-        ResNet would take 11.2 ms less, but those after them no less than the host, which is 2.6.
+        If the host is ahead of the GPU, faster kernels first catch up with it: the recorded steps
+        of a ResNet would take 11.2 ms less, but later steps no less than the host needs, which
+        leaves 2.6.
         """
         first, second = (self._with(each) for each in (after, (*after, *edits)))
         return max(first.paced_ns - second.paced_ns, 0.0)
@@ -364,9 +366,9 @@ class Replay:
         *,
         peers_fixed: bool = False,
     ) -> float:
-        """By how much the mean of some steps is shorter (ns); 0 where it would be longer.
+        """How much shorter the mean of some steps is (ns); 0 if it would be longer.
 
-        With its peers fixed, communication without a recorded partner ends no earlier than it did.
+        With peers fixed, communication without a recorded partner ends no earlier than it did.
         """
         every = (*edits, PeersFixed()) if peers_fixed else tuple(edits)
         less = self._unprofiled - self._with(every).lengths_ns
@@ -386,7 +388,7 @@ class Replay:
         Raises
         ------
         UnknownStepError
-            If it is none of those that count.
+            If it is not one of the steps that count.
         """
         return CriticalPath.of(self.solution, self.steps if step is None else (step,))
 
@@ -396,9 +398,9 @@ class Replay:
         Raises
         ------
         ParameterError
-            If one is no change, or is of a kernel that is not replayed.
+            If one is not a change, or names a kernel that is not replayed.
         UnknownRankError
-            If one is of a rank that the job lacks.
+            If one names a rank that the job lacks.
         """
         if others := [each for each in edits if not hasattr(each, "apply")]:
             msg = f"what_if takes changes of hta_widgets.diagnosis.replay.edits, got {others[0]!r}"
@@ -437,10 +439,10 @@ def replay_of(
     ranks: Collection[int],
     counted: Sequence[int] = (),
 ) -> Replay:
-    """Put the parts of ranks with GPU work together.
+    """Build the replay from the parts of the ranks with GPU work.
 
-    All analysed steps are replayed (ascending), those that are counted count, all if none are; and
-    of these those of some ranks.
+    All analysed ``steps`` (ascending) are replayed. Of these, the ``counted`` ones count, or all if
+    none are given, on some ``ranks``.
     """
     unprofiled_ns = 0
     if tuple(steps) != (NO_STEP,):
@@ -450,7 +452,7 @@ def replay_of(
 
 
 def _clocks(job: Job) -> dict[int, Alignment]:
-    """The clock of each rank, alone in an alignment."""
+    """The clock of each rank, in an alignment of its own."""
     if len(job.ranks) == 1:
         return {job.ranks[0]: Alignment.of_offsets(np.zeros(1, dtype=np.int64))}
     clocks = job_clocks(job)

@@ -1,18 +1,18 @@
-"""How much later everything may happen, and how much sooner all ends without one operation.
+"""How much later everything may happen, and how much earlier the end comes without an operation.
 
-Slack is how much longer something may take before the end moves. It says nothing of the reverse:
-another path may be hardly shorter, so that it gains hardly anything to shorten an operation without
-slack. What is gained if it takes no time is its drag.
+Slack is how much longer something may take before the end moves. It does not say what shortening
+gains: another path may be hardly shorter, so that shortening an operation without slack gains
+hardly anything. What is gained if an operation takes no time is its drag.
 
-In an order in which all that waits comes later, each path passes an operation at its place, or
-jumps over it by one edge::
+Take an order in which everything comes after what it waits for. Each path then passes through an
+operation at its place, or jumps over it by one edge::
 
     place   0     1     2     3     4
             a --> b ----------> d --> end
             `---------> c ----->|            over b: a -> c;  over c: b -> d
 
-The longest path through an edge is shorter than the longest of all by the slack of the edge, so
-that the drag is the least slack of the edges over an operation, at most its duration.
+The longest path through an edge is shorter than the longest of all by the slack of the edge. The
+drag is therefore the least slack of the edges over an operation, but at most its duration.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hta_widgets.diagnosis.replay.binding import Solution
 from hta_widgets.diagnosis.replay.network import Times
 
 CRITICAL_NS: Final = 0.5
-"""Slack of what nothing recorded in whole ns can be told from none."""
+"""Slack that counts as none: the recording has whole ns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,14 @@ class Slack:
 
     solution: Solution
     ends: Int64Array
-    """Operations of which the last is the end."""
+    """Operations the last of which is the end."""
     begin_ns: float
     end_ns: float
-    """Time that counts."""
+    """Start and end of the time that counts."""
 
     @cached_property
     def latest(self) -> Times:
-        """When everything happens at the latest, if all is to end as early."""
+        """Latest time of everything at which the end does not move."""
         return self.solution.network.latest(self.solution.weights, self.ends, self.end_ns)
 
     @cached_property
@@ -59,9 +59,9 @@ class Slack:
 
     @cached_property
     def drag_ns(self) -> Float64Array:
-        """By how much (ns) the end would be sooner if each operation alone took no time.
+        """How much earlier (ns) the end would be if each operation alone took no time.
 
-        Of a finish: if what it transfers took none.
+        For a finish: if its transfer took no time.
         """
         job, weights = self.solution.network.job, self.solution.weights
         longest = weights.duration.copy()
@@ -83,7 +83,7 @@ class Slack:
             first.append(after[jumps])
             last.append(until[jumps])
             slack.append(late_ns[edges.target[jumps]] - edges.at_ns[jumps])
-        # from the beginning to what waits for nothing, and from what ends to the end
+        # from the beginning to what waits for nothing, and from the last operations to the end
         job, times = solution.network.job, solution.times
         origins = job.origins
         meetings = np.flatnonzero(solution.weights.earliest > -np.inf)
@@ -108,7 +108,7 @@ def least_over(
     Each interval is the union of two whose length is a power of two; those of one length are
     halved together, from the longest down.
 
-    The last place is not in an interval; those without places are left out.
+    An interval excludes its last place; intervals without places are left out.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """What each GPU operation of a rank waits for before it starts.
 
-It starts when its stream is free, when it has been launched and when what it depends on is done;
-one of these was the last, and takes the recorded time, the others their usual one::
+It starts once its stream is free, it has been launched, and what it depends on is done. The last of
+these gets the recorded time, the others their usual time::
 
     launch        [call]
                   |-- latency --|
@@ -31,22 +31,22 @@ from hta_widgets.trace.model.kernels import KernelType
 
 LATENCY_NS: Final = 25_000
 GAP_NS: Final = 4_000
-"""Longest usual time from a launch, and from the operation before, to the start."""
+"""Longest usual time from a launch, and from the end of the previous operation, to the start."""
 
 FEWEST: Final = 5
 USUAL_LATENCY_NS: Final = 5_000
 USUAL_GAP_NS: Final = 1_000
-"""Where too few starts tell."""
+"""Usual times to assume if there are too few starts to measure them."""
 
 ASKED_NS: Final = 100_000
-"""How long before its start that may have ended which the calls of the program say it waits for."""
+"""How long before a start may have ended what the calls of the program say it waits for."""
 
 FOLLOWED_NS: Final = 40_000
 """The same without such calls. With 15 µs, 20 ms of each step on an MI300X had no explanation."""
 
 FILLED: Final = 0.9
-"""A kernel that is ready waits for room if those of other streams run for this part of its waiting:
-all of 242 ms of a job on two V100, whose computing and exchanging streams take turns."""
+"""A kernel that is ready waits for room if kernels of other streams run for this share of its
+waiting: all of 242 ms in a job on two V100, whose computing and exchanging streams take turns."""
 
 TOUCHING_NS: Final = 500
 DEPENDENCY_NS: Final = 1_500
@@ -61,24 +61,24 @@ class Starts(NamedTuple):
     point: Int64Array
     """Point of the `HostLine` that each starts after, -1 for none."""
     latency_ns: Float64Array
-    """Least time from there."""
+    """Least time from this point to the start."""
     gap_ns: Float64Array
-    """Least time from the end of the operation before on its stream; -inf for the first."""
+    """Least time from the end of the previous operation on its stream; -inf for the first."""
     unexplained_ns: Float64Array
-    """Part of these that nothing recorded explains."""
+    """Part of latency or gap that nothing recorded explains."""
     waits_for_room: Mask
-    """Whether that would be more, but kernels of other streams fill the GPU."""
+    """Whether that part is 0 only because kernels of other streams fill the GPU."""
     in_graph: Mask
-    """Whether their call launched others before them, too."""
+    """Whether the call that launched each launched others before it, too."""
     after: Int64Array
     source: Int64Array
-    """Operations that start after another one of the rank."""
+    """Operations that depend on another one of the rank, and this other one."""
     delay_ns: Float64Array
     """Least time from the end of the source to the start."""
 
 
 def starts(operations: Operations, line: HostLine) -> Starts:
-    """Find out what the operations of a rank wait for."""
+    """Find what the operations of a rank wait for."""
     return _Starting(operations, line).decided()
 
 
@@ -96,7 +96,7 @@ class _Starting:
         self.lat0, self.gap0 = self._usual()
 
     def _follows_earlier_work(self) -> Mask:
-        """The first of a stream, where that is busy with work from before the recording."""
+        """First operations of streams that are busy with work from before the recording."""
         work, found = self.operations, np.zeros(len(self.operations), dtype=np.bool_)
         for device in np.unique(work.device).tolist():
             free_ns = lead_in_end(work.rank, device)
@@ -109,7 +109,7 @@ class _Starting:
         of_row = np.full(self.operations.rank.trace.events.start_ns.size + 1, NONE)
         launching = np.flatnonzero(self.line.launch_row >= 0)
         row, time_ns = self.line.launch_row[launching], self.line.time_ns[launching]
-        of_row[row[::-1]] = launching[::-1]  # a graph that is handed over in parts has several
+        of_row[row[::-1]] = launching[::-1]  # a graph handed over in parts has several points
         work, found = self.operations, of_row[self.operations.call]
         handed = work.call[work.is_handed_over]
         at = np.flatnonzero(are_among(row, handed))
@@ -133,7 +133,7 @@ class _Starting:
         return float(latency), float(np.median(gaps)) if gaps.size else float(USUAL_GAP_NS)
 
     def decided(self) -> Starts:
-        """Decide what each start waited for, and what that usually takes."""
+        """Decide what each start waited for, and how long that usually takes."""
         work, is_first = self.operations, self.is_first
         least_latency = np.minimum(self.lat0, self.latency)
         least_gap = np.minimum(self.gap0, self.gap)
@@ -187,10 +187,10 @@ class _Starting:
         )
 
     def _finds_no_room(self, after: Int64Array, source: Int64Array) -> Mask:
-        """Kernels that wait for room after what they depend on, which was the last to be done.
+        """Kernels that wait for room after the end of what they depend on, the last to be done.
 
-        Behind an exchange, on a stream of its own, the kernel of a recommender found room 0.4 ms
-        later: with the exchange at no cost, the host of its job would have waited for another 41.
+        Behind an exchange, on a stream of its own, a kernel of a recommender found room 0.4 ms
+        later: with a free exchange, the host of its job would otherwise have waited for another 41.
         """
         work, ends_ns = self.operations, self.operations.end_ns[source]
         free_ns = np.where(self.is_first[after], NEVER, work.end_ns[work.before[after]])
@@ -200,14 +200,14 @@ class _Starting:
         return np.asarray(late)
 
     def _waits_for_room(self, over: Times) -> Mask:
-        """Kernels that begin late while others run on their GPU, which are of other streams."""
+        """Kernels that start late while kernels of other streams run on their GPU."""
         late = (over > 0) & self._takes_room
         late[late] = self._filled(np.flatnonzero(late), (self.start - over)[late])
         return np.asarray(late)
 
     @cached_property
     def _takes_room(self) -> Mask:
-        """Kernels, and copies within a GPU, which kernels make."""
+        """Kernels, and copies within a GPU, which are made by kernels."""
         work = self.operations
         is_copy = work.rank.trace.events.named(work.row, patterns.WITHIN_GPU)
         return np.asarray((work.type != KernelType.MEMORY) | is_copy)
@@ -222,7 +222,7 @@ class _Starting:
         return found
 
     def _filled(self, chosen: Int64Array, since_ns: Times) -> Mask:
-        """Whether kernels run on their GPU for most of the time from then on until each starts."""
+        """Whether kernels run on the GPU for most of the time from ``since_ns`` to each start."""
         work, found = self.operations, np.zeros(chosen.size, dtype=np.bool_)
         for device in np.unique(work.device[chosen]).tolist():
             until = self._running[device].covered_until
@@ -233,11 +233,11 @@ class _Starting:
         return found
 
     def _without_launch(self) -> tuple[Mask, Mask]:
-        """Operations whose launch is not recorded: in between others, and before the first other.
+        """Operations without a recorded launch: those after one with a launch, and those before.
 
-        The former were launched by a call that the trace lacks; the latter before it begins. Copies
-        on a stream to which nothing is ever launched move pages of managed memory, when the host or
-        a kernel asks for them: they do not wait for each other.
+        The former were launched by a call that the trace lacks, the latter before it starts. Copies
+        on a stream without any launch move pages of managed memory when the host or a kernel asks
+        for them; they do not wait for each other.
         """
         work = self.operations
         missing = ~work.is_launched
@@ -251,7 +251,7 @@ class _Starting:
         return missing & has_earlier, missing & ~has_earlier
 
     def _tied(self, tied: Mask, explained: Mask, latency: Float64Array) -> Int64Array:
-        """Points of all operations, with those of launches that the trace lacks and of origins."""
+        """Points of all operations, also of those whose launch is not in the trace."""
         point = self.point.copy()
         order = np.argsort(self.line.time_ns, kind="stable")
         times = self.line.time_ns[order]
@@ -276,7 +276,7 @@ class _Starting:
         return self.operations.latest_ended(at - FOLLOWED_NS, at + TOUCHING_NS, is_no_cause)
 
     def _asked(self) -> tuple[Int64Array, Int64Array]:
-        """Dependencies between streams that the calls ask for."""
+        """Dependencies between streams that calls ask for."""
         found = self._recorded_waits()
         after, source = self._inferred_waits() if found is None else found
         known = (after != NONE) & (source != NONE)
@@ -288,7 +288,7 @@ class _Starting:
         return after[fits], source[fits]
 
     def _recorded_waits(self) -> tuple[Int64Array, Int64Array] | None:
-        """Those that events of the profiler tell; None without such events."""
+        """Dependencies that events of the profiler record; None without such events."""
         events, work = self.operations.rank.trace.events, self.operations
         names = events.name.values
         rows = events.rows_of(Kind.SYNC)
@@ -330,7 +330,7 @@ class _Starting:
         return after, source
 
     def _inferred_waits(self) -> tuple[Int64Array, Int64Array]:
-        """A launch that follows a call that makes a stream wait, on the same thread."""
+        """Dependencies of launches that follow a call that makes a stream wait, on its thread."""
         after = self._asked_to_wait
         work = self.operations
         if not after.size:
@@ -357,7 +357,7 @@ class _Starting:
 
     @cached_property
     def _asked_to_wait(self) -> Int64Array:
-        """Operations whose launch call follows such a call."""
+        """Operations whose launch call follows a call that makes a stream wait."""
         work, calls = self.operations, calls_of(self.operations.rank)
         asks = np.flatnonzero(calls.named(lambda name: _WAIT_EVENT in name) & calls.is_launch_call)
         if not asks.size:
@@ -380,7 +380,7 @@ class _Starting:
 def _time_of(
     rows: Int64Array, ids: Int64Array, start_ns: Int64Array, wanted: Int64Array
 ) -> tuple[Int64Array, Mask]:
-    """Start of the call with each correlation id, and whether there is one."""
+    """Start of the call with each wanted correlation id, and whether there is one."""
     own = ids[rows]
     at = np.minimum(np.searchsorted(own, wanted), max(own.size - 1, 0))
     if not own.size:

@@ -1,13 +1,13 @@
-"""Calls in which the host waits for the GPU, and for which of its operations.
+"""Calls in which the host waits for the GPU, and the operations that they wait for.
 
-A call that waits ends when the last of these has ended, and a little later::
+A call that waits returns a little after the last of these has ended::
 
     host      [ launch ] [ launch ]  [ cudaStreamSynchronize          ]
     stream               |== kernel ==||===== kernel =====|       return
                                                           |-----------|
 
-What no call of CUDA shows (locks, sockets, the queue of a data loader) is the host's own time, but
-for silences that end as the operation does that was launched last: then the host polls for it.
+Waits that no CUDA call shows (locks, sockets, the queue of a data loader) are the host's own time.
+The exception is a silence that ends with the operation launched last, for which the host polls.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.training import trains
 
 SHORT_COPY_NS: Final = 15_000
-"""An asynchronous copy whose call takes no longer did not wait for it."""
+"""A call that takes no longer did not wait for the asynchronous copy that it launched."""
 
 LONG_CALL_NS: Final = 50_000
-"""A launch call that takes longer was held up, if enough is in flight; a copy whose call takes
+"""A launch call that takes longer was held up, if enough work is in flight; a copy whose call takes
 longer is staged through pinned memory."""
 
 EARLY_NS: Final = 10_000
 EARLY_SHARE: Final = 0.2
 EARLY_SHARE_STAGED: Final = 0.5
-"""How much earlier than its copy a call may return: a pageable copy is staged, and the call returns
-when the last part of it is, 3 to 40 µs before the end."""
+"""How much earlier than the end of its copy a call may return: a pageable copy is staged, and the
+call returns when the last part is staged, 3 to 40 µs before the end."""
 
 CLOCKS_NS: Final = 10_000
-"""So long before the end of what the trace says that it waits for, a call may return: the clocks of
-host and GPU are a little apart. 16 waits of 10 ms on an H100, 2 µs too early for it, made the host
-of a GPU that was busy for 91 % of the time set the pace."""
+"""How long a call may return before the end of what the trace says it waits for, as the clocks of
+host and GPU are a little apart. Because 16 waits of 10 ms on an H100 ended 2 µs early, the host
+seemed to set the pace of a GPU that was busy for 91 % of the time."""
 
 FULL_QUEUE: Final = 500
-"""Operations in flight from which a launch may wait for a free place."""
+"""Operations in flight from which a launch may wait for a free place in the queue."""
 
 SOON_NS: Final = 100_000
-"""A call that synchronises so soon before the allocator is asked is part of what it costs: the
-caching allocator waits for all streams before it gives blocks back."""
+"""A call that synchronises this shortly before an allocator call is part of its cost: the caching
+allocator waits for all streams before it gives blocks back."""
 
 LONG_LOAD_NS: Final = 1_000_000
-"""A call that loads code, which takes longer and ends so soon after the GPU as `SOON_NS`, waited
-for it: the last layer of a request, whose launch was 43 ms ahead of the GPU, lost all of that in
-``cudaOccupancyMaxActiveBlocksPerMultiprocessor``, and the host was said to set the pace."""
+"""A call that loads code waited for the GPU if it takes longer and ends within `SOON_NS` after the
+GPU: a launch for the last layer of a request, 43 ms ahead of the GPU, lost its whole lead in
+``cudaOccupancyMaxActiveBlocksPerMultiprocessor``, and the host seemed to set the pace."""
 
 FEWEST: Final = 3
 OWN_NS: Final = 4_000
 RETURN_NS: Final = 3_000
-"""What a call that waits takes without waiting, and how long after the operation it returns, where
-too few others tell."""
+"""Time of a waiting call without its wait, and from the end of the operation to its return, to
+assume if there are too few calls to measure them."""
 
 _USUAL_PERCENT: Final = 10
 
@@ -73,10 +73,10 @@ _WITHOUT_HOST = re.compile(rf"{patterns.WITHIN_GPU.pattern}|PtoP")
 _OWN_COPY = re.compile(r"Memcpy")
 _FREE = re.compile(r"Free(?!Async)|HostUnregister")
 _OF_POOL = re.compile(r"(?:Malloc|Free|Alloc)(?:FromPool)?Async")
-"""They are in the order of a stream, and wait for nothing."""
+"""Calls that work in the order of a stream, and wait for nothing."""
 _STREAM = re.compile(r"StreamSynchronize")
 _LOADS = re.compile(rf"{patterns.INITIALISING.pattern}|Occupancy|FuncSetAttribute")
-"""With lazy loading, the first of them for a kernel loads it, which may wait for the device."""
+"""With lazy loading, the first such call for a kernel loads it, which may wait for the device."""
 
 
 class Wait(IntEnum):
@@ -97,32 +97,32 @@ SYNCHRONISING: Final = (Wait.STREAM, Wait.EVENT, Wait.DEVICE)
 
 
 class WaitingCalls(NamedTuple):
-    """Calls that may wait, by their end, and what each waits for."""
+    """Calls that may wait, ordered by end, and what each waits for."""
 
     row: IntArray
-    """In the events of the rank."""
+    """Row in the events of the rank."""
     start_ns: Times
     end_ns: Times
     kind: Int8Array
-    """Values of `Wait`."""
+    """Kind of each call, a value of `Wait`."""
     own_ns: Float64Array
-    """What each takes without waiting."""
+    """Time of each call without its wait."""
     to_allocate: Mask
     """Whether each frees memory, or synchronises just before a call of the allocator."""
     drains: Mask
-    """Whether work other than copies of the host runs when each begins: without it, the host loses
+    """Whether work other than copies of the host runs when each starts: without it, the host loses
     no lead."""
     is_needed: Mask
-    """Whether a graph is launched next, or the next step of a server, whose input depends on what
-    the call returned, or the call ends before the analysed steps, or loads code."""
+    """Whether the wait has to stay: next comes a graph, or the next step of a server, whose input
+    depends on what the call returned; or the call ends before the analysed steps, or loads code."""
     waited: Mask
-    """Which of them ended with an operation."""
+    """Whether each call ended with an operation."""
     of: Int64Array
-    """Position of the call of each awaited operation, ascending."""
+    """Position of the call that awaits each operation, ascending."""
     operation: Int64Array
-    """Which is awaited."""
+    """The awaited operations."""
     return_ns: Float64Array
-    """Least time from its end to the end of the call."""
+    """Least time from the end of each awaited operation to the end of the call."""
 
 
 def waiting_calls(rank_operations: Operations) -> WaitingCalls:
@@ -131,9 +131,9 @@ def waiting_calls(rank_operations: Operations) -> WaitingCalls:
 
 
 def _with_polled(found: WaitingCalls, operations: Operations) -> WaitingCalls:
-    """Put waits beside the others that no call shows, as if the launch of what they wait for did.
+    """Add the waits that no call shows, as waits of the call that launched what they wait for.
 
-    What the host goes on with depends on them, and no edit takes them away.
+    What the host does next depends on them, so no edit takes them away.
     """
     rank = operations.rank
     polled = polled_waits(rank.trace.events, rank.silences)
@@ -224,13 +224,13 @@ class _Candidates:
     def _await(
         self, calls: Int64Array, operations: Int64Array, early_ns: int | IntArray = 0
     ) -> None:
-        """Add pairs that do not contradict the recording, but for returning a little early."""
+        """Add pairs of calls and operations that end in time, or up to ``early_ns`` later."""
         ends = np.append(self.operations.end_ns, 0)[operations]
         fits = (operations != NONE) & (ends <= self.limit_ns[calls] + early_ns)
         self.pairs.append((calls[fits], operations[fits]))
 
     def _copies(self) -> None:
-        """Calls that wait for the copy that they launch."""
+        """Find calls that wait for the copy that they launch."""
         work = self.operations
         own = np.full(work.rank.trace.events.start_ns.size, NONE)
         of_copies = np.flatnonzero(work.is_launched & (work.type == KernelType.MEMORY))
@@ -261,11 +261,11 @@ class _Candidates:
         return np.flatnonzero(self._named(pattern) & (self.kind == NONE) & ~is_async_copy)
 
     def _full_queues(self) -> None:
-        """Launch calls that take long while many operations are in flight."""
+        """Find launch calls that take long while many operations are in flight."""
         work = self.operations
         is_launch = are_among(self.row, self.launches) & ~self._named(_OWN_COPY)
         calls = np.flatnonzero(is_launch & (self.kind == NONE))
-        # with those from before the recording: 1,138 held up launches in 0.3 s of two H100
+        # includes those from before the recording: on two H100, 1,138 held up launches in 0.3 s
         begun, done = np.sort(work.asked_ns), np.sort(work.end_ns)
         at = self.start_ns[calls]
         in_flight = np.searchsorted(begun, at) - np.searchsorted(done, at, side="right")
@@ -276,7 +276,7 @@ class _Candidates:
         self.pairs.append((calls, found))
 
     def _ended_inside(self, calls: Int64Array) -> Int64Array:
-        """Operation launched before each call that ended latest inside it."""
+        """The last operation to end inside each call, of those launched before it."""
         work = self.operations
 
         def launched_later(asked: Int64Array, candidates: Int64Array) -> Mask:
@@ -285,17 +285,17 @@ class _Candidates:
         return work.latest_ended(self.start_ns[calls] + 1, self.limit_ns[calls], launched_later)
 
     def _events(self) -> None:
-        """An event is recorded after some operation: the one that ends last inside the call.
+        """A wait for an event is for the operation that ends last inside the call.
 
-        Not after the last that was launched: a loss that is read one step late waits for the step
-        before.
+        It need not be the last one launched: reading a loss one step late waits for the previous
+        step.
         """
         calls = self._left(patterns.WAITS_FOR_EVENT)
         self.kind[calls] = Wait.EVENT
         self._await(calls, self._ended_inside(calls))
 
     def _streams(self) -> None:
-        """The stream that the trace names, else the one that was launched to last."""
+        """A call waits for the stream that the trace names, or the last one launched to."""
         work = self.operations
         calls = np.sort(np.concatenate((self._left(_STREAM), self._left(_OWN_COPY))))
         self.kind[calls] = Wait.STREAM
@@ -317,7 +317,7 @@ class _Candidates:
         self._await(calls, np.where(contradicts, other, chosen), early_ns)
 
     def _recorded_streams(self, calls: Int64Array) -> Int64Array:
-        """Number of the stream that the trace says each call waits for, -1 where it does not."""
+        """Number of the stream that the trace says each call waits for, -1 if it names none."""
         work, events = self.operations, self.operations.rank.trace.events
         rows = events.rows_of(Kind.SYNC)
         if not rows.size:
@@ -329,16 +329,16 @@ class _Candidates:
         }
         ids = zip(work.device.tolist(), events.stream[work.row].tolist(), strict=True)
         streams = dict(zip(ids, work.stream.tolist(), strict=True))
-        # an export of Nsight Systems names another device than that of the work
+        # exports of Nsight Systems name a device other than that of the work
         by_id = {stream: number for (_, stream), number in streams.items()}
         wanted = events.correlation[self.row[calls]].tolist()
         named = [by_call.get(each, (NONE, NONE)) for each in wanted]
         return np.array([streams.get(each, by_id.get(each[1], NONE)) for each in named])
 
     def _devices(self) -> None:
-        """All streams; but a call that frees memory only where none is still busy after it.
+        """A call waits for all streams; one that frees memory, only if none is still busy after it.
 
-        One that loads code only where, besides, the last of them ends shortly before it does.
+        One that loads code, only if also the last stream ends shortly before the call.
         """
         work = self.operations
         by_kind = {Wait.FREE: _FREE, Wait.LOADED: _LOADS, Wait.DEVICE: patterns.BLOCKING}
@@ -377,7 +377,7 @@ class _Candidates:
         needed = np.append(is_graph, False)[following]
         marks_ns = self.operations.rank.server_steps.start_ns
         if marks_ns.size and not trains(events):
-            # between two steps it reads the tokens, with which the next one computes
+            # between two steps it reads the tokens from which the next step computes
             next_ns = np.append(starts[order], 0)[following]
             mark = np.searchsorted(marks_ns, self.start_ns[kept], side="right")
             needed = mark < np.searchsorted(marks_ns, next_ns, side="right")
@@ -386,7 +386,7 @@ class _Candidates:
         return np.asarray(needed | is_before | (self.kind[kept] == Wait.LOADED))
 
     def _timed(self) -> WaitingCalls:
-        """How long each takes of its own, and how soon it returns."""
+        """Measure how long each call takes without its wait, and how soon it returns after it."""
         calls = np.concatenate([np.zeros(0, dtype=np.int64), *(each for each, _ in self.pairs)])
         found = np.concatenate([np.zeros(0, dtype=np.int64), *(each for _, each in self.pairs)])
         count, work = self.row.size, self.operations
@@ -397,7 +397,7 @@ class _Candidates:
         waited = (latest > self.start_ns) | (is_own_copy & is_known)
         after_ns = (self.end_ns - np.where(is_known, latest, 0)).astype(np.float64)
         own_ns, usual_ns = np.full(count, float(OWN_NS)), np.full(count, float(RETURN_NS))
-        # the work that calls of a left-out step wait for is none of the operations
+        # what the calls of a left-out step wait for is not among the operations
         prompts = ~waited & work.rank.analysed[self.row]
         for rows in grouped(self.name).parts:
             prompt, late = rows[prompts[rows]], rows[waited[rows]]
@@ -407,7 +407,7 @@ class _Candidates:
                 usual_ns[rows] = np.percentile(after_ns[late], _USUAL_PERCENT)
         own_ns[self.kind == Wait.QUEUE] = self.usual_launch_ns
         least_ns = np.where(waited, after_ns, np.minimum(usual_ns, after_ns))
-        kept = distinct(calls)  # of the others, nothing is known to have been waited for
+        kept = distinct(calls)  # the others are not known to have waited for anything
         place = np.full(count, NONE)
         place[kept] = np.arange(kept.size)
         order = np.lexsort((found, place[calls]))

@@ -1,7 +1,7 @@
-"""The critical path of what a mark covers on one rank, without waiting for the others.
+"""The critical path of what a mark covers on one rank, without waiting for other ranks.
 
 It leads to the end of the mark on the host, or of the last operation launched in it, whichever is
-later. The end of the mark is one operation more, without a length and on a stream of its own::
+later. The end of the mark is an extra operation of no length, on a stream of its own::
 
     host      |--- mark ------ launch ------------|
     stream                      `===== kernel =====|====|
@@ -34,11 +34,11 @@ class Mark(NamedTuple):
 
     first: int
     last: int
-    """Rows of the events that it begins and ends with."""
+    """Rows of the events that it starts and ends with."""
     start_ns: int
     end_ns: int
     on_gpu: bool = False
-    """Whether it is of a GPU, which says nothing of launches."""
+    """Whether it is on a GPU, and says nothing about launches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class WindowPath:
     mark: Mark
     path: CriticalPath
     is_sound: bool
-    """Whether the replay gives the recorded times back."""
+    """Whether the replay reproduces the recorded times."""
 
     @property
     def job(self) -> RecordedJob:
-        """The rank, alone."""
+        """The rank as a job of its own."""
         return self.path.job
 
     @property
@@ -62,7 +62,7 @@ class WindowPath:
 
     @property
     def row(self) -> Int64Array:
-        """Row of each operation; that of the mark's last event for its end."""
+        """Row of each operation; the mark's last event for the end of the mark."""
         row = self.job.parts[0].column("row")
         return np.append(row[self.job.operation[:-1]], self.mark.last)
 
@@ -73,7 +73,7 @@ class WindowPath:
 
 
 def window_path(rank: Rank, mark: Mark) -> WindowPath | None:
-    """The critical path of what a mark covers; None where no work of a GPU takes part in it."""
+    """The critical path of what a mark covers; None if no GPU work takes part in it."""
     job = rank.remember(_alone)
     if job is None:
         return None
@@ -98,7 +98,7 @@ def _alone(rank: Rank) -> RecordedJob | None:
 
 
 def _launched_in(rank: Rank, job: RecordedJob, mark: Mark) -> Mask:
-    """Operations launched while the mark lasts, or started, where that is all that is known."""
+    """Operations launched during the mark, or started in it if their launch is not recorded."""
     events, row = rank.trace.events, job.parts[0].column("row")[job.operation]
     launch = np.where(mark.on_gpu, NONE, rank.launches[row])
     asked_ns = events.start_ns[np.where(launch >= 0, launch, row)]
@@ -106,7 +106,7 @@ def _launched_in(rank: Rank, job: RecordedJob, mark: Mark) -> Mask:
 
 
 def thread_of_event(calls: Calls, row: int) -> int:
-    """Number of the thread of any event of the host, which need not be a call; -1 for none."""
+    """Number of the thread of any event on the host, call or not; -1 for none."""
     of = (int(calls.events.pid[row]), int(calls.events.tid[row]))
     found = [number for number, each in enumerate(calls.threads) if (each.pid, each.tid) == of]
     return found[0] if found else NONE

@@ -166,7 +166,7 @@ def test_clocks_that_are_apart_hide_the_cause_but_not_how_long_a_step_takes():
     worse = replace(slow, doubts=(*doubts, "a file is merged from several ranks"))
     change = explain_change(job_of(ROWS), worse)
     assert change.verdict == "cannot tell"
-    assert change.finding.endswith("cannot be trusted, a file is merged from several ranks.")
+    assert change.finding.endswith("cannot be trusted (a file is merged from several ranks).")
 
 
 def test_causes_have_both_prices_and_what_became_of_them():
@@ -184,7 +184,7 @@ def test_causes_have_both_prices_and_what_became_of_them():
     ]
     lacking = job_of(ROWS, lacks=("Operators are not recorded",))
     change = explain_change(job_of(ROWS, findings=tuple(first[:1])), lacking)
-    assert change.causes_title == "Findings, before and after: 0 of 1 remain, 1 cannot be told"
+    assert change.causes_title == "Findings, before and after: 0 of 1 remain, 1 unclear"
     untold = change.causes
     assert untold[0].words == "launch_bound: cannot tell whether it is gone (was 5 ms)"
 
@@ -230,9 +230,9 @@ def test_work_is_counted_as_gpu_operations_and_idle_time_as_gaps():
         ((), (5,), "slow_gpu on rank 5: new, 2 ms"),
         ((5,), (), "slow_gpu on rank 5: gone (was 1 ms)"),
         ((5,), (5,), "slow_gpu on rank 5: grew, 1 ms → 2 ms"),
-        ((5,), (2, 3), "slow_gpu on ranks 2-3, before on rank 5: grew, 1 ms → 2 ms"),
-        (range(8), (3,), "slow_gpu on rank 3, before on all ranks: grew, 1 ms → 2 ms"),
-        ((3,), range(8), "slow_gpu on all ranks, before on rank 3: grew, 1 ms → 2 ms"),
+        ((5,), (2, 3), "slow_gpu on ranks 2-3 (before: rank 5): grew, 1 ms → 2 ms"),
+        (range(8), (3,), "slow_gpu on rank 3 (before: all ranks): grew, 1 ms → 2 ms"),
+        ((3,), range(8), "slow_gpu on all ranks (before: rank 3): grew, 1 ms → 2 ms"),
         (range(8), range(8), "slow_gpu: grew, 1 ms → 2 ms"),
     ],
 )
@@ -347,7 +347,7 @@ def test_five_recordings_without_steps_tell_a_change_from_noise(longer, verdict,
     assert (change.verdict, change.verdict_sentence.startswith(said)) == (verdict, True)
     assert "(5 and 5 recordings, p = " in change.verdict_sentence
     broken = judge(change, [Limit.parse("step:2%")]).broken
-    said = ("step: the median GPU span takes 10 % longer, the limit is 2 %",)
+    said = ("step: the median GPU span takes 10 % longer; the limit is 2 %",)
     assert broken == (said if verdict == "regression" else ())
 
 
@@ -456,8 +456,8 @@ def test_steps_on_the_cpu_are_compared_in_a_sentence(tmp_path):
     change = explain_change(one, other)
     assert change.verdict == "cannot tell"
     assert change.finding == (
-        "Cannot tell: neither has GPU work, of which all else is told. On the CPU, the mean step "
-        "takes 50 ms instead of 10 ms (+400 %)."
+        "Cannot tell: neither job has GPU work, which a comparison needs. On the CPU, the mean "
+        "step takes 50 ms instead of 10 ms (+400 %)."
     )
     assert judge(change, [Limit.parse("step:2%")]).outcome == "cannot_tell"
     write_baseline(one, tmp_path / "one.arrow")
@@ -483,7 +483,7 @@ def test_times_without_the_profiler_are_compared_where_both_are_known(tmp_path):
     assert not change.notices
     assert "ithout the profiler" not in explain_change(one, job_of(fewer)).finding
     (notice,) = explain_change(job_of(ROWS, name="else"), other).notices
-    assert notice.startswith("only other says how long a step is without the profiler")
+    assert notice.startswith("only other says how long a step takes without the profiler")
     write_baseline(one, tmp_path / "one.arrow")
     assert read_baseline(str(tmp_path / "one.arrow")).unprofiled_step_ns == 42_500_000
     recordings = [job_of(ROWS, unprofiled_step_ns=ns) for ns in (40_000_000, 45_000_001)]

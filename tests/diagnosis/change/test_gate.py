@@ -77,7 +77,7 @@ def test_a_broken_limit_counts_more_than_one_that_cannot_be_checked():
 
 @pytest.mark.parametrize("text", ["", "step:", "step:x", "steps", "finding:2%", "step:-1%", "all"])
 def test_other_limits_are_refused(text):
-    with pytest.raises(ParameterError, match="is no limit"):
+    with pytest.raises(ParameterError, match="is not a limit"):
         Limit.parse(text)
 
 
@@ -98,7 +98,7 @@ def test_limits_of_a_file(tmp_path):
     [
         ("", "has no limit"),
         ("allow warm_up", "has no limit"),
-        ("step:2%\nsteps:2%", "line 2 of .*'steps:2%' is no limit.*or allow CAUSE"),
+        ("step:2%\nsteps:2%", "line 2 of .*'steps:2%' is not a limit.*or allow CAUSE"),
         ("allow", "line 1"),
         ("allow one two", "line 1"),
     ],

@@ -59,7 +59,7 @@ def test_a_cause_counts_if_more_than_half_of_the_recordings_have_it():
 def test_what_is_no_other_recording_is_refused_or_doubted():
     with pytest.raises(ParameterError, match="no recording"):
         side([])
-    with pytest.raises(ParameterError, match="no other recording of job: that has ranks 0"):
+    with pytest.raises(ParameterError, match="not another recording of job, which has ranks 0"):
         pooled([run(10), run(10, ranks=[0, 1])])
     mixed = pooled([run(10), run(10, gpus=["other"])])
     assert "its recordings differ: GPU" in mixed.doubts[0]

@@ -124,8 +124,6 @@ def pooled(every: Sequence[Summary]) -> Summary:
     alike = {name: all(each[name] for each in recorded) for name in recorded[0]}
     findings = tuple(_usual_findings(every))
     unsure = (each.status for each in every if each.status not in ("findings", "healthy"))
-    stated = [each.unprofiled_step_ns for each in every]
-    unprofiled_ns = rounded(sum(stated), len(stated)) if all(stated) else 0
     return replace(
         first,
         name=f"{first.name} ({len(every)} recordings)",
@@ -141,9 +139,15 @@ def pooled(every: Sequence[Summary]) -> Summary:
         lacks=tuple(dict.fromkeys(lack for each in every for lack in each.lacks)),
         memory_bytes=max(each.memory_bytes for each in every),
         work=added([each.work for each in every]),
-        unprofiled_step_ns=unprofiled_ns,
+        cpu_step_ns=_mean([each.cpu_step_ns for each in every]),
+        unprofiled_step_ns=_mean([each.unprofiled_step_ns for each in every]),
         recordings=tuple(counts),
     )
+
+
+def _mean(lengths_ns: Sequence[int]) -> int:
+    """Mean of the lengths; 0 if any recording does not state its own."""
+    return rounded(sum(lengths_ns), len(lengths_ns)) if all(lengths_ns) else 0
 
 
 def _renumbered(each: Summary, start: int) -> pd.DataFrame:

@@ -489,3 +489,10 @@ def test_times_without_the_profiler_are_compared_where_both_are_known(tmp_path):
     recordings = [job_of(ROWS, unprofiled_step_ns=ns) for ns in (40_000_000, 45_000_001)]
     assert pooled(recordings).unprofiled_step_ns == 42_500_001
     assert pooled([*recordings, job_of(ROWS)]).unprofiled_step_ns == 0
+
+
+def test_steps_on_the_cpu_of_several_recordings_are_their_mean():
+    """They were those of the first one."""
+    recordings = [replace(job_of(ROWS), cpu_step_ns=ns) for ns in (40_000_000, 45_000_000)]
+    assert pooled(recordings).cpu_step_ns == 42_500_000
+    assert pooled([*recordings, job_of(ROWS)]).cpu_step_ns == 0

@@ -179,6 +179,13 @@ def test_attention_of_libraries(causal):
         ("NVIDIA A100-SXM4-80GB", 85 * 10**9, "tf32", (156, 2039)),
         ("NVIDIA A100 80GB PCIe", 85 * 10**9, "tf32", (156, 1935)),
         ("Tesla V100-SXM2-32GB", 0, "fp16", (125, 900)),
+        ("Tesla V100-DGXS-32GB", 0, "fp16", (125, 900)),
+        ("Tesla T4", 0, "fp16", (65, 320)),
+        ("NVIDIA A10", 0, "tf32", (62.5, 600)),
+        ("NVIDIA A40", 0, "bf16", (149.7, 696)),
+        ("NVIDIA RTX A6000", 0, "bf16", (154.8, 768)),
+        ("NVIDIA GeForce RTX 3090", 0, "bf16", (71, 936)),
+        ("NVIDIA GeForce RTX 4090", 0, "fp8", (330.3, 1008)),
         ("NVIDIA L4", 0, "bf16", (121, 300)),
         ("NVIDIA L40S", 0, "bf16", (362, 864)),
         ("AMD Instinct MI300X VF", 0, "bf16", (1307, 5300)),
@@ -191,7 +198,11 @@ def test_peaks_by_name(name, memory, dtype, rates):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "NVIDIA H200 NVL", "NVIDIA GB200", "NVIDIA H100 NVL", "NVIDIA L40", "MI300A"]
+    "name",
+    [
+        *("", "NVIDIA H200 NVL", "NVIDIA GB200", "NVIDIA H100 NVL", "NVIDIA L40", "MI300A"),
+        *("NVIDIA A10G", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU"),
+    ],
 )
 def test_unknown_names_have_no_peak(name):
     assert peak_of(name) is None

@@ -40,7 +40,7 @@ def _peak(name: str, *rates: float, above_gib: int = 0) -> Peak:
 
 
 PEAKS: Final = (
-    Peak(re.compile(r"\bV100-SXM"), {"fp16": 125, "fp32": 15.7}, 900),
+    Peak(re.compile(r"\bV100-(SXM|DGXS)"), {"fp16": 125, "fp32": 15.7}, 900),
     Peak(re.compile(r"\bV100-PCI"), {"fp16": 112, "fp32": 14}, 900),
     _peak(r"\bA100\b.*80GB PCIe", 312, 156, 19.5, 0, 1935),
     _peak(r"\bA100\b", 312, 156, 19.5, 0, 2039, above_gib=50),
@@ -49,6 +49,12 @@ PEAKS: Final = (
     _peak(r"\bH100 PCIe", 756, 378, 51, 1513, 2000),
     _peak(r"\bH200(?! NVL)\b", 989, 495, 67, 1979, 4800),
     _peak(r"(?<!G)\bB200\b", 2250, 1125, 75, 4500, 8000),
+    Peak(re.compile(r"\bT4\b"), {"fp16": 65, "fp32": 8.1}, 320),
+    _peak(r"\bA10\b", 125, 62.5, 31.2, 0, 600),
+    _peak(r"(?<!RTX )\bA40\b", 149.7, 74.8, 37.4, 0, 696),
+    _peak(r"\bRTX A6000\b", 154.8, 77.4, 38.7, 0, 768),
+    _peak(r"\bRTX 3090$", 71, 35.6, 35.6, 0, 936),
+    _peak(r"\bRTX 4090$", 165.2, 82.6, 82.6, 330.3, 1008),
     _peak(r"\bL4\b", 121, 60, 30, 242, 300),
     _peak(r"\bL40S\b", 362, 183, 91.6, 733, 864),
     _peak(r"\bMI210\b", 181, 0, 45.3, 0, 1638),

@@ -64,7 +64,9 @@ class Gpu(NamedTuple):
     @property
     def is_for_graphics(self) -> bool:
         """Whether TF32 is hardly faster than float32 on it, so that only 16-bit types are."""
-        return self.peak is None and (self.major, self.minor) in _GRAPHICS
+        rates = self.peak.tflops if self.peak is not None else {}
+        gains = rates.get("tf32", 0.0) > rates.get("fp32", 0.0)
+        return (self.major, self.minor) in _GRAPHICS and not gains
 
     @property
     def faster(self) -> float:

@@ -13,10 +13,10 @@ Int64Array = NDArray[np.int64]
 Int32Array = NDArray[np.int32]
 Int8Array = NDArray[np.int8]
 IntArray = NDArray[np.signedinteger[Any]]
-"""Ids, rows or places, to compare and to index with; what is calculated of them may not fit."""
+"""Ids, rows or places, to compare and to index with; arithmetic on them may overflow."""
 Float64Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-"""Which rows are chosen."""
+"""A boolean for each row: whether it is chosen."""
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 
@@ -29,18 +29,18 @@ def narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
 
 
 def narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """The same integers in the narrowest type that fits all: to keep, not to calculate with."""
+    """The same integers in the narrowest type that fits all: to store, not to calculate with."""
     return values.astype(narrowest_type(values), copy=False)
 
 
 def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[..., Any]:
-    """Have a function of numpy take positions or counts of 64 bits where an index has 32.
+    """Make a numpy function accept 64-bit positions or counts where an index has 32 bits.
 
     Parameters
     ----------
     function : callable
     positions : int
-        Which of its arguments they are.
+        Which of its arguments holds them.
     """
 
     @wraps(function)
@@ -55,8 +55,8 @@ def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[
 
 
 if np.dtype(np.intp).itemsize < np.dtype(np.int64).itemsize:
-    # Python in a browser (wasm32): numpy refuses to shorten these itself, and only these of those
-    # that are used here. Nothing that it accepts changes.
+    # Python in a browser (wasm32): of the functions used here, numpy refuses to narrow the
+    # arguments of only these. What it already accepts stays the same.
     np.bincount = accepting_64_bits(np.bincount, 0)
     np.repeat = accepting_64_bits(np.repeat, 1)
     np.take = accepting_64_bits(np.take, 1)

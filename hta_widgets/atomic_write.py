@@ -1,8 +1,8 @@
 """Atomic writes: files and folders that get their name only once they are complete.
 
-A process that is killed leaves what it was writing behind, under a name that nobody looks for. So
-every writer holds a lock on what it writes, which goes with its process, and removes what no
-process of this machine has a lock on before it writes in the same folder.
+A killed process leaves what it was writing behind, under a name that nobody looks for. So every
+writer holds a lock on what it writes, which ends with its process. Before it writes, it removes
+what no process of this machine has locked in that folder.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Final
 
 try:
     import fcntl
-except ImportError:  # Windows has other locks, under which no file can be renamed
+except ImportError:  # Windows has other locks, and a file with such a lock cannot be renamed
     fcntl = None  # type: ignore[assignment]
 
 PARTIAL_NAME: Final = re.compile(r"\.(?:hta_widgets-[0-9a-f]{8}-)?[a-z0-9_]{8}\.part")
 """Names of files and folders that are being written, or that a killed process left behind."""
 
 _MACHINE: Final = sha256(platform.node().encode()).hexdigest()[:8]
-"""Locks of some file systems are not seen by other machines."""
+"""On some file systems, other machines do not see locks."""
 
 _OURS: Final = re.compile(rf"\.hta_widgets-{_MACHINE}-[0-9a-f]{{8}}\.part")
 _ANYONE, _OWNER = 0o666, 0o600
@@ -68,7 +68,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(target: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Make something beside the target that no other process takes for left behind."""
+    """Make a file or folder next to the target that no other process removes as left behind."""
     _remove_left_behind(target.parent)
     partial, lock = _made(target, make)
     try:
@@ -91,9 +91,9 @@ def _made(target: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]
 
 
 def _lock(path: Path) -> int | None:
-    """Lock a file or folder until `_unlock`, or return None: not all systems have locks.
+    """Lock a file or folder until `_unlock`, or return None on a system without locks.
 
-    Raises `BlockingIOError` if it is locked.
+    Raises `BlockingIOError` if it is already locked.
     """
     try:
         lock = None if fcntl is None else os.open(path, os.O_RDONLY)
@@ -117,7 +117,7 @@ def _unlock(lock: int | None) -> None:
 
 
 def _remove_left_behind(folder: Path) -> None:
-    """Remove what processes of this machine that were killed left in a folder."""
+    """Remove what killed processes of this machine left in a folder."""
     try:
         with os.scandir(folder) as entries:
             found = [Path(each) for each in entries if _OURS.fullmatch(each.name)]

@@ -1,4 +1,4 @@
-"""Errors; each message names what was asked, what exists and what to do."""
+"""Errors that hta_widgets raises; each message says what was asked, what exists and what to do."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class HtaWidgetsError(ValueError):
     """Base of every error that hta_widgets raises on purpose."""
 
     def in_shell(self, command: str) -> list[str]:  # noqa: ARG002
-        """Lines for somebody who typed a command, such as ``hta-widgets report``."""
+        """Lines for a user who typed a command, such as ``hta-widgets report``."""
         return [str(self)]
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in place of a traceback: the message says what to do.
 
-        The traceback is kept: ``%debug`` goes to where it was raised.
+        The traceback is kept: ``%debug`` still goes to where the error was raised.
         """
         return [f"{type(self).__name__}: {self}"]
 
 
 class TraceNotFoundError(HtaWidgetsError):
-    """A path does not exist, or a folder has no trace."""
+    """A path does not exist, or a folder holds no trace."""
 
 
 class TraceFormatError(HtaWidgetsError):
@@ -40,11 +40,11 @@ class WriteError(HtaWidgetsError):
 
 
 class TraceChangedError(HtaWidgetsError):
-    """A trace is not the one that was opened; another was written in its place."""
+    """A trace was overwritten after it was opened."""
 
 
 class OutOfMemoryError(HtaWidgetsError, MemoryError):
-    """The memory of the machine, or what the process may take of it, is used up."""
+    """The memory of the machine, or the share that the process may use, is used up."""
 
     @classmethod
     def while_doing(cls, what: str, error: MemoryError) -> OutOfMemoryError:
@@ -84,7 +84,7 @@ class UnknownRankError(HtaWidgetsError):
 
 
 KEEPS_LAST_STEP = "open_trace(…, include_last_profiler_step=True)"
-"""What keeps the last step, in words that a command replaces by its option."""
+"""How to keep the last step; a command puts its own option in place of these words."""
 
 
 class UnknownStepError(HtaWidgetsError):
@@ -100,7 +100,7 @@ class UnknownStepError(HtaWidgetsError):
         )
         msg = f"{what} not analysed on the selected ranks; "
         if not steps:
-            return cls(f"{msg}they have no ProfilerSteps, leave steps empty for all of the time")
+            return cls(f"{msg}they have no ProfilerSteps: leave steps out to analyse all time")
         msg += f"their analysed steps are {number_ranges(steps)}"
         if missing[-1] > max(steps):
             msg += f" (the last is left out; {KEEPS_LAST_STEP} keeps it)"
@@ -108,7 +108,7 @@ class UnknownStepError(HtaWidgetsError):
 
 
 class ParameterError(HtaWidgetsError):
-    """An argument is outside its range."""
+    """An argument has a value that is not allowed."""
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
@@ -127,14 +127,14 @@ def check_least(name: str, value: int, least: int) -> None:
 
 
 class PackageError(HtaWidgetsError, ImportError):
-    """A package that hta_widgets needs is installed and cannot be imported, or is missing."""
+    """A package that hta_widgets needs is missing, or is installed but cannot be imported."""
 
     @classmethod
     def from_import(cls, package: str, error: ImportError) -> PackageError:
         """Build the message from what importing a package raised.
 
-        pip puts pyarrow 26 and later beside numpy 1.26, since these do not say that they need
-        numpy 2.
+        pip installs pyarrow 26 and later together with numpy 1.26, because these versions do not
+        declare that they need numpy 2.
         """
         name = package.partition(".")[0]
         wanted = f"{name}<26" if name == "pyarrow" and "numpy" in str(error).lower() else name
@@ -142,21 +142,21 @@ class PackageError(HtaWidgetsError, ImportError):
 
 
 def unreadable_path(path: object, error: Exception) -> UnreadableError:
-    """Error for a path that the system does not read."""
+    """Error for a path that the system refuses to read."""
     words = getattr(error, "strerror", None) or error
     return UnreadableError(
-        f"{path} cannot be read ({words}); check that it is there and that you may read it"
+        f"{path} cannot be read ({words}); check that it exists and that you may read it"
     )
 
 
 @contextmanager
 def os_errors_as_ours(path: object = None) -> Iterator[None]:
-    """Replace errors of the system by one that names the file and what to do.
+    """Replace errors of the system with one that names the file and what to do.
 
     Parameters
     ----------
     path : path, optional
-        What is read, where the system does not say it.
+        What is being read, in case the system's error does not name it.
     """
     try:
         yield
@@ -166,25 +166,25 @@ def os_errors_as_ours(path: object = None) -> Iterator[None]:
 
 @contextmanager
 def write_errors(target: object) -> Iterator[None]:
-    """Name what the system refuses to write, and what to do."""
+    """Replace errors of the system with one that names what it cannot write and what to do."""
     try:
         yield
     except OSError as error:
         msg = (
             f"{target} cannot be written ({error.strerror or error}); "
-            "make room for it, or write it to another folder"
+            "free some space, or write to another folder"
         )
         raise WriteError(msg) from error
 
 
 @contextmanager
 def memory_errors_as_ours(what: str) -> Iterator[None]:
-    """Replace errors of memory that ran out by one that says what to do.
+    """Replace an out-of-memory error with one that says what to do.
 
     Parameters
     ----------
     what : str
-        What is done in the block, such as ``reading a.json``.
+        What the block does, such as ``reading a.json``.
     """
     try:
         yield
@@ -195,7 +195,7 @@ def memory_errors_as_ours(what: str) -> Iterator[None]:
 
 
 def reason(failure: Exception) -> str:
-    """What a widget says of an exception."""
+    """What a widget shows for an exception."""
     if isinstance(failure, MemoryError) and not isinstance(failure, OutOfMemoryError):
         failure = OutOfMemoryError.while_doing("working out what to show", failure)
     known = isinstance(failure, HtaWidgetsError)
@@ -203,9 +203,9 @@ def reason(failure: Exception) -> str:
 
 
 def whole_numbers(name: str, given: object) -> tuple[int, ...]:
-    """The numbers of an argument, each once; none for None.
+    """The numbers of an argument, each once; empty for None.
 
-    Raises `ParameterError` if it is no list of whole numbers, such as ``ranks=3``.
+    Raises `ParameterError` if it is not a list of whole numbers, such as ``ranks=3``.
     """
     numbers = () if given is None else given
     if not isinstance(numbers, Iterable) or isinstance(numbers, str):
@@ -248,7 +248,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def named_numbers(noun: str, numbers: Collection[int]) -> str:
-    """Write which ranks, or steps, something is of.
+    """Write a noun with its numbers, such as ranks or steps.
 
     Examples
     --------

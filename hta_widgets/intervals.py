@@ -45,7 +45,7 @@ class Intervals:
         if not not_empty.all():
             first, last = first[not_empty], last[not_empty]
         if np.any(first[1:] < first[:-1]):
-            order = np.argsort(first, kind="stable")  # most are runs in order, which it merges
+            order = np.argsort(first, kind="stable")  # most are sorted runs, which it merges
             first, last = first[order], last[order]
         # `reached` is the latest end so far; an interval that starts later opens a new one:
         #   |------|                 reached 6
@@ -78,7 +78,7 @@ class Intervals:
         """Time covered by this set but not by the other."""
         if not other.starts.size:
             return self
-        if other is self:  # as where a part of the budget adds nothing to those before
+        if other is self:  # as when a part of the budget adds nothing to the parts before it
             return Intervals.union([], [])
         edges, covering = sweep([self, other])
         return _where(edges, covering == _FIRST)
@@ -110,7 +110,7 @@ class Intervals:
         """Covered time (ns) before each of the given times."""
         if not len(self):
             return np.zeros(np.shape(times), dtype=np.int64)
-        if len(self) == 1:  # a window of many calls: 1 ms of 400 k instead of 8
+        if len(self) == 1:  # a window over many calls: 1 ms for 400 k instead of 8 ms
             inside: Times = np.asarray(np.clip(times, self.starts[0], self.ends[0]))
             inside -= self.starts[0]
             return inside
@@ -135,7 +135,7 @@ class Intervals:
 
 
 def time_of_both(one: Intervals, other: Intervals) -> int:
-    """Time (ns) that both cover: how much of one lies in each interval of the shorter other.
+    """Time (ns) that both cover: the sum, over the intervals of the shorter, of the other's time.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
 
 
 def sweep(sets: Sequence[Intervals]) -> tuple[Times, Int8Array]:
-    """Sort the edges of several sets, of at most seven.
+    """Sort the edges of several sets, at most seven.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def sweep(sets: Sequence[Intervals]) -> tuple[Times, Int8Array]:
     changes = np.repeat(np.array(steps, dtype=np.int8), [run.size for run in runs])
     edges = np.concatenate(runs)
     changes = changes[np.argsort(edges, kind="stable")]
-    edges.sort(kind="stable")  # again, which takes 40 % less memory than both orders at once
+    edges.sort(kind="stable")  # a second sort takes 40 % less memory than both orders at once
     return edges, np.cumsum(changes, dtype=np.int8)[:-1]
 
 
@@ -194,20 +194,20 @@ def _where(edges: Times, wanted: Mask) -> Intervals:
 
 
 class Reach(NamedTuple):
-    """Finds those of many intervals that may touch a window, without looking at all of them."""
+    """Finds the intervals that may touch a window, without looking at all of them."""
 
     ended_by: Times
-    """Latest end of each interval and those before it."""
+    """Latest end among each interval and those before it."""
     begun_from: Times
-    """Earliest start of each interval and those behind it."""
+    """Earliest start among each interval and those after it."""
 
     @classmethod
     def of(cls, starts: Times, ends: Times) -> Reach:
-        """Of intervals in any order; few are found where they are nearly in order of time."""
+        """Index intervals in any order; the nearer they are to time order, the fewer are found."""
         return cls(np.maximum.accumulate(ends), np.minimum.accumulate(starts[::-1])[::-1])
 
     def inside(self, start: int, end: int) -> slice:
-        """Positions between which all intervals are that touch a window.
+        """Range of positions that holds all intervals that touch a window.
 
         Examples
         --------

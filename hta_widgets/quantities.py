@@ -29,7 +29,7 @@ _DATA_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def time_unit(ns: float) -> TimeUnit:
-    """Choose the unit in which a time reads best; one unit then holds for a whole axis."""
+    """Choose the unit in which a time reads best, for example for a whole axis."""
     size = abs(ns)
     for unit in TIME_UNITS:
         if size >= unit.ns:
@@ -54,7 +54,7 @@ def duration(ns: float) -> str:
 
 
 def stretch(start_ns: int, end_ns: int) -> str:
-    """Write two times in one unit, with the digits that tell their distance.
+    """Write two times in one unit, with enough digits to show their distance.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def signed(value: float, words: Callable[[float], str]) -> str:
 
 
 def data_size(size: float) -> str:
-    """Write an amount of data, in decimal units as bandwidths and disks are.
+    """Write an amount of data, in decimal units as for bandwidths and disks.
 
     Examples
     --------
@@ -143,15 +143,15 @@ def flop_unit(flop: float) -> tuple[int, str]:
 
 
 def counted(count: float, noun: str, plural: str = "") -> str:
-    """Write how many there are of something, with the noun in the right number.
+    """Write a count with its noun in the singular or plural.
 
     Parameters
     ----------
     count : float
     noun : str
-        Name of one of them.
+        The singular.
     plural : str
-        Name of several, if it is not the noun with an s.
+        The plural, if it is not the noun with an s.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def number(value: float) -> str:
 
 
 def with_minus(text: str) -> str:
-    """The same number with a minus, which unlike a hyphen is as wide as a plus.
+    """The same number with a minus sign, which unlike a hyphen is as wide as a plus.
 
     Examples
     --------

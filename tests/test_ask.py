@@ -68,7 +68,7 @@ def test_over_the_protocol(sample):
         assert f"{found.cause}, " in verdict.content[0].text
     assert "overlap" in numbers.content[0].text or "hidden" in numbers.content[0].text
     assert wrong.is_error
-    assert "no analysis is called 'magic'; there are" in wrong.content[0].text
+    assert "no analysis is called 'magic'; the analyses are" in wrong.content[0].text
     assert "operators" in wrong.content[0].text
     assert long.is_error
     assert len(long.content[0].text) <= MOST_CHARACTERS
@@ -161,9 +161,9 @@ def test_two_jobs(answers, sample):
             lambda ask, path: ask.window(path, 1e300, 1e301),
             r"recording, 0 to [\d.]+ ms; got 1e\+300",
         ),
-        (lambda ask, path: ask.window(path, -2, -1), "must be a part of the recording"),
-        (lambda ask, path: ask.window(path, 20, 10), "must be a part of the recording"),
-        (lambda ask, path: ask.window(path, float("nan"), 10), "must be a part of the recording"),
+        (lambda ask, path: ask.window(path, -2, -1), "must overlap the recording"),
+        (lambda ask, path: ask.window(path, 20, 10), "must overlap the recording"),
+        (lambda ask, path: ask.window(path, float("nan"), 10), "must overlap the recording"),
     ],
 )
 def test_errors_say_what_there_is(answers, sample, question, said):

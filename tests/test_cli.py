@@ -231,7 +231,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     assert cli.main([*arguments, "a.json"]) == cli.USER_ERROR  # a file where a folder should be
     said = capsys.readouterr().err
     assert "cannot be written" in said
-    assert "write it to another folder" in said
+    assert "write to another folder" in said
 
 
 def test_open_refuses_what_has_no_trace_before_it_serves_anything(

@@ -41,7 +41,7 @@ def test_a_regression_is_explained_and_fails(folder, capsys):
     assert "Limits" not in text
     assert main([*asked, *limits]) == 3
     text = capsys.readouterr().out
-    assert "Limits that are broken:\n    - step: " in text
+    assert "Broken limits:\n    - step: " in text
     assert "- finding: input_starvation: new" in text
     assert main([*asked[:1], *asked[:0:-1], *limits]) == 0
     assert "All limits are kept." in capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_limits_are_kept_in_a_file(folder, capsys, tmp_path):
     assert main([*asked, "--fail-on", "step:2%"]) == 3
     file.write_text("step:2%\n")
     assert main(asked) == 3
-    assert "Limits that are broken" in capsys.readouterr().out
+    assert "Broken limits" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_diagnosis_says_what_changed_since_a_baseline(folder, capsys, monkeypa
     text = capsys.readouterr().out
     assert "Since the baseline: Regression\n\n    before → after\n" in text
     assert main(["diagnose", str(folder / "after"), "--baseline", "nightly", "--json"]) == 2
-    assert "--baseline is for all ranks" in capsys.readouterr().err
+    assert "--baseline compares all ranks" in capsys.readouterr().err
 
 
 def test_a_test_fails_where_a_job_is_worse_than_its_baseline(folder, tmp_path):
@@ -179,7 +179,7 @@ def test_a_test_fails_where_a_job_is_worse_than_its_baseline(folder, tmp_path):
     [
         (["a"], "one path was given: give two"),
         (["a", "b", "--baseline", "x"], "there is no baseline"),
-        (["a", "b", "c", "--fail-on", "step"], "limits are for two jobs"),
+        (["a", "b", "c", "--fail-on", "step"], "limits work for two jobs"),
         (["a", "b", "--limits", "none"], "the limits none cannot be read"),
         (["a", "b", "--fail-on", "all"], "'all' is not a limit"),
         (["a", "b", "--allow", "all"], "no cause is called 'all'"),

@@ -101,7 +101,7 @@ def test_runs_are_listed_with_what_to_type(
     monkeypatch.chdir(tmp_path)
     assert cli.main([command, str(two_runs)]) == cli.USER_ERROR
     said = capsys.readouterr().err
-    assert said.startswith("hta-widgets: the traces are of 2 runs")
+    assert said.startswith("hta-widgets: the traces come from 2 runs")
     assert "open_trace" not in said
     typed = [line for line in said.splitlines() if line.startswith("  hta-widgets ")]
     assert len(typed) == 2

@@ -37,7 +37,7 @@ def printed(tmp_path, capsys):
 def test_a_sound_recording(printed):
     text = printed(events(shapes=True))
     assert text.startswith("Sound ")
-    assert "rank 0: sound, nothing recorded contradicts the rest" in text
+    assert "rank 0: sound, nothing in the recording contradicts itself" in text
     assert "What that does" not in text
     assert "Python frames are not recorded" in text
     assert "Record with_stack=True." in text
@@ -61,7 +61,7 @@ def test_ranks_of_which_the_same_is_wrong_are_said_together(printed):
 
 def test_a_file_that_is_cut(printed):
     text = printed(events(), cut=300)
-    assert "rank 0: not sound - the file ends in the middle" in text
+    assert "rank 0: not sound - the file is truncated" in text
     assert "all findings are inconclusive: a file is cut" in text
 
 

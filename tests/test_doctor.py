@@ -152,7 +152,7 @@ class TestFrontEnd:
         lab = tmp_path / "server"
         said = problems(Place(host.JUPYTERLAB, lab))
         assert f"Problem: JupyterLab finds no anywidget in {lab}\n" in said
-        assert "Cure: pip install anywidget there, restart JupyterLab and reload" in said
+        assert "Fix: pip install anywidget there, restart JupyterLab and reload" in said
         assert "finds no jupyterlab_widgets" in said
 
     def test_another_version_on_the_page(self, server):
@@ -160,7 +160,7 @@ class TestFrontEnd:
         ours = anywidget.__version__
         assert problems(Place(host.JUPYTERLAB, server)) == (
             f"Problem: JupyterLab has anywidget 0.9.21, but this Python has {ours}\n"
-            f"   Cure: pip install anywidget=={ours} in {server}, and reload the page\n"
+            f"    Fix: pip install anywidget=={ours} in {server}, and reload the page\n"
         )
 
     @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ class TestFrontEnd:
         installed = {"ipywidgets": kernel, "anywidget": anywidget.__version__}
         monkeypatch.setattr("hta_widgets.cli.doctor.front_end.installed_version", installed.get)
         said = problems(Place(host.JUPYTERLAB, server))
-        assert f"Problem: the {MANAGER} {served} does not draw ipywidgets {kernel}\n" in said
+        assert f"Problem: {MANAGER} {served} cannot draw ipywidgets {kernel}\n" in said
         assert cure in said
-        assert "does not draw" not in problems(Place(host.VOILA, server))
+        assert "cannot draw" not in problems(Place(host.VOILA, server))
 
     def test_extensions_of_the_user_count(self, alone, tmp_path):
         folder = alone / "jupyter" / "nbextensions" / "anywidget"
@@ -193,7 +193,7 @@ class TestFrontEnd:
 
     @pytest.mark.parametrize("place", [Place(host.COLAB), Place(host.MARIMO)])
     def test_what_a_host_brings_itself_is_not_missed(self, place):
-        assert f"brought by {place.host.name}\n" in report(place)
+        assert f"comes with {place.host.name}\n" in report(place)
         assert problems(place) == "No problem was found.\n"
 
     def test_a_checkout_whose_front_end_is_older_than_its_sources(self, monkeypatch):
@@ -204,8 +204,8 @@ class TestFrontEnd:
 class TestPackages:
     def test_one_that_is_too_old(self, monkeypatch):
         monkeypatch.setattr(packages, "installed_version", lambda _: "0.9.21")
-        assert "Problem: anywidget 0.9.21; at least 0.11 is needed\n" in problems()
-        assert "Cure: pip install 'anywidget>=0.11', then restart the kernel\n" in problems()
+        assert "Problem: anywidget is 0.9.21; at least 0.11 is needed\n" in problems()
+        assert "Fix: pip install 'anywidget>=0.11', then restart the kernel\n" in problems()
 
     def test_one_that_is_missing(self, monkeypatch):
         monkeypatch.setattr(packages, "installed_version", lambda _: None)
@@ -216,8 +216,8 @@ class TestPackages:
         there = anywidget.__version__
         monkeypatch.setattr(anywidget, "__version__", "0.9.21")
         assert problems() == (
-            f"Problem: anywidget 0.9.21 is in use, although {there} is installed by now\n"
-            "   Cure: restart the kernel\n"
+            f"Problem: anywidget 0.9.21 is in use, but {there} is now installed\n"
+            "    Fix: restart the kernel\n"
         )
 
     def test_panels_that_cannot_be_imported(self, monkeypatch):
@@ -235,7 +235,7 @@ class TestCache:
         assert "~/file/cache, not writable, " in report(TERMINAL)
         assert problems() == (
             "Problem: traces are not cached, because ~/file/cache cannot be written to\n"
-            "   Cure: set HTA_WIDGETS_CACHE to a folder of your own, or to off\n"
+            "    Fix: set HTA_WIDGETS_CACHE to a folder of your own, or to off\n"
         )
 
     def test_a_folder_on_a_drive_that_is_gone(self, monkeypatch):

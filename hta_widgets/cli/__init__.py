@@ -1,4 +1,4 @@
-"""The command ``hta-widgets``: a sample job, your traces, why they are slow, copies, the cache."""
+"""The command ``hta-widgets``: its subcommands, their options and exit codes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ else:  # they need pandas, or JupyterLab
 
 USER_ERROR = 2
 INTERRUPTED = 130
-"""Exit code of a shell's command that Ctrl-C ended, of those that tell something of a job."""
+"""Exit code after Ctrl-C, as in a shell, of the commands that print something about a job."""
 
 _TELL_OF_A_JOB = ("diagnose", "compare", "report", "doctor")
 _TRACE_FOLDER = "trace"
@@ -50,11 +50,11 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for an error of the user.
+    """Run the command and return its exit code: 0, or 2 for a user error.
 
-    The arguments are those of the command line by default. Commands that tell something of a job
-    have 130 after Ctrl-C; ``diagnose`` and ``compare`` have 3 for findings or a regression and 4
-    where nothing can be told, if asked to fail then.
+    The arguments default to those of the command line. Commands that print something about a job
+    return 130 after Ctrl-C. ``diagnose`` and ``compare``, if asked to fail, return 3 for findings
+    or a regression, and 4 if the traces cannot tell.
     """
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
@@ -73,13 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options by their whole names: `--fail-on` of `diagnose` is not its `--fail-on-findings`."""
+    """Accepts no abbreviated options: `diagnose --fail-on` does not mean `--fail-on-findings`."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401
         super().__init__(allow_abbrev=False, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401
-        """What a command does not know is said with its own usage."""
+        """Report unknown arguments together with the usage of the subcommand."""
         options, unknown = super().parse_known_args(args, namespace)
         return self.error(f"unknown: {' '.join(unknown)}") if unknown else (options, unknown)
 
@@ -170,19 +170,19 @@ def _add_diagnose(commands: _Commands) -> None:
         "--ranks",
         type=rank_list,
         metavar="RANKS",
-        help="diagnose only these ranks, such as 0-7,12; they are still compared with all others",
+        help="diagnose only these ranks, such as 0-7,12, still comparing them with all others",
     )
     _add_cycle(diagnose)
     _add_captures(diagnose)
     diagnose.add_argument(
         "--phase",
         metavar="PHASE",
-        help="phase of a server: decode, prefill or mixed (default: the one with the most time)",
+        help="phase of a server: decode, prefill or mixed (default: the one that takes longest)",
     )
     diagnose.add_argument(
         "--last-step",
         action="store_true",
-        help="analyse the last step, too, which the end of the recording may cut short",
+        help="also analyse the last step, which the end of the recording may cut short",
     )
     diagnose.add_argument(
         "--all", action="store_true", help="print all findings in full, and all notices"
@@ -209,7 +209,7 @@ def _add_comparison(commands: _Commands) -> None:
         "compare",
         help="print what changed between two jobs, and fail if it is worse",
         description="Print what changed from one job to another: whether it is more than noise, "
-        "where the time went, and which causes are gone or new. Of three jobs or more, a table "
+        "where the time went, and which causes are gone or new. With three jobs or more, a table "
         "compares each with the first.",
         epilog="example: hta-widgets compare before after --fail-on step:2% --fail-on finding",
     )
@@ -217,7 +217,7 @@ def _add_comparison(commands: _Commands) -> None:
         "traces",
         nargs="+",
         metavar="TRACE",
-        help="folders or files of two jobs or more, the earlier one first; of one with --baseline; "
+        help="folders or files of two jobs or more, the earliest first; with --baseline, of one; "
         "several recordings of a job as A1,A2,A3",
     )
     compare.add_argument(
@@ -228,21 +228,21 @@ def _add_comparison(commands: _Commands) -> None:
         action="append",
         default=[],
         metavar="LIMIT",
-        help="exit with 3 if the job is worse, with 4 if that cannot be told: step:2%%, "
+        help="exit with 3 if the job is worse, with 4 if the traces cannot tell: step:2%%, "
         "kernel:5%%, memory:5%%, finding; may be repeated",
     )
     compare.add_argument(
         "--limits",
         type=Path,
         metavar="FILE",
-        help="a file of such limits, one to a line, and of lines such as: allow warm_up",
+        help="a file with one such limit per line, and lines such as: allow warm_up",
     )
     compare.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="CAUSE",
-        help="a cause that may be new; may be repeated",
+        help="a cause that is allowed to be new; may be repeated",
     )
     forms = compare.add_mutually_exclusive_group()
     for form, what in (("json", "JSON"), ("markdown", "Markdown for a pull request")):
@@ -257,8 +257,8 @@ def _add_baseline(commands: _Commands) -> None:
     baseline = commands.add_parser(
         "baseline",
         help="save baselines that later jobs are compared with",
-        description="Save baselines that later jobs are compared with: some 100 kB of a job, not "
-        "its traces.",
+        description="Save baselines that later jobs are compared with: about 100 kB per job, "
+        "without its traces.",
     )
     actions = baseline.add_subparsers(required=True, dest="action", metavar="ACTION")
     for action, names, what in (
@@ -292,7 +292,7 @@ def _add_report(commands: _Commands) -> None:
     report_ = commands.add_parser(
         "report",
         help="write the dashboard to one HTML file",
-        description="Write the dashboard to one HTML file that needs neither Python nor a network.",
+        description="Write the dashboard to one HTML file that needs no Python and no network.",
         epilog="example: hta-widgets report path/to/traces -o report.html --ranks 0-7",
     )
     _add_traces(report_)
@@ -308,7 +308,7 @@ def _add_report(commands: _Commands) -> None:
         "--ranks",
         type=rank_list,
         metavar="RANKS",
-        help="select these, such as 0-7,12 (default: all)",
+        help="select these ranks, such as 0-7,12 (default: all)",
     )
     _add_cycle(report_)
     _add_captures(report_)
@@ -336,10 +336,9 @@ def _add_run(commands: _Commands) -> None:
 def _add_mcp(commands: _Commands) -> None:
     mcp = commands.add_parser(
         "mcp",
-        help="answer an assistant's questions on traces (Model Context Protocol)",
-        description="Answer questions on traces over the Model Context Protocol, on the standard "
-        "input and output: diagnose, table, window, compare, events. Nothing is written but "
-        "the cache.",
+        help="answer an assistant's questions about traces (Model Context Protocol)",
+        description="Answer questions about traces over the Model Context Protocol, on standard "
+        "input and output: diagnose, table, window, compare, events. Only the cache is written.",
     )
     mcp.set_defaults(run=lambda _: ask.serve())
 
@@ -353,7 +352,7 @@ def _add_anonymise(commands: _Commands) -> None:
         "anonymise",
         help="copy traces without private names, to share them",
         description="Copy traces of the PyTorch profiler without private names. Times, shapes and "
-        "names that every trace has stay, so that analyses give the same numbers; all other "
+        "names that every trace has are kept, so that analyses give the same numbers; all other "
         "names become words, and all other arguments and metadata are left out.",
         epilog="example: hta-widgets anonymise path/to/traces traces_to_share --keep vllm",
     )
@@ -363,8 +362,8 @@ def _add_anonymise(commands: _Commands) -> None:
     )
     anonymise.add_argument(
         "--key",
-        help="secret that the words are made from: with the same key, a name gives the same word "
-        "in every copy (default: a random one for this copy)",
+        help="secret that the words are made from: with the same key, a name becomes the same "
+        "word in every copy (default: a random key for this copy)",
     )
     anonymise.add_argument(
         "--keep",
@@ -407,7 +406,7 @@ def _add_cycle(command: argparse.ArgumentParser) -> None:
         "--cycle",
         type=int,
         metavar="N",
-        help="of traces with several cycles: 0 is the oldest, -1 the newest (default: the newest)",
+        help="which of several cycles: 0 is the oldest, -1 the newest (default: the newest)",
     )
 
 
@@ -415,8 +414,8 @@ def _add_captures(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--captures",
         metavar="PATH",
-        help="recordings of the CUDA graphs that TRACE replays, being captured: a file or a folder "
-        "(default: those that vLLM and SGLang write beside it)",
+        help="recordings of the capture of the CUDA graphs that TRACE replays: a file or a folder "
+        "(default: those that vLLM and SGLang write next to it)",
     )
 
 
@@ -431,8 +430,8 @@ def _add_doctor(commands: _Commands) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="find out why panels do not show, or whether traces are sound",
-        description="Without traces: find out why panels do not show. With traces: print what the "
-        "recorder of each rank got wrong, and what it did not record.",
+        description="Without traces: find out why panels do not show. With traces: print what "
+        "each rank's recorder got wrong, and what it did not record.",
     )
     _add_traces(doctor, "*")
     _add_cycle(doctor)

@@ -1,4 +1,4 @@
-"""Output of ``hta-widgets cache``: the content of the cache, or how much was removed."""
+"""Output of ``hta-widgets cache``: what the cache holds, or how much was removed from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IS_OFF = f"The cache is off ({VARIABLE}={OFF}): nothing is read from it or writ
 
 
 def describe_cache(folder: Path | None) -> str:
-    """Describe the cache: its folder, if it is not off, its size and the traces used last."""
+    """Describe the cache: its folder, unless it is off, its size and the traces used last."""
     if folder is None:
         return _IS_OFF
     found = entries(folder)

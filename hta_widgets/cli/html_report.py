@@ -23,7 +23,7 @@ def write_dashboard(options: Namespace) -> None:
     job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
     selection = Selection.of(job)
     selection.ranks = [] if options.ranks is None else list(job.select_ranks(options.ranks))
-    selection.is_on_page = True  # no panel computes before `to_html` asks it, with its bar
+    selection.is_on_page = True  # panels compute only when `to_html` asks, under its progress bar
     later: Job | Summary | None
     if options.compare is None:
         later = None if cycle is None else job.open_cycle(cycle)

@@ -1,8 +1,8 @@
 """Start JupyterLab on a notebook that has already run, with its kernel still alive.
 
 When JupyterLab opens a notebook, it joins the session of that path if there is one. So the server
-first starts a session, runs the cells in its kernel and saves their outputs; the page that is
-opened afterwards finds the outputs in the file and the widgets in the kernel.
+first starts a session, runs the cells in its kernel and saves their outputs. The page that opens
+afterwards finds the outputs in the file and the widgets in the kernel.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from nbclient.exceptions import CellExecutionError
 from hta_widgets.errors import HtaWidgetsError
 
 _TELL_AFTER_S: Final = 5
-"""Silence (s) after which the command says that it is still at work."""
+"""Silence (s) after which the command says that it is still working."""
 
 _ANNOUNCEMENTS: Final = "@jupyterlab/apputils-extension:announcements"
 
 KERNEL_NAME = "python3"
 WORKSPACE = "hta-widgets"
-"""A separate layout: the tabs of the user's last JupyterLab belong to other folders."""
+"""A workspace of its own: the tabs of the user's last JupyterLab belong to other folders."""
 
 
 def serve(notebook: Path, port: int | None, *, in_browser: bool) -> None:
     """Run a notebook, show it in JupyterLab, and return when the user stops the server.
 
-    Its folder is the root of the file browser. Where the port is in use, JupyterLab takes the next
+    Its folder is the root of the file browser. If the port is in use, JupyterLab takes the next
     free one.
     """
     address = _stdout_of_our_own()
     token = secrets.token_hex(24)
     server = LabApp.initialize_server(argv=_arguments(notebook.parent, port, token))
     server.web_app.settings["page_config_hook"] = _without_announcements
-    # Jupyter would ask for confirmation in a terminal, but nothing can be lost here.
+    # In a terminal, Jupyter asks for confirmation on Ctrl-C, but nothing can be lost here.
     signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
     startup = _Startup(server, notebook, token, address, in_browser=in_browser)
     server.io_loop.add_callback(startup.run)
@@ -125,7 +125,7 @@ async def _run_cells(client: NotebookClient) -> None:
 
 
 def _without_announcements(_: object, page: dict[str, Any]) -> dict[str, Any]:
-    """Leave out JupyterLab's question about news, which would lie over the timeline."""
+    """Leave out JupyterLab's question about news, which would cover the timeline."""
     disabled = page.get("disabledExtensions", [])
     return {**page, "disabledExtensions": [*disabled, _ANNOUNCEMENTS]}
 
@@ -134,7 +134,7 @@ def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
     arguments = [
         "--no-browser",
         f"--ServerApp.root_dir={folder.resolve()}",
-        # Safe for root: the server only listens on this machine, and requires the token.
+        # Safe for root: the server listens only on this machine, and requires the token.
         "--ServerApp.allow_root=True",
         f"--IdentityProvider.token={token}",
         # ipykernel 7 warns of plain TCP, even on one machine.
@@ -146,7 +146,7 @@ def _arguments(folder: Path, port: int | None, token: str) -> list[str]:
 
 @asynccontextmanager
 async def _told(doing: str) -> AsyncIterator[None]:
-    """Say what is being done, and every few seconds for how long."""
+    """Say what is being done, and every few seconds how long it has taken."""
     started = monotonic()
 
     async def go_on_telling() -> None:
@@ -163,10 +163,10 @@ async def _told(doing: str) -> AsyncIterator[None]:
 
 
 def _stdout_of_our_own() -> TextIO:
-    """The standard output for the address alone, so that a program can read it.
+    """Keep standard output for the address alone, so that a program can read it.
 
-    From now on what Jupyter, its extensions and the kernels, which inherit it, write there goes to
-    the standard error: a line before the address was seen on a busy machine.
+    From now on, what Jupyter, its extensions and the kernels (which inherit it) write there goes
+    to standard error: on a busy machine, such a line was seen before the address.
     """
     own = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -18,8 +18,8 @@ _DEMO_INTRODUCTION = """\
 
 The traces in the folder `trace` come from a simulated training job on {ranks} GPUs. Its bottlenecks
 were planted: a slow GPU, a starved data loader, exposed communication, and an optimizer that cannot
-launch fast enough. The dashboard names them, the most expensive first, with what to do; *Show*
-lights one in the timeline. Change a control or click a bar, and all panels follow.\
+launch fast enough. The dashboard names them, the most expensive first, and says what to do; *Show*
+highlights one in the timeline. Change a control or click a bar, and all panels follow.\
 """
 _INTRODUCTION = "# {name}\n\nChange a control or click a bar, and all panels follow."
 _DASHBOARD = """\
@@ -33,7 +33,7 @@ _PUNCTUATION = re.compile(rf"(?![.-])[{re.escape(punctuation)}]")
 
 
 def demo_notebook(trace_folder: str, ranks: int) -> dict[str, Any]:
-    """Build the notebook of the sample job; the folder of its traces is relative to it."""
+    """Build the notebook of the sample job; the trace folder is relative to it."""
     return _notebook(_DEMO_INTRODUCTION.format(ranks=ranks), trace_folder)
 
 
@@ -47,8 +47,8 @@ def trace_notebook(
 ) -> dict[str, Any]:
     """Build the notebook of a user's traces: one file or folder, or several files.
 
-    `later` is what they are compared with, and `compare_cycle` its cycle; without it, another cycle
-    of theirs. `cycle` and `captures` are as in `open_trace`.
+    They are compared with `later` and its cycle `compare_cycle`, or without `later`, with another
+    cycle of the same traces. `cycle` and `captures` are as in `open_trace`.
     """
     sources = [trace.source for trace in traces]
     name = ", ".join(trace.name for trace in traces)
@@ -62,7 +62,7 @@ def trace_notebook(
 
 
 def _compare(later: GivenTrace | None, cycle: int | None) -> str:
-    """The argument of a dashboard that has something to compare with."""
+    """The dashboard's argument that says what to compare with, if anything."""
     if later is None:
         return "" if cycle is None else f", compare=job.open_cycle({cycle})"
     source = _python_literal(later.source)
@@ -88,7 +88,7 @@ def notebook_stem(traces: Sequence[GivenTrace]) -> str:
 
 
 def write_notebook(folder: Path, stem: str, notebook: dict[str, Any]) -> Path:
-    """Write a notebook to a file that does not exist, or find one that has these cells.
+    """Write a notebook to a new file, or find one that already has these cells.
 
     The folder is created if it does not exist. The file is ``<stem>.ipynb``, or ``<stem>_2.ipynb``
     and so on if that name is taken.
@@ -129,12 +129,12 @@ def _notebook(
 
 
 def _python_literal(source: str | list[str]) -> str:
-    """Python code of text; bytes of a path that are not UTF-8 are escaped."""
+    """Python code of a text; bytes of a path that are not UTF-8 are escaped."""
     return json.dumps(source, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def _markdown(text: str) -> str:
-    """Markdown that shows a text as it is, on one line."""
+    """Markdown that shows a text verbatim, on one line."""
     shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return _PUNCTUATION.sub(r"\\\g<0>", shown)
 

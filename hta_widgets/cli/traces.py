@@ -1,4 +1,4 @@
-"""The traces and ranks given on the command line: paths, URLs without credentials, numbers."""
+"""Traces and ranks given on the command line: paths, URLs without credentials, numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GivenTrace(NamedTuple):
             msg = (
                 f"{redacted(url)}: the notebook would store the user, password or query string of "
                 "this URL; pass credentials through the environment or the configuration of the "
-                "file-system package instead"
+                "file-system package"
             )
             raise RemoteError(msg)
         RemoteFiles(url).root()
@@ -78,7 +78,7 @@ def open_given(
 
 
 def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
-    """Raise now, in words for a shell, what would keep a notebook from opening the traces."""
+    """Raise now, worded for a shell, what would stop the notebook from opening the traces."""
     from hta_widgets.trace.opening.open import find_cycle  # noqa: PLC0415  # needs numpy
 
     sources = [trace.source for trace in traces]
@@ -87,13 +87,13 @@ def require_cycle(traces: Sequence[GivenTrace], cycle: int | None) -> None:
 
 
 def require_second(later: GivenTrace, cycle: int | None) -> None:
-    """The same of what traces are compared with, which may be a baseline."""
+    """Do the same for the traces to compare with, which may be a baseline."""
     if given_baseline(later.source, cycle) is None:
         require_cycle([later], cycle)
 
 
 def given_baseline(source: str, cycle: int | None) -> Summary | None:
-    """Read what traces are compared with if it is a baseline, which has no cycles."""
+    """Read what traces are compared with, if it is a baseline; None if it is not."""
     from hta_widgets.diagnosis.change.baseline import (  # noqa: PLC0415  # needs numpy
         SUFFIX,
         read_baseline,
@@ -108,7 +108,7 @@ def given_baseline(source: str, cycle: int | None) -> Summary | None:
 
 
 def rank_list(text: str) -> tuple[int, ...]:
-    """Read ranks as they are written in messages.
+    """Read ranks in the form that messages write them.
 
     Raises `ArgumentTypeError` if the text is something else.
 

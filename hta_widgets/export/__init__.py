@@ -1,1 +1,1 @@
-"""Write copies of traces with events added."""
+"""Write copies of traces: with added events, as excerpts, or without private names."""

@@ -1,4 +1,4 @@
-"""Mark a critical path in a copy of the trace, with arrows where it goes to another line."""
+"""Mark a critical path in a copy of the trace, with arrows where it moves to another line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hta_widgets.trace.remote.urls import PathLike
 
 PREFIX: Final = "overlaid_critical_path_"
 CRITICAL: Final = "critical"
-"""Argument of what is on the path; the word to search for in a trace viewer."""
+"""Argument of events on the path, and the word to search for in a trace viewer."""
 
 _ARROWS: Final = "critical_path"
 _COMPLETE: Final = b'"X"'
@@ -39,18 +39,18 @@ _NOTHING: Final = msgspec.Raw(b"null")
 
 
 class ArrowEnd(NamedTuple):
-    """Where an arrow begins or ends."""
+    """Where an arrow starts or ends."""
 
     event: int
-    """Position in the file."""
+    """Position of the event in the file."""
     time_ns: int
-    """On the clock of the rank."""
+    """Time on the clock of the rank."""
     is_start: bool
-    """Whether that is the start of the event, or its end."""
+    """Whether this is the start of the event, or its end."""
 
 
 class Arrow(NamedTuple):
-    """What leads from one event to another."""
+    """An arrow from one event to another."""
 
     begin: ArrowEnd
     end: ArrowEnd
@@ -73,24 +73,24 @@ def write_critical_path(
 
     The events of the path get an argument ``critical: 1``. An arrow is a pair of events (``ph`` s
     and f, ``name`` and ``cat`` critical_path) with the arguments ``weight`` (µs), ``critical`` and
-    ``type``; that of an end is in the last ns of its event, where viewers find it.
+    ``type``. An arrow at the end of an event is placed in its last ns, where viewers find it.
 
-    The copy is gzipped if the original is compressed, which is never overwritten. `open_trace`
-    leaves copies out of a folder that has originals.
+    The copy is gzipped if the original is compressed; the original is never overwritten.
+    `open_trace` leaves copies out of a folder that has originals.
 
     Parameters
     ----------
     job : Job
     rank : int
     critical : collection of int
-        Positions in the file of the events on the path.
+        Positions, in the file, of the events on the path.
     arrows : sequence of Arrow
     output_dir : path
-        Made, if it does not exist.
+        Created if it does not exist.
     only_critical : bool
-        Leave out all other complete events but annotations and Python frames.
+        Leave out all other complete events except annotations and Python frames.
     within_lines : bool
-        Draw also arrows between events of one line (process and thread, or device and stream).
+        Also draw arrows between events of one line (process and thread, or device and stream).
 
     Returns
     -------
@@ -125,7 +125,7 @@ def write_critical_path(
 
 
 class _Marked:
-    """Marks events, and remembers the lines of those that arrows begin or end at."""
+    """Marks events, and remembers the lines of the events at which arrows start or end."""
 
     def __init__(
         self, critical: Collection[int], arrows: Sequence[Arrow], *, only_critical: bool
@@ -136,7 +136,7 @@ class _Marked:
         self._line: dict[int, tuple[bytes, bytes]] = {}
 
     def change(self, position: int, event: Fields) -> bool:
-        """Mark an event of the path; whether it stays."""
+        """Mark an event of the path; return whether it stays."""
         if position in self._asked:
             pid, tid = event.get("pid", _NOTHING), event.get("tid", _NOTHING)
             self._line[position] = bytes(pid), bytes(tid)

@@ -20,11 +20,11 @@ FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "�
 def write_csv(table: pd.DataFrame, path: PathLike) -> Path:
     """Write a table without its index to a CSV file in which no text is a formula; return the path.
 
-    Text that begins like a formula gets a single quote (``'``) in front, as OWASP advises, and all
-    text is in double quotes: names in a trace come from whoever recorded it. Numbers, negative ones
-    too, are written as they are, and cells without a value are empty.
+    Names in a trace come from whoever recorded it. So text that starts like a formula gets a single
+    quote (``'``) in front, as OWASP advises, and all text is in double quotes. Numbers, including
+    negative ones, are written as they are, and cells without a value are empty.
 
-    A file of that name is replaced. Raises `WriteError` if the system refuses to write it.
+    A file with that name is replaced. Raises `WriteError` if the system refuses to write it.
     """
     target = Path(path).expanduser()
     safe = safe_texts(table)

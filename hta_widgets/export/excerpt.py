@@ -29,17 +29,17 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.remote.urls import PathLike
 
 _LARGEST_ID: Final = 2**31
-"""Perfetto reads ids of 32 bits, and all others as 0; half of them are left for new tracks."""
+"""Perfetto reads 32-bit ids, and all others as 0; half of them are left for new tracks."""
 
 
 class Line(NamedTuple):
-    """Where a slice is in the source."""
+    """Position of a slice in the source."""
 
     pid: int | str
     tid: int | str
-    """As in the source."""
+    """Thread id, as in the source."""
     device: int
-    """-1 for what is not on a GPU. Exports have one process for several devices."""
+    """-1 for slices that are not on a GPU. Exports have one process for several devices."""
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Track:
     pid: int | str
     tid: int
     name: str | None
-    """What to call it, where its number does not say it."""
+    """Name of the track, if its number does not say it."""
     _open_ends: list[int] = field(default_factory=list)
 
     def takes(self, start_ns: int, end_ns: int) -> bool:
-        """Whether a slice crosses none before it on this track; if so, it is on this track."""
+        """Whether a slice crosses no earlier one on this track; if so, it is put here."""
         ends = self._open_ends
         while ends and ends[-1] <= start_ns:
             ends.pop()
@@ -69,7 +69,7 @@ class Tracks:
     Parameters
     ----------
     own_ids : collection of int
-        Thread ids of the source, which no further track gets.
+        Thread ids of the source, which new tracks do not use.
 
     Examples
     --------
@@ -86,11 +86,11 @@ class Tracks:
         self._used: set[tuple[int | str, int]] = set()
 
     def __iter__(self) -> Iterator[Track]:
-        """All tracks, those of one line together."""
+        """All tracks; those of one line are together."""
         return (track for tracks in self._of_line.values() for track in tracks)
 
     def place(self, line: Line, start_ns: int, end_ns: int) -> Track:
-        """Track of a slice; slices come by start, and longer ones before shorter ones."""
+        """Track of a slice; slices must come by start, longer ones before shorter ones."""
         tracks = self._of_line.setdefault(line, [])
         for track in tracks:
             if track.takes(start_ns, end_ns):
@@ -101,7 +101,7 @@ class Tracks:
 
     def _track(self, line: Line, number: int) -> Track:
         tid = line.tid if isinstance(line.tid, int) and 0 <= line.tid < _LARGEST_ID else 0
-        # Perfetto takes thread 0 of process 5 for thread 5.
+        # Perfetto reads thread 0 of process 5 as thread 5.
         is_readable = tid == line.tid and (tid > 0 or line.pid == 0)
         if number > 1 or not is_readable or (line.pid, tid) in self._used:
             tid = next(each for each in count(tid + 1) if each not in self._reserved)
@@ -111,7 +111,7 @@ class Tracks:
 
 
 def _track_name(line: Line, number: int, *, is_renamed: bool) -> str | None:
-    """Name of a track; the number of a CPU thread is its name already."""
+    """Name of a track; None for a CPU thread, whose number is its name."""
     which = f" ({number})" if number > 1 else ""
     if line.device >= 0 and isinstance(line.tid, int):
         return f"stream {line.tid}{which}"
@@ -141,11 +141,11 @@ def write_excerpt(
 ) -> list[Path]:
     """Write all events that overlap a window, as a gzipped Kineto trace for each rank.
 
-    Files are called ``<name of the trace>_<start>-<end>us.json.gz``, with the window in µs since
-    the first event of all ranks. Times are those of the rank's own clock, to the ns; events that
-    cross the edges of the window are whole. Arrows lead from launch calls to their work. Slices
-    that cross another of their stream or thread are on a further track, ``stream 7 (2)``. What
-    other fields the events have (shapes, grids, sizes) is not written.
+    Files are named ``<name of the trace>_<start>-<end>us.json.gz``, with the window in µs since the
+    first event of all ranks. Times are on the rank's own clock, to the ns; events that cross the
+    edges of the window are whole. Arrows lead from launch calls to their work. Slices that cross
+    another one on their stream or thread are on an extra track, ``stream 7 (2)``. Other fields of
+    the events (shapes, grids, sizes) are not written.
 
     Parameters
     ----------
@@ -153,14 +153,14 @@ def write_excerpt(
     window_ns : pair of int
         Start and end (ns) since the first event of all ranks, on the common clock.
     ranks : iterable of int, optional
-        All ranks when not given.
+        By default, all ranks.
     output_dir : path
         An existing folder.
 
     Returns
     -------
     list of Path
-        The files written, by rank; an older one of that name is replaced.
+        The written files, by rank; older files with their names are replaced.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def _write(rank: Rank, start_ns: int, end_ns: int, target: Path) -> None:
 
 
 def overlapping_rows(events: Events, start_ns: int, end_ns: int) -> Int64Array:
-    """Rows of the events that overlap a window; those of no length where they are inside."""
+    """Rows of the events that overlap a window, or are inside it if they have no length."""
     last = int(np.searchsorted(events.start_ns, end_ns, side="left"))
     ends = events.start_ns[:last] + events.duration_ns[:last]
     inside = (ends > start_ns) | (events.start_ns[:last] >= start_ns)
@@ -241,9 +241,9 @@ def _parts(rank: Rank, start_ns: int, end_ns: int) -> Iterator[str]:
 
 
 def _base_ns(trace: Trace) -> int:
-    """Zero of the times written: that of the file, else the start of the day of the trace.
+    """Zero of the written times: the file's own, or else the start of the day of the trace.
 
-    Viewers read times as floating-point numbers, which hold no ns since 1970.
+    Viewers read times as floating-point numbers, which cannot hold ns since 1970.
     """
     return base_ns(trace.metadata) or trace.origin_ns - trace.origin_ns % _DAY_NS
 
@@ -282,7 +282,7 @@ def _event(events: Events, row: int, track: Track, shift_ns: int) -> str:
 
 
 def _lines(events: Events, rows: Int64Array) -> list[Line]:
-    """Process, thread and device as in the source; device and stream where it has none."""
+    """Process, thread and device as in the source, or device and stream if it has none."""
     pids, tids = (events.ids_in_source(ids[rows]).tolist() for ids in (events.pid, events.tid))
     devices, streams = events.device[rows].tolist(), events.stream[rows].tolist()
     is_on_gpu = KindSet(GPU_SIDE).among(events.kind[rows]).tolist()

@@ -1,4 +1,4 @@
-"""Copy a trace file and add events to it, streaming it."""
+"""Copy a trace file and add events to it, without holding the file in memory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def path_beside(source: Path, suffix: str) -> Path:
 
 
 def name_of_copy(name: str) -> str:
-    """Name of a copy of a file, which is gzipped if the file is packed in another way.
+    """Name of a copy of a file; it is gzipped if the file is compressed in another way.
 
     Examples
     --------
@@ -72,12 +72,12 @@ def name_of_copy(name: str) -> str:
 
 
 def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
-    """Write a copy of a trace that has more events, gzipped if the trace is compressed.
+    """Write a copy of a trace with more events, gzipped if the trace is compressed.
 
     The copy is written atomically. Its bytes are those of the source, except for the mark before
-    the events (see `trace.loaders.kineto.mark`) and the events added after the last one: JSON of
-    one or more each, separated by `BETWEEN`. A truncated file is closed after its last complete
-    event.
+    the events (see `trace.loaders.kineto.mark`) and the events added after the last one. Each item
+    is the JSON of one or more events, separated by `BETWEEN`. A truncated file is closed after its
+    last complete event.
     """
     with atomic_open(target, compressed_like=source) as out:
         for part in _extended(EventText(source), events):
@@ -114,7 +114,7 @@ def closing(text: EventText) -> bytes:
 def atomic_open(target: Path, *, compressed_like: Path) -> Iterator[IO[bytes]]:
     """Open a file that replaces the target at the end, gzipped if the original is compressed.
 
-    Raises `WriteError` if the system refuses to write it; then nothing is left of it.
+    Raises `WriteError` if the system refuses to write it; nothing of it is left then.
     """
     with compressed_like.open("rb") as file:
         compressed = is_gzip(file) or packing_of(file) is not None
@@ -162,8 +162,8 @@ _encode = msgspec.json.encode
 def rewritten(text: EventText, change: Change) -> Iterator[bytes]:
     """Text of a copy without its end (see `closing`), piece by piece.
 
-    `change` says of the position of an event in the file, and of its fields, whether it stays; it
-    may change the fields.
+    `change` gets the position of an event in the file and its fields, which it may change, and
+    returns whether the event stays.
     """
     text.header()
     before = add_mark(text.head, text.path.name) + b"\n"

@@ -1,4 +1,4 @@
-"""Mark kernel sequences in a copy of the trace, where the search of a trace viewer finds them."""
+"""Mark kernel sequences in a copy of the trace, so that the search of a trace viewer finds them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from hta_widgets.trace.remote.urls import PathLike
 
 PREFIX = "overlaid_"
 PATTERNS = "Patterns"
-"""Argument of marked events; the word to search for in a trace viewer."""
+"""Argument of marked events, and the word to search for in a trace viewer."""
 
 NAMES_KEY = "hta_widgets_names"
-"""Key of the names that numbers replace, in a trace without a span of the profiler."""
+"""Key of the names that numbers replace, in a trace without a profiler span."""
 
 LONGEST_PATTERN = 2_000
 """Maximum number of characters of a pattern in each of its events."""
@@ -57,22 +57,22 @@ def write_overlaid_trace(
 
     The operator, all calls inside it and the GPU work that they launch get an argument
     ``Patterns: {pattern: count}``; a pattern longer than 2,000 characters is cut in the middle.
-    The copy is gzipped if the original is compressed, which is never overwritten. `open_trace`
-    leaves copies out of a folder that has originals.
+    The copy is gzipped if the original is compressed; the original is never overwritten.
+    `open_trace` leaves copies out of a folder that has originals.
 
     Parameters
     ----------
     job : Job
     result : KernelSequences
-        Of this job.
+        The sequences of this job.
     output_dir : path
         An existing folder.
     top_k : int
         Number of patterns, the most frequent first.
     compress_other_kernels : bool
         Keep the copy small: all other complete events lose their arguments, and numbers replace
-        their names. The event of the profiler itself lists numbers and names as its arguments;
-        without such an event, the list is under the key ``hta_widgets_names`` at the end.
+        their names. The profiler's own event lists numbers and names as its arguments; without
+        such an event, the list is at the end, under the key ``hta_widgets_names``.
 
     Returns
     -------
@@ -112,9 +112,9 @@ def _check(result: KernelSequences, top_k: int) -> None:
 class _Overlay:
     """Rewrites each event: marked, compressed or unchanged.
 
-    `patterns` are the JSON of the argument that the events of each pattern get, `by_index` is the
-    pattern of each event by its position in the file, -1 for none. `numbers` replace the names of
-    events without a pattern; without them, these keep name and arguments.
+    `patterns` has the JSON of the argument for the events of each pattern, `by_index` the pattern
+    of each event by its position in the file, -1 for none. `numbers` replace the names of events
+    without a pattern; without `numbers`, these events keep name and arguments.
     """
 
     def __init__(

@@ -42,34 +42,34 @@ def write_traces_with_counters(
 ) -> list[Path]:
     """Write a copy of each rank's trace with counter tracks.
 
-    The copy is gzipped if the original is compressed, whose contents are unchanged. A rank without
-    counters gets no copy; the log says so. `open_trace` leaves copies out of a folder that has
-    originals.
+    The copy is gzipped if the original is compressed; the contents of the original are unchanged. A
+    rank without counters gets no copy; the log says so. `open_trace` leaves copies out of a folder
+    that has originals.
 
     Parameters
     ----------
     job : Job
     time_series : TimeSeriesTypes, optional
-        Both when not given.
+        By default, both.
     ranks : iterable of int, optional
-        All ranks when not given.
+        By default, all ranks.
     output_suffix : str
-        Added to the file name, before ``.json`` or ``.json.gz``; the default when empty.
+        Added to the file name, before ``.json`` or ``.json.gz``; the default if empty.
     output_dir : path, optional
-        An existing folder. When not given, copies are written beside the traces; those of traces
-        that were given by URL, into the current folder.
+        An existing folder. By default, copies are written next to the traces, or into the current
+        folder if the traces were given by URL.
 
     Returns
     -------
     list of Path
-        The files written, by rank.
+        The written files, by rank.
 
     Raises
     ------
     UnknownRankError
         If the job lacks a rank.
     ParameterError
-        If the suffix is not part of a file name, or a file of that name exists that is not such a
+        If the suffix is not part of a file name, or a file with that name exists and is not such a
         copy.
     TraceFormatError
         If the trace of a rank is not a Kineto trace.

@@ -1,4 +1,4 @@
-"""Progress bars over bytes, and over a count of things."""
+"""Progress bars for bytes read, and for a number of items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DELAY_S = 0.5
 
 @contextmanager
 def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> Iterator[OnRead]:
-    """Show a progress bar; yields the function to call with each number of bytes read.
+    """Show a progress bar; yields the function to call with the number of bytes just read.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> Iterator[OnR
 
 @contextmanager
 def counted_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar; yields the function to call with how many are done since the last call.
+    """Show a progress bar; yields the function to call with the number of items just done.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _bar(
 
 
 class _LateBar:
-    """A bar made once the work has taken a while: even unseen, one of a notebook is 11 widgets."""
+    """A bar made only after a while: in a notebook, even an unseen bar makes 11 widgets."""
 
     def __init__(self, make: Callable[..., std.tqdm[Any]]) -> None:
         self._make = make
@@ -100,7 +100,7 @@ class _LateBar:
 
 
 def _bar_type() -> Callable[..., std.tqdm[Any]]:
-    """Bar of a terminal, or of a notebook."""
+    """Bar for a terminal, or for a notebook."""
     bar = bars.tqdm
     of_notebooks = sys.modules.get("tqdm.notebook")
     if of_notebooks is None or not issubclass(bar, of_notebooks.tqdm):

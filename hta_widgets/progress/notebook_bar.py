@@ -1,6 +1,6 @@
-"""Progress bar of a notebook that leaves no output behind, nor any of the widgets in it.
+"""Progress bar for a notebook that leaves no output and no widgets behind.
 
-An output that shows a closed widget is an error message once the page is loaded again.
+An output that shows a closed widget turns into an error message when the page is reloaded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ else:
 
 
 class NotebookBar(_Bar):
-    """tqdm's bar, shown in an output that is emptied in the end."""
+    """tqdm's bar, shown in an output that is emptied at the end."""
 
     _anchor: ipywidgets.Widget | None = None
-    """A widget that stays open: JupyterLab 4.6 ends the subshell of a kernel's widgets where all of
-    them close while it still waits for that subshell. The panel that comes next would be dead:
-    seen on a server 150 ms away, where the bar of a small trace was the first thing shown."""
+    """A widget that stays open. JupyterLab 4.6 ends the subshell of a kernel's widgets if they all
+    close while it still waits for that subshell, and the next panel would be dead. This was seen
+    on a server 150 ms away, where the bar of a small trace was the first thing shown."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401
         if NotebookBar._anchor is None or NotebookBar._anchor.comm is None:
@@ -42,14 +42,14 @@ class NotebookBar(_Bar):
 
 
 def _show(widget: ipywidgets.Widget) -> DisplayHandle:
-    """Show a widget in an output that can be emptied: ipywidgets 7 makes one that cannot."""
+    """Show a widget in an output that can be emptied, which those of ipywidgets 7 cannot."""
     view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
     bundle = {"text/plain": "", "application/vnd.jupyter.widget-view+json": view}
     return display(bundle, raw=True, display_id=True)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def _close(widget: ipywidgets.Widget) -> None:
-    """Close a widget with all that it consists of."""
+    """Close a widget and all its parts."""
     for inner in getattr(widget, "children", ()):
         _close(inner)
     for part in (widget.layout, getattr(widget, "style", None)):

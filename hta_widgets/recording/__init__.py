@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 def add_options(
     parser: ArgumentParser, *, wait: int = 0, warmup: int = 0, active: int | None = None
 ) -> None:
-    """Add options of the names that `profile` takes; their defaults are given."""
+    """Add options with the names of `profile`'s parameters, and the given defaults."""
     parser.add_argument(
         "--folder", default="traces", help="where rank-N.json.gz is written (default: %(default)s)"
     )
@@ -23,7 +23,7 @@ def add_options(
         )
     parser.add_argument("--memory", action="store_true", help="record allocations")
     parser.add_argument(
-        "--stacks", action="store_true", help="record Python functions, which slows the host"
+        "--stacks", action="store_true", help="record Python functions; this slows the host"
     )
     parser.add_argument(
         "--no-shapes", dest="shapes", action="store_false", help="do not record input shapes"

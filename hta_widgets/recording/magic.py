@@ -13,11 +13,11 @@ from hta_widgets.recording import add_options
 from hta_widgets.recording.profiler import profile
 
 VARIABLE: Final = "profiler"
-"""What the cell calls the profiler: ``profiler.step()``."""
+"""Name of the profiler in the cell, for ``profiler.step()``."""
 
 
 def register(shell: Any) -> None:  # noqa: ANN401
-    """Add the magic to a shell of IPython."""
+    """Add the magic to an IPython shell."""
 
     def gpu_profile(line: str, cell: str) -> None:
         options = vars(_arguments(line))
@@ -27,7 +27,7 @@ def register(shell: Any) -> None:  # noqa: ANN401
                 shell.user_ns[VARIABLE] = profiler
                 _run(shell, cell)
         except _CellFailedError:
-            return  # the shell has shown why
+            return  # the shell has already shown why
         except HtaWidgetsError as error:
             raise UsageError(str(error)) from error
         finally:

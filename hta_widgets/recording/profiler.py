@@ -1,4 +1,4 @@
-"""Record what runs in a block with torch.profiler, and show it below the cell."""
+"""Record a block of code with torch.profiler, and show its dashboard below the cell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TORCH: Final = "torch"
 _COMPRESSION_LEVEL: Final = 3
 _END_BYTES: Final = 64
 FEWEST_STEPS: Final = 3
-"""Of which the mean length is known well enough: half of at least five that are left out."""
+"""Fewest steps that give a good mean length: the later half of at least five skipped steps."""
 _RANK_VARIABLES: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 
 
@@ -50,25 +50,25 @@ def profile(
     """Record a block with ``torch.profiler``, and show its `Dashboard` in a notebook.
 
     Each process writes ``rank-<its rank>.json.gz`` into the folder, in place of an earlier one, so
-    the folder is a job of all ranks. Where the block raises, what was recorded is written.
+    the folder holds the job of all ranks. If the block raises, what was recorded is written.
 
     Parameters
     ----------
     folder : path
-        Is made if it is not there; one that all nodes see.
+        Created if it does not exist. With several nodes, all of them must see it.
     wait, warmup : int
-        Steps before the recording, and of these, those in which the profiler runs already. How long
-        the others take, but for the first half of them, is written into the trace: a profiler slows
-        the host, so prices of the diagnosis are of steps of that length.
+        Steps before the profiler starts, and steps in which it runs but does not record yet. The
+        mean length of the later half of the `wait` steps is written to the trace: a profiler slows
+        the host, so the diagnosis gives its prices for steps of that length.
     active : int, optional
-        Steps that are recorded after these; all up to the end of the block by default.
+        Steps to record after these; by default, all up to the end of the block.
     shapes, memory, stacks : bool
-        Record shapes of inputs; allocations; the Python functions that call, which slows the host.
+        Record input shapes; allocations; the calling Python functions, which slows the host.
     show : bool, optional
-        Show a dashboard of what this process recorded; by default on rank 0 in a notebook, while
-        in a script rank 0 says on standard error where the trace is.
+        Show a dashboard of what this process recorded. By default, rank 0 shows one in a notebook;
+        in a script, it says on standard error where the trace is.
     **options
-        Others of ``torch.profiler.profile``, such as ``activities``.
+        Other options of ``torch.profiler.profile``, such as ``activities``.
 
     Yields
     ------
@@ -80,7 +80,7 @@ def profile(
     PackageError
         If PyTorch is not installed.
     ParameterError
-        If the numbers of steps are no schedule, or PyTorch has no such option.
+        If the numbers of steps make no schedule, or PyTorch has no such option.
     WriteError
         If the system refuses to write.
 
@@ -99,8 +99,8 @@ def profile(
         yield profiler
     if not written:
         warnings.warn(
-            f"nothing was recorded: the block ended before the first {wait + warmup} steps (wait "
-            "and warmup) were over; call step() after each, or leave wait and warmup out",
+            f"nothing was recorded: the block ended within the first {wait + warmup} steps (wait "
+            "and warmup); call step() after each step, or leave wait and warmup out",
             stacklevel=3,
         )
     elif show or (show is None and _is_in_notebook() and _rank() == 0):
@@ -121,7 +121,7 @@ def recorded(
     stacks: bool,
     **options: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """A profiler for a ``with`` block, which adds the file that it writes to `written`."""
+    """A profiler for a ``with`` block; it appends the file that it writes to `written`."""
     torch_profiler = _torch_profiler()
     begins_ns: list[int] = []
 
@@ -132,14 +132,14 @@ def recorded(
     action = _schedule(torch_profiler.ProfilerAction, wait, warmup, active)
 
     def schedule(step: int) -> Any:  # noqa: ANN401
-        begins_ns.append(perf_counter_ns())  # the profiler asks where a step begins
+        begins_ns.append(perf_counter_ns())  # the profiler asks at the start of each step
         return action(step)
 
     options |= {"record_shapes": shapes, "profile_memory": memory, "with_stack": stacks}
     try:
         return torch_profiler.profile(schedule=schedule, on_trace_ready=save, **options)
     except TypeError as error:
-        msg = f"torch.profiler.profile does not take these options: {error}"
+        msg = f"torch.profiler.profile does not accept these options: {error}"
         raise ParameterError(msg) from error
 
 
@@ -159,7 +159,7 @@ def _schedule(
     """What the profiler does in each step; one cycle, so that a rank has one file."""
     if wait < 0 or warmup < 0 or (active is not None and active < 1):
         msg = (
-            f"wait and warmup must be 0 or more steps, and active 1 or more, or None for all; got "
+            f"wait and warmup must be 0 or more steps, active 1 or more, or None for all; got "
             f"wait={wait}, warmup={warmup}, active={active}"
         )
         raise ParameterError(msg)
@@ -179,8 +179,8 @@ def _schedule(
 def _mean_step_ns(begins_ns: Sequence[int]) -> int:
     """Mean length of the later half of some steps; 0 if it has fewer than `FEWEST_STEPS`.
 
-    The earlier ones may set up what the job needs. A host runs ahead of its GPU, so of one step the
-    time from begin to begin is not what it takes.
+    The earlier half may do the setup of the job. Because a host runs ahead of its GPU, the time
+    from one start to the next is not the length of a single step.
     """
     later = begins_ns[(len(begins_ns) - 1) // 2 :]
     steps = len(later) - 1
@@ -188,7 +188,7 @@ def _mean_step_ns(begins_ns: Sequence[int]) -> int:
 
 
 def _write(profiler: Any, folder: Path, unprofiled_step_ns: int) -> Path:  # noqa: ANN401
-    """Write the trace of this process, gzipped; it appears whole or not at all."""
+    """Write the trace of this process, gzipped; the file appears complete or not at all."""
     target = folder / f"rank-{_rank()}.json.gz"
     with write_errors(target):
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ def _write(profiler: Any, folder: Path, unprofiled_step_ns: int) -> Path:  # noq
 
 
 def _add_to(trace: Path, key: str, value: int) -> None:
-    """Add a number behind the events: PyTorch takes none once it has stopped recording."""
+    """Add a number after the events: PyTorch accepts none once it has stopped recording."""
     with trace.open("rb+") as file:
         begin = max(file.seek(0, os.SEEK_END) - _END_BYTES, 0)
         file.seek(begin)
@@ -219,7 +219,7 @@ def _add_to(trace: Path, key: str, value: int) -> None:
 
 
 def _rank() -> int:
-    """Rank of this process, as PyTorch or whoever started it says; 0 if nobody does."""
+    """Rank of this process according to PyTorch or its launcher, or else 0."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
@@ -234,6 +234,6 @@ def _is_in_notebook() -> bool:
 
 
 def _show(path: Path) -> None:
-    """Show the dashboard of a trace; training processes that show none do without widgets."""
+    """Show the dashboard of a trace; processes that show none need not import widgets."""
     dashboard = import_module("hta_widgets.panels.dashboard").Dashboard(path)
     import_module("IPython.display").display(dashboard)

@@ -1,4 +1,4 @@
-"""Record a training script as it is: its steps are those of its optimizer."""
+"""Record an unmodified training script: its steps are the steps of its optimizer."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def run_script(
 ) -> None:
     """Run a script as ``python script arguments`` does, and record some of its steps.
 
-    A step ends where the optimizer that steps first has done so: with accumulated gradients it
-    holds several batches. What has no optimizer of PyTorch has one step, which lasts to the end.
+    A step ends after each step of the optimizer that steps first. With accumulated gradients, it
+    holds several batches. A script without a PyTorch optimizer has one step, up to its end.
 
     Parameters
     ----------
     script : str
-        Path, or with `is_module` a name as of ``python -m``.
+        Path, or with `is_module` a module name as for ``python -m``.
     arguments : sequence of str
         ``sys.argv[1:]`` of the script.
     say : callable
-        Is told once where the trace is, or why there is none.
+        Called once with where the trace is, or why there is none.
     is_module : bool
     folder, wait, warmup, active, **options
-        Those of `profile`.
+        As in `profile`.
 
     Raises
     ------
     ParameterError
-        If there is no such script.
+        If the script does not exist.
     """
     if not is_module and not Path(script).is_file():
-        msg = f"{script} is no file; give a Python script, or --module with the name of a module"
+        msg = f"{script} is not a file; give a Python script, or --module and a module name"
         raise ParameterError(msg)
     written: list[Path] = []
     after = f"Next: hta-widgets diagnose {quote(str(folder))}"
@@ -75,7 +75,7 @@ def run_script(
         if not written:
             say(
                 f"nothing was recorded: the first {wait + warmup} steps are left out (--wait, "
-                f"--warmup), and the script ended after {counted(steps, 'step')} of an optimizer; "
+                f"--warmup), and the script ended after {counted(steps, 'optimizer step')}; "
                 "--wait 0 --warmup 0 records all of it"
             )
         elif steps < wait + warmup + active:

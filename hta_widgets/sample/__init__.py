@@ -1,21 +1,21 @@
-"""A synthetic training job, with four bottlenecks planted in it.
+"""A synthetic training job with four planted bottlenecks.
 
 `write_sample` simulates a vision transformer trained with data parallelism on H100 GPUs and
-writes one PyTorch-profiler trace per rank, as Kineto does. What there is to find (numbers for
+writes one PyTorch-profiler trace per rank, as Kineto does. These are the bottlenecks (numbers for
 the default arguments; ``docs/sample-job.md`` explains where to see each of them):
 
 A straggler
     Every kernel of the last rank takes 25 % longer (`STRAGGLER_SLOWDOWN`); the other ranks wait
     for it inside their all-reduces.
 A starved data loader
-    In every second step the next batch comes 6 ms late on all ranks (`STARVED_LOADER_NS`), and
+    In every second step, the next batch comes 6 ms late on all ranks (`STARVED_LOADER_NS`), and
     the GPUs idle.
 Exposed communication
-    The all-reduce of the last bucket starts when backward has ended: its 2 ms
-    (`transfer_ns`) are not overlapped by anything, not even on the straggler.
+    The all-reduce of the last bucket starts when backward has ended: nothing overlaps its 2 ms
+    (`transfer_ns`), not even on the straggler.
 Launch-bound optimizer
-    AdamW is not fused: hundreds of kernels of about 2 us each, whose launch calls
-    take about 5 us.
+    AdamW is not fused: it launches hundreds of kernels of about 2 us each, with launch calls
+    of about 5 us.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collectives: what NCCL runs, what PyTorch records, how much data moves, which ranks meet."""
+"""Collectives: what NCCL runs, what PyTorch records, how much data moves, and which ranks meet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Group:
     ranks: tuple[int, ...]
 
     def as_recorded(self) -> dict[str, object]:
-        """Describe it as PyTorch does at the head of a trace."""
+        """Describe the group as PyTorch does at the head of a trace."""
         return {
             "pg_name": self.name,
             "pg_desc": self.description,
@@ -63,7 +63,7 @@ class Communication:
 
     @property
     def ring_bytes(self) -> int:
-        """What each link of a ring of all ranks carries."""
+        """Bytes that each link of a ring of all ranks carries."""
         size = len(self.group.ranks)
         elements = max(self.sent, self.received)
         return self.kind.ring_passes * (size - 1) * elements * BFLOAT16_BYTES // size
@@ -74,11 +74,11 @@ class Communication:
         return len(self.group.ranks)
 
     def series(self, rank: int) -> tuple[object, ...]:  # noqa: ARG002
-        """What all parts that meet have in common, as those before and after them."""
+        """Key that all parts that meet share, also with the parts before and after them."""
         return (self.group, self.kind.name)
 
     def annotation(self, rank: int) -> str:  # noqa: ARG002
-        """Name the block around the call of NCCL."""
+        """Name the block around the NCCL call."""
         return self.kind.annotation
 
     def kernel(self, *, old: bool) -> GpuWork:
@@ -86,7 +86,7 @@ class Communication:
         return _kernel(self.kind.kernel, old)
 
     def fields(self, rank: int) -> str:
-        """Write what PyTorch records of it at its kernel."""
+        """Write what PyTorch records about it at its kernel."""
         out, into = self.splits(rank)
         return (
             f', "Collective name": "{self.kind.name}", "In msg nelems": {self.sent}, '
@@ -99,7 +99,7 @@ class Communication:
         )
 
     def splits(self, rank: int) -> tuple[list[int], list[int]]:  # noqa: ARG002
-        """Return what a rank sends to each and receives from each, where these differ."""
+        """Return what a rank sends to and receives from each rank, if the sizes differ."""
         return [], []
 
     def record(self, rank: int) -> str:
@@ -122,14 +122,14 @@ def all_reduce(group: Group, elements: int) -> Communication:
 
 
 class Meetings:
-    """The meetings of a job: brings together the parts of the ranks, in order."""
+    """The meetings of a job, which bring together the parts of the ranks in order."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[object, ...]] = Counter()
         self._open: dict[tuple[object, ...], Meeting] = {}
 
     def join(self, rank: int, part: Communication) -> Meeting:
-        """Return the meeting of which a rank's next part of this kind is a member."""
+        """Return the meeting that a rank's next part of this kind joins."""
         series = part.series(rank)
         key = (*series, self._counts[(*series, rank)])
         self._counts[(*series, rank)] += 1
@@ -142,7 +142,7 @@ class Meetings:
         return meeting
 
     def begin(self, part: Communication) -> Meeting:
-        """Make the meeting of a part, the first of its members."""
+        """Make the meeting of a part, which is its first member."""
         return Meeting(part.members)
 
 

@@ -1,4 +1,4 @@
-"""When GPU work runs: after what it waits for, and together with the other ranks' work."""
+"""When GPU work runs: after the work that it waits for, and together with other ranks' work."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ UNKNOWN_NS = -1
 
 
 class Execution:
-    """One execution of GPU work, whose times are known once all that it waits for has ended.
+    """One execution of GPU work, whose times are known once everything it waits for has ended.
 
-    It is issued (ns) when the launch has reached the GPU. A member of a meeting, which is a
-    collective, or a send and its receive, runs for its time once the last one has come.
+    It is issued (ns) when the launch reaches the GPU. A member of a meeting (a collective, or a
+    send and its receive) runs for its duration once the last member has arrived.
     """
 
     __slots__ = ("_duration_ns", "_followers", "_meeting", "_unknown", "end_ns", "start_ns")
@@ -39,14 +39,14 @@ class Execution:
             other._followers.append((self, gap_ns))
 
     def settle(self) -> None:
-        """Find its times, and those of all that waits for it, as far as they follow."""
+        """Find its times, and the times of everything that waits for it, as far as they follow."""
         ready = [] if self._unknown else [self]
         while ready:
             for ended in ready.pop()._run():  # noqa: SLF001
                 ready += ended._release()  # noqa: SLF001
 
     def _run(self) -> Sequence[Execution]:
-        """Start; return what has ended by that."""
+        """Start; return the executions that this ends."""
         if self._meeting:
             return self._meeting.arrive(self)
         self.end_ns = self.start_ns + self._duration_ns
@@ -62,7 +62,7 @@ class Execution:
         return free
 
     def _may_start(self, after_ns: int) -> bool:
-        """Take note that it can start after something; return whether nothing else is unknown."""
+        """Note that it can start after something; return whether nothing else is unknown."""
         self.start_ns = max(self.start_ns, after_ns)
         self._unknown -= 1
         return not self._unknown
@@ -73,7 +73,7 @@ class Execution:
 
 
 class Meeting:
-    """A collective, or a send and its receive: nothing moves before all members have come."""
+    """A collective, or a send and its receive: nothing moves before all members have arrived."""
 
     __slots__ = ("_missing", "expected", "members")
 
@@ -102,7 +102,7 @@ class Stream:
         self._unsettled: list[Execution] = []
 
     def append(self, execution: Execution, gap_ns: int) -> None:
-        """Let work run ``gap_ns`` after all that is in the queue."""
+        """Let work run ``gap_ns`` after everything in the queue."""
         execution.start_ns = max(execution.start_ns, self._end_ns + gap_ns)
         for earlier in self._unsettled:
             execution.start_after(earlier, gap_ns)
@@ -114,7 +114,7 @@ class Stream:
         self._unsettled.append(execution)
 
     def wait_for(self, other: Stream) -> None:
-        """Let later work of this queue run after all that is now in another one."""
+        """Let later work of this queue run after everything that is now in another one."""
         self._forget_settled()
         self._end_ns = max(self._end_ns, other.end_ns)
         self._unsettled += other.unsettled
@@ -139,12 +139,12 @@ class Stream:
 
 
 Program: TypeAlias = Generator[Execution | None, None, None]
-"""What the CPU of a rank does. It yields GPU work whose end it waits for, or None to let the
-other ranks catch up, which costs no simulated time."""
+"""What the CPU of a rank does. It yields GPU work to wait for its end, or None to let the other
+ranks catch up, which costs no simulated time."""
 
 
 def run_programs(programs: Sequence[Program], turn: Callable[[], object] = lambda: None) -> None:
-    """Run programs to their ends, in turns; each turn takes a rank to where it waits.
+    """Run programs to their ends in turns; each turn takes a rank to its next wait.
 
     Raises `RuntimeError` if all ranks wait for each other.
     """

@@ -52,11 +52,11 @@ def write_sample(
         Number of training steps (``ProfilerStep#N``).
     events
         Approximate number of entries of ``traceEvents`` per rank, which sets the number of layers
-        of the network; at least two, the default.
+        of the network (at least two, which is the default).
     seed
         Seed of the random variation of all durations.
     recording
-        What the profiler writes: shapes, stacks, modules and memory when not given.
+        What the profiler writes; by default, shapes, stacks, modules and memory.
     progress
         Show a progress bar.
 
@@ -115,7 +115,7 @@ def simulate(
     all_reduces = job.steps * job.layers
     with counted_bar("sample job", all_reduces, show=progress) as advance:
         programs = [Training(job, process).run() for process in processes]
-        turns = iter([1] * all_reduces)  # the last ones end programs
+        turns = iter([1] * all_reduces)  # the last turns end programs
         run_programs(programs, lambda: advance(next(turns, 0)))
     return processes
 
@@ -148,9 +148,9 @@ def _entries_per_step(layers: int, recording: Recording) -> int:
 
 
 def make_room(folder: Path, ranks: int) -> list[Path]:
-    """Return the paths of the files of all ranks, where no sample file is left.
+    """Remove the files of an earlier sample, and return the paths for all ranks.
 
-    Raises `HtaWidgetsError` if a file of that name exists that is no sample.
+    Raises `HtaWidgetsError` if a file with such a name exists that is not a sample.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ours = [path for path in folder.glob("rank-*.json.gz") if is_sample_file(path)]

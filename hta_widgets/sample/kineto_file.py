@@ -52,7 +52,7 @@ class EventSink(Protocol):
     """Receives the text of the simulated events."""
 
     def write(self, section: Section, text: str, entries: int) -> None:
-        """Take events of a section; ``entries`` is their number."""
+        """Take the text of events in a section; ``entries`` is their number."""
 
 
 class EntryCounter:
@@ -109,7 +109,7 @@ class KinetoFile:
     @classmethod
     @contextmanager
     def writing(cls, path: Path, header: str) -> Iterator[KinetoFile]:
-        """Yield a trace to write and `finish`; it then appears at the path."""
+        """Yield a trace to write and `finish`; the finished file appears at the path."""
         with ExitStack() as stack:
             file = stack.enter_context(stack.enter_context(atomic_write(path)).open("wb"))
             _, *later = Section
@@ -181,8 +181,8 @@ def header(
 ) -> str:
     """Write everything up to the first event.
 
-    The groups of this rank are as PyTorch describes them; older ones do not. The parameters say
-    what the job was made of, for whoever reads the file, and the flags what was recorded
+    The groups of this rank are written as PyTorch describes them; older versions do not. The
+    parameters tell readers of the file how the job was made, and the flags what was recorded
     (`Recording.flags`).
     """
     distributed: dict[str, object] = {"backend": "nccl", "rank": rank, "world_size": ranks}

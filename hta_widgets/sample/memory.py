@@ -27,7 +27,7 @@ class Block:
 
 
 class CachingAllocator:
-    """Hands out blocks as PyTorch's allocator does; freed ones are kept for their size.
+    """Hands out blocks as PyTorch's allocator does; freed blocks are kept by size.
 
     `allocated` and `reserved` are the bytes of the blocks in use, and of the segments.
     """
@@ -38,7 +38,7 @@ class CachingAllocator:
         self._next_address = FIRST_ADDRESS
         self._free: defaultdict[int, list[int]] = defaultdict(list)
         self._rest: dict[int, tuple[int, int]] = {}
-        """Address and bytes of what is left of the last segment, by size of segment."""
+        """Address and bytes of the rest of the last segment, by segment size."""
 
     def allocate(self, number_of_bytes: int) -> Block:
         """Take a freed block of this size, or a new one."""
@@ -77,14 +77,14 @@ FREE_NS = 30
 
 
 class MemoryLog(Protocol):
-    """Takes note of what the caching allocator does."""
+    """Records what the caching allocator does."""
 
     def __call__(self, time_ns: int, change: int, address: int, totals: tuple[int, int]) -> None:
         """Write an event; ``totals`` are the bytes allocated and reserved after it."""
 
 
 class Tensors:
-    """The tensors of one rank; `log` gets each change, once it is set."""
+    """The tensors of one rank; once `log` is set, it gets each change."""
 
     def __init__(self) -> None:
         self.log: MemoryLog | None = None
@@ -115,24 +115,24 @@ class Tensors:
             self._write(time_ns, block, block.bytes)
 
     def done(self, time_ns: int) -> None:
-        """Free what the operation that has just ended was the last to use."""
+        """Free the tensors that the operation that just ended was the last to use."""
         ended = [block for block, uses in self._in_use if not uses]
         self._in_use = [(block, uses - 1) for block, uses in self._in_use if uses]
         self._free(ended, time_ns)
 
     def pass_on(self) -> list[Block]:
-        """Leave what was made to the operation that follows; return what it had from before."""
+        """Pass the new tensors to the next operation; return what it already had."""
         taken, self._passed_on = self._passed_on, self._made[Until.NEXT_DIFFERENTIATED]
         self._made[Until.NEXT_DIFFERENTIATED] = []
         return taken
 
     def save(self) -> None:
-        """Save what the last node of forward made and took until it is differentiated."""
+        """Save what the last forward node made and used, until it is differentiated."""
         self._saved.append([*self._made[Until.DIFFERENTIATED], *self.pass_on()])
         self._made[Until.DIFFERENTIATED] = []
 
     def differentiated(self, time_ns: int) -> None:
-        """Free what the last of the saved nodes needed for backward."""
+        """Free what the last saved node needed for backward."""
         self._free(self._saved.pop(), time_ns)
 
     def zero_grad(self, span_ns: Span) -> None:
@@ -156,7 +156,7 @@ class Tensors:
 
 
 def make_all(tensors: Tensors, op: Op) -> None:
-    """Make the tensors of an operator and of those that it calls, without a time."""
+    """Make the tensors of an operator and the operators that it calls, in no time."""
     tensors.make(op.allocates, (0, 0))
     for called in op.calls:
         make_all(tensors, called)

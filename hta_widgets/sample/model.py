@@ -1,4 +1,4 @@
-"""What the sample job trains, as PyTorch's operators: a vision transformer, by AdamW."""
+"""The model that the sample job trains, as PyTorch operators: a vision transformer with AdamW."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def gelu(width: int) -> Node:
 
 
 def residual_add(parameter: Shape = ()) -> Node:
-    """Add two activations; or to one of them, a parameter."""
+    """Add two activations, or a parameter to one."""
     add = Op(
         "aten::add",
         work=(elementwise(_ADD, ACTIVATIONS, 3),),
@@ -223,7 +223,7 @@ def empty(*made: Allocation) -> Op:
 
 
 def zeros(shape: Shape, uses: int) -> Op:
-    """Allocate zeros, which some of the operations that follow use."""
+    """Allocate zeros, which some of the following operations use."""
     elements = prod(shape)
     zero = Op("aten::zero_", work=(memset(2 * elements),), inputs=(tensor(*shape),))
     kept = (output(elements, uses=uses),)
@@ -265,9 +265,9 @@ _ADAMW = (
 )
 """The operations of AdamW, with the functor, tensors and numbers of each."""
 _TENSORS = {"aten::lerp_": 2, "aten::addcmul_": 3, "aten::addcdiv_": 3}
-"""How many tensors an operation takes, where it is not one."""
+"""Number of tensors that an operation takes, if it is not one."""
 _USES = {"aten::sqrt": 1, "aten::div": 2}
-"""How many operations the results that are not written in place outlive."""
+"""Number of operations that results outlive, if they are not written in place."""
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,8 @@ class Bucket:
 def vision_transformer(layers: int) -> tuple[Bucket, ...]:
     """Build the network with one gradient bucket per layer.
 
-    The first bucket also holds the patch embedding, the last one the classifier and the loss;
-    backward goes through the buckets from last to first.
+    The first bucket also holds the patch embedding, and the last one the classifier and the loss.
+    The backward pass goes through the buckets from last to first.
     """
     blocks = [_block()] * layers
     blocks[0] = _stem() + blocks[0]

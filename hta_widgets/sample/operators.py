@@ -1,4 +1,4 @@
-"""The operators that a network is made of: what each takes, calls, issues and allocates."""
+"""The operators of a network: what each of them takes, calls, issues and allocates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BFLOAT16: Final = "c10::BFloat16"
 
 @dataclass(frozen=True)
 class Input:
-    """One input; ``value`` is its text where it is no tensor."""
+    """One input; ``value`` is its text if it is not a tensor."""
 
     shape: tuple[int, ...] = ()
     kind: str = ""
@@ -31,7 +31,7 @@ class Input:
 
 
 ABSENT: Final = Input()
-"""``None``, or what Kineto does not describe."""
+"""``None``, or an input that Kineto does not describe."""
 
 
 def tensor(*shape: int, kind: str = BFLOAT16) -> Input:
@@ -53,11 +53,11 @@ class Until(Enum):
     """How long a tensor stays in memory."""
 
     USED = auto()
-    """Until some of the operations that follow have run."""
+    """Until some of the following operations have run."""
     DIFFERENTIATED = auto()
     """Saved for backward by the operation that makes it."""
     NEXT_DIFFERENTIATED = auto()
-    """Saved for backward by the operation that follows, which takes it as input."""
+    """Saved for backward by the next operation, which takes it as input."""
     ZERO_GRAD = auto()
     """The gradient of a parameter, until the next step clears it."""
 
@@ -80,7 +80,7 @@ def output(
 
 @dataclass(frozen=True)
 class Op:
-    """A CPU operator: the operators it calls, then the GPU work it issues itself."""
+    """A CPU operator: the operators that it calls, then the GPU work that it issues itself."""
 
     name: str
     calls: tuple[Op, ...] = ()
@@ -110,11 +110,11 @@ class Node:
     backward: Op
     parameters: tuple[int, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
-    """Those of the parameters, where they are told."""
+    """Shapes of the parameters, if they are given."""
 
 
 def nested(*ops: Op) -> Op:
-    """Let each operator call the next one, after those that it calls already."""
+    """Let each operator call the next one, after the operators that it already calls."""
     *outer, op = ops
     for each in reversed(outer):
         op = replace(each, calls=(*each.calls, op))

@@ -1,4 +1,4 @@
-"""One simulated process: its CPU threads, its CUDA calls, its GPU streams."""
+"""One simulated process: its CPU threads, CUDA calls and GPU streams."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Hardware(Protocol):
     """How fast GPUs and links are."""
 
     def kernel_factor(self, rank: int, step: int, work: GpuWork) -> float:
-        """Return how many times longer than on a healthy GPU a kernel takes."""
+        """Return how many times longer a kernel takes than on a healthy GPU."""
 
     def transfer_ns(self, rank: int, step: int, part: Communication) -> int:
-        """Return how long a communication takes once all ranks have come, in ns."""
+        """Return how long a communication takes once all ranks have arrived, in ns."""
 
 
 class Noise:
@@ -61,9 +61,9 @@ class Process:
     """The clock of one rank and everything that happens on it.
 
     Only one CPU thread of a training process works at any moment, so one clock, ``now_ns``, is
-    enough for all of them. What the GPU does is known later: see `Execution`. The noise says how
-    durations vary, the hardware how fast its GPU and its links are, and at the meetings it meets
-    the other ranks.
+    enough for all threads. What the GPU does is known later: see `Execution`. The noise says how
+    durations vary, the hardware how fast the GPU and links are, and in the meetings it meets the
+    other ranks.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Process:
         self.rank = recorder.rank
         self.now_ns = FIRST_MOMENT_NS
         self.step = -1
-        """The step that runs, counted from 0."""
+        """The running step, counted from 0."""
         self.called_until_ns = FIRST_MOMENT_NS
-        """When the last event of the CPU began or ended: since then, only Python has run."""
+        """When the last CPU event started or ended; since then, only Python has run."""
         self.recorder = recorder
         self.tensors = Tensors()
         """What operators allocate."""
@@ -92,7 +92,7 @@ class Process:
 
     @property
     def autograd_tid(self) -> int:
-        """The thread that runs backward."""
+        """The thread that runs the backward pass."""
         return self.recorder.pid + 600
 
     @property
@@ -101,13 +101,13 @@ class Process:
         return sorted(self._streams)
 
     def stream(self, number: int) -> Stream:
-        """Return a stream, making it if need be."""
+        """Return a stream, and create it if necessary."""
         if number not in self._streams:
             self._streams[number] = Stream(FIRST_MOMENT_NS)
         return self._streams[number]
 
     def spend(self, duration_ns: float) -> None:
-        """Let CPU time pass, more or less this much."""
+        """Let CPU time pass: about this much, with noise."""
         self.now_ns += self._noise.on_cpu(int(duration_ns))
 
     def wait(self, duration_ns: int) -> None:
@@ -151,7 +151,7 @@ class Process:
         flow: tuple[str, int] | None = None,
         stream: int = COMPUTE_STREAM,
     ) -> None:
-        """Run an operator with all that it calls and issues."""
+        """Run an operator with everything that it calls and issues."""
         details += self.recorder.inputs_of(op)
         self._begin("cpu_op", op.name, details, flow)
         self.tensors.make(op.allocates, (self.called_until_ns, self.now_ns))
@@ -174,7 +174,7 @@ class Process:
         return execution
 
     def communicate(self, part: Communication, stream: int = NCCL_STREAM) -> Execution:
-        """Issue this rank's part of a communication; it waits for what is computed so far."""
+        """Issue this rank's part of a communication, which waits for the work computed so far."""
         fields = self.recorder.recording.collective_fields
         with (
             self.op(part.kind.op),
@@ -192,7 +192,7 @@ class Process:
         return execution
 
     def call(self, name: str, *, until_ns: int = 0) -> int:
-        """Make a CUDA call that lasts at least ``until_ns``, and return its correlation."""
+        """Make a CUDA call that lasts at least until ``until_ns``; return its correlation id."""
         call = CALLS[name]
         self._correlation += 1
         start_ns = self.now_ns
@@ -237,7 +237,7 @@ class Process:
         return int(self._noise.on_gpu(work.duration_ns) * factor)
 
     def _launch_delays(self) -> tuple[int, int]:
-        """Return when work that was issued just now reaches the GPU, and the gap before it."""
+        """Return when work issued just now reaches the GPU, and the gap before it."""
         gap_ns = self._noise.on_cpu(STREAM_GAP_NS)
         return self.now_ns + self._noise.on_cpu(KERNEL_LATENCY_NS), gap_ns
 

@@ -12,7 +12,7 @@ from hta_widgets.sample.recorder import Recorder
 MODULE: Final = "nn.Module: "
 
 Stack = tuple[str, ...]
-"""Names of functions, the outermost first."""
+"""Names of functions, outermost first."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Frames:
         self._last = 0
 
     def change(self, span_ns: Span, stack: Stack) -> None:
-        """Return from functions and call others, spread over a stretch of time."""
+        """Return from functions and call others, spread over a span of time."""
         if not self._recorder.recording.stacks:
             return
         start_ns, end_ns = span_ns
@@ -46,7 +46,7 @@ class Frames:
             self._call(name, start_ns + place * (end_ns - start_ns) // changes)
 
     def close(self, time_ns: int) -> None:
-        """Write what still runs when the recording ends, the outermost function first."""
+        """Write the functions that still run when the recording ends, outermost first."""
         for frame in self._open:
             self._write(frame, time_ns)
         self._open.clear()
@@ -66,7 +66,7 @@ class Frames:
 
 
 def _common(first: Stack, second: Stack) -> int:
-    """Return how many of the outermost functions are the same."""
+    """Return how many outermost functions two stacks share."""
     count = 0
     for one, other in zip(first, second, strict=False):
         if one != other:

@@ -34,13 +34,13 @@ class OpenEvent:
     flow: tuple[str, int] | None
     slot: int | None
     gpu_work: dict[int, list[Execution]] = field(default_factory=dict)
-    """The first and the last work that it issues, by stream."""
+    """First and last work that it issues, by stream."""
 
 
 class Recorder:
     """Writes the events of one process in the order in which its CPU makes them.
 
-    GPU work is written once its times are known, and what comes after it waits.
+    GPU work is written once its times are known; everything after it waits until then.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Recorder:
     def work(
         self, work: GpuWork, stream: int, correlation: int, execution: Execution, details: str = ""
     ) -> None:
-        """Write GPU work, once it is known when it runs."""
+        """Write GPU work once its times are known."""
         external_id = self._external_id_arg()
         queued = '"queued": 0, ' if work.category == "kernel" else ""
         row = (self.device, stream)
@@ -140,7 +140,7 @@ class Recorder:
                 event.gpu_work.setdefault(stream, [execution])[1:] = [execution]
 
     def sync(self, wait: Wait, tid: int, span_ns: Span, correlation: int) -> None:
-        """Write for what a call made a stream or the CPU wait."""
+        """Write what a call made a stream or the CPU wait for."""
         if not self.recording.synchronization:
             return
         fields = f'"cuda_sync_kind": "{wait.kind}",      '

@@ -11,9 +11,9 @@ _PPM = 1_000_000
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock of a host: ahead by some ns at first, and by some parts per million more later.
+    """The clock of a host, which starts some ns ahead and drifts by some parts per million.
 
-    ``set_at_ns`` is the true time at which it drifts from, in ns.
+    ``set_at_ns`` is the true time, in ns, from which it drifts.
     """
 
     ahead_ns: int = 0
@@ -21,7 +21,7 @@ class Clock:
     set_at_ns: int = 0
 
     def read(self, true_ns: int) -> int:
-        """Return what the clock shows at a moment."""
+        """Return what the clock shows at a true time."""
         return true_ns + self.ahead_ns + (true_ns - self.set_at_ns) * self.drift_ppm // _PPM
 
 
@@ -36,27 +36,27 @@ class Recording:
     steps: bool = True
     """``ProfilerStep#N``."""
     collective_fields: bool = True
-    """What NCCL does, at its kernels; PyTorch before 2.4 writes none."""
+    """Collective fields of NCCL kernels, which PyTorch before 2.4 does not write."""
     shapes: bool = True
     """Shapes, types and values of the inputs of operators."""
     stacks: bool = False
-    """Python functions; they cost the CPU as much as the operators."""
+    """Python functions, which cost the CPU as much as the operators."""
     modules: bool = False
-    """Which of the functions are calls of an ``nn.Module``."""
+    """Which functions are calls of an ``nn.Module``."""
     memory: bool = False
     """What the caching allocator does."""
     synchronization: bool = False
-    """For what streams and the CPU wait (``enable_cuda_sync_events``)."""
+    """What streams and the CPU wait for (``enable_cuda_sync_events``)."""
 
     def writes(self, category: str, name: str) -> bool:
-        """Whether it writes a CPU event."""
+        """Whether the profiler writes a CPU event."""
         if category == "user_annotation":
             return self.annotations and (self.steps or not name.startswith(STEP_PREFIX))
         return self.operators
 
     @property
     def flags(self) -> str:
-        """What Kineto writes of these options at the head of a trace."""
+        """What Kineto writes about these options at the head of a trace."""
         options = {
             "record_shapes": self.shapes,
             "with_modules": self.modules,
@@ -73,17 +73,17 @@ EVERYTHING: Final = Recording(stacks=True, modules=True, memory=True)
 
 @dataclass(frozen=True)
 class Wait:
-    """What CUPTI says of a wait: of a stream, or of the CPU (stream -1)."""
+    """What CUPTI says about a wait of a stream, or of the CPU (stream -1)."""
 
     kind: str
     stream: int = -1
     on_stream: int = -1
     record: int = 0
-    """Correlation of the call that recorded the event, if one is waited for."""
+    """Correlation id of the call that recorded the event, if the wait is for one."""
 
 
 def cpu_wait(call: str, stream: int) -> Wait | None:
-    """Return what CUPTI calls the wait of a call; it does not know that of `cudaFree`."""
+    """Return CUPTI's name for the wait of a call; it has none for that of `cudaFree`."""
     if call == "cudaStreamSynchronize":
         return Wait("Stream Sync", stream)
     if call == "cudaDeviceSynchronize":

@@ -1,4 +1,4 @@
-"""Write a job as CUPTI tables, or as the folder of the overlap recipe: samples of both formats."""
+"""Write a job as CUPTI tables or as a folder of the overlap recipe: samples of these formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CUPTI_FILES: Final = {
     "gpu_memset": Kind.MEMSET,
 }
 SEGMENTS: Final = ("Empty", "Compute", "Communicate", "Overlap")
-"""Indexed by what runs: bit 0 is computation, bit 1 communication."""
+"""Types, indexed by what runs: bit 0 is computation, bit 1 is communication."""
 
 _CALLS = (Kind.RUNTIME, Kind.DRIVER)
 
@@ -97,7 +97,7 @@ def write_overlap_recipe(job: Job, folder: PathLike) -> Path:
 def _new_folder(folder: PathLike) -> AbstractContextManager[Path]:
     target = Path(folder)
     if target.exists():
-        msg = f"{target} exists and is never overwritten; give a new folder"
+        msg = f"{target} already exists and is never overwritten; give a new folder"
         raise ParameterError(msg)
     return atomic_folder(target)
 

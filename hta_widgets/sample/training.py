@@ -70,7 +70,7 @@ class SampleJob:
         return STRAGGLER_SLOWDOWN if rank == self.ranks - 1 > 0 else 1.0
 
     def transfer_ns(self, rank: int, step: int, part: Communication) -> int:  # noqa: ARG002
-        """Return how long a collective takes once all ranks have come, in ns."""
+        """Return how long a collective takes once all ranks have arrived, in ns."""
         return LATENCY_NS + part.ring_bytes // NETWORK_BYTES_PER_NS
 
 
@@ -116,7 +116,7 @@ class Training:
         self._frames.close(process.now_ns)
 
     def _fill_memory(self) -> None:
-        """Make what is there for good, and what a step before the recording left behind."""
+        """Make the permanent tensors, and those that a step before the recording left behind."""
         tensors = self._tensors
         sizes = [BFLOAT16_BYTES * size for node in self._nodes for size in node.parameters]
         buckets = [BFLOAT16_BYTES * sum(bucket.parameters) for bucket in self._buckets]
@@ -233,13 +233,13 @@ class Training:
         return chain.from_iterable(map(_adamw, shapes))
 
     def _call(self, stack: Stack) -> None:
-        """Let Python get to a place of the program, in the time since the last other event."""
+        """Move Python to a place in the program, in the time since the last other event."""
         process = self._process
         self._frames.change((process.called_until_ns, process.now_ns), stack)
         process.called_until_ns = process.now_ns
 
     def _return_to(self, stack: Stack) -> None:
-        """Be at a place of the program at once."""
+        """Move Python to a place in the program, in no time."""
         self._frames.change((self._process.now_ns, self._process.now_ns), stack)
 
     def _log_memory(self, time_ns: int, change: int, address: int, totals: tuple[int, int]) -> None:

@@ -1,1 +1,1 @@
-"""From trace files to a job: formats, loaders, ranks, the cache, and the model of events."""
+"""From trace files to a job: formats, loaders, ranks, the cache and the model of events."""

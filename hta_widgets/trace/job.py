@@ -1,4 +1,7 @@
-"""A job: the ranks that were traced together, and what is known of all of them."""
+"""A job: the ranks that were traced together, and what is known about all of them.
+
+Analyses are functions of a job, which remembers small answers that combine several ranks.
+"""
 
 from __future__ import annotations
 
@@ -51,32 +54,32 @@ Arguments = ParamSpec("Arguments")
 class Job(HeldRanks):
     """The ranks of one job.
 
-    Threads may share it: a notebook's cells and its panels do. One waits while another loads.
+    Threads may share it, as a notebook's cells and panels do: one waits while another loads.
 
     Parameters
     ----------
     sources : mapping of int to RankSource
         Where the trace of each rank is.
     name : str
-        What the job is called on screen.
+        Name of the job on screen.
     kernel_rules : KernelRules, optional
     include_last_profiler_step : bool
     notices : iterable of str
-        What was noticed while looking for the ranks.
+        Notices from looking for the ranks.
     executor : Executor, optional
-        Loads ranks; processes of this machine when not given.
+        Loads ranks; by default, processes of this machine.
     hold_at_most : int, optional
-        Ranks that are held at a time, those used last; all when not given.
+        Most ranks to hold at a time, those used last; by default, all.
     progress : bool
-        Show a progress bar where many ranks are read for an analysis.
+        Show a progress bar when an analysis reads many ranks.
     recorded_ranks : iterable of int
-        Ranks that have a trace beside those of `sources`, such as those that were not chosen.
+        Ranks with a trace in addition to those of `sources`, such as those that were not chosen.
     cycles : sequence of Cycle
-        All that these ranks recorded, one after another; only this when not given.
+        All cycles of these ranks, in order of time; by default, only this one.
     cycle : int
-        Number of this one among them, from 0.
+        Number of this cycle among them, from 0.
     open_cycle : callable, optional
-        Opens another of them, given its number.
+        Opens another cycle, given its number.
 
     Attributes
     ----------
@@ -120,7 +123,7 @@ class Job(HeldRanks):
 
     @property
     def unopened_ranks(self) -> tuple[int, ...]:
-        """Ranks with a trace that were not chosen when it was opened."""
+        """Ranks with a trace that were not chosen when the job was opened."""
         return tuple(rank for rank in self.recorded_ranks if rank not in self._opened)
 
     def __repr__(self) -> str:
@@ -136,13 +139,13 @@ class Job(HeldRanks):
     def kind(self) -> str:
         """What was recorded, by `KIND_NAMES`: ``training``, ``server``, ``graph capture``, ….
 
-        Where ranks differ, a list: ``rank 0: server; ranks 1-3: training``.
+        If ranks differ, it is a list: ``rank 0: server; ranks 1-3: training``.
         """
         return by_rank({rank: each.name for rank, each in self.kinds.items()})
 
     @property
     def kind_in_words(self) -> str:
-        """The same for a header, as ``SGLang server``; empty if it is not known."""
+        """The kind for a header, such as ``SGLang server``; empty if it is not known."""
         return by_rank({rank: each.words for rank, each in self.kinds.items()})
 
     @property
@@ -151,7 +154,7 @@ class Job(HeldRanks):
         return self.settings.include_last_profiler_step
 
     def only(self, ranks: Iterable[int]) -> Job:
-        """The same job without its other ranks; what is held of ranks is shared with this one."""
+        """The same job without its other ranks; it shares the loaded ranks with this one."""
         kept = {*self.select_ranks(ranks)}
         job = copy(self)
         job.sources = {rank: each for rank, each in self.sources.items() if rank in kept}
@@ -159,9 +162,9 @@ class Job(HeldRanks):
         return job
 
     def with_like_steps(self) -> Self:
-        """Give what all ranks of a server compute one number, where their recordings begin apart.
+        """Number the steps of a server alike on all ranks whose recordings start apart.
 
-        For a job that was just opened, whose ranks are held.
+        It is for a job that was just opened, whose ranks are held.
         """
         if len(self.ranks) == 1:
             return self
@@ -171,9 +174,9 @@ class Job(HeldRanks):
         later = [rank for rank, number in first.items() if number]
         if later:
             notice = (
-                f"the recording of {named_numbers('rank', later)} begins up to "
-                f"{counted(max(first.values()), 'step')} later: steps have the numbers of those "
-                "that compute the same on other ranks"
+                f"the recording of {named_numbers('rank', later)} starts up to "
+                f"{counted(max(first.values()), 'step')} later: steps have the numbers of the same "
+                "steps on other ranks"
             )
             self._notices = (*self._notices, notice)
         return self
@@ -184,7 +187,7 @@ class Job(HeldRanks):
         Parameters
         ----------
         cycle : int
-            0 is the oldest, -1 the newest. The job itself is returned for its own.
+            0 is the oldest, -1 the newest. For its own cycle, the job returns itself.
 
         Raises
         ------
@@ -210,8 +213,8 @@ class Job(HeldRanks):
     ) -> Answer:
         """Return what a function of the job returns, calling it once for these arguments.
 
-        For something small that an analysis combines from several ranks. What it derives from one
-        rank belongs to that rank (`Rank.remember`).
+        It is for something small that an analysis combines from several ranks. What it derives from
+        one rank belongs to that rank (`Rank.remember`).
 
         Parameters
         ----------
@@ -230,17 +233,17 @@ class Job(HeldRanks):
         return cast("Answer", answer)
 
     def recall(self, function: Callable[[Job], Answer], form: type[Answer]) -> Answer:
-        """Return what a function returns of the job, in this or an earlier session.
+        """Return what a function of the job returns, from this or an earlier session.
 
-        It is kept beside the first rank where all ranks are held and cached, under all that it can
-        depend on: what was given, the state of all files, and all code of the package.
+        If all ranks are held and cached, the answer is kept next to the first rank. Its key has all
+        that it can depend on: what was given, the state of all files, and the package's code.
 
         Parameters
         ----------
         function : callable
-            From the job to something that JSON holds.
+            From the job to something that JSON can hold.
         form : type
-            Of what it returns: a file that holds anything else is not believed.
+            Type of the answer; a file that holds anything else is ignored.
         """
         ranks = [self.rank(each) for each in self.ranks] if self.hold_at_most is None else []
         kept = [each.kept for each in ranks if each.kept and not each.captures]
@@ -257,12 +260,12 @@ class Job(HeldRanks):
         return answer
 
     def forget(self, function: Callable[..., object]) -> None:
-        """Forget what a function returned of the job or of any rank: it is made again when asked.
+        """Forget what a function returned for the job or any rank; it is computed again when asked.
 
-        For what is large, soon made again, and seldom asked; of jobs of some of the ranks, too. Its
-        memory returns to the system, in 5 ms.
+        It is for answers that are large, quick to compute and seldom asked, and includes jobs with
+        some of the ranks (`only`). Their memory returns to the system, in 5 ms.
         """
-        function = unwrap(function)  # of what is declared `asked_once`, that is remembered
+        function = unwrap(function)  # a function declared `asked_once` is remembered unwrapped
         with self._lock:
             for part in [each for each in self._remembered.values() if isinstance(each, Job)]:
                 part.forget(function)
@@ -272,7 +275,7 @@ class Job(HeldRanks):
         return_freed_memory()
 
     def events(self, rank: int) -> pd.DataFrame:
-        """Return everything that was recorded of a rank, for questions that no analysis answers.
+        """Return everything that was recorded on a rank, for questions that no analysis answers.
 
         Parameters
         ----------
@@ -281,13 +284,13 @@ class Job(HeldRanks):
         Returns
         -------
         DataFrame
-            One row per event, by start; yours to change. ``index`` (position in the source),
+            One row per event, by start. You may change it. ``index`` (position in the source),
             ``kind``, ``name``, ``start_ns`` (since the first event of all ranks, on the recorded
             clocks), ``duration_ns`` (int64 ns), ``pid``, ``tid``, ``device``, ``stream``,
             ``correlation``; ``launch`` (row of the call that launched it), ``parent`` (row of the
             CPU call around it), ``step`` (ProfilerStep in which it starts or was launched), all -1
-            for none; ``analysed`` (whether analyses count it), ``kernel_type``; and what only some
-            events have: ``bytes``, ``bandwidth_gb_per_s``, ``collective``, ``in_elements``,
+            for none; ``analysed`` (whether analyses count it), ``kernel_type``; and fields of only
+            some events: ``bytes``, ``bandwidth_gb_per_s``, ``collective``, ``in_elements``,
             ``out_elements``, ``dtype``, ``group``, ``group_size``, ``input_dims``,
             ``input_types``, ``sequence_number`` (-1 or missing for the others).
 
@@ -299,7 +302,7 @@ class Job(HeldRanks):
         return event_frame(self.rank(rank), self.offset_ns(rank))
 
     def arrow_events(self, rank: int) -> pa.Table:
-        """Return the columns of `events` as a table of Arrow, texts as dictionaries.
+        """Return the columns of `events` as an Arrow table, with texts as dictionaries.
 
         Parameters
         ----------
@@ -346,11 +349,11 @@ class Job(HeldRanks):
         return any(not lacks.among(needed) for lacks in by_rank)
 
     def has_gpu_work(self, ranks: Iterable[int] | None = None) -> bool:
-        """Whether any GPU work is analysed of some ranks, or of all when not given."""
+        """Whether any GPU work of the given ranks, or of all, is analysed."""
         return any(self.reduce(has_gpu_work, self.select_ranks(ranks)).values())
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
-        """Notices on ranks whose format lacks something that an analysis needs."""
+        """Notices about ranks whose format lacks something that an analysis needs."""
         by_rank = {
             rank: lacks.among(needed) for rank, lacks in self.reduce(lacks_of, ranks).items()
         }
@@ -359,15 +362,15 @@ class Job(HeldRanks):
     def noticed(
         self, function: Callable[[Rank], tuple[Notice, ...]], ranks: Iterable[int]
     ) -> tuple[str, ...]:
-        """What a function notices of each of some ranks, merged across them."""
+        """Notices that a function returns for each of the ranks, merged across them."""
         by_rank = self.reduce(function, ranks)
         return tuple(merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
 
     def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
-        """Notices on the given ranks, merged across ranks."""
+        """Notices about the given ranks, merged across ranks."""
         by_rank = self.reduce(notices_of, ranks)
         for rank, origin in self.reduce(origin_of, by_rank).items():
-            if origin.base_ns is None:  # the clock of all ranks is not asked for without need
+            if origin.base_ns is None:  # only then is the clock of all ranks needed
                 by_rank[rank] += self.clock.notices(origin)
         is_whole = len(by_rank) == len(self.ranks)
         sizes = self.reduce(world_size_of, by_rank) if is_whole else {}
@@ -380,12 +383,12 @@ class Job(HeldRanks):
 
 
 def select_ranks(job: object, ranks: Iterable[int] | None) -> tuple[int, ...]:
-    """The ranks of a job that an analysis is asked for: `Job.select_ranks`, for all to call.
+    """The ranks of a job that an analysis is asked for, as `Job.select_ranks` returns them.
 
     Raises
     ------
     TypeError
-        If what the analysis was given is no job, such as a path.
+        If the analysis was given something other than a job, such as a path.
     """
     if isinstance(job, HeldRanks):
         return job.select_ranks(ranks)

@@ -194,7 +194,7 @@ def test_arguments(tmp_path, analyse):
         UnknownStepError, match=r"^steps 2, 7 are not analysed .* are 0-1 \(the last"
     ):
         analyse(job, steps=[1, 2, 7])
-    with pytest.raises(UnknownStepError, match=r"step 1 is not .* leave steps empty"):
+    with pytest.raises(UnknownStepError, match=r"step 1 is not .* leave steps out"):
         analyse(job, [1], steps=[1])
     with pytest.raises(ParameterError, match=r"window_ns must be .*, got \(5, 5\)"):
         analyse(job, window_ns=(5, 5))

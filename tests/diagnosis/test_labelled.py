@@ -149,6 +149,6 @@ def test_recordings_load_without_notices(how: str, tmp_path: Path) -> None:
     plan = recorded(twin, how)
     folder = LabelledJob(how, Kind.HEALTHY, "experts", how, plan, twin).write(tmp_path / "job")
     job = open_trace(folder, include_last_profiler_step=True)
-    missing = "ranks 0, 2-3 are missing: the traces are of a job of 4 ranks"
+    missing = "ranks 0, 2-3 are missing: the traces come from a job with 4 ranks"
     assert list(job.notices) == ([missing] if how == "one rank" else [])
     assert temporal_breakdown(job).finding

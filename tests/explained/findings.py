@@ -676,8 +676,8 @@ def measured_only(_: object, whole: Diagnosis) -> Texts | None:
 
 VERDICTS: Final[list[Form]] = [
     Form(
-        "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: what it "
-        "captures does not run, so nothing is priced. Open it with the trace that replays them: "
+        "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: captured "
+        "work does not run, so nothing is priced. Open it with the trace that replays them: "
         "hta-widgets open REPLAY --captures CAPTURE.",
         not_priced,
     ),

@@ -441,7 +441,7 @@ def test_it_refuses_what_it_cannot_do(sample, tmp_path):
         (sample, sample / "copy", "is (in) the source"),
         (sample, tmp_path / "there", "exists"),
         (next(sample.iterdir()), tmp_path / "there", "is a folder"),
-        (sample, tmp_path / "no" / "copy", "make it first"),
+        (sample, tmp_path / "no" / "copy", "create it first"),
     ):
         with pytest.raises(ParameterError, match=re.escape(words)):
             anonymise(source, target)

@@ -57,7 +57,7 @@ def test_text_without_an_event(tmp_path, make):
     said = outcome(path)
     assert said.startswith("refused:")
     assert "trace.json.gz is not a trace: " in said
-    assert "256 MiB of its text hold no whole event" in said or "unpack to more text" in said
+    assert "256 MiB of its text contain no complete event" in said or "unpack to more text" in said
 
 
 @pytest.mark.parametrize(("packing", "packed_bytes"), [("gz", 1 << 21), ("xz", 1 << 17)])
@@ -108,4 +108,4 @@ def test_one_text_in_every_row(tmp_path, name):
     said = outcome(path if name == "type_x.parquet" else folder)
     assert said.startswith("refused:")
     assert name in said
-    assert "bytes hold more text than such a file of a trace can" in said
+    assert "bytes hold more text than a trace of that size can" in said

@@ -104,7 +104,7 @@ HALF = len(TEXT) // 2
 NOT_JSON = "events that are not JSON are left out"
 REPAIRED = "events that are not quite JSON are loaded after repair"
 HALVES = "begin and end events"
-BEHIND = "bytes behind the end of the trace in its file are not read"
+BEHIND = "bytes after the end of the trace in its file are not read"
 DEEP = "[" * NESTED + "]" * NESTED
 LOADED = {
     "a list": Case(LIST),
@@ -135,7 +135,7 @@ LOADED = {
         text_with(f'{{"ph": "M", "args": {DEEP}}}'), says=NOT_JSON, count=1
     ),
     "metadata that is nested deeply": Case(
-        TEXT.replace('"t"}', f"{DEEP}}}"), says="metadata behind the events is not JSON"
+        TEXT.replace('"t"}', f"{DEEP}}}"), says="metadata after the events is not JSON"
     ),
     "objects that are nested deeply": Case(
         text_with('{"ph": "M", "args": ' + '{"ph":' * NESTED + "1" + "}" * NESTED + "}"),
@@ -184,9 +184,9 @@ REFUSED = {
     "events that are no list": (b'{"traceEvents": {"ph": "X"}}', "has no 'traceEvents'"),
     "events that are null": (b'{"traceEvents": null}', "has no 'traceEvents'"),
     "events deep inside": (b'{"a": {"traceEvents": [{"ph": "X"}]}}', "has no 'traceEvents'"),
-    "brackets": (b"[" * NESTED, "is a list of other things"),
+    "brackets": (b"[" * NESTED, "is a list of something other than events"),
     "objects": (b'{"a":' * NESTED, "has no 'traceEvents'"),
-    "a list of lists": (b"[[1, 2], [3]]", "is a list of other things"),
+    "a list of lists": (b"[[1, 2], [3]]", "is a list of something other than events"),
 }
 
 

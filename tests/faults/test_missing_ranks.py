@@ -25,14 +25,14 @@ def missing(job):
 def test_seven_of_eight(tmp_path, monkeypatch, is_big):
     monkeypatch.setattr(opening, "_is_big", lambda _: is_big)
     job = job_of(tmp_path, [0, 1, 2, 4, 5, 6, 7], 8)
-    assert missing(job) == ["rank 3 is missing: the traces are of a job of 8 ranks"]
+    assert missing(job) == ["rank 3 is missing: the traces come from a job with 8 ranks"]
     assert not any("missing" in notice for notice in job.notices_for([0, 1]))
 
 
 def test_one_of_many(tmp_path):
     job = job_of(tmp_path, [5], "2048")
     (notice,) = missing(job)
-    assert notice == "ranks 0-4, 6-2047 are missing: the traces are of a job of 2,048 ranks"
+    assert notice == "ranks 0-4, 6-2047 are missing: the traces come from a job with 2,048 ranks"
 
 
 @pytest.mark.parametrize("size", [2, 1, 0, -1, None, "two", 10**30, 2**31 - 1, [8]])

@@ -193,7 +193,7 @@ def test_derived_rows_out_of_range_are_derived_again(sample, folder, tmp_path, v
             caplog.clear()
             answers_of(open_trace(path, progress=False))
             if caplog.messages:
-                assert "is derived again" in caplog.text
+                assert "is computed again" in caplog.text
                 noticed += 1
                 assert answers_of(open_trace(path, progress=False)) == answers
             shutil.rmtree(folder)

@@ -124,7 +124,7 @@ def test_a_read_only_folder_of_traces_is_named_with_the_cure(read_only, folder, 
     panel = board.panels["queue_length"]
     text = press(panel)
     assert "cannot be written (Read-only file system)" in text
-    assert "write it to another folder" in text
+    assert "write to another folder" in text
     names_no_folder(panel, folder)
     out = tmp_path / "written here"
     out.mkdir()

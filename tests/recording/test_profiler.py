@@ -178,7 +178,7 @@ def test_how_long_steps_take_without_the_profiler_is_in_the_trace(wait, step_ns,
 
 def test_what_ends_before_the_recording_is_said():
     with (
-        pytest.warns(UserWarning, match="before the first 5 steps"),
+        pytest.warns(UserWarning, match="within the first 5 steps"),
         hta_widgets.profile(wait=3, warmup=2) as profiler,
     ):
         profiler.step()
@@ -238,7 +238,7 @@ def test_a_live_profiler_opens_and_writes_once():
     board.close()
     profiler.finish()
     profiler.export_chrome_trace("mine.json")
-    with pytest.raises(ParameterError, match="open what it has saved by its path"):
+    with pytest.raises(ParameterError, match="open the saved file by its path"):
         open_trace(profiler)
 
 
@@ -372,12 +372,12 @@ def test_the_steps_are_those_of_the_first_optimizer(tmp_path):
     assert said == [f"recorded {written}; the script goes on. Next: hta-widgets diagnose traces"]
     run_script(str(script), [], said.append, wait=9, warmup=1, active=2, **recorded)
     assert said[1].startswith("nothing was recorded: the first 10 steps are left out (--wait, ")
-    assert "the script ended after 6 steps of an optimizer" in said[1]
+    assert "the script ended after 6 optimizer steps" in said[1]
 
 
 def test_a_script_that_is_not_there_is_said(capsys):
     assert cli.main(["run", "none.py"]) == cli.USER_ERROR
-    assert "none.py is no file" in capsys.readouterr().err
+    assert "none.py is not a file" in capsys.readouterr().err
 
 
 def test_pytorch_itself(monkeypatch, tmp_path):

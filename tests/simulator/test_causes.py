@@ -150,7 +150,7 @@ def test_written_events_hold_together(written: Written) -> None:
 def test_loads_without_notices_with_the_times_that_were_simulated(written: Written) -> None:
     job = open_trace(written.folder, include_last_profiler_step=True)
     assert list(job.ranks) == list(written.simulation.plan.files)
-    expected = ["rank 1 is missing: the traces are of a job of 4 ranks"]
+    expected = ["rank 1 is missing: the traces come from a job with 4 ranks"]
     assert list(job.notices) == expected * (len(job.ranks) == 3)
     for rank in job.ranks:
         steps = profiler_steps(job.rank(rank).trace.events)

@@ -218,7 +218,7 @@ def test_some_ranks(folder):
 def test_ranks_that_do_not_exist(folder):
     with pytest.raises(UnknownRankError, match=r"rank 9 is not .* its ranks are 0-5"):
         open_trace(folder, ranks=[0, 9], progress=False)
-    with pytest.raises(ParameterError, match="needs 1 rank or more, got 0"):
+    with pytest.raises(ParameterError, match="needs at least 1 rank, got 0"):
         RankSample(0)
 
 

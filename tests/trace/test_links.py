@@ -177,7 +177,7 @@ def test_work_with_several_possible_calls_is_counted_apart(tmp_path):
     unmatched, unsure = open_trace(path, progress=False).notices_for([0])
     assert unmatched.startswith("1 of 41 GPU operations have no launch in the trace")
     assert unsure == (
-        "40 of 41 GPU operations have the correlation id of calls of several processes, so that "
+        "40 of 41 GPU operations share their correlation id with calls of several processes, so "
         "their launch is not known: the file seems to be merged from several ranks; open the trace "
         "of each rank instead"
     )

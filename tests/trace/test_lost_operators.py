@@ -74,7 +74,5 @@ def test_values_of_counters_are_said_to_be_ignored(tmp_path):
     sample = {"ph": "C", "name": "GPU power", "pid": 1, "ts": 15, "args": {"W": 300}}
     path = write(tmp_path / "rank-0.json", [*launched(3, lambda _: True), sample, sample])
     job = open_trace(path, progress=False)
-    assert job.notices == (
-        "2 values of counters are in job.events only: no analysis looks at them",
-    )
+    assert job.notices == ("2 counter values are only in job.events: no analysis uses them",)
     assert job.reduce(health_of, [0])[0].is_sound

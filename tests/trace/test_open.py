@@ -112,7 +112,7 @@ def test_other_json_in_the_folder_is_noticed(tmp_path):
         (lambda folder: {0: folder}, "is a folder"),
         (lambda folder: {}, "no trace was given"),  # noqa: ARG005
         (lambda folder: [], "no trace was given"),  # noqa: ARG005
-        (lambda folder: None, "None is no path; give a trace"),  # noqa: ARG005
+        (lambda folder: None, "None is not a path; give a trace"),  # noqa: ARG005
     ],
 )
 def test_nothing_there(tmp_path, make, words):

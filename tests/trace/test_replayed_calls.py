@@ -158,7 +158,7 @@ MANY = tuple(f"k{n % 9}" for n in range(60))
 def test_what_differs_is_refused(opened, names):
     job = opened([*OTHER, *replayed(names)], captured(MANY))
     assert "aten::mm" not in rows(job)
-    assert "1 of 1 graph replays fit no capture" in operators(job).notices[-1]
+    assert "1 of 1 graph replays fit no opened capture" in operators(job).notices[-1]
 
 
 def test_a_lost_last_kernel_is_said(opened):
@@ -304,5 +304,5 @@ def test_real_captures_of_another_model_are_refused(real_traces, trace, captures
     job = open_trace(
         real_traces / "kineto" / trace, captures=real_traces / "kineto" / captures, progress=False
     )
-    said = f"{replays} of {replays} graph replays fit no capture"
+    said = f"{replays} of {replays} graph replays fit no opened capture"
     assert said in " ".join(operators(job).notices)

@@ -31,15 +31,14 @@ def test_nothing_is_told_of_a_hundredth(tmp_path):
     assert not found.not_recorded
     there_were = 101 * (FEWEST_CALLS - 1) + 1
     assert open_trace(path, progress=False).notices[0] == (
-        f"500 of {there_were:,} calls of the CUDA API, by their numbers, are in the file: most "
-        "events were taken out of it, and what looks like idle time may be none; open the trace "
-        "that they were taken from"
+        f"the file has only 500 of {there_were:,} CUDA API calls, by their numbers: most events "
+        "were removed from it, and time that looks idle may not be idle; open the original trace"
     )
 
 
 def test_numbers_that_are_far_apart_take_no_memory(tmp_path):
     path = filtered(tmp_path, apart=10**12)
-    assert "500 of 499,000,000,000,001 calls" in open_trace(path, progress=False).notices[0]
+    assert "500 of 499,000,000,000,001 CUDA" in open_trace(path, progress=False).notices[0]
 
 
 @pytest.mark.parametrize(

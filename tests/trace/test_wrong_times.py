@@ -157,7 +157,7 @@ def test_overlaps_of_a_stream(tmp_path_factory, drawn):
 def test_kernels_that_overlap_are_counted_from_a_limit_on(tmp_path):
     times, notices = times_of(tmp_path, launches(takes=115))
     assert (times.overlapping, times.kernels_overlap) == (9, True)
-    assert "9 GPU operations begin while others of their stream run" in notices[0]
+    assert "9 GPU operations start while others on their stream run" in notices[0]
     times, notices = times_of(tmp_path, launches(takes=103))
     assert (times.overlapping, times.kernels_overlap, notices) == (9, False, ())
 
@@ -180,7 +180,7 @@ def stands_still(name="aten::add", others=6, takes=400, usual=10):
 def test_an_operator_in_which_all_stands_still(tmp_path):
     times, notices = times_of(tmp_path, stands_still(takes=400))
     assert times.standstill_ns == 400 * US
-    assert "nothing begins or ends for 400 µs" in notices[0]
+    assert "nothing starts or ends for 400 µs" in notices[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``hta-widgets compare`` and ``baseline``: what changed between two jobs, and whether it may."""
+"""``hta-widgets compare`` and ``baseline``: what changed between two jobs, within which limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hta_widgets.quantities import data_size
 from hta_widgets.terminal import printable, say
 
 EXIT_CODES: Final = {"passed": 0, "regression": 3, "cannot_tell": 4}
-"""By outcome of the limits."""
+"""Exit code by outcome of the limits."""
 
 FORMS: Final[dict[str, Callable[[Change, Judgement | None], str]]] = {
     "text": report_text,
@@ -52,17 +52,17 @@ def print_change(options: Namespace) -> int:
     known = {each.name for each in ALL_CAUSES}
     for cause in allowed:
         if cause not in known:
-            msg = f"no cause is called {cause[:80]!r}; there are {', '.join(sorted(known))}"
+            msg = f"no cause is called {cause[:80]!r}; the causes are {', '.join(sorted(known))}"
             raise ParameterError(msg)
     if len(traces) + (baseline is not None) < FEWEST:
         msg = (
-            "one path was given: give two, the earlier one first, or one and --baseline NAME; of a "
-            "job with several files, give their folder"
+            "one path was given: give two, the earlier one first, or one and --baseline NAME; if "
+            "a job has several files, give their folder"
         )
         raise ParameterError(msg)
     if len(traces) + (baseline is not None) > FEWEST:
         if asked:
-            msg = "limits are for two jobs: compare each with the first by a command of its own"
+            msg = "limits work for two jobs: compare each job with the first in its own command"
             raise ParameterError(msg)
         earlier = [] if baseline is None else [read_baseline(baseline, folder)]
         say(SEVERAL[options.form](several_jobs([*earlier, *map(_opened, traces)])))
@@ -75,14 +75,14 @@ def print_change(options: Namespace) -> int:
 
 
 def _opened(source: str) -> Summary:
-    """A job, or several recordings with commas between them."""
+    """The summary of a job, or of its recordings, which commas separate."""
     parts = source.split(",")
     is_one = len(parts) == 1 or "://" in source or Path(source).exists()
     return side(source if is_one else parts, progress=sys.stderr.isatty())
 
 
 def keep_baseline(options: Namespace) -> None:
-    """Write a baseline of a job, print what one holds, or the names of all in a folder."""
+    """Save a baseline of a job, show one, or list the names of all in a folder."""
     folder = options.baselines
     if options.action == "save":
         path = baseline_file(options.name, folder)
@@ -95,8 +95,8 @@ def keep_baseline(options: Namespace) -> None:
     names = baselines(folder)
     if not names:
         say(
-            f"no baselines in {printable(str(folder))}: hta-widgets baseline save NAME PATH writes "
-            "one\n"
+            f"no baselines in {printable(str(folder))}; to write one: hta-widgets baseline save "
+            "NAME PATH\n"
         )
     for name in names:
         say(f"{printable(name)}\n")

@@ -15,16 +15,16 @@ from hta_widgets.terminal import cut
 from hta_widgets.version import __version__
 
 SCHEMA_VERSION: Final = 2
-"""Raised when a program that reads the document would have to change."""
+"""Version of the document: raised when a program that reads it would have to change."""
 
 MOST_ROWS: Final = 20
-"""Rows of each level of the waterfall, those that changed most; the rest is one more row."""
+"""Rows of each level of the waterfall: the largest changes; one more row sums up the rest."""
 
 MOST_CHARACTERS: Final = 200
 
 
 def json_text(change: Change, judgement: Judgement | None = None) -> str:
-    """Write the document. All of it is ASCII."""
+    """Write the document, in ASCII only."""
     return json.dumps(document(change, judgement), indent=1, allow_nan=False) + "\n"
 
 
@@ -35,7 +35,7 @@ def several_json(found: SeveralJobs) -> str:
 
 
 def document(change: Change, judgement: Judgement | None = None) -> dict[str, Any]:
-    """Put together what `json_text` writes; times are whole ns of the mean step."""
+    """Build what `json_text` writes; times are whole ns of the mean step."""
     step = change.step
     return {
         "schema_version": SCHEMA_VERSION,
@@ -83,7 +83,7 @@ def _side(summary: Summary) -> dict[str, Any]:
 
 
 def _level(change: Change, name: str) -> dict[str, Any]:
-    """The rows of a level that changed most, and the sum of all others."""
+    """The rows of a level that changed most, and the sum of the others."""
     rows = level(change.waterfall, name)
     keys = [*LEVELS[: LEVELS.index(name) + 1]]
     most, rest = rows.head(MOST_ROWS), rows.iloc[MOST_ROWS:]

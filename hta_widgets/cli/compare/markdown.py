@@ -1,4 +1,4 @@
-"""A change as Markdown that fits the comment of a pull request."""
+"""A change as Markdown that fits a pull-request comment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hta_widgets.quantities import NS_PER_MS
 from hta_widgets.terminal import cut, printable
 
 MOST_CHARACTERS: Final = 600
-"""Of a text that may hold names of a trace."""
+"""Longest text that may hold names from a trace."""
 
 MOST_LISTED: Final = 10
 
@@ -27,7 +27,7 @@ def markdown(change: Change, judgement: Judgement | None = None) -> str:
     lines = [f"### hta-widgets: {change.verdict}", "", plain(change.finding), ""]
     if judgement is not None:
         for title, texts in (
-            ("Limits that are broken", judgement.broken),
+            ("Broken limits", judgement.broken),
             ("Limits that cannot be checked", judgement.untold),
         ):
             lines += _listed(title, texts)
@@ -39,7 +39,7 @@ def markdown(change: Change, judgement: Judgement | None = None) -> str:
     lines += [_row("**all**", change.first.mean_ns, change.second.mean_ns), ""]
     lines += _listed("Work per time", [each.words for each in change.work])
     lines += _listed(change.causes_title, [e.words for e in change.causes])
-    lines += _listed("In what the jobs differ", [each.sentence for each in change.differences])
+    lines += _listed("How the jobs differ", [each.sentence for each in change.differences])
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 
 def several_markdown(found: SeveralJobs) -> str:
-    """The same as Markdown that fits the comment of a pull request."""
+    """Several jobs as Markdown that fits a pull-request comment."""
     lines = ["### hta-widgets: several jobs", "", plain(found.finding), ""]
     lines += ["| job | steps | ms per step | change | verdict |", "|:--|--:|--:|--:|:--|"]
     for row in found.table.to_dict("records"):

@@ -28,16 +28,16 @@ _NAME: Final = 24
 
 
 def report(change: Change, judgement: Judgement | None = None) -> str:
-    """Write the verdict, in what the jobs differ, where the time went, and broken limits."""
+    """Write the verdict, how the jobs differ, where the time went, and broken limits."""
     names = f"{cut(change.first.name, _MOST)} → {cut(change.second.name, _MOST)}"
     lines = [f"{change.verdict[0].upper()}{change.verdict[1:]}", "", *wrapped(names)]
     lines += wrapped(change.finding)
-    lines += section("In what they differ:", [each.sentence for each in change.differences])
+    lines += section("How they differ:", [each.sentence for each in change.differences])
     lines += _waterfall(change)
     lines += section("Work per time:", [each.words for each in change.work])
     lines += section(f"{change.causes_title}:", [e.words for e in change.causes])
     if judgement is not None:
-        lines += section("Limits that are broken:", judgement.broken)
+        lines += section("Broken limits:", judgement.broken)
         lines += section("Limits that cannot be checked:", judgement.untold)
         if judgement.outcome == "passed":
             lines += ["", f"{MARGIN}All limits are kept."]
@@ -68,7 +68,7 @@ def _row(label: str, first_ns: int, second_ns: int) -> str:
 
 
 def changed_ms(first_ns: int, second_ns: int) -> str:
-    """A change in ms with its sign; one of less than is written is ``+0.000``, never ``−0.000``.
+    """A change in ms with its sign; one that rounds to zero is ``+0.000``, never ``−0.000``.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def changed_ms(first_ns: int, second_ns: int) -> str:
 
 
 def baseline_text(summary: Summary) -> str:
-    """Write what is kept of a job."""
+    """Write what a baseline keeps of a job."""
     known = summary.environment
     ranks = counted(len(known["ranks"]), "rank")
     which = f" ({number_ranges(known['ranks'])})" if known["ranks"] else ""
@@ -110,11 +110,11 @@ def several_report(found: SeveralJobs) -> str:
         cells = "".join(f"{value:>13,.3f}" for value in of_jobs)
         lines.append(f"{MARGIN}{label!s:{_NAME}}{cells}")
     said = [f"{each.second.name}: {each.finding}" for each in found.changes]
-    lines += section("Each against the first:", [cut(each, MOST_CHARACTERS) for each in said])
+    lines += section("Each compared with the first:", [cut(each, MOST_CHARACTERS) for each in said])
     return "\n".join(lines) + "\n"
 
 
 def row_of_job(row: dict[str, Any]) -> list[str]:
-    """Steps of a job, its mean, its change and the verdict."""
+    """Cells of a job: its steps, mean, change and verdict."""
     mean = f"{row['mean_ns'] / NS_PER_MS:,.3f}"
     return [f"{row['steps']:,}", mean, signed(row["change_percent"], percent), row["verdict"]]

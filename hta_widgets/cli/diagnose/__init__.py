@@ -17,14 +17,14 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.terminal import say
 
 FAILURES: Final = {"findings": 3, "cannot_tell": 4, "no_gpu_work": 4}
-"""Exit code by status of the diagnosis, where the caller asks to fail."""
+"""Exit code by status of the diagnosis, if the caller asks to fail."""
 
 
 def print_diagnosis(options: Namespace) -> int:
     """Print a diagnosis and return the exit code of the command."""
     baseline, ranks = options.baseline, options.ranks
     if baseline is not None and (options.json or ranks is not None):
-        msg = "--baseline is for all ranks, as text; hta-widgets compare --json prints JSON"
+        msg = "--baseline compares all ranks, as text; hta-widgets compare --json prints JSON"
         raise ParameterError(msg)
     job = open_given(
         options.traces,

@@ -1,6 +1,6 @@
 """A diagnosis as JSON, for programs: ``docs/diagnosis.schema.json`` describes it.
 
-Small, so that an assistant can read it whole: about 5,000 tokens for eight ranks at most.
+It is small enough for an assistant to read whole: at most about 5,000 tokens for eight ranks.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hta_widgets.trace.ranks.replayed_calls import joined_replays
 from hta_widgets.version import __version__
 
 SCHEMA_VERSION: Final = 3
-"""Raised when a program that reads the document would have to change."""
+"""Version of the document: raised when a program that reads it would have to change."""
 
 MOST_RANKS: Final = 16
-"""Rows of the table of steps; of a bigger job, those that need most time of their own."""
+"""Rows of the table of steps: in a bigger job, the ranks with the most own time."""
 
 MOST_ROWS: Final = 3
-"""Maximum rows of a table of evidence; only the findings that are shown first have any."""
+"""Maximum rows of a table of evidence, which only the first findings have."""
 
 MOST_LARGEST: Final = 5
-"""Rows of the owners of idle time, and of kernels."""
+"""Rows of the table of idle-time owners, and of the table of kernels."""
 
 MOST_NOTICES: Final = 10
 MOST_CHARACTERS: Final = 120
@@ -44,7 +44,7 @@ MOST_CHARACTERS: Final = 120
 
 MOST_CHARACTERS_OF_A_NOTICE: Final = 200
 MOST_CHARACTERS_OF_A_VERDICT: Final = 1_000
-"""Of a job without findings, it names the largest kernels."""
+"""The cause that names the largest kernels of a job without findings."""
 
 _OF_TO_TRY: Final = ("cause", "sentence", "recoverable_ms", "percent", "bound", "advice")
 
@@ -55,7 +55,7 @@ DIGITS_OF_PERCENT: Final = 2
 
 
 def json_text(diagnosis: Diagnosis) -> str:
-    """Write the document; a finding, and a rank, on each line. All of it is ASCII."""
+    """Write the document in ASCII, with a line for each finding and each rank."""
     lines = ",\n".join(
         f"{json.dumps(name)}: {_value(value)}" for name, value in document(diagnosis).items()
     )
@@ -63,7 +63,7 @@ def json_text(diagnosis: Diagnosis) -> str:
 
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Put together what `json_text` writes."""
+    """Build what `json_text` writes."""
     lacks = [each.sentence for each in diagnosis.not_recorded]
     steps = sorted(number for number in {*diagnosis.steps["step"].tolist()} if number >= 0)
     return {
@@ -142,13 +142,13 @@ def _phases(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 
 def _lead_in_ms(diagnosis: Diagnosis) -> float:
-    """How long, at most, a GPU is busy at first with what was launched before the recording."""
+    """The longest time that a GPU first spends on work launched before the recording."""
     found = diagnosis.job.reduce(lead_in_ns, diagnosis.ranks)
     return round(max(found.values(), default=0) / NS_PER_MS, DIGITS)
 
 
 def _captures(diagnosis: Diagnosis) -> dict[str, int] | None:
-    """Replays of graphs, and those that have the calls of their captures; None without captures."""
+    """Count graph replays, and those with the calls of their captures; None without captures."""
     counts = [*diagnosis.job.reduce(joined_replays, diagnosis.ranks).values()]
     joined, replays = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
     return {"replays": replays, "joined": joined} if replays else None
@@ -159,13 +159,13 @@ def _known(value: float) -> float | None:
 
 
 def _host_ns(diagnosis: Diagnosis) -> int | None:
-    """What the host of the mean rank needs in the mean step; None without GPU work."""
+    """Host time of the mean rank in the mean step; None without GPU work."""
     steps = diagnosis.steps
     return None if steps.empty else round(float(steps["host_ns"].mean()))
 
 
 def _largest_ranks(diagnosis: Diagnosis) -> list[int]:
-    """All ranks; of a bigger job, those that need most time of their own."""
+    """All ranks, or in a bigger job those with the most own time."""
     own_ns = diagnosis.steps.groupby("rank")["own_ns"].mean()
     return sorted(own_ns.nlargest(MOST_RANKS).index.tolist())
 
@@ -187,7 +187,7 @@ def _largest(
     sums_of: Callable[[Diagnosis, list[int]], pd.Series[int]],
     columns: list[str],
 ) -> dict[str, Any]:
-    """The largest sums (ns) with their two keys, in ms and percent of all of them."""
+    """The largest sums (ns) with their two keys, in ms and in percent of the total."""
     ranks = _largest_ranks(diagnosis)
     if not ranks:
         return {"columns": columns, "rows": [], "row_count": 0}
@@ -201,7 +201,7 @@ def _largest(
 
 
 def _cpu_work(diagnosis: Diagnosis) -> dict[str, Any] | None:
-    """What the CPUs did, where there is no GPU work."""
+    """What the CPUs did, if there is no GPU work."""
     if diagnosis.cpu_work is None:
         return None
     memory = cut(diagnosis.cpu_work.memory, MOST_CHARACTERS_OF_A_NOTICE)
@@ -223,7 +223,7 @@ def _finding(finding: Finding, proof: Proof, *, with_tables: bool) -> dict[str, 
 
 
 def _densest(proof: Proof) -> dict[str, Any] | None:
-    """The window that shows most of a finding; None if it is seen nowhere."""
+    """The window that shows most of a finding; None if no window shows it."""
     if proof.windows.empty:
         return None
     first = proof.windows.iloc[0]
@@ -246,7 +246,7 @@ def _table(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _mean_step_by_rank(diagnosis: Diagnosis) -> dict[str, Any]:
-    """What each rank does in its mean step; in ms, and in columns that add up to the period."""
+    """What each rank does in its mean step, in ms, in columns that add up to the period."""
     parts = [f"{name}_ns" for name in ("own", "period", *PARTS)]
     gaps = [name for name in diagnosis.steps if str(name).startswith("gap_")]
     means = diagnosis.steps.groupby("rank")[[*parts, *gaps]].mean() / NS_PER_MS
@@ -262,7 +262,7 @@ def _mean_step_by_rank(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """The value as JSON has it; what is no number is None."""
+    """The value as JSON can hold it; NaN becomes None."""
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, np.generic):
@@ -277,7 +277,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
 
 
 def _value(value: Any) -> str:  # noqa: ANN401
-    """JSON of a value; a list of objects, and rows, with one on each line."""
+    """JSON of a value, with each object of a list, and each row, on its own line."""
     if isinstance(value, dict) and "rows" in value:
         rest = {name: each for name, each in value.items() if name != "rows"}
         return f'{_compact(rest)[:-1]}, "rows": {_lines(value["rows"])}}}'

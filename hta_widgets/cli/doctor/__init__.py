@@ -18,10 +18,10 @@ from hta_widgets.version import __version__
 
 
 def doctor() -> None:
-    """Print versions, what was found of the front end, and what to do about each problem.
+    """Print versions, which parts of the front end were found, and how to fix each problem.
 
-    Call it in a notebook: the command ``hta-widgets doctor`` says the same of the Python that it
-    belongs to, which need not be that of the notebook's kernel.
+    Call it in a notebook: the command ``hta-widgets doctor`` checks the Python that it is
+    installed in, which may not be the Python of the notebook's kernel.
     """
     sys.stdout.write(report())
 
@@ -29,7 +29,7 @@ def doctor() -> None:
 def report(place: Place | None = None) -> str:
     """Describe this installation at a place, by default where this process runs.
 
-    Paths in the user's home begin with ``~``.
+    Paths in the user's home start with ``~``.
     """
     place = place or this_place()
     front_end = FrontEnd.of(place)
@@ -61,7 +61,7 @@ def _packages() -> str:
 def _problems(problems: list[Problem]) -> str:
     if not problems:
         return "No problem was found.\n"
-    return "".join(f"Problem: {each.what}\n   Cure: {each.cure}\n" for each in problems)
+    return "".join(f"Problem: {each.what}\n    Fix: {each.cure}\n" for each in problems)
 
 
 def _table(rows: dict[str, str]) -> str:
@@ -70,7 +70,7 @@ def _table(rows: dict[str, str]) -> str:
 
 
 def cache_line() -> str:
-    """Describe the cache in a line: its folder, and the space that is left."""
+    """Describe the cache in one line: its folder, and the free space."""
     folder = cache_folder()
     if folder is None:
         return f"off ({VARIABLE}={OFF})"
@@ -93,9 +93,9 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder, or the nearest above it that is there.
+    """Return the folder, or the nearest existing one above it.
 
-    The outermost if not even that is, as on a drive that Windows has no more.
+    If none exists, as on a drive that Windows no longer has, it is the outermost one.
     """
     above = (folder.absolute(), *folder.absolute().parents)
     there = (each for each in above if os.path.exists(each))  # noqa: PTH110  # never raises
@@ -110,7 +110,7 @@ def without_home(text: str) -> str:
 
 
 def _homes() -> list[str]:
-    """The user's home as it is named and as it is, the longer first, but no top folder."""
+    """The user's home as given and resolved, the longer one first, but never a root folder."""
     try:
         home = Path.home()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Whether the browser finds the front end: anywidget's, and ours."""
+"""Check whether the browser finds the front end: anywidget's, and ours."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ EXTENSIONS: Final = {
     "anywidget": "anywidget",
     "jupyterlab_widgets": "@jupyter-widgets/jupyterlab-manager",
 }
-"""Name of the extension that each package brings."""
+"""Extension that each package brings."""
 
 _MANAGERS: Final = {7: 3, 8: 5}
-"""Major version of the manager of widgets that fits each of ipywidgets."""
+"""Major version of the widget manager that fits each major version of ipywidgets."""
 
 _DATA = Path("share", "jupyter")
 _LAB = _DATA / "lab" / "static" / "package.json"
@@ -34,7 +34,7 @@ class Extension(NamedTuple):
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """What a host finds of the packages that bring a part of the front end."""
+    """The packages with a part of the front end, as the host finds them."""
 
     host: Host
     environment: Path
@@ -49,9 +49,9 @@ class FrontEnd:
         return cls(place.host, environment, {name: each for name, each in found.items() if each})
 
     def description(self) -> str:
-        """Name the versions that are found, and where, unless the host brings its own."""
+        """Name the versions found, and where, unless the host brings its own."""
         if self.host.brings_its_own:
-            return f"brought by {self.host.name}"
+            return f"comes with {self.host.name}"
         if "anywidget" not in self.found:
             return f"no anywidget in {self.environment}"
         served = {EXTENSIONS[name]: each.version or "" for name, each in self.found.items()}
@@ -76,7 +76,7 @@ class FrontEnd:
         ]
 
     def _of_another_version(self) -> list[Problem]:
-        """Compare anywidget's two halves, which fit together if they are of one minor version."""
+        """Compare anywidget's two halves, which must have the same minor version."""
         served, ours = self._served("anywidget"), installed_version("anywidget")
         if not served or not ours or release(served)[:2] == release(ours)[:2]:
             return []
@@ -89,7 +89,7 @@ class FrontEnd:
         served, ours = self._served("jupyterlab_widgets"), installed_version("ipywidgets")
         if not served or not ours or _MANAGERS.get(release(ours)[0]) in {None, release(served)[0]}:
             return []
-        what = f"the {EXTENSIONS['jupyterlab_widgets']} {served} does not draw ipywidgets {ours}"
+        what = f"{EXTENSIONS['jupyterlab_widgets']} {served} cannot draw ipywidgets {ours}"
         if release(served)[0] == _MANAGERS[8]:
             return [Problem(what, f"pip install 'ipywidgets>=8', then {RESTART}")]
         cure = f"pip install 'jupyterlab_widgets>=3' in {self.environment}, and reload the page"
@@ -102,7 +102,7 @@ class FrontEnd:
 
 
 def data_folders(environment: Path) -> list[Path]:
-    """Folders of Jupyter's data that a server of an environment reads, the first first."""
+    """Jupyter data folders that a server of an environment reads, in its order."""
     own = environment / _DATA
     try:
         from jupyter_core.paths import jupyter_path  # noqa: PLC0415  # comes with ipykernel
@@ -115,7 +115,7 @@ def data_folders(environment: Path) -> list[Path]:
 def find_extension(name: str, folders: list[Path]) -> Extension | None:
     """Find an extension in the first of the folders that has it."""
     for folder in folders:
-        with suppress(PermissionError):  # a home folder that may not be searched
+        with suppress(PermissionError):  # a home folder without permission to search it
             if (folder / name).is_dir():
                 return Extension(folder / name, version_in(folder / name / "package.json"))
     return None
@@ -130,7 +130,7 @@ def version_in(file: Path) -> str | None:
 
 
 def _stale_build() -> list[Problem]:
-    """Only a checkout can have sources that are newer than the built files."""
+    """Find a front end that is older than its sources, which only a checkout has."""
     built = sys.modules.get("hta_widgets.panels.base.front_end")
     if built is None or built.is_up_to_date():
         return []

@@ -1,4 +1,4 @@
-"""Which notebook application this process runs in, as far as it can tell."""
+"""Find out which notebook application this process runs in, as far as possible."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Host(NamedTuple):
 
     name: str
     needs: tuple[str, ...] = ()
-    """Packages that bring a part of the front end, where the application looks for it."""
+    """Packages with a part of the front end that the application looks for."""
     folder: str = "labextensions"
-    """Folder in Jupyter's data in which it looks."""
+    """Folder in Jupyter's data where it looks for them."""
     brings_its_own: bool = False
-    """Whether it has a front end for anywidget itself, or fetches it."""
+    """Whether it has its own front end for anywidget, or downloads one."""
 
 
 _LAB_NEEDS: Final = ("anywidget", "jupyterlab_widgets")
@@ -34,7 +34,7 @@ COLAB: Final = Host("Google Colab", brings_its_own=True)
 DATABRICKS: Final = Host("Databricks", brings_its_own=True)
 MARIMO: Final = Host("marimo", brings_its_own=True)
 OTHER_KERNEL: Final = Host("a Jupyter kernel of another application")
-NONE: Final = Host("not run in one; there, call hta_widgets.doctor()")
+NONE: Final = Host("none; in a notebook, call hta_widgets.doctor()")
 
 _PROGRAMS: Final = {
     "jupyter-lab": JUPYTERLAB,
@@ -48,21 +48,21 @@ _PROGRAMS: Final = {
     "voila": VOILA,
 }
 _WORDS = 3
-"""Words of a command that may name the program: python -m jupyterlab."""
+"""Number of words of a command that may name the program, as in python -m jupyterlab."""
 
 _ANCESTORS = 4
-"""Processes above this one that may be the server, such as those of a shell in between."""
+"""Number of ancestor processes that may be the server: a shell may stand in between."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The host, and the environment of its server, if it has one and that is known."""
+    """The host, and its server's environment if there is one and it is known."""
 
     host: Host
     server: Path | None = None
 
     def description(self) -> str:
-        """Name the host, and the environment that its server runs in, if it is another."""
+        """Name the host, and its server's environment if that is not this one."""
         if self.server is None or self.server == Path(sys.prefix):
             return self.host.name
         return f"{self.host.name}, which runs in {self.server}"
@@ -83,8 +83,8 @@ def find_place(
 ) -> Place:
     """Conclude where a process runs.
 
-    By the modules that it has imported, its environment, its IPython, and the commands of the
-    processes above it, the nearest first.
+    The evidence is the modules that it has imported, its environment, its IPython, and the
+    commands of its ancestor processes, the nearest first.
     """
     host = _host_that_shows_itself(modules, environ, shell)
     if host is not None:

@@ -32,7 +32,7 @@ _FLOOR = re.compile(r"([\w-]+)>=([\d.]+)")
 
 
 class Problem(NamedTuple):
-    """Something that does not work, and what to do about it."""
+    """Something that does not work, and how to fix it."""
 
     what: str
     cure: str
@@ -44,12 +44,12 @@ def installed_versions() -> dict[str, str | None]:
 
 
 def package_problems() -> list[Problem]:
-    """Find packages that are too old, or others than those in use, and panels that do not load."""
+    """Find packages that are too old or replaced while in use, and panels that do not load."""
     return [*_too_old(), *_replaced_while_in_use(), *_not_importable()]
 
 
 def installed_version(name: str) -> str | None:
-    """Version of an installed package, whether it is imported or not."""
+    """Version of an installed package, imported or not."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -59,7 +59,7 @@ def installed_version(name: str) -> str | None:
 def _too_old() -> list[Problem]:
     return [
         Problem(
-            f"{name} {there or 'is missing'}; at least {least} is needed",
+            f"{name} {f'is {there}' if there else 'is missing'}; at least {least} is needed",
             f"pip install '{name}>={least}', then {RESTART}",
         )
         for name, least in _floors().items()
@@ -68,7 +68,7 @@ def _too_old() -> list[Problem]:
 
 
 def _floors() -> dict[str, str]:
-    """Lowest version of each package that is needed everywhere, whatever Python and platform."""
+    """Lowest version of each package that every Python and platform needs."""
     found = map(_FLOOR.fullmatch, requires("hta_widgets") or [])
     return {each[1]: each[2] for each in found if each}
 
@@ -79,7 +79,7 @@ def _replaced_while_in_use() -> list[Problem]:
         loaded = getattr(sys.modules.get(name), "__version__", None)
         there = installed_version(name)
         if loaded and there and release(loaded) != release(there):
-            what = f"{name} {loaded} is in use, although {there} is installed by now"
+            what = f"{name} {loaded} is in use, but {there} is now installed"
             problems.append(Problem(what, RESTART))
     return problems
 
@@ -100,7 +100,7 @@ def _not_importable() -> list[Problem]:
 
 
 def release(text: str) -> tuple[int, ...]:
-    """Numbers of a version, without what marks a pre-release.
+    """Numbers of a version, without a pre-release suffix.
 
     Examples
     --------

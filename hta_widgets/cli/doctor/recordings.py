@@ -13,7 +13,7 @@ from hta_widgets.errors import named_numbers
 from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 
-_CUT: Final = "the file ends in the middle: what was written last is lost, most often GPU work"
+_CUT: Final = "the file is truncated: what was written last is lost, most often GPU work"
 
 
 def print_recordings(options: Namespace) -> None:
@@ -22,7 +22,7 @@ def print_recordings(options: Namespace) -> None:
 
 
 def report_on(found: Diagnosis) -> str:
-    """Write what the recorder of each rank got wrong, what that does, and what was not recorded."""
+    """Write what each rank's recorder got wrong, what that does, and what it did not record."""
     job, health = found.job, found.health
     lines = ["Sound" if health.is_sound else "Not sound", ""]
     kind = f" ({job.kind_in_words})" if job.kind_in_words else ""
@@ -41,7 +41,7 @@ def report_on(found: Diagnosis) -> str:
 
 
 def _ranks(found: Diagnosis) -> Iterator[str]:
-    """Ranks of which the same is wrong, together."""
+    """Lines on each group of ranks with the same faults."""
     alike: dict[tuple[str, ...], list[int]] = {}
     foreign = found.health.foreign.by_rank
     for rank, health in found.health.ranks.items():
@@ -50,7 +50,7 @@ def _ranks(found: Diagnosis) -> Iterator[str]:
         wrong += [each.text() for each in health.notices]
         alike.setdefault(tuple(wrong), []).append(rank)
     for texts, ranks in alike.items():
-        verdict = "not sound" if texts else "sound, nothing recorded contradicts the rest"
+        verdict = "not sound" if texts else "sound, nothing in the recording contradicts itself"
         yield from wrapped(f"{named_numbers('rank', ranks)}: {verdict}")
         for text in texts:
             yield from item("- ", text)

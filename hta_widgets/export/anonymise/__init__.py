@@ -1,1 +1,1 @@
-"""Copies of Kineto traces to share: what is private is hashed, what is counted stays."""
+"""Copies of Kineto traces to share: private names are hashed, numbers stay."""

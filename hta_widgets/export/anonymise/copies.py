@@ -33,25 +33,25 @@ def anonymise(
     keep: Iterable[str] = (),
     keep_kernels: bool = False,
 ) -> list[Path]:
-    """Copy Kineto traces without what is private, so that they can be shared.
+    """Copy Kineto traces without private names, so that they can be shared.
 
-    Times, sizes, shapes, streams, ranks and process ids stay as they are, and so do the names that
-    anybody has: PyTorch's operators and frames, calls of CUDA and HIP, kernels of NVIDIA, AMD and
+    Times, sizes, shapes, streams, ranks and process ids stay as they are. So do names that are
+    public: operators and frames of PyTorch, calls of CUDA and HIP, kernels of NVIDIA, AMD and
     PyTorch, collectives, ProfilerSteps, spans of inference servers. Names of functions, files,
     folders, modules, annotations, groups, threads and other kernels become words; parts of them
-    that an analysis asks for, such as ``flash`` in a kernel, stay. All other arguments and metadata
-    (host and user names, job ids, command lines) are left out. So analyses give the same numbers.
+    that an analysis reads, such as ``flash`` in a kernel, stay. All other arguments and metadata
+    (host and user names, job ids, command lines) are left out. Analyses give the same numbers.
 
     Parameters
     ----------
     source : path
-        A trace, or a folder of those of a job. It is only read.
+        A trace, or a folder with the traces of a job. It is only read.
     target : path
-        A file for a file, a new folder for a folder; files in it have the ranks in their names as
-        before, and words for the rest.
+        A file for a file, or a new folder for a folder. File names in it keep the rank; the rest
+        becomes words.
     key : str, optional
-        Secret from which the words are made: the same name gives the same word with the same key,
-        also in another copy. A random one, which nobody can know, by default.
+        Secret from which the words are made: with the same key, a name becomes the same word in
+        every copy. By default, a random key that nobody can know.
     keep : iterable of str
         Packages and namespaces, such as ``vllm``, whose frames, operators and kernels are public.
     keep_kernels : bool
@@ -65,17 +65,17 @@ def anonymise(
     Raises
     ------
     ParameterError
-        If the key is empty, or the target is (in) the source or exists where a folder is written.
+        If the key is empty, the target is (in) the source, or a target folder already exists.
     TraceNotFoundError
         If there is no trace.
     TraceFormatError
-        If it is no Kineto trace.
+        If it is not a Kineto trace.
     WriteError
         If the system refuses to write.
     """
     given, goal = Path(source).expanduser(), Path(target).expanduser()
     if key is not None and not key:
-        msg = "the key is empty; give some text that nobody can guess, or none for a random key"
+        msg = "the key is empty; give a text that nobody can guess, or no key for a random one"
         raise ParameterError(msg)
     secret = secrets.token_bytes(_KEY_BYTES) if key is None else key.encode()
     names = Names(secret, tuple(keep), keep_kernels=keep_kernels)
@@ -96,7 +96,7 @@ def anonymise(
 def _traces(given: Path) -> list[Path]:
     """The traces of a file or folder.
 
-    Raises `TraceNotFoundError` or `TraceFormatError` if there is none, or it is of another format.
+    Raises `TraceNotFoundError` or `TraceFormatError` if there is none, or it has another format.
     """
     form = format_of(given) if given.exists() else None
     found = [given]
@@ -108,8 +108,8 @@ def _traces(given: Path) -> list[Path]:
     if form is None or form is not KINETO:
         what = f"is {form.noun}" if form else "does not exist"
         msg = (
-            f"{given} {what}; only traces of the PyTorch profiler (.json, .json.gz) can be "
-            "anonymised: give one, or a folder of them"
+            f"{given} {what}; only PyTorch-profiler traces (.json, .json.gz) can be anonymised: "
+            "give one, or a folder of them"
         )
         raise TraceFormatError(msg)
     return found
@@ -127,12 +127,12 @@ def _check(given: Path, goal: Path) -> None:
         msg = f"{goal} is a folder; give a file, such as {goal / 'trace.json.gz'}"
         raise ParameterError(msg)
     if not goal.parent.is_dir():
-        msg = f"{goal.parent} is no folder; make it first"
+        msg = f"{goal.parent} is not a folder; create it first"
         raise ParameterError(msg)
 
 
 def _targets(traces: Sequence[Path], names: Names) -> dict[Path, str]:
-    """Path of the copy of each trace; names that lose their order get a number before them."""
+    """Path of the copy of each trace; names that would lose their order get a number in front."""
     folders = {
         trace.parent: f"{CAPTURES}/" if trace.parent.name == CAPTURES else "" for trace in traces
     }
@@ -154,7 +154,7 @@ def _write(source: Path, target: Path, names: Names) -> None:
 
 
 def _parts(text: EventText, events: Events) -> Iterator[bytes]:
-    """The text of a copy, piece by piece; that of a file that is cut is cut, too."""
+    """The text of a copy, piece by piece; the copy of a truncated file is truncated, too."""
     head = events.metadata(text.header())
     opening = _encode(head)[:-1] + (b"," if head else b"")
     yield opening + b'"traceEvents":[\n'

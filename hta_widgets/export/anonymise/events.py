@@ -1,6 +1,6 @@
-"""The fields of an event, and the metadata of a file, without what is private.
+"""The fields of an event, and the metadata of a file, without anything private.
 
-What is not in `kept` is left out, with its key: nothing can be guessed from what is not there.
+Whatever is not in `kept` is left out together with its key: nobody can guess what is not there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NUMBERS: Final = re.compile(
     + _BETWEEN
     + rb'*\)?"?'
 )
-"""JSON of a number, of a list of numbers, or of a text of either."""
+"""JSON of a number, of a list of numbers, or of a text with either."""
 
 _METRIC: Final = re.compile(r"[a-z0-9]{2,12}__[a-z0-9_.]{1,120}")
 """Names of NVIDIA's performance counters."""
@@ -80,7 +80,7 @@ class Events:
         }
 
     def event(self, fields: Fields) -> Fields:
-        """The fields of an event that are kept."""
+        """The kept fields of an event."""
         what = self._what_of(fields)
         made: Fields = {}
         for key, raw in fields.items():
@@ -101,7 +101,7 @@ class Events:
         return made
 
     def _what_of(self, fields: Fields) -> _What:
-        """What events of one phase and category have in common."""
+        """How events of one phase and category are anonymised."""
         place = bytes(fields.get("ph", b'""')), bytes(fields.get("cat", b'""'))
         found = self._whats.get(place)
         if found is None:
@@ -115,7 +115,7 @@ class Events:
         return found
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """The metadata of a file that are kept."""
+        """The kept metadata of a file."""
         made: dict[str, Any] = {}
         for key, value in metadata.items():
             if key in kept.METADATA_NUMBERS and is_number(value):
@@ -157,7 +157,7 @@ class Events:
         return msgspec.Raw(_encode(made))
 
     def _text(self, key: str, raw: msgspec.Raw, rule: Callable[[str], str]) -> msgspec.Raw | None:
-        """JSON of a text or a list of texts, by a rule; None for anything else."""
+        """JSON of a text, or list of texts, changed by a rule; None for anything else."""
         data = bytes(raw)
         place = key, data
         if place not in self._texts:
@@ -184,14 +184,14 @@ class Events:
         return self._of_no_category
 
     def _of_no_category(self, name: str) -> str:
-        """The name of metadata, of an instant or a counter."""
+        """Name of a metadata event, an instant or a counter."""
         return name if name in _METADATA_EVENTS else self._names.call(name)
 
     def _kept_texts(self, pattern: re.Pattern[str]) -> Callable[[str], str]:
         return lambda text: text if pattern.fullmatch(text) else self._names.word(text)
 
     def _value(self, text: str) -> str:
-        """The value of an input: numbers and words of Python are kept."""
+        """Value of an input: numbers and Python keywords are kept."""
         is_number_text = NUMBERS.fullmatch(text.encode("utf-8", "replace"))
         return text if is_number_text else self._names.word(text)
 
@@ -265,7 +265,7 @@ def is_number(value: object) -> bool:
 
 def _number(raw: msgspec.Raw) -> msgspec.Raw | None:
     data = bytes(raw)
-    return raw if data.isdigit() or NUMBERS.fullmatch(data) else None  # the first is faster
+    return raw if data.isdigit() or NUMBERS.fullmatch(data) else None  # `isdigit` is faster
 
 
 def _is_text(raw: msgspec.Raw) -> bool:

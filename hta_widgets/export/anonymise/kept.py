@@ -1,7 +1,7 @@
-"""What an anonymised copy keeps. Data, not code: whatever is not here is hashed or left out.
+"""What an anonymised copy keeps, as data: everything that is not here is hashed or left out.
 
-Three kinds: names that anybody has, since a library of many users writes them; parts of names that
-an analysis reads, wherever they are; fields with the numbers that are counted.
+There are three kinds: public names, which widely used libraries write; parts of names that an
+analysis reads, wherever they are; and fields with the numbers that analyses count.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CATEGORIES: Final = re.compile(
 READ_IN_CATEGORIES: Final = (re.compile(r"_(?:runtime|driver)$", re.IGNORECASE),)
 
 PYTHON: Final = sys.stdlib_module_names
-"""Modules of Python: their files keep their names, and what people add to them does not."""
+"""Modules of Python: their files keep their names, but nothing that people add to them does."""
 
 PACKAGES: Final = frozenset({"torch", "torchvision", "torchaudio", "triton", "numpy"})
-"""Packages of which frames keep path and function: few people keep a changed copy of one."""
+"""Packages whose frames keep path and function, because few people have a changed copy."""
 
 NAMESPACES: Final = frozenset(
     {
@@ -43,7 +43,7 @@ NAMESPACES: Final = frozenset(
         *("_c10d_functional_autograd", "torchvision", "torchaudio", "mkldnn", "symm_mem"),
     }
 )
-"""Of operators that are PyTorch's."""
+"""Namespaces of PyTorch's operators."""
 
 CPP_NAMESPACES: Final = frozenset(
     {
@@ -54,7 +54,7 @@ CPP_NAMESPACES: Final = frozenset(
         *("rocblas", "miopen", "mscclpp", "epilogue", "xnack"),
     }
 )
-"""Of kernels and their template arguments that are PyTorch's, NVIDIA's or AMD's."""
+"""Namespaces of kernels and template arguments of PyTorch, NVIDIA and AMD."""
 
 CPP_WORDS: Final = re.compile(
     r"void|bool|char|short|int|long|float|double|half|unsigned|signed|const|volatile|operator|lambda"
@@ -83,7 +83,7 @@ KERNELS: Final = re.compile(
     r"|parallel|convert|dot|do|o|kernel|sm\d+))*"
     r"|(?:index_|vectorized_|unrolled_)?elementwise_kernel(?:_manual_unroll)?|reduce_kernel"
 )
-"""Functions and types of the libraries above that have no namespace."""
+"""Functions and types of these libraries without a namespace."""
 
 FUSED: Final = re.compile(r"triton_(?:[a-z]{3}_)?fused_(.*?)(_\d{1,6})?")
 FUSED_WORDS: Final = words("""
@@ -98,13 +98,13 @@ FUSED_WORDS: Final = words("""
     sort split sqrt squeeze stack std sub sum t tan tanh tensor threshold to topk transpose
     tril triu unbind unfold unsafe unsqueeze upsample var view where with xor zeros
     """)
-"""Words of PyTorch's operators, which compiled kernels have in their names."""
+"""Words of PyTorch operators that appear in the names of compiled kernels."""
 
 APIS: Final = re.compile(
     r"(?:cu|cuda|cudnn|cublas(?:Lt)?|cufft|cusolver|cusparse|nvrtc|nccl|hip|hs[a]|rccl|roctx|mtia"
     r"|ze|ur|mc|mu)[A-Z]\w*|nvrtc\w*|INVALID|Unknown|__\w+"
 )
-"""Calls of the runtimes and drivers, in the categories of these alone."""
+"""Calls of runtimes and drivers, kept only in their categories."""
 
 GPU_TEXTS: Final = re.compile(
     r"(?:hip|cuda)?Mem(?:cpy|set) ?[A-Za-z]{0,8}(?: ?\((?:Device|Host|Pinned|Pageable|Array|Managed"
@@ -114,7 +114,7 @@ GPU_TEXTS: Final = re.compile(
     r"|Activity Buffer Request|Lazy Function Loading|Module Loading|Driver Compiler|Instrumentation"
     r"|Resource|Runtime Triggered Module Loading|Buffer Flush|CUPTI Resource|__missing__"
 )
-"""Copies, fills, waits and what the profiler itself does."""
+"""Copies, fills, waits and the profiler's own activities."""
 
 _OPTIMIZERS: Final = (
     r"Adam|AdamW|SGD|Adagrad|Adadelta|Adamax|NAdam|RAdam|RMSprop|ASGD|Rprop|LBFGS|Muon"
@@ -142,7 +142,7 @@ CALLS: Final = re.compile(
 """Operators and annotations that PyTorch and inference engines write."""
 
 DERIVATIVE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,60}Backward\d{1,2}")
-"""Backward operators that PyTorch generates; a function of the user has no number at the end."""
+"""Backward operators that PyTorch generates; a user's function has no number at the end."""
 
 EVALUATES: Final = "autograd::engine::evaluate_function: "
 MODULE: Final = "nn.Module: "
@@ -205,7 +205,7 @@ READ_IN_CALLS: Final = tuple(
     )
     for part in parts
 )
-"""Parts of the names of calls, frames and annotations that analyses ask for."""
+"""Parts of the names of calls, frames and annotations that analyses read."""
 
 READ_IN_KERNELS: Final = tuple(
     re.compile(part, re.IGNORECASE)
@@ -228,7 +228,7 @@ READ_IN_KERNELS: Final = tuple(
         r"fused_moe_kernel",
     )
 )
-"""Parts of the names of kernels that analyses ask for."""
+"""Parts of kernel names that analyses read."""
 
 TEXTS: Final = {
     "dtype": re.compile(
@@ -255,7 +255,7 @@ TEXTS: Final = {
     "pid": re.compile(r"Spans|Traces|CPU|GPU \d{1,4}"),
     "id": re.compile(r"\d{1,20}"),
 }
-"""Fields and arguments of text, and the whole texts that they keep; others are hashed."""
+"""Fields and arguments that are texts, and the whole texts that they keep; others are hashed."""
 
 NUMBERS: Final = frozenset(
     {
@@ -295,14 +295,14 @@ DEVICE_NUMBERS: Final = re.compile(r"[a-z][A-Za-z]{1,50}")
 """Keys of the properties of a GPU; their values must be numbers."""
 
 GPU_NAME: Final = re.compile(r"[A-Za-z0-9 ()/._+-]{0,64}")
-"""Names of models: the driver writes them."""
+"""Names of GPU models, which the driver writes."""
 
 SERVER_MODES: Final = words("""
     DECODE EXTEND PREFILL SPLIT_PREFILL DLLM_EXTEND MIXED IDLE TARGET_VERIFY DRAFT_EXTEND
     DRAFT_EXTEND_V2 DRAFT_LOOP
     """)
 SERVER_COUNTS: Final = words("bs toks c_sq c g g_sq ext dec")
-"""Words of the spans that SGLang writes."""
+"""Words in the spans that SGLang writes."""
 
 GROUP_WORDS: Final = words("""
     default pg mesh undefined tp dp pp ep cp sp dcp fsdp hsdp ddp shard replicate tensor
@@ -316,13 +316,13 @@ FILE_WORDS: Final = re.compile(
     r"|pt|traces?|graph|capture|bs|extend|decode|async_llm|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec",
     re.IGNORECASE,
 )
-"""Words in the names of files: what says which rank, node or process wrote one, and when."""
+"""Words in file names that say which rank, node or process wrote the file, and when."""
 
 FOLDERS: Final = words("""
     torch triton utils data compiler profiler autograd _dynamo _inductor convert_frame
     compile_fx async_compile select_algorithm testing __init__ __main__
     """)
-"""Folders and files that analyses ask for, in any path."""
+"""Folders and files that analyses read, in any path."""
 
 CONTAINERS: Final = frozenset({"site-packages", "dist-packages", "lib", "lib64", "bin", "python"})
 """Folders that everybody has."""

@@ -1,15 +1,14 @@
 """Hash what is private in a name, and keep what is public or read by an analysis.
 
-A name that anybody has is kept whole (`kept`). Of any other, the parts that an analysis asks for
-stay at their places, and what is between becomes words that no pattern can match::
+A public name (`kept`) stays whole. In any other name, the parts that an analysis reads stay in
+place, and the text between them becomes words that no pattern can match::
 
     aten::addmm                              aten::addmm
     load_acme_batch_collate                  vuqaxojakibobuka_collate
     /home/ann/acme/train.py(12): run         /gajobixu…/kuvixa…/bojaqu…/woxika….py(12): jiqavo…
     /x/site-packages/torch/a.py(15): f       /jokuxi…/site-packages/torch/a.py(15): f
 
-The same text gives the same word with the same key, so that everything that is grouped by name is
-grouped alike.
+With the same key, the same text becomes the same word, so grouping by name gives the same groups.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from hta_widgets.trace.model.server_steps import step_span
 
 _CONSONANTS: Final = "jkqvwxbg"
 _VOWELS: Final = "aiou"
-"""No pattern of an analysis is made of these: a hashed word is nothing but a word."""
+"""No pattern of an analysis consists of these, so that a hashed word matches none."""
 
 _SYLLABLES: Final = tuple(c + v for c in _CONSONANTS for v in _VOWELS)
 _LENGTH: Final = 8
-"""Syllables of five bits: of 100,000 names, two have one word in 1 of 200 jobs."""
+"""Syllables of five bits: with 100,000 names, two share a word in 1 of 200 jobs."""
 
 _FRAME: Final = re.compile(r"(.*?)(\(\d{1,9}\)): (.*)", re.DOTALL)
 _BUILT_IN: Final = re.compile(
@@ -50,9 +49,9 @@ _PYTHON_FOLDER: Final = re.compile(r"python[\d.]*")
 
 
 class Names:
-    """Texts of a trace without what is private.
+    """Texts of a trace without anything private.
 
-    The key is secret: whoever has it can find out whether a guessed name is in the copy. `keep` are
+    The key is secret: whoever has it can check whether a guessed name is in the copy. `keep` lists
     packages and namespaces, such as ``vllm``, whose frames, operators and kernels are public.
     """
 
@@ -65,9 +64,9 @@ class Names:
         self._known: dict[tuple[str, str], str] = {}
 
     def word(self, text: str) -> str:
-        """The word of a text: letters, with a capital where the text has one.
+        """The word of a text: letters, capitalised if the text starts with a capital.
 
-        It has a hyphen in the middle where the text is more than one word.
+        It has a hyphen in the middle if the text is more than one word.
         """
         if not text:
             return ""
@@ -97,7 +96,7 @@ class Names:
         return self._known[key]
 
     def kernel(self, name: str) -> str:
-        """The name of a kernel; one that is mangled is written demangled."""
+        """The name of a kernel; a mangled name is written demangled."""
         if self._keeps_kernels or kept.GPU_TEXTS.fullmatch(name):
             return name
         fused = kept.FUSED.fullmatch(name)
@@ -116,7 +115,7 @@ class Names:
         return "".join([*parts, text[place:]])
 
     def api(self, name: str) -> str:
-        """The name of a call of a runtime or driver, or of what the profiler does."""
+        """The name of a runtime or driver call, or of an activity of the profiler."""
         is_public = kept.APIS.fullmatch(name) or kept.GPU_TEXTS.fullmatch(name)
         return name if is_public else self.call(name)
 
@@ -153,15 +152,15 @@ class Names:
         return self._hidden(name, kept.READ_IN_CALLS)
 
     def path(self, path: str) -> str:
-        """A path of a file, folder by folder."""
+        """The path of a file, folder by folder."""
         return self._path(path)[0]
 
     def stack(self, text: str) -> str:
-        """Frames with a semicolon between them."""
+        """Frames with semicolons between them."""
         return ";".join(map(self.frame, text.split(";"))) if text else text
 
     def hierarchy(self, text: str) -> str:
-        """Modules that an operator is in: ``TOP(Net)::forward.conv1(Conv2d)::forward.``."""
+        """Modules around an operator: ``TOP(Net)::forward.conv1(Conv2d)::forward.``."""
         public = {"TOP", "SELF", "forward"} | kept.MODULES
         return self._but(public.__contains__, _CALLED, text)
 
@@ -178,17 +177,17 @@ class Names:
         )
 
     def version(self, text: str) -> str:
-        """A version, with a word for what is behind its numbers."""
+        """A version, with a word for what follows its numbers."""
         found = _VERSION.match(text)
         end = found.end() if found else 0
         return text[:end] + (f"+{self.word(text[end:])}" if text[end:] else "")
 
     def file(self, name: str) -> str:
-        """The name of a file, in which the rank, node, process and time stay."""
+        """The name of a file, which keeps its rank, node, process and time."""
         return self._but(kept.FILE_WORDS.fullmatch, _FILE_WORD, name)
 
     def _but(self, is_public: Callable[[str], object], word: re.Pattern[str], text: str) -> str:
-        """A text with words in place of all but those that are public."""
+        """A text in which all but the public words are replaced."""
         return word.sub(
             lambda found: found[0] if is_public(found[0]) else self.word(found[0]), text
         )
@@ -204,7 +203,7 @@ class Names:
         return self.kernel if lower in _OF_KERNELS else self.call
 
     def _server_span(self, name: str) -> str:
-        """The span of a step of a server; empty for any other name."""
+        """The span of a server step; empty for any other name."""
         span = step_span(name)
         if span is None:
             return ""
@@ -218,7 +217,7 @@ class Names:
         return name
 
     def _built_in(self, found: re.Match[str]) -> str:
-        """A built-in function, whose name is kept where it is Python's or PyTorch's."""
+        """A built-in function, whose name is kept if it is Python's or PyTorch's."""
         what, name, owner, address = found.groups()
         is_public = owner is not None and kept.BUILT_IN_OWNERS.fullmatch(owner)
         if not (is_public or name in _BUILT_IN_FUNCTIONS):
@@ -229,7 +228,7 @@ class Names:
         return f"<built-in {what} {name} of {shown} object at {address}>"
 
     def _path(self, path: str) -> tuple[str, bool]:
-        """A path, and whether all that is in the file is public."""
+        """A path, and whether everything in the file is public."""
         parts = _SEPARATORS.split(path)
         package = self._package(parts)
         if package is None:
@@ -237,7 +236,7 @@ class Names:
         return "".join([*self._folders(parts[:package]), *parts[package:]]), True
 
     def _package(self, parts: Sequence[str]) -> int | None:
-        """Position of the public package that a path goes into; None for any other path."""
+        """Position of the public package in a path; None if it has none."""
         for place in range(0, len(parts), 2):
             is_first = place == 0 or (
                 parts[place - 2] in kept.CONTAINERS or _PYTHON_FOLDER.fullmatch(parts[place - 2])
@@ -269,7 +268,7 @@ class Names:
         return self._hidden(chain, kept.READ_IN_KERNELS)
 
     def _hidden(self, text: str, parts: Sequence[re.Pattern[str]]) -> str:
-        """The text with words in place of all but some parts of it."""
+        """The text with words in place of everything but the given parts."""
         spans = sorted(found.span() for part in parts for found in part.finditer(text) if found[0])
         made, place = [], 0
         for start, end in spans:
@@ -283,7 +282,7 @@ class Names:
         return "".join(made)
 
     def _gap(self, text: str, *, is_first: bool, is_last: bool) -> str:
-        """What is between two parts: a word, with what separates it from them."""
+        """The text between two parts, as a word with its separators."""
         inner, before, after = text, "", ""
         if not is_first and inner and not inner[0].isalpha():
             before, inner = inner[0], inner[1:]

@@ -1,4 +1,4 @@
-"""Version of the code that computed a cached file, so that no other code reads it."""
+"""Version of the code that computed a cached file, so that other code does not read it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DERIVING: Final = (*LOADING, "analyses", "defaults.py")
 """Modules and packages whose code decides the columns derived from it."""
 
 EVERYTHING: Final = ("",)
-"""All of the package, whose code decides what is said of a job."""
+"""The whole package, whose code decides what is said about a job."""
 
 
 @lru_cache

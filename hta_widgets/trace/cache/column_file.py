@@ -1,7 +1,7 @@
 """Columns of any length in one memory-mapped Arrow file, opened without copying.
 
-The file has one row, and each of its columns is a list with the values of one stored column. So
-every stored column is contiguous in the file, whatever its length.
+The file has one row, and each of its columns is a list with the values of one stored column. This
+keeps every stored column contiguous in the file, whatever its length.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NUMBERS: Mapping[str, np.dtype[Any]] = {
 
 
 def unreadable() -> tuple[type[Exception], ...]:
-    """Exceptions of reading a file that is truncated or was written by something else."""
+    """Exceptions from reading a file that is truncated or was written by something else."""
     ours = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
     return (*ours, pa.ArrowException)
 
@@ -98,9 +98,9 @@ def _header(schema: pa.Schema) -> Any:  # noqa: ANN401
 
 
 def _checksum(header: bytes, columns: Iterable[pa.Array]) -> int:
-    """Checksum of the header, of all texts, and of a page in each `_STRIDE` of the numbers.
+    """Checksum of the header, all texts, and one page in each `_STRIDE` of the numbers.
 
-    All numbers of a long trace would take longer than opening it.
+    Checking all numbers of a long trace would take longer than opening it.
     """
     sum_ = crc32(header)
     for values in columns:

@@ -1,4 +1,4 @@
-"""Columns that are derived from a rank, kept in files beside the rank's own."""
+"""Columns that are derived from a rank, kept in files next to the rank's own."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from hta_widgets.trace.cache.files import SUFFIX
 Columns = Mapping[str, NDArray[Any]]
 
 WORTH_KEEPING: Final = 2**20
-"""Bytes of columns below which deriving them again is as fast."""
+"""Smallest columns (bytes) that are kept; deriving smaller ones again is as fast."""
 
 
 class DerivedColumnCache(NamedTuple):
     """The files of columns derived from one rank."""
 
     folder: Path
-    """Where the rank's own file lies."""
+    """Folder of the rank's own file."""
     stem: str
-    """How the names of the rank's files begin."""
+    """Common start of the names of the rank's files."""
     key: str
-    """What the rank's own file was written under."""
+    """Key that the rank's own file was written with."""
 
     def read(self, name: str) -> dict[str, NDArray[Any]] | None:
-        """Open what was kept under a name, by memory map; None where there is nothing usable."""
+        """Memory-map the columns kept under a name; None if there are none that are usable."""
         file = self._file(name)
         try:
             if not file.exists():
@@ -55,7 +55,7 @@ class DerivedColumnCache(NamedTuple):
             return None
 
     def write(self, name: str, columns: Columns) -> None:
-        """Keep columns of numbers under a name, if they are large; failures are ignored."""
+        """Keep columns of numbers under a name if they are large; failures are ignored."""
         if sum(column.nbytes for column in columns.values()) < WORTH_KEEPING:
             return
         if any(column.dtype == np.object_ for column in columns.values()):
@@ -65,7 +65,7 @@ class DerivedColumnCache(NamedTuple):
             write_columns(arrays, {"key": self._key(name), "columns": _shape(columns)}, partial)
 
     def read_text(self, name: str, made_of: str) -> bytes:
-        """What `write_text` kept; empty where there is nothing usable."""
+        """The text that `write_text` kept; empty if there is none that is usable."""
         with suppress(*unreadable()):
             header, arrays = read_columns(self._file(name))
             if header["key"] == self._key(f"{name}; {made_of}"):
@@ -73,7 +73,7 @@ class DerivedColumnCache(NamedTuple):
         return b""
 
     def write_text(self, name: str, made_of: str, text: str) -> None:
-        """Keep a text under a name, to be read while what it is made of is the same."""
+        """Keep a text under a name; it can be read while `made_of` is the same."""
         header = {"key": self._key(f"{name}; {made_of}")}
         with suppress(OSError), atomic_write(self._file(name), private=True) as partial:
             write_columns({"text": array_of_texts([text.encode()])}, header, partial)

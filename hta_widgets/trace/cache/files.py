@@ -31,7 +31,7 @@ REMOTE: Final = "remote"
 """Folder in the cache for traces fetched from URLs, with a folder for each URL."""
 
 URL_FILE: Final = "url.txt"
-"""File in a folder of `REMOTE` with its URL; its modification time is that of the last use."""
+"""File with the URL of a folder in `REMOTE`; its modification time is the last use."""
 
 _URL_FOLDER = re.compile(r"[0-9a-f]{32}")
 _LEFT_OVER_AFTER_S: Final = 86_400
@@ -50,16 +50,16 @@ class CacheEntry(NamedTuple):
 
 
 def cache_folder() -> Path | None:
-    """Folder of the cache: `VARIABLE`, or the default of the platform; None if it is off.
+    """Folder of the cache: `VARIABLE`, or the platform's default; None if it is off.
 
-    In a browser it is off by default: files are memory there.
+    In a browser it is off by default, because files are in memory there.
     """
     chosen = os.environ.get(VARIABLE, OFF if sys.platform == "emscripten" else "")
     if chosen.lower() == OFF:
         return None
     if chosen:
         return Path(chosen)
-    with suppress(RuntimeError):  # raised by newer platformdirs where there is no home folder
+    with suppress(RuntimeError):  # newer platformdirs raise it if there is no home folder
         folder = platformdirs.user_cache_path("hta_widgets", appauthor=False)
         if folder.is_absolute():
             return folder
@@ -68,7 +68,7 @@ def cache_folder() -> Path | None:
 
 
 def usable_folder() -> Path | None:
-    """Folder of the cache, made if it does not exist; None if it is off or cannot be used."""
+    """Folder of the cache, created if necessary; None if it is off or cannot be used."""
     folder = cache_folder()
     try:
         if folder is not None:
@@ -131,7 +131,7 @@ def clear(folder: Path) -> int:
 
 
 def stem_of(rank: str) -> str:
-    """Common start of the names of all files of a rank, from a text that identifies it."""
+    """Common start of the file names of a rank, made from a text that identifies it."""
     return sha256(rank.encode()).hexdigest()[:32]
 
 

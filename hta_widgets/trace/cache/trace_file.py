@@ -1,4 +1,4 @@
-"""One rank's trace as a memory-mapped Arrow file, opened without copying columns."""
+"""One rank's trace as a memory-mapped Arrow file, which opens without copying columns."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SEPARATOR = "\t"
 
 
 _AT_ONCE: Final = 1 << 15
-"""Values that stay in the processor's cache while they are looked at several times."""
+"""Number of values that stay in the CPU cache while they are read several times."""
 
 _FARTHEST_NS: Final = 1 << 62
 
@@ -154,7 +154,7 @@ def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> Lo
         _require(column, count, np.int32)
     side = {table: _side_table(of) for table, of in sides.items()}
     if not all(isinstance(header[name], kind) for name, kind in _HEADER.items()):
-        msg = "a header of other types than that of a trace"
+        msg = "the header has other types than that of a trace"
         raise TypeError(msg)
     events = Events(**main, labels=tuple(header["labels"]), side=side)
     trace = Trace(
@@ -179,10 +179,10 @@ def _side_table(columns: dict[str, Any]) -> SideTable:
 
 
 def _require(column: Column, size: int, dtype: type[np.generic] | None) -> None:
-    """Refuse a column of another length, or of another type where one is given."""
+    """Refuse a column of another length, or of another type if one is given."""
     values = column.codes if isinstance(column, TextColumn) else column
     if values.size != size or not issubclass(values.dtype.type, dtype or np.generic):
-        msg = "a column of another type or length than a trace has"
+        msg = "a column has another type or length than in a trace"
         raise ValueError(msg)
 
 
@@ -229,5 +229,5 @@ def _is_ascending(values: NDArray[Any]) -> bool:
 
 
 def _parts(values: NDArray[Any], beyond: int) -> Iterator[NDArray[Any]]:
-    """Parts of an array: the number of values of the next one in each."""
+    """Parts of an array, each with the first `beyond` values of the next one."""
     return (values[at : at + _AT_ONCE + beyond] for at in range(0, values.size, _AT_ONCE))

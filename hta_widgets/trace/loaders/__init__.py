@@ -1,1 +1,1 @@
-"""Loaders: one folder for each trace format, and what they share."""
+"""Loaders: one folder per trace format, and the code that they share."""

@@ -26,8 +26,8 @@ NO_STREAM = 2**32 - 1
 class GrowingColumns:
     """Columns of equal length that grow piece by piece.
 
-    Small pieces are joined into blocks, with integers in the narrowest type that fits, in memory
-    pages of their own. The pages return to the system when a column is popped, so that a trace's
+    Small pieces are joined into blocks in memory pages of their own, with integers in the narrowest
+    type that fits. The pages return to the system when a column is popped, so that a trace's
     columns are never in memory twice.
     """
 
@@ -52,8 +52,8 @@ class GrowingColumns:
     ) -> NDArray[Any]:
         """Return a whole column and remove it.
 
-        `positions` are those of its values in the result, by default the order of appending; if
-        `narrow`, integers stay in the narrowest type that fits.
+        `positions` says where each value goes in the result, by default in the order of appending.
+        If `narrow`, integers stay in the narrowest type that fits.
         """
         self._close_block()
         blocks = [block.pop(key) for block in self._blocks]
@@ -103,7 +103,7 @@ def _pack(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def whole_number(value: object, limit: int = 2**63) -> int | None:
-    """Whole number in a file's metadata, which may be text; None if it is none below a limit.
+    """Whole number in a file's metadata, even as text; None if it is none or reaches the limit.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Vocabulary(dict[Value, int]):
 
 def bytes_of(texts: Sequence[Any]) -> list[bytes]:
     """Copies of pieces of JSON text; a piece itself would keep all of its file's text in memory."""
-    copies = _NOT_IN_JSON.join(texts).split(_NOT_IN_JSON)  # half the time of a copy of each
+    copies = _NOT_IN_JSON.join(texts).split(_NOT_IN_JSON)  # half the time of copying one by one
     return copies if len(copies) == len(texts) else list(map(bytes, texts))
 
 

@@ -1,4 +1,4 @@
-"""Build the events table from blocks of columns; shared by the loaders of table formats."""
+"""Build the events table from blocks of columns, for the loaders of table formats."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ class EventBlocks:
         side: Mapping[str, Mapping[str, Values]] | None = None,
         **identity: Int64Array | int,
     ) -> None:
-        """Add events, of one kind or each of its own, with a name each.
+        """Add events, all of one kind or with a kind each, and with a name each.
 
-        Times are on a clock that all blocks share; durations are not negative. `side` has a value
-        per event, a number or a text, by table and column. The identity (``pid``, ``tid``,
-        ``device``, ``stream``, ``correlation``) is one value, or one per event; `ABSENT` by
-        default.
+        Times are on a clock that all blocks share; durations are not negative. `side` has, by table
+        and column, a number or a text per event. The identity (``pid``, ``tid``, ``device``,
+        ``stream``, ``correlation``) is one value, or one per event; `ABSENT` by default.
         """
         size = start_ns.size
         columns: ColumnBlock = {
@@ -96,9 +95,9 @@ class EventBlocks:
 def by_time(
     grown: GrowingColumns, names: Vocabulary[str]
 ) -> tuple[dict[str, Any], Int64Array, int]:
-    """The columns of the events table sorted by start, with times since the first start.
+    """The columns of the events table, sorted by start, with times since the first start.
 
-    With them, the new position of each event, and the first start on the trace's own clock (ns).
+    Also returns the new position of each event, and the first start on the trace's own clock (ns).
     """
     starts = grown.pop("start_ns")
     first_ns = int(starts.min()) if starts.size else 0
@@ -118,10 +117,10 @@ def side_table(
     texts_of: Callable[[str], tuple[str, ...] | None],
     narrow: Collection[str] = (),
 ) -> SideTable:
-    """The side table of columns, one of them ``rows`` in the order in which events were added.
+    """Make a side table of columns, one of which is ``rows``, in the order of adding events.
 
-    `event_positions` are the final rows of the events. `texts_of` gives the texts of a column by
-    code, None for numbers. Codes, and columns that are `narrow`, stay in the narrowest type that
+    `event_positions` has the final row of each event. `texts_of` gives the texts of a column by
+    code, or None for numbers. Codes, and columns that are `narrow`, stay in the narrowest type that
     fits.
     """
     rows = event_positions[grown.pop("rows")]
@@ -139,7 +138,7 @@ def side_table(
 def transfer_columns(transferred: Int64Array, duration_ns: Times) -> dict[str, Values]:
     """Columns of the side table ``transfers``, for exports that state bytes but no bandwidth.
 
-    Bytes are `ABSENT`, and bandwidths (GB/s) NaN, where they are not known.
+    Unknown bytes are `ABSENT`, and unknown bandwidths (GB/s) are NaN.
     """
     gb_per_s = np.full(transferred.size, np.nan)
     known = (transferred >= 0) & (duration_ns > 0)
@@ -148,7 +147,7 @@ def transfer_columns(transferred: Int64Array, duration_ns: Times) -> dict[str, V
 
 
 def shared_bytes(*parts: Int64Array) -> Int64Array:
-    """Shared memory of blocks from its parts: static and dynamic; `ABSENT` where none is known."""
+    """Shared memory of blocks from its static and dynamic parts; `ABSENT` if none is known."""
     is_known = np.any([part >= 0 for part in parts], axis=0)
     total = np.sum([np.maximum(part, 0) for part in parts], axis=0)
     return np.asarray(np.where(is_known, total, ABSENT))

@@ -1,4 +1,4 @@
-"""Memory while a trace is loaded: what is freed is kept for reuse, and no cycles are sought."""
+"""Memory while a trace is loaded: freed memory is reused, cyclic garbage is not collected."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LARGEST: Final = 2**24
 
 
 ANY_FILE_BYTES: Final = 1 << 28
-"""Text that every file may hold."""
+"""Bytes of text that any file may hold, however small it is."""
 
 TIMES_LONGER: Final = 200
-"""Times that the text of a larger file may be as long as the file.
+"""How many times as long as a larger file its text may be.
 
-Real traces are 17 to 26 times as long as packed with gzip, and 25 to 41 times with xz; equal events
-are 300 to 1,000 and 6,800 times as long.
+The text of real traces is 17 to 26 times as long as the gzip file, and 25 to 41 times as long as
+the xz file; that of identical events is 300 to 1,000 and 6,800 times as long.
 """
 
 
@@ -39,8 +39,8 @@ def reuse_freed_memory() -> None:
 def return_freed_memory() -> None:
     """Return the freed memory that malloc and Arrow keep, when much was freed and little follows.
 
-    It takes a few milliseconds. Where the C library has no ``malloc_trim`` (only glibc has it),
-    malloc decides for itself.
+    It takes a few milliseconds. Without ``malloc_trim``, which only glibc has, malloc decides for
+    itself.
     """
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
@@ -52,7 +52,7 @@ def return_freed_memory() -> None:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Context manager without cyclic collection: on millions of records it would take most time."""
+    """Turn cyclic garbage collection off: with millions of records, it takes most of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -63,5 +63,5 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def most_unpacked_bytes(packed_bytes: int) -> int:
-    """Bytes of text that a file of a size (bytes) may hold."""
+    """Bytes of text that a file of the given size (bytes) may hold."""
     return max(ANY_FILE_BYTES, TIMES_LONGER * packed_bytes)

@@ -1,4 +1,4 @@
-"""Texts of Parquet files: read once each, however often they occur, and of a bounded length."""
+"""Texts of Parquet files: each is read once, however often it occurs, and their size is bounded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
 
 @contextmanager
 def opened_parquet(path: Path, texts: Collection[str]) -> Iterator[pq.ParquetFile]:
-    """Open a file whose columns of these names, if they are texts, become dictionaries."""
+    """Open a file; its columns with these names, if they are texts, become dictionaries."""
     with pq.ParquetFile(path) as file:
         metadata, schema = file.metadata, file.schema_arrow
     found = [each.name for each in schema if each.name in texts and is_text(each.type)]
@@ -23,7 +23,7 @@ def opened_parquet(path: Path, texts: Collection[str]) -> Iterator[pq.ParquetFil
 
 
 class TextBudget:
-    """The texts that a Parquet file may hold, all occurrences together."""
+    """Amount of text that a Parquet file may hold, counting every occurrence."""
 
     def __init__(self, path: Path) -> None:
         self._packed_bytes = path.stat().st_size
@@ -41,7 +41,7 @@ class TextBudget:
         codes = values.indices.drop_null().to_numpy()
         self._left -= int(np.diff(edges)[codes].sum())
         if self._left < 0:
-            msg = f"its {self._packed_bytes:,} bytes hold more text than such a file of a trace can"
+            msg = f"its {self._packed_bytes:,} bytes hold more text than a trace of that size can"
             raise ValueError(msg)
 
 

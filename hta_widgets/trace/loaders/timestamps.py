@@ -6,9 +6,9 @@ that a float would lose the nanoseconds::
     1732611000000000.123 µs    text without the point    1732611000000000123 ns
                                float64                   1732611000000000000 ns
 
-The fast paths parse a whole block at once where that is exact: all integers; all with three
-decimals (the point is removed); or all so small (`FLOAT_EXACT_US`) that the float is exact after
-rounding to ns. Everything else goes through `decimal.Decimal`, one value at a time.
+The fast paths parse a whole block at once if that is exact: all integers; all with three decimals
+(the point is removed); or all so small (`FLOAT_EXACT_US`) that the float is exact after rounding to
+ns. Everything else goes through `decimal.Decimal`, one value at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNREADABLE: int = np.iinfo(np.int64).min
 """Stands for a time that is unreadable or out of range."""
 
 FARTHEST_NS = 2**61
-"""Times and durations are below, so that no sum of a start and a duration overflows."""
+"""Upper limit of times and durations, so that no sum of a start and a duration overflows."""
 
 _COMMA, _DOT = ord(","), ord(".")
 

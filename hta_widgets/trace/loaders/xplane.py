@@ -1,4 +1,4 @@
-"""XPlane profiles of JAX, TensorFlow and PyTorch/XLA, which are refused."""
+"""Refuse XPlane profiles of JAX, TensorFlow and PyTorch/XLA, and say what to give instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLANE: Final = re.compile(
 
 
 def refuse_named_xplane(path: Path) -> None:
-    """Refuse an XPlane profile, by its name.
+    """Refuse an XPlane profile, recognised by its name.
 
     Raises `TraceFormatError` if it has the suffix of one.
     """
@@ -29,7 +29,7 @@ def refuse_named_xplane(path: Path) -> None:
 
 
 def refuse_xplane(path: Path) -> None:
-    """Refuse an XPlane profile, by its name or its first bytes.
+    """Refuse an XPlane profile, recognised by its name or its first bytes.
 
     Raises `TraceFormatError` if it is one.
     """
@@ -44,6 +44,6 @@ def refuse_xplane(path: Path) -> None:
 def _message(path: Path) -> str:
     return (
         f"{path} is an XPlane profile (of JAX, TensorFlow or PyTorch/XLA), which hta_widgets does "
-        "not read; look at it with XProf, or record the GPUs with Nsight Systems (nsys profile, "
-        "then nsys export --type sqlite)"
+        "not read; open it with XProf, or record the GPUs with Nsight Systems (nsys profile, then "
+        "nsys export --type sqlite)"
     )

@@ -1,1 +1,1 @@
-"""Events of one rank and what is derived from them, independent of the trace format."""
+"""Events of one rank, and what is derived from them, whatever the trace format."""

@@ -1,4 +1,4 @@
-"""The CPU calls as a forest in preorder, in which every subtree is one slice.
+"""The CPU calls as a forest in preorder, so that every subtree is one slice.
 
 ::
 
@@ -24,16 +24,16 @@ from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder, places
 
 _BACKWARD_CALL = re.compile("^autograd::engine::")
 _BACKWARD_RANGES = (re.compile("^## backward ##"), re.compile("^ProfilerStep"))
-"""Annotations of the thread that waits for the backward pass."""
+"""Annotations on the thread that waits for the backward pass."""
 
 
 @dataclass(frozen=True, eq=False)
 class CallTree:
-    """CPU calls in preorder: each call before the calls inside it, which are contiguous.
+    """CPU calls in preorder: each call comes before the calls inside it, which are contiguous.
 
-    The backward pass runs on a separate thread while the thread that started it waits: its
-    outermost calls count as inside the annotation ``## backward ##``, or else ``ProfilerStep#n``,
-    in which they start.
+    The backward pass runs on a separate thread while the thread that started it waits. So its
+    outermost calls count as inside the annotation in which they start: ``## backward ##``, or else
+    ``ProfilerStep#n``.
     """
 
     rows: Int32Array
@@ -56,7 +56,7 @@ class CallTree:
 
     @classmethod
     def _from_order(cls, rows: Int32Array, parents: Int32Array) -> CallTree:
-        place = places_of(rows, parents.size + 1)  # and of -1, which is the last
+        place = places_of(rows, parents.size + 1)  # one more for -1, which indexes the last
         return cls(rows, _subtree_ends(place[parents[rows]]), parents.size)
 
     def place_of_row(self) -> Int32Array:
@@ -90,7 +90,7 @@ def _subtree_ends(parents: Int32Array) -> Int32Array:
     """Position after each subtree, from the positions of the parents.
 
     A subtree ends where the next sibling starts. A last child ends with its parent, so its end is
-    that of the first ancestor with a next sibling, found by pointer jumping
+    that of the first ancestor with a next sibling, which pointer jumping finds
     (https://en.wikipedia.org/wiki/Pointer_jumping). The last root ends at the end.
     """
     count = parents.size
@@ -135,7 +135,7 @@ def _on_threads(
 
 
 def _enclosing_ranges(events: Events, calls: Int64Array, ranges: Int64Array) -> Int64Array:
-    """Last started range of the same process that is running when each call starts, else -1."""
+    """Latest range of the same process that is running when each call starts, or -1."""
     if not ranges.size:
         return np.full_like(calls, NO_PARENT)
     starts = events.start_ns[calls]

@@ -1,7 +1,7 @@
-"""Captures of graphs: calls that record launches to be replayed later, while nothing runs.
+"""Captures of CUDA graphs: calls that record launches to replay later, while nothing runs.
 
-Only a capture from its begin to its end counts. What asks whether a stream is capturing is no
-evidence: collectives and blocking copies ask it in every ordinary training trace.
+Only a capture with both its begin and its end call counts. A call that asks whether a stream is
+capturing is no evidence: collectives and blocking copies ask in every ordinary training trace.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ NodeType = Literal["kernel", "copy", "fill"]
 Identity = Literal["names", "prefix", "order", "refused"]
 
 LEAST_FOR_PREFIX: Final = 50
-"""Nodes a capture needs for its last ones to be taken as lost by the recorder."""
+"""Fewest nodes of a capture whose last nodes the recorder may have lost in a replay."""
 
 NODES_PER_LOST: Final = 200
-"""One node in so many may be lost at the end of a replay (0.5 %), and always one."""
+"""At the end of a replay, one node in this many may be lost (0.5 %), but always one."""
 
 LEAST_FOR_ORDER: Final = 20
-"""Nodes a capture without any name needs to be compared by number and types alone."""
+"""Fewest nodes of a capture without names that is compared by number and types alone."""
 
 
 class Capture(NamedTuple):
     """A complete capture."""
 
     begin: int
-    """Row of the call that begins it."""
+    """Row of the call that starts it."""
     launches: Int64Array
     """Rows of its launching calls, in order of time."""
 
@@ -48,34 +48,33 @@ class Captures(NamedTuple):
     """The complete captures of a recording."""
 
     operations: tuple[int, ...]
-    """Launching calls in each of them, in order of time."""
+    """Number of launching calls in each, in order of time."""
     launches: int
-    """Launching calls of the whole recording."""
+    """Number of launching calls in the whole recording."""
 
     @property
     def share(self) -> float:
-        """Part of all launching calls that captures record, from 0 to 1."""
+        """Share of all launching calls that are in captures, from 0 to 1."""
         return sum(self.operations) / self.launches if self.launches else 0.0
 
 
 def captures_of(events: Events) -> Captures:
-    """Count the launching calls in captures and in all."""
+    """Count the launching calls in each capture, and in the whole recording."""
     launching = _launching(events)
     found = _captures(events, launching)
     return Captures(tuple(each.launches.size for each in found), int(launching.size))
 
 
 def captures_in(events: Events) -> list[Capture]:
-    """Find the captures: each end, with the latest begin before it on its thread.
+    """Find the captures: each end call with the latest begin call before it on its thread.
 
-    Of launching calls inside one another, as a driver call in that of the runtime, the outer one
-    counts.
+    If launching calls are nested, as a driver call in a runtime call, only the outer one counts.
     """
     return _captures(events, _launching(events))
 
 
 def capture_marks(events: Events) -> tuple[Int64Array, Int64Array]:
-    """Rows of the calls that begin a capture, and of those that end one."""
+    """Rows of the calls that start a capture, and of those that end one."""
     rows = events.rows_of(*LAUNCH_CALLS)
     return rows[events.named(rows, _BEGIN)], rows[events.named(rows, _END)]
 
@@ -104,14 +103,14 @@ def _captures(events: Events, launching: Int64Array) -> list[Capture]:
 
 
 def _outer(events: Events, rows: Int64Array) -> Int64Array:
-    """Those of some rows that begin inside none of the others of their thread."""
+    """The rows that start inside no other of the given rows on their thread."""
     order = np.lexsort((rows, events.tid[rows], events.pid[rows]))
     by_thread = rows[order]
     starts = events.start_ns[by_thread]
     thread = np.stack((events.pid[by_thread], events.tid[by_thread]))
     begins_thread = np.append(True, (np.diff(thread, axis=1) != 0).any(axis=0))[: rows.size]
     which = np.cumsum(begins_thread, dtype=np.int64)
-    # later threads are put behind all earlier ones, so that one running maximum serves for all
+    # later threads are shifted after all earlier ones, so that one running maximum serves for all
     span_ns = int(events.ends_of(by_thread).max(initial=0) - starts.min(initial=0)) + 1
     ends = events.ends_of(by_thread) + which * span_ns
     before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, ends))[:-1]
@@ -126,10 +125,10 @@ class Node(NamedTuple):
 
 
 def identity_of(capture: Sequence[Node], replay: Sequence[Node]) -> Identity:
-    """Say how a replay fits a capture; one different name refuses the whole graph.
+    """Say how a replay fits a capture; a single different name refuses the whole graph.
 
-    ``names``: equal number, types and, wherever recorded, names. ``prefix``: the same, but the
-    replay lacks the last nodes. ``order``: number and types are equal, no names are recorded.
+    ``names``: number, types and all recorded names are equal. ``prefix``: the same, but the replay
+    lacks the last nodes. ``order``: number and types are equal, and no names are recorded.
     """
     lost = len(capture) - len(replay)
     if not replay or lost < 0 or not all(map(_fits, capture, replay)):

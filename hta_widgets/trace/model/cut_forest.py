@@ -1,30 +1,30 @@
 """The CPU calls as a properly nested forest: no call ends after the call around it.
 
 Recorded calls do not nest exactly. Times are rounded, asynchronous ranges outlive their callers,
-and with stacks a ``record_function`` range begins inside one frame and ends inside another::
+and with stacks a ``record_function`` range starts inside one frame and ends inside another::
 
     frame     __enter__ |-----|                   __exit__ |----|
     range            record |-----------------------------------|
     operator                      aten::mm |--|
 
-By `nesting.parent_rows` the range, and all that runs in it, is inside the dead ``__enter__``. Here
-the range is *lifted*: ``__enter__`` is cut where the range begins. A call that begins a moment
-before the last one ends *follows* it: with an overlap of 33 ns, a loader call of 26 ms must not be
-inside a short one, and cut to 33 ns. Any other call that outlives the call around it is cut where
-that ends.
+For `nesting.parent_rows`, the range, and all that runs in it, is inside the finished ``__enter__``.
+Here the range is *lifted*: ``__enter__`` is cut where the range starts. A call that starts a moment
+before the last one ends *follows* it: a loader call of 26 ms that overlaps a short call by 33 ns
+must not end up inside that call, cut to 33 ns. Any other call that outlives the call around it is
+cut where that ends.
 
 The definition is a stack, for each thread in preorder:
 
 1. Calls on the stack are popped while the top's cut end is not after the start of the new call.
-2. If the new call begins `OVERLAP_NS` or less before the top's cut end, and ends later than that by
-   more than this overlap, the top is cut where the new call begins, and dropped; so is the next.
+2. If the new call starts `OVERLAP_NS` or less before the top's cut end, and ends later than that by
+   more than this overlap, the top is cut where the new call starts, and dropped; so is the next.
 3. If the new call ends after the top's cut end, and more than `TOLERANCE_NS` after the cut ends of
    the topmost calls, it may be lifted out of these: if it is no runtime or driver call, and it is
    an operator or annotation and all their names match `ENTERS`, or its own name matches `EXITS`.
    They are then cut where it starts, and dropped.
-4. Its cut end is its end, or that of the top if this is earlier. The top is its parent.
+4. Its cut end is its own end, or that of the top if that is earlier. The top is its parent.
 
-ProfilerSteps are marks and not calls: they are left out.
+ProfilerSteps are left out, because they are marks and not calls.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder, places
 from hta_widgets.trace.model.steps import STEP_NAME
 
 TOLERANCE_NS: Final = 2_000
-"""Rounding of traces in whole µs, and of two clocks, is no reason to lift a call."""
+"""Most that rounding to whole µs, and two clocks, can explain: no reason to lift a call."""
 
 OVERLAP_NS: Final = 1_000
-"""Longest overlap of two calls of which the second one follows the first. Where times are rounded
-to whole µs, a call inside another may end 1 µs after it, and overlaps it by as much or more."""
+"""Longest overlap of two calls if the second one follows the first. If times are rounded to whole
+µs, a call inside another may end 1 µs after it, and overlaps it by as much or more."""
 
 _RECORDING = r"_?record_function|RecordFunction|torch/(autograd/)?profiler"
 ENTERS: Final = re.compile(rf"__enter__|{_RECORDING}")
@@ -75,7 +75,7 @@ class CutForest:
     parent: Int32Array
     """Place of the call around each, -1 for none."""
     cut_end_ns: Times
-    """End of each call, at the latest that of the call around it."""
+    """End of each call, not later than that of the call around it."""
     ends: Int32Array
     """``places[place:ends[place]]`` are the call at a place and all calls inside it."""
 
@@ -88,11 +88,11 @@ class CutForest:
         ]
 
     def place_of_row(self, events: Events) -> Int32Array:
-        """Place of the call in each row of the events, and for row -1; -1 for rows without one."""
+        """Place of the call in each row of the events, and in row -1; -1 if there is no call."""
         return places_of(self.rows, len(events) + 1)
 
     def at_or_below(self, places: Mask) -> Mask:
-        """Mask of some calls and everything inside them."""
+        """Mask of the given calls and everything inside them."""
         return self.depth_within(places) > 0
 
     @property
@@ -102,11 +102,11 @@ class CutForest:
         return self.levels_among(everything)
 
     def levels_among(self, places: Mask) -> Int32Array:
-        """Number of the chosen calls around each call that is chosen itself."""
+        """Number of chosen calls around each chosen call."""
         return self.depth_within(places) - np.int32(1)
 
     def depth_within(self, places: Mask) -> Int32Array:
-        """Number of the chosen calls among each call and those around it."""
+        """Number of chosen calls among each call and the calls around it."""
         changes = np.bincount(self.ends[places], minlength=places.size + 1)[:-1]  # that end
         np.subtract(places, changes, out=changes)
         return np.cumsum(changes, dtype=np.int32)
@@ -115,9 +115,9 @@ class CutForest:
 def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]]:
     """Columns of the `CutForest` of a trace, given the row of the call around each as recorded.
 
-    The parents as recorded (see `nesting.parent_rows`) are right for all calls but those that
-    outlive their parent, and the calls inside these that begin or end after the cut. Only these few
-    are looked at one by one.
+    The recorded parents (see `nesting.parent_rows`) are right, except for calls that outlive their
+    parent, and calls inside these that start or end after the cut. Only these few are looked at one
+    by one.
     """
     is_mark = _is_step_mark(events)
     rows = calls_in_preorder(events)
@@ -143,14 +143,14 @@ def _recorded_parents(
     rows: Int64Array,
     is_mark: Mask,
 ) -> Int32Array:
-    """Place of the innermost recorded call around each, which is neither a mark nor has ended."""
+    """Place of the innermost recorded call around each that is no mark and has not ended."""
     above = parents[rows]
     if is_mark.any():
         waiting = np.flatnonzero(above != NO_PARENT)
         while waiting.size:
             around = above[waiting]
             over = events.start_ns[around] + events.duration_ns[around]
-            # by time, nothing is inside a call of no length: such parents are those of a capture
+            # by time, nothing is inside a call of length 0: such parents come from a capture
             has_ended = (over <= events.start_ns[rows[waiting]]) & (events.duration_ns[around] > 0)
             passed = is_mark[around] | has_ended
             waiting = waiting[passed]
@@ -213,7 +213,7 @@ class _Cutter:
         self.cut_end[place] = end if top == NO_PARENT else min(end, self.cut_end[top])
 
     def _follows(self, place: int, top: int) -> bool:
-        """Whether a call begins just before the end of the one around it, and lasts much longer."""
+        """Whether a call starts just before the one around it ends, and lasts much longer."""
         overlap_ns = self.cut_end[top] - self.start[place]
         outlives_ns = self.end[place] - self.cut_end[top]
         return bool(overlap_ns <= OVERLAP_NS and outlives_ns > overlap_ns)
@@ -235,7 +235,7 @@ class _Cutter:
         return self.names[int(self.codes[place])]
 
     def _children_beyond_the_cut(self, place: int) -> list[int]:
-        """Recorded children that are running where their parent is cut, or begin later."""
+        """Recorded children that are running where their parent is cut, or start later."""
         edge = int(np.searchsorted(self.thread_edges, place, side="right"))
         starts = self.start[place + 1 : self.thread_edges[edge]]
         later, last = np.searchsorted(starts, (self.cut_end[place], self.end[place])) + place + 1
@@ -244,7 +244,7 @@ class _Cutter:
         return [*running, *children.tolist()]
 
     def _running_child(self, place: int, innermost: int) -> list[int]:
-        """The recorded child around a later call, if it runs beyond the cut."""
+        """The recorded child around a later call, if it runs past the cut."""
         if innermost != self._last_running or place not in self._running_inside:
             self._last_running, self._running_inside = innermost, {}
             while innermost > place:
@@ -255,9 +255,9 @@ class _Cutter:
         return [child] if child > place and self.end[child] > self.cut_end[place] else []
 
     def subtree_ends(self) -> Int32Array:
-        """Place after each subtree: the first call of the thread that begins after the cut end.
+        """Place after each subtree: the first call of the thread that starts after the cut end.
 
-        A call that begins when the calls around it are cut is the last one inside them.
+        A call that starts when the calls around it are cut is the last one inside them.
         """
         ends = np.empty(self.start.size, dtype=np.int32)
         for first, last in pairwise(self.thread_edges):

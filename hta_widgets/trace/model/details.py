@@ -1,4 +1,4 @@
-"""Bulky fields of a trace: some formats load them, others read them when something asks."""
+"""Bulky fields of a trace: some formats load them, others read them when they are asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEMORY: Final = "memory"
 of instants of any name."""
 
 UNCATEGORISED: Final = "uncategorised_memory"
-"""Side table of allocations and frees that have no row, as `DetailGroup.MEMORY` describes it."""
+"""Side table of allocations and frees without a row, in the form of `DetailGroup.MEMORY`."""
 
 LAUNCHES: Final = "launches"
 """Side table of formats whose loading reads `DetailGroup.LAUNCH_CONFIGURATION`."""
@@ -40,38 +40,38 @@ ALLOCATION: Final = "[memory]"
 
 
 class DetailGroup(Enum):
-    """Fields that are read together; the value names them in messages."""
+    """Fields that are read together; the value is their name in messages."""
 
     SYNCHRONISATION = "events that synchronisations wait for"
-    """Of `Kind.SYNC`: ``wait_on_stream``, ``wait_on_cuda_event_id``,
+    """For `Kind.SYNC`: ``wait_on_stream``, ``wait_on_cuda_event_id``,
     ``wait_on_cuda_event_record_corr_id`` (correlation id of the call that recorded the event);
     int64, -1 where not recorded."""
 
     LAUNCH_CONFIGURATION = "launch configurations of kernels"
-    """Of kernels, and of launch calls that AMD's profiler writes it of: ``grid_x``, ``grid_y``,
+    """For kernels, and for launch calls in traces of AMD's profiler: ``grid_x``, ``grid_y``,
     ``grid_z`` (blocks), ``block_x``, ``block_y``, ``block_z`` (threads), ``registers`` (per
-    thread), ``shared_bytes`` (per block); int64, -1 where not recorded; ``occupancy_percent`` (as
-    estimated by the profiler), ``blocks_per_sm``, ``warps_per_sm``; float64, NaN where not
+    thread), ``shared_bytes`` (per block); int64, -1 where not recorded; ``occupancy_percent``
+    (estimated by the profiler), ``blocks_per_sm``, ``warps_per_sm``; float64, NaN where not
     recorded."""
 
     MEMORY = "memory events"
-    """Each allocation and each free, by time; the events table need not have them, so ``rows`` are
-    all -1. ``time_ns`` (since the trace's origin), ``pid``, ``tid`` (as in the events table),
-    ``device_type`` (number of the profiler), ``device`` (-1 for the CPU), ``address``, ``bytes``
-    (less than 0 for a free), ``total_allocated``, ``total_reserved`` (of the device, from then on);
+    """Each allocation and each free, by time. The events table may not have them, so all ``rows``
+    are -1. ``time_ns`` (since the trace's origin), ``pid``, ``tid`` (as in the events table),
+    ``device_type`` (the profiler's number), ``device`` (-1 for the CPU), ``address``, ``bytes``
+    (negative for a free), ``total_allocated``, ``total_reserved`` (of the device, from then on);
     int64, -1 where not recorded."""
 
     OPERATOR_INPUTS = "inputs of operators"
-    """Of `Kind.CPU_OP`: ``concrete_inputs`` (JSON list of the values of the inputs that are no
-    Tensors), ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel); text, empty where
+    """For `Kind.CPU_OP`: ``concrete_inputs`` (JSON list of the values of inputs that are not
+    tensors), ``module_hierarchy``, ``kernel_file`` (source of a compiled kernel); text, empty where
     not recorded."""
 
     LAUNCHED_KERNELS = "names of the kernels that calls launch"
-    """Of calls of the runtime, as AMD's profiler writes them, also of launches that are captured:
-    ``kernel``; text."""
+    """For runtime calls in traces of AMD's profiler, including captured launches: ``kernel``;
+    text."""
 
     OTHER_ARGUMENTS = "arguments that no analysis needs"
-    """Of events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,
+    """For events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,
     ``process_rank``; int64, -1 where not recorded; ``input_dims``, ``input_type``,
     ``input_strides``, ``in_split_size``, ``out_split_size``; JSON text, empty where not
     recorded."""
@@ -81,24 +81,24 @@ class Details(NamedTuple):
     """Fields of one group."""
 
     table: SideTable
-    """Without rows and columns if the source has none, or cannot be read."""
+    """Empty, without columns, if the source has none or cannot be read."""
     notices: tuple[Notice, ...] = ()
-    """Why they are missing."""
+    """Why fields are missing."""
 
     @classmethod
     def missing(cls, reason: str) -> Details:
-        """No fields, for a reason."""
+        """No fields, with the reason as a notice."""
         words = reason.replace("{", "{{").replace("}", "}}")
         return cls(NO_FIELDS, (Notice(words),))
 
 
 def may_have_memory(events: Events) -> bool:
-    """Whether a source may have memory events, by what is loaded of it."""
+    """Whether a source may have memory events, judging by what is loaded of it."""
     return ALLOCATION in events.name.values or UNCATEGORISED in events.side
 
 
 def loaded(events: Events, group: DetailGroup) -> SideTable | None:
-    """Fields of a group that were read while loading; None if none were."""
+    """Fields of a group that loading has read; None if it read none."""
     if group is DetailGroup.MEMORY:
         return _memory(events)
     if group is DetailGroup.LAUNCH_CONFIGURATION and LAUNCHES in events.side:
@@ -107,7 +107,7 @@ def loaded(events: Events, group: DetailGroup) -> SideTable | None:
 
 
 def _memory(events: Events) -> SideTable | None:
-    """Allocations and frees with a row and without, by time."""
+    """Allocations and frees, with and without a row, by time."""
     tables = [_allocations(events, events.side[MEMORY])] if MEMORY in events.side else []
     tables += [events.side[UNCATEGORISED]] if UNCATEGORISED in events.side else []
     if len(tables) < 2:  # noqa: PLR2004
@@ -121,7 +121,7 @@ def _memory(events: Events) -> SideTable | None:
 
 
 def _allocations(events: Events, table: SideTable) -> SideTable:
-    """Allocations and frees among events with sizes, with the time and thread of each."""
+    """Allocations and frees among events with sizes, each with its time and thread."""
     codes = [code for code, name in enumerate(events.name.values) if name == ALLOCATION]
     chosen = np.flatnonzero(np.isin(events.name.codes[table.rows], codes))
     rows = table.rows[chosen]
@@ -138,7 +138,7 @@ def _allocations(events: Events, table: SideTable) -> SideTable:
 
 
 def _launches(table: SideTable) -> SideTable:
-    """The numbers of each launch, of which many are alike."""
+    """The numbers of each launch; many launches share them."""
     column = table.columns[CONFIGURATION]
     if not isinstance(column, TextColumn):
         return SideTable(table.rows[:0], {})
@@ -155,7 +155,7 @@ _ENDS: Final = "/ends"
 
 
 def as_numbers(table: SideTable) -> dict[str, NDArray[Any]]:
-    """Columns of numbers alone that hold a table, for a file of columns."""
+    """A table as columns of numbers only, for a file of columns."""
     columns: dict[str, NDArray[Any]] = {"rows": table.rows}
     for name, column in table.columns.items():
         if isinstance(column, TextColumn):

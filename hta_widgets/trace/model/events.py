@@ -1,8 +1,8 @@
 """The schema that every loader produces and every analysis reads.
 
 An events table has one row per event, sorted by start. Times are integer nanoseconds since the
-trace's origin. Fields of a few kinds only (bytes, collective fields, shapes, counters) are in side
-tables, so that the main table stays narrow.
+trace's origin. Fields that only a few kinds have (bytes, collective fields, shapes, counters) are
+in side tables, so that the main table stays narrow.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ GPU_SIDE = (*GPU_WORK, Kind.SYNC, Kind.GPU_ANNOTATION, Kind.PROFILER_RANGE)
 
 
 Fits: TypeAlias = Callable[[str], object]
-"""Whether a name fits; most are the search of a pattern."""
+"""Tells whether a name fits; most of these functions search for a pattern."""
 
 
 @lru_cache(maxsize=128)
@@ -90,10 +90,10 @@ def _search(pattern: Fits) -> Fits:
 
 
 def fitting(fits: Fits, names: Sequence[str], used: Sequence[int]) -> Mask:
-    """Which of the names in use fit, by code; the last is that of no name, which fits nothing.
+    """Mask of the names in use that fit, by code; the last entry, for no name, is False.
 
-    Ranks of a job share most names, so that of each a pattern is asked once for all: sixty patterns
-    took a quarter of the diagnosis of 256 small ranks.
+    Ranks of a job share most names, so each name is searched once for all of them. Before, sixty
+    patterns took a quarter of the time to diagnose 256 small ranks.
     """
     asked = [names[code] for code in used]
     is_pattern = isinstance(getattr(fits, "__self__", None), re.Pattern)
@@ -113,7 +113,7 @@ class TextColumn:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TextColumn:
-        """Number some texts."""
+        """Encode texts, numbering the distinct ones."""
         number: dict[str, int] = {}
         codes = [number.setdefault(text, len(number)) for text in texts]
         return cls(np.array(codes, dtype=np.int32), (*number,))
@@ -123,7 +123,7 @@ class TextColumn:
         return TextColumn(self.codes[rows], self.values)
 
     def sharing(self, texts: dict[str, str]) -> TextColumn:
-        """The same with the texts that are known; those that are not become so."""
+        """The same column with texts that are already known; new ones are added to these."""
         return TextColumn(self.codes, tuple(texts.setdefault(each, each) for each in self.values))
 
     def to_categorical(self) -> pd.Categorical:
@@ -140,14 +140,14 @@ class SideTable:
     columns: Mapping[str, NDArray[np.generic] | TextColumn]
 
     def places_of(self, rows: Int64Array) -> Int64Array:
-        """Place in this table of some rows of the main table, -1 for those that are not here."""
+        """Places in this table of rows of the main table, -1 for rows that it does not have."""
         if not self.rows.size:
             return np.full(rows.size, -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
         return np.where(self.rows[at] == rows, at, -1)
 
     def texts_at(self, column: str, rows: Int64Array) -> tuple[Int64Array, tuple[str, ...]]:
-        """Codes of a column at some rows of the main table, -1 for no text, and the texts."""
+        """Codes of a column at rows of the main table, -1 for no text, and the texts."""
         found = self.columns.get(column)
         if not isinstance(found, TextColumn):
             return np.full(rows.size, -1, dtype=np.int64), ()
@@ -163,7 +163,7 @@ class SideTable:
         return SideTable(self.rows, columns)
 
     def having(self, is_kept: Mask) -> SideTable:
-        """The fields of some rows of the main table, by their places among these."""
+        """The fields of the kept rows of the main table, which are renumbered."""
         found = is_kept[self.rows] | (self.rows < 0)
         places = np.append(np.cumsum(is_kept) - 1, -1)
         columns = {
@@ -184,7 +184,7 @@ class SideTable:
 
 
 NO_FIELDS: Final = SideTable(np.zeros(0, dtype=np.int64), {})
-"""The table of fields that no event has."""
+"""An empty side table, for fields that no event has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +209,9 @@ class Events:
     """Position of the event in the source."""
     labels: tuple[str, ...] = ()
     side: Mapping[str, SideTable] = field(default_factory=dict)
-    """Those of ``transfers``, ``collectives``, ``operators``, ``launches``, ``memory``,
-    ``uncategorised_memory`` (of events without a row, so that its rows are -1), ``counters`` and
-    ``mangled`` (names of kernels before demangling) that the trace has."""
+    """Side tables by name. A trace has some of ``transfers``, ``collectives``, ``operators``,
+    ``launches``, ``memory``, ``uncategorised_memory`` (of events without a row, so that its rows
+    are -1), ``counters`` and ``mangled`` (kernel names before demangling)."""
 
     def __len__(self) -> int:
         """Number of events."""
@@ -223,11 +223,11 @@ class Events:
         return self.start_ns + self.duration_ns
 
     def ends_of(self, rows: IntArray | int) -> Times:
-        """End of the events in the given rows, which is faster than `end_ns` of all."""
+        """End of the events in the given rows, which is faster than computing all `end_ns`."""
         return np.asarray(self.start_ns[rows] + self.duration_ns[rows])
 
     def having(self, is_kept: Mask) -> Events:
-        """Only some rows, with their fields."""
+        """The kept rows only, with their fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         columns: dict[str, Any] = {
             name: x[is_kept] for name, x in values.items() if isinstance(x, np.ndarray)
@@ -237,7 +237,7 @@ class Events:
         return replace(self, **columns, name=name, side=side)
 
     def sharing(self, texts: dict[str, str]) -> Events:
-        """As `TextColumn.sharing`: texts of a short trace take as much memory as all else."""
+        """As `TextColumn.sharing`: a short trace's texts need as much memory as all else."""
         side = {table: found.sharing(texts) for table, found in self.side.items()}
         return replace(self, name=self.name.sharing(texts), side=side)
 
@@ -246,15 +246,15 @@ class Events:
         return np.flatnonzero(KindSet(kinds).among(self.kind))
 
     def named(self, rows: Int64Array, pattern: re.Pattern[str]) -> Mask:
-        """Which of some rows have a name that a pattern is found in."""
+        """Mask of the rows whose name contains a match of the pattern."""
         codes = self.name.codes[rows]
-        used = [code for code in distinct(codes).tolist() if code >= 0]  # of calls few of all
+        used = [code for code in distinct(codes).tolist() if code >= 0]  # calls use few of them
         return fitting(pattern.search, self.name.values, used)[codes]
 
     def texts_at(
         self, table: str, column: str, rows: Int64Array
     ) -> tuple[Int64Array, tuple[str, ...]]:
-        """Codes of a side table's column at some rows, -1 where it has no text, and the texts."""
+        """Codes of a side table's column at the given rows, -1 for no text, and the texts."""
         return self.side.get(table, NO_FIELDS).texts_at(column, rows)
 
     def names_at(self, rows: Int64Array) -> list[str]:
@@ -262,7 +262,7 @@ class Events:
         return [self.name.values[code] for code in self.name.codes[rows].tolist()]
 
     def ids_in_source(self, ids: IntArray) -> Int64Array | NDArray[np.object_]:
-        """Process or thread ids as in the source, where labels are text."""
+        """Process or thread ids as in the source, in which labels are text."""
         if not self.labels or not np.any(ids <= _FIRST_LABEL):
             return ids.astype(np.int64)
         labels = dict(enumerate(self.labels))
@@ -296,14 +296,13 @@ class Events:
 
 
 class Faults(NamedTuple):
-    """What is wrong with a file, and was seen while it was loaded."""
+    """Faults of a file that were found while loading it."""
 
     is_cut: bool = False
-    """The file ends in the middle."""
+    """Whether the file is truncated or damaged."""
     repeated: int = 0
     impossible: int = 0
-    """Events that are left out: those that are there twice, and GPU work at times that cannot
-    be."""
+    """Number of events left out: duplicates, and GPU work at impossible times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,15 +316,15 @@ class Trace:
         Path or URL of the trace.
     events : Events
     origin_ns : int
-        Time of the origin on the recording clock: ns since the Unix epoch if the trace records that
-        (``baseTimeNanoseconds``, or full timestamps), else on an arbitrary clock.
+        Time of the origin on the recording clock: ns since the Unix epoch if the trace records it
+        (``baseTimeNanoseconds``, or full timestamps), or else on an arbitrary clock.
     metadata : mapping
         Everything in the file but the events.
     notices : tuple of Notice
         What was dropped while loading.
     base_ns : int or None
-        Zero of the times in the source, on the recording clock. None if the source was cut off
-        before it was recorded: then `origin_ns` counts from there.
+        Zero of the times in the source, on the recording clock. None if the source is truncated
+        before that value; `origin_ns` then counts from the source's zero.
     faults : Faults
     """
 

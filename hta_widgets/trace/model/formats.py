@@ -1,4 +1,4 @@
-"""Description of a trace format; each format is defined next to its loader."""
+"""Description of a trace format: how its traces are recognised, found and loaded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 UNPROFILED_STEP: Final = "unprofiledStepNanoseconds"
-"""Key beside the events of a Kineto file: mean length of the steps before the profiler ran, which
+"""Key next to the events of a Kineto file: the mean length of steps before the profiler ran, which
 `hta_widgets.profile` measures."""
 
 LOST_WORK: Final = "recorderLostGpuWork"
-"""Key of the metadata: what a recorder says of GPU work that it may have lost."""
+"""Metadata key for what a recorder says about GPU work that it may have lost."""
 
 RANK_LIMIT: Final = 2**31
-"""Ranks are below; a greater number is something else, such as a time."""
+"""Limit of rank numbers; a number from here on is something else, such as a time."""
 
 
 class Recorded(Enum):
@@ -36,31 +36,31 @@ class Recorded(Enum):
 
 
 class FoundRank(NamedTuple):
-    """The trace of one rank that was found, before its rank is known."""
+    """A trace that was found, before its rank is known."""
 
     path: Path
     """File or folder."""
     stem: str
     """Name of the file or folder, without the prefix and suffix of the format."""
     process: int | None = None
-    """The process, in a trace with several."""
+    """The process, if the trace has several."""
     devices: tuple[int, ...] = ()
     """Devices with work, if known."""
 
 
 class Stated(NamedTuple):
-    """What the first bytes of a file, or its metadata, state of where and when it was recorded."""
+    """Where and when a file was recorded, as its first bytes or its metadata state it."""
 
     rank: int | None = None
     world_size: int | None = None
     """Number of ranks of the job."""
     process: int | None = None
-    """Id that the system gave to the recorded process."""
+    """The system's id of the recorded process."""
     start_ns: int | None = None
-    """Start of an early event (ns), to a microsecond or so."""
+    """Start of an early event (ns), to about a microsecond."""
     is_since_epoch: bool = False
-    """Whether `start_ns` counts from 1970; else from a zero that is the same for all recordings of
-    a process."""
+    """Whether `start_ns` counts from 1970, or from a zero that all recordings of a process
+    share."""
     step: int | None = None
     """Number of an early ProfilerStep."""
 
@@ -90,39 +90,39 @@ class Format:
     """
 
     name: str
-    """Short and permanent: it is part of cache keys."""
+    """Short and permanent, because it is part of cache keys."""
     noun: str
     """Name of one trace of the format in a sentence."""
     example: str
-    """What a trace looks like on disk, for the list of all formats in messages."""
+    """How a trace looks on disk, for the list of all formats in messages."""
     matches: Callable[[Path], bool]
-    """Whether a path, a file or a folder, is a trace of the format, by its content."""
+    """Whether the content of a file or folder is a trace of the format."""
     load: Load
     """Load one rank, given the path, the rank, the process (in traces with several) and a function
     to call with the number of bytes read since the last call, or None."""
     find_ranks: Callable[[Path, list[str]], list[FoundRank]] = _one_rank
-    """Find the ranks of one trace, appending notices on what is missing. One rank by default."""
+    """Find the ranks of one trace, one by default, and append notices about what is missing."""
     refuse: Callable[[Path], None] = _accept_any
     """Raise `TraceFormatError` for a path that belongs to the format but is unreadable, such as a
     report that must be exported first."""
     lacks: frozenset[Recorded] = field(default_factory=frozenset)
-    """What the format itself does not record; NVTX ranges may supply it."""
+    """What the format itself does not record, although NVTX ranges may supply it."""
     suffixes: tuple[str, ...] = ()
-    """Suffixes of files that may be a trace each; none if traces are folders."""
+    """Suffixes of files that may each be a trace; none if traces are folders."""
     is_part: Callable[[str], bool] = _never_a_part
-    """Whether a file, by its name, may be part of a trace that is a folder."""
+    """Whether a file may, judging by its name, be part of a trace that is a folder."""
     in_folders: bool = False
     """Whether a folder of such folders is a job."""
     stated_in: Callable[[Path, Callable[[], Metadata]], Stated] | None = None
-    """What a file states of where and when it was recorded, for formats that do. It takes the file
-    and a function that returns the metadata after the events."""
+    """Returns where and when a file was recorded, for formats that state it. It takes the file and
+    a function that returns the metadata after the events."""
     has_gpu_work: Callable[[Path], bool] | None = None
-    """Whether a file has GPU work; it may read all of it. Of formats with `stated_in`."""
+    """Whether a file has GPU work, for formats with `stated_in`. It may read the whole file."""
     is_copy: Callable[[Path], bool] | None = None
-    """Whether a file is a copy that hta_widgets wrote of another trace; such copies are ignored
-    next to other traces."""
+    """Whether hta_widgets wrote a file as a copy of another trace; such copies are ignored next to
+    other traces."""
     details: ReadDetails | None = None
-    """Read fields of a rank that loading leaves out, given its path, its trace and the process."""
+    """Read fields that loading leaves out, given the path, the trace and the process of a rank."""
 
     def __repr__(self) -> str:
         """Show only the name."""

@@ -1,4 +1,4 @@
-"""Kernel types: the purpose of GPU work. The rules are data, and users can add to them."""
+"""Kernel types: the purpose of GPU work. Rules on names decide, and users can add their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KernelType(IntEnum):
     """The five types, in the order in which names of combinations list them.
 
     CUDA_GRAPH is a CUDA graph that was recorded as a whole: whether it computes, communicates or
-    copies is not known. OTHER is whatever a rule of the user calls so.
+    copies is not known. OTHER is only what a user's rule calls OTHER.
     """
 
     COMPUTATION = 0
@@ -32,7 +32,7 @@ class KernelType(IntEnum):
 
 
 OVERLAPPING: Final = " overlapping "
-"""Stands between the types in the name of a combination."""
+"""Separates the types in the name of a combination."""
 
 TYPE_WORDS: Final = {
     KernelType.COMPUTATION.name: "compute",
@@ -41,7 +41,7 @@ TYPE_WORDS: Final = {
     KernelType.CUDA_GRAPH.name: "CUDA graphs",
     KernelType.OTHER.name: "other",
 }
-"""What a reader sees in place of each type; in data they have HTA's names."""
+"""Name of each type for readers; in data, the types have HTA's names."""
 
 
 def type_words(name: str) -> str:
@@ -56,12 +56,11 @@ def type_words(name: str) -> str:
 
 
 MIGRATES: Final = re.compile(r"\(Unified\)")
-"""Copies by which pages of managed memory move when the host or a kernel touches them; no call
-launches them."""
+"""Copies of managed-memory pages when the host or a kernel touches them; no call launches them."""
 
 COMPUTATION_NAMES = (r"(?:^|_)triton_(?:[a-z]{3}_)?fused_",)
-"""TorchInductor: its kernels have the names of the operators that they were fused from, so that
-`triton_poi_fused_all_reduce_0` prepares the input of an all-reduce."""
+"""TorchInductor names kernels after the operators that it fused: `triton_poi_fused_all_reduce_0`
+prepares the input of an all-reduce."""
 
 COMMUNICATION_NAMES = (
     r"^(void\s+)?nccl",
@@ -124,15 +123,14 @@ class KernelRules:
 
     The first that applies decides: the user's patterns on the name; memcpy, memset and whole CUDA
     graphs by category; a kernel with collective fields is COMMUNICATION; the built-in patterns on
-    the name (those of COMPUTATION first, then MEMORY, then COMMUNICATION); any other kernel is
-    COMPUTATION.
+    the name (COMPUTATION first, then MEMORY, then COMMUNICATION); any other kernel is COMPUTATION.
 
-    A copy between two GPUs is MEMORY too: the trace does not say whether a collective, a pipeline
-    or the placement of a tensor asked for it. A pattern of the user can.
+    A copy between two GPUs is MEMORY, too: the trace does not say whether a collective, a pipeline
+    or the placement of a tensor asked for it. A user's pattern can say so.
     """
 
     extra: Rules = ()
-    """The user's own rules, in order; each matches anywhere in the name."""
+    """The user's rules, in order; each matches anywhere in the name."""
 
     @classmethod
     def from_user(
@@ -185,7 +183,7 @@ class KernelRules:
 
 
 def type_by_name(name: str) -> KernelType:
-    """Type of a kernel of which nothing but the name is known, by the built-in rules."""
+    """Type of a kernel by the built-in rules, if only its name is known."""
     code = _type_of_name(_BUILT_IN)(name)
     return KernelType.COMPUTATION if code < 0 else KernelType(code)
 
@@ -195,7 +193,7 @@ def built_in_rules(
     memory: Sequence[str],
     computation: Sequence[str] = COMPUTATION_NAMES,
 ) -> Rules:
-    """Put patterns together into the rules on the names of kernels, whatever the case."""
+    """Build rules on kernel names from patterns, ignoring case."""
     by_type = (
         (KernelType.COMPUTATION, computation),
         (KernelType.MEMORY, memory),
@@ -219,7 +217,7 @@ def _type_by_code(codes: Int32Array, names: Sequence[str], rules: Rules) -> Int8
 
 @lru_cache(maxsize=16)
 def _type_of_name(rules: Rules) -> Callable[[str], int]:
-    """Cached lookup of names by some rules, since the ranks of a job have the same names."""
+    """Cached lookup of names by the rules, because the ranks of a job have the same names."""
 
     @remembered
     def type_of(name: str) -> int:

@@ -6,8 +6,8 @@
             cuLaunchKernel   |--|            correlation 42
     GPU               kernel        |----|   correlation 42, launched by cudaLaunchKernel
 
-An id that several launches of a process have (all are 0, they wrap, or files were merged) tells the
-launch only where their order does::
+If several launches of a process have the same id (all are 0, ids wrap, or files were merged), only
+their order can tell which launch belongs to which work::
 
     CPU   launch 1   launch 2   launch 3     all with id 0
     GPU        |= 1 =|        |= 2 =||= 3 =| as many on one stream, each after its launch
@@ -29,19 +29,19 @@ from hta_widgets.trace.model.events import GPU_SIDE, GPU_WORK, LAUNCH_CALLS, Eve
 NO_LAUNCH = -1
 
 _GIVES_WORK: Final = re.compile(r"Launch|Memcpy|Memset")
-"""Calls of the host with an id that its GPU work has, too."""
+"""Host calls that share their id with the GPU work."""
 
 
 def launch_rows(events: Events) -> Int32Array:
     """Row of the launch call of each GPU event; `NO_LAUNCH` for those without, and for CPU events.
 
-    Correlation ids are unique within a process. Of a runtime call and the driver call inside it,
-    which have the same id, the outermost counts. If other calls of a process have the same id, its
-    work and its launches are paired in their order if there are as many of both, each starts after
-    its launch, and all is on one stream or each starts before the next launch; otherwise none has a
-    launch. If calls of several processes have the same id, as in a file merged from several ranks,
-    the call of the process that launches all other work of the device counts. If that is unknown,
-    the only call that starts before the work counts; if there are several, none does.
+    Correlation ids are unique within a process. A runtime call and the driver call inside it have
+    the same id; the outermost call counts. If other calls of a process share an id, its work and
+    its launches are paired in order, provided that there are as many of both, each piece of work
+    starts after its launch, and all work is on one stream or starts before the next launch;
+    otherwise none has a launch. If calls of several processes share an id, as in a file merged from
+    several ranks, the call of the process that launches all other work of the device counts. If
+    that is unknown, the only call that starts before the work counts; of several, none does.
     """
     found = np.full(len(events), NO_LAUNCH, dtype=np.int32)
     gpu = events.rows_of(*GPU_SIDE)
@@ -80,7 +80,7 @@ def launch_delays_ns(start_ns: Times, call_end_ns: Times, resolution_ns: int) ->
 
 
 def _outermost_calls(events: Events) -> Int64Array:
-    """Calls with an id that are in no other with the same, by id, then by start."""
+    """Calls with an id that are not inside another call with that id, by id, then by start."""
     calls = events.rows_of(*LAUNCH_CALLS)
     calls = calls[events.correlation[calls] >= 0]
     calls = calls[np.argsort(events.correlation[calls], kind="stable")]
@@ -95,9 +95,9 @@ def _outermost_calls(events: Events) -> Int64Array:
 
 
 def _in_no_other(events: Events, calls: Int64Array) -> Int64Array:
-    """Calls that are in no other of their correlation id and thread; of equal ones the first.
+    """Calls not inside another of their correlation id and thread; of equal ones, the first.
 
-    A call that ends a moment after the one around it is inside, too: times are rounded.
+    A call that ends a moment after the one around it is inside it, too, since times are rounded.
     """
     groups = grouped(events.correlation[calls], events.pid[calls], events.tid[calls])
     group = groups.of_rows
@@ -113,14 +113,14 @@ def _in_no_other(events: Events, calls: Int64Array) -> Int64Array:
 
 
 def _of_one_process(events: Events, calls: Int64Array, first: Int64Array, last: Int64Array) -> Mask:
-    """Whether all calls with an id, from a first place to a last, are of one process."""
+    """Whether all calls with an id, from a first place to a last, belong to one process."""
     pid = events.pid[calls]
     changes = np.append([0], np.cumsum(pid[1:] != pid[:-1]))
     return np.asarray(changes[last - 1] == changes[first])
 
 
 def _pair_in_order(events: Events, found: Int32Array, work: Int64Array, calls: Int64Array) -> None:
-    """Link work whose ids several launches of one process have, where their order tells which."""
+    """Link work whose ids several launches of one process share, if their order tells which."""
     work, calls = _as_many_of_both(events, work, calls)
     if not work.size:
         return
@@ -146,7 +146,7 @@ def _pair_in_order(events: Events, found: Int32Array, work: Int64Array, calls: I
 def _as_many_of_both(
     events: Events, work: Int64Array, calls: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Work and launches of the ids that as many of both have, by id, then by start."""
+    """Work and launches of the ids that have as many of both, by id, then by start."""
     work = work[KindSet(GPU_WORK).among(events.kind[work])]
     calls = calls[events.named(calls, _GIVES_WORK)]
     work = work[np.lexsort((events.start_ns[work], events.correlation[work]))]
@@ -167,7 +167,7 @@ def _only_first_is_before(
 
 
 def _processes_of_devices(events: Events, launches: Int32Array, gpu: Int64Array) -> dict[int, int]:
-    """Process that launches all of this work of each device; none for a device of several."""
+    """Process that launches all the given work of each device; none if there are several."""
     pairs = np.stack([events.device[gpu], events.pid[launches[gpu]]])
     devices, processes = np.unique(pairs, axis=1)
     alone = ~np.isin(devices, devices[1:][devices[1:] == devices[:-1]])
@@ -175,7 +175,7 @@ def _processes_of_devices(events: Events, launches: Int32Array, gpu: Int64Array)
 
 
 def _call_of_process(events: Events, candidates: Int64Array, process: int, default: int) -> int:
-    """Choose the call of a process, if it has one; none if it has several."""
+    """The call of a process, the default if it has none, or no launch if it has several."""
     of_process = candidates[events.pid[candidates] == process]
     if of_process.size > 1:
         return NO_LAUNCH

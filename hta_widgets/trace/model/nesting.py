@@ -1,15 +1,15 @@
 """Parent of each CPU call, from the time intervals of the calls of one thread.
 
-In preorder (by start; of calls that start together, the longest first), a call's parent is either
-the call before it or one of the ancestors of that call, the innermost that is still running::
+In preorder (by start, and the longest first if calls start together), a call's parent is either the
+call before it or one of that call's ancestors, the innermost that is still running::
 
     a |---------------------------|
     b   |-----------|                 after a, which is running:       parent a
     c      |---|                      after b, which is running:       parent b
     d                   |-----|       after c; c and b have ended:     parent a
 
-So each call starts with the call before it as candidate, and candidates that have ended are
-replaced by their own parents or candidates, for all calls at once, until none has ended.
+So each call's first candidate is the call before it. Candidates that have ended are replaced by
+their own parents or candidates, for all calls at once, until none has ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hta_widgets.trace.model.events import Events, Kind, KindSet
 
 NO_PARENT = -1
 _CALLS_AT_ONCE = 1 << 16
-"""Few enough that the columns looked up for them stay in the processor's cache."""
+"""Rows at a time: few enough for the columns looked up for them to stay in the CPU cache."""
 
 CPU_CALLS = (
     Kind.CPU_OP,
@@ -41,9 +41,9 @@ CPU_CALLS = (
 def parent_rows(events: Events) -> Int32Array:
     """Row (int32) of the innermost call around each CPU call; `NO_PARENT` for all other events.
 
-    A call's parent is the last started of the calls on the same process and thread that are still
-    running when it starts; of calls that start together, the longest is outermost. A call that ends
-    after its parent, by imprecise clocks, is still its child.
+    A call's parent is the latest of the calls on the same process and thread that are still running
+    when it starts; if calls start together, the longest is outermost. A call that ends after its
+    parent, because clocks are imprecise, is still its child.
     """
     rows = calls_in_preorder(events)
     parents = np.full(len(events), NO_PARENT, dtype=np.int32)
@@ -80,7 +80,7 @@ def _by_thread(events: Events) -> tuple[Int64Array, NDArray[np.unsignedinteger[A
 
 
 def places_of(rows: IntArray, events: int) -> Int32Array:
-    """Position of each of so many events among some rows; `NO_PARENT` for those that are not."""
+    """Position of each event among the rows; `NO_PARENT` for events that are not among them."""
     place = np.full(events, NO_PARENT, dtype=np.int32)
     place[rows] = np.arange(rows.size, dtype=np.int32)
     return place
@@ -141,7 +141,7 @@ def _put_longest_first(
 def _move_outwards(events: Events, parents: Int32Array, waiting: Int64Array) -> None:
     """Replace parents that have ended when their call starts by the parents of those.
 
-    Where a parent has ended, so have all calls between it and its own parent: the search goes on
+    If a parent has ended, so have all calls between it and its own parent. The search goes on
     there, for all calls at once.
     """
     while waiting.size:

@@ -1,4 +1,4 @@
-"""Notices on what was dropped, left out or not matched: counted per rank, merged per job."""
+"""Notices about what was dropped, left out or not matched: counted per rank, merged per job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hta_widgets.errors import named_numbers
 
 
 class Notice(NamedTuple):
-    """Words with a ``{}`` for each count; notices of several ranks with equal words are merged.
+    """Words with a ``{}`` for each count; notices with equal words are merged across ranks.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A question about a rank or a job: a function and its arguments, which are also its name."""
+"""A question about a rank or a job: a function and its arguments, which also identify it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _log = logging.getLogger(__name__)
 
 
 class Keeping(Protocol):
-    """What is asked, if it may answer with columns that were kept on disk."""
+    """A subject that may answer with columns kept on disk."""
 
     @property
     def kept(self) -> object | None:
-        """Where they are; None if none are read."""
+        """Where the columns are; None if none are read."""
 
     def forget_kept(self) -> None:
-        """Read none from now on, and forget what was made of those read so far."""
+        """Read none from now on, and forget what was made from those already read."""
 
 
 class Question(NamedTuple):
-    """A function, asked of a rank or a job, with its further arguments.
+    """A function to call with a rank or a job, and its further arguments.
 
-    Questions are equal if their functions and arguments are, so that an answer is found again
-    without a name that somebody has to think of and keep apart from others.
+    Questions are equal if their functions and arguments are equal, so an answer is found again
+    without a unique name that somebody has to invent.
     """
 
     function: Callable[..., Any]
@@ -42,15 +42,15 @@ class Question(NamedTuple):
     def of(
         cls, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> Question:
-        """Put a question together from the arguments of a call."""
+        """Build a question from the arguments of a call."""
         return cls(function, tuple(arguments), tuple(sorted(named.items())))
 
     @property
     def text(self) -> str:
-        """The question in words, equal for equal questions of any process.
+        """The question in words, which are the same in every process.
 
-        Raises `TypeError` if the function is a lambda, or defined in another one: its name may be
-        any other's.
+        Raises `TypeError` if the function is a lambda or defined inside another function, because
+        such names are not unique.
         """
         function = self.function
         if "<" in function.__qualname__:
@@ -61,9 +61,9 @@ class Question(NamedTuple):
         return f"{function.__module__}.{function.__qualname__}{self.arguments}{self.named or ''}"
 
     def asked_of(self, subject: object) -> Any:  # noqa: ANN401
-        """Call the function; once more without what was kept on disk, where that may be wrong.
+        """Call the function; call it again without what is kept on disk, if that may be wrong.
 
-        The answer may be shared, so nobody can write into it.
+        The answer may be shared, so it is read-only.
 
         Raises `OutOfMemoryError` if memory runs out.
         """
@@ -82,15 +82,15 @@ class Question(NamedTuple):
                 raise
             cast("Keeping", subject).forget_kept()
         answer = self.function(subject, *self.arguments, **named)
-        _log.warning("%s could not use what the cache keeps; it is derived again", self.text)
+        _log.warning("%s could not use the cached data; it is computed again", self.text)
         return answer
 
 
 class Remembering(Protocol):
-    """A rank or a job, which calls a function of it once."""
+    """A rank or a job, which calls each function once and keeps the answer."""
 
     def remember(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Return what the function returned of it, or returns now."""
+        """Return what the function returned before, or else what it returns now."""
 
 
 Subject = TypeVar("Subject", bound=Remembering)
@@ -101,10 +101,10 @@ Answer = TypeVar("Answer")
 def asked_once(
     function: Callable[Concatenate[Subject, Arguments], Answer],
 ) -> Callable[Concatenate[Subject, Arguments], Answer]:
-    """Have a function of a rank or job called once for the same arguments, by its ``remember``.
+    """Make a function of a rank or job be called once per arguments, through ``remember``.
 
-    For those whose answer is always worth keeping, whoever asks. Name a default value or leave it
-    out everywhere: these are two questions.
+    It is for functions whose answer is always worth keeping. Either pass a default value everywhere
+    or nowhere: these are two questions.
     """
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""Answers that several share, which nobody can write into."""
+"""Make shared answers read-only."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import numpy as np
 Answer = TypeVar("Answer")
 
 LONG: Final = 100
-"""Length from which a list that begins with a name or a number is not looked into."""
+"""Length from which a list that starts with a name or a number is not searched."""
 
 
 _PLAIN: Final = (str, int, float, Enum)
 _WITHOUT_ARRAYS: Final = frozenset({str, int, float, bool, type(None)})
-"""Most of what is inside answers; asking each whether it is a table or dataclass takes longer."""
+"""Most common types inside answers; asking each for a table or dataclass takes longer."""
 
 
 def read_only(answer: Answer) -> Answer:
-    """Let nobody write into the arrays inside an answer, and return it.
+    """Make the arrays inside an answer read-only, and return it.
 
     A diagnosis once set the first and last entry of an array of step edges that eleven analyses
-    share: what they said depended on whether it had been asked before. Arrays and tables, and
-    tuples, lists, mappings and dataclasses that hold them, are looked into; anything else is left
-    as it is.
+    share, so their answers depended on whether the diagnosis had run before. The search covers
+    arrays and tables, and tuples, lists, mappings and dataclasses that hold them; anything else is
+    left as it is.
     """
     if isinstance(answer, np.ndarray):
         answer.flags.writeable = False
@@ -38,7 +38,7 @@ def read_only(answer: Answer) -> Answer:
             read_only(block.values)
     else:
         for each in _inside(answer):
-            if type(each) is np.ndarray:  # usual, and a call less
+            if type(each) is np.ndarray:  # the usual case, which saves a call
                 each.flags.writeable = False
             elif type(each) not in _WITHOUT_ARRAYS:
                 read_only(each)
@@ -46,7 +46,7 @@ def read_only(answer: Answer) -> Answer:
 
 
 def _is_table(answer: object) -> bool:
-    """Whether it is one of pandas, which is not imported for this."""
+    """Whether the answer is a pandas table, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(answer, pandas.DataFrame | pandas.Series)
 

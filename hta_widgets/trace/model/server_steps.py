@@ -1,4 +1,4 @@
-"""Steps of an inference server: the spans that engines write around them, and which are steps."""
+"""Steps of an inference server, found by the spans that its engine writes around them."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Events, Kind
 
 Phase = Literal["prefill", "decode", "mixed", "idle"]
-"""What a step computes: prompts only, running requests only, both, or nothing."""
+"""What a step computes: only prompts, only running requests, both, or nothing."""
 
 
 RUN_BATCH: Final = "scheduler.run_batch"
-"""Range that SGLang opens before the span of a step, to prepare it: all spans in it are one."""
+"""Range that SGLang opens before the span of a step, to prepare it: all its spans are one step."""
 
 
 class StepSpan(NamedTuple):
-    """What the name of a span says of one step of a server."""
+    """What the name of a span says about one step of a server."""
 
     engine: str
     phase: Phase
     context_requests: int | None = None
     context_tokens: int | None = None
-    """Requests whose prompts are computed, and tokens of these; None if the name does not say
-    it."""
+    """Requests whose prompts are computed, and their tokens; None if the name does not say so."""
     generation_requests: int | None = None
     generation_tokens: int | None = None
-    """Requests that run already, and tokens computed for them. Those of a verifying step are not
-    all accepted."""
+    """Requests that are already running, and tokens computed for them. A verifying step does not
+    accept all of them."""
     is_part: bool = False
-    """The work of a draft model: no step, but part of one."""
+    """Whether this is the work of a draft model, which is part of a step."""
     number: int | None = None
-    """Of the step, as the engine counts."""
+    """Number of the step, as the engine counts."""
 
 
 Parser = Callable[[str], StepSpan | None]
@@ -98,7 +97,7 @@ def _sglang_batch(mode: str, says: dict[str, int]) -> StepSpan:
     if mode in _PREFILL_MODES:
         tokens = says.get("toks", says.get("c_sq"))
         return StepSpan("SGLang", "prefill", says["bs"], tokens, 0, 0)
-    if mode == "MIXED":  # without its counts, the split is not known
+    if mode == "MIXED":  # without counts, the split is not known
         return StepSpan(
             "SGLang",
             "mixed",
@@ -137,15 +136,15 @@ ENGINES: Final[dict[str, Parser]] = {
     "TensorRT-LLM": _tensorrt_llm,
     "vLLM": _vllm,
 }
-"""Parser of the names of each engine, which are matched as a whole.
+"""Parser of each engine's names, which are matched as a whole.
 
-vLLM is the last: AMD's builds of SGLang and ATOM write its names around their own, and the first
-engine here that names a span is the one that ran.
+vLLM is last, because AMD's builds of SGLang and ATOM write its names around their own, and the
+first engine here that names a span is the one that ran.
 """
 
 
 def step_span(name: str) -> StepSpan | None:
-    """What a name says of a step of a server; None for any other name.
+    """What a name says about a step of a server; None for any other name.
 
     Examples
     --------
@@ -164,20 +163,20 @@ class ServerSteps:
     """Steps of one rank, ascending by start."""
 
     rows: Int64Array
-    """The event that is the span of each step."""
+    """Row of the span of each step."""
     number: Int64Array
-    """0, 1, 2, …, or those that the engine writes into the names."""
+    """0, 1, 2, …, or the numbers that the engine writes into the names."""
     start_ns: Times
     end_ns: Times
-    """The time that each step has on the host, in ns since the trace's origin: to the start of the
-    next one, since tokens are sampled and sent after the span; the last, to the end of its span. A
-    step begins with the `RUN_BATCH` around its span where that is recorded."""
+    """Host time of each step, in ns since the trace's origin. A step lasts until the next one
+    starts, because tokens are sampled and sent after the span; the last one lasts to the end of its
+    span. A step starts with the `RUN_BATCH` around its span, if that is recorded."""
     span_ns: Times
-    """Start of the span itself: what is before is scheduling."""
+    """Start of the span itself; the time before it is scheduling."""
     spans: tuple[StepSpan, ...]
     idle_start_ns: Times
     idle_end_ns: Times
-    """Iterations without a request, which are no steps, each to the start of the next one."""
+    """Iterations without a request, which are not steps, each up to the start of the next one."""
 
     def __len__(self) -> int:
         """Number of steps."""
@@ -185,7 +184,7 @@ class ServerSteps:
 
 
 class _Found(NamedTuple):
-    """A span that no other one is around."""
+    """A span that is not inside another one."""
 
     row: int
     start_ns: int
@@ -196,11 +195,11 @@ class _Found(NamedTuple):
 
 
 def server_steps(events: Events) -> ServerSteps:
-    """Find the steps of a server by the spans of the thread that has most of them.
+    """Find the steps of a server by the spans of the thread that has the most of them.
 
-    A span inside another, or in the same `RUN_BATCH`, is no step, but says what the outer one does
-    not: AMD's builds of SGLang write vLLM's name around their own, and a draft model repeats the
-    tokens of its batch.
+    A span inside another, or in the same `RUN_BATCH`, is not a step, but adds what the outer one
+    does not say: AMD's builds of SGLang write vLLM's name around their own, and a draft model
+    repeats the tokens of its batch.
     """
     rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
     names, codes = events.name.values, events.name.codes[rows]
@@ -257,7 +256,7 @@ def _batch_at(batches: tuple[Times, Times], time_ns: int) -> tuple[int, int]:
 
 
 def _filled(outer: StepSpan, inner: StepSpan) -> StepSpan:
-    """What the outer span says, and where it is silent the inner one."""
+    """What the outer span says, completed by the inner one."""
     if inner.is_part:
         return outer
     unknown = [name for name, value in outer._asdict().items() if value is None]
@@ -288,17 +287,17 @@ def _steps(found: list[_Found]) -> ServerSteps:
 
 
 MOST_APART: Final = 3
-"""Steps by which recordings of one server may begin apart."""
+"""Most steps between the starts of two recordings of one server."""
 
 FEWEST_ALIKE: Final = 4
-"""Fewer steps in a row are called the same by chance."""
+"""Fewest equal names in a row that are more than chance."""
 
 
 def first_steps(names: Mapping[int, Sequence[str]]) -> dict[int, int]:
-    """Number of the first step of each rank, so that what all ranks compute has one number.
+    """Number of the first step of each rank, so that a step has the same number on all ranks.
 
-    Ranks that share a model run the same steps, which their spans name. Where the recording of one
-    begins later, its names are those of the others from there on::
+    Ranks that share a model run the same steps, which their spans name. If one rank's recording
+    starts later, its names are those of the others from there on::
 
         rank 0   prefill  decode 8  decode 9  decode 9     0  1  2  3
         rank 1            decode 8  decode 9  decode 9        1  2  3
@@ -306,13 +305,13 @@ def first_steps(names: Mapping[int, Sequence[str]]) -> dict[int, int]:
     Parameters
     ----------
     names : mapping of int to sequence of str
-        Names of the spans of each rank, in their order.
+        Names of the spans of each rank, in order.
 
     Returns
     -------
     dict
-        Empty where ranks begin with the same step, or where their names fit in several ways or in
-        none, as those of ranks with requests of their own.
+        Empty if the ranks start with the same step, or if their names fit in several ways or in
+        none, as with ranks that have requests of their own.
     """
     longest = max(names.values(), key=len, default=())
     behind = {rank: _steps_behind(longest, each) for rank, each in names.items()}
@@ -321,7 +320,7 @@ def first_steps(names: Mapping[int, Sequence[str]]) -> dict[int, int]:
 
 
 def _steps_behind(longest: Sequence[str], names: Sequence[str]) -> int:
-    """By how many steps a recording begins later than the longest; 0 if that cannot be told."""
+    """Number of steps by which a recording starts later than the longest; 0 if it is unclear."""
     fits = []
     for behind in range(-MOST_APART, MOST_APART + 1):
         pairs = [*zip(longest[max(behind, 0) :], names[max(-behind, 0) :], strict=False)]

@@ -1,4 +1,4 @@
-"""Marks of steps, of a profiler, a server or requests, and the step filter."""
+"""Marks of steps (from a profiler, a server or requests), and which steps are analysed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet
 from hta_widgets.trace.model.server_steps import ServerSteps
 
 STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
-"""Names of the marks of steps, with their number, which fits into 64 bits."""
+"""Names of step marks, with a step number that fits into 64 bits."""
 
 
 REQUEST_SPAN = re.compile(r"execute_diffusion_\d{1,9}_\d{1,9}x\d{1,9}|model_inference", re.ASCII)
-"""Spans of whole requests, by xDiT and by scripts that record one."""
+"""Spans of whole requests, from xDiT and from scripts that record one."""
 
 StepSource = Literal["ProfilerStep", "server", "request"]
-"""Who wrote the marks of the steps."""
+"""What wrote the step marks."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepMarks:
-    """Marks of the steps of one rank on the CPU, ascending by start."""
+    """Step marks of one rank on the CPU, ascending by start."""
 
     number: Int64Array
     start_ns: Times
     end_ns: Times
     """Nanoseconds since the trace's origin."""
     rows: Int64Array
-    """The event of each."""
+    """Row of each mark."""
     source: StepSource = "ProfilerStep"
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class StepMarks:
         return tuple(sorted(set(self.number.tolist())))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return them as pandas: ``step``, ``start_ns``, ``end_ns``."""
+        """Return the marks as pandas: ``step``, ``start_ns``, ``end_ns``."""
         return pd.DataFrame({"step": self.number, "start_ns": self.start_ns, "end_ns": self.end_ns})
 
 
@@ -66,7 +66,7 @@ def profiler_steps(events: Events) -> StepMarks:
 
 
 def request_steps(events: Events) -> StepMarks:
-    """List the requests that the CPU recorded, from 0; one inside another is part of it."""
+    """List the requests that the CPU recorded, from 0; a request inside another is part of it."""
     names = enumerate(events.name.values)
     rows = _annotations(events, [code for code, name in names if REQUEST_SPAN.fullmatch(name)])
     until_ns = np.maximum.accumulate(np.append(-1, events.ends_of(rows)))[:-1]
@@ -82,11 +82,11 @@ def _annotations(events: Events, codes: Collection[int]) -> Int64Array:
 
 
 def marks_of_steps(profiler: StepMarks, server: ServerSteps, *, is_training: bool) -> StepMarks:
-    """The ProfilerSteps, or the steps of a server where these say more.
+    """The ProfilerSteps, or the steps of a server if these say more.
 
-    Where each ProfilerStep holds one span at most, they are the same steps: vLLM calls
-    `profiler.step()` before each. One that holds several is a whole recording of a server, and in
-    training with a rollout the step of the training.
+    If each ProfilerStep holds at most one span, both mark the same steps: vLLM calls
+    `profiler.step()` before each. A ProfilerStep with several spans is a whole recording of a
+    server, or in training with a rollout, a training step.
     """
     if not len(server) or (len(profiler) and is_training):
         return profiler
@@ -110,11 +110,11 @@ def rows_to_analyse(
     *,
     include_last_profiler_step: bool,
 ) -> Mask:
-    """Mask of the events that are analysed, given the row of the launch of each (`launch_rows`).
+    """Mask of the events that are analysed, given the row of each event's launch (`launch_rows`).
 
-    With two or more steps, the last one is left out, as in HTA: CPU events from its start
-    on, and GPU work that they launched. GPU work launched earlier is kept, however late it runs;
-    GPU work whose launch is not in the trace is kept if it starts before the last step. With
+    With two or more steps, the last one is left out, as in HTA: CPU events from its start on, and
+    the GPU work that they launched. GPU work launched earlier is kept, however late it runs. GPU
+    work whose launch is not in the trace is kept if it starts before the last step. With
     `include_last_profiler_step`, the bound is the end of the last step instead of its start. With
     fewer steps, all events are analysed.
     """

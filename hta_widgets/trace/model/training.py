@@ -1,4 +1,4 @@
-"""Whether a recording is of training, by the names in it."""
+"""Tell whether a recording is of training, by the names in it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from hta_widgets.trace.model.events import Events, Kind
 
 FEWEST_BACKWARD: Final = 5
-"""With this many operators of a backward pass, a recording is of training: a single one may be the
-name of somebody's own function."""
+"""Fewest backward operators of a training recording: a single one may be the name of a user's own
+function."""
 
 _OPTIMIZER: Final = re.compile(r"Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)")
 _BACKWARD_RANGE: Final = re.compile(r"## backward")
@@ -20,8 +20,8 @@ _BACKWARD: Final = re.compile(
     r"|RegisterPostBackwardFunction$|_NoopSaveInputs$",
     re.DOTALL,
 )
-"""The last two are what FSDP and activation checkpoints do in a forward pass for the backward pass,
-which 300 ms of two H100 ended before."""
+"""The last two are what FSDP and activation checkpoints do in the forward pass for the backward
+pass: a recording of 300 ms on two H100 ended before its backward pass."""
 
 
 def trains(events: Events) -> bool:

@@ -1,1 +1,1 @@
-"""Opening a job: recognise formats, find ranks, fetch from URLs."""
+"""Open a job: recognise formats, find ranks, fetch from URLs."""

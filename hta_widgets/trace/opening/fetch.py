@@ -1,4 +1,7 @@
-"""Fetch enough of the traces at URLs to recognise them and find their ranks."""
+"""Fetch enough of the traces at URLs to recognise them and find their ranks.
+
+The first bytes of a PyTorch-profiler trace are enough; the rest follows when its rank is loaded.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +41,26 @@ _ARCHIVES = (".tar.gz",)
 
 
 HEAD_BYTES: Final = (2**16, 2**20, 2**24)
-"""Numbers of first bytes to try in turn until a trace is recognised; then the whole file."""
+"""Numbers of first bytes to try in turn until a trace is recognised, and then the whole file."""
 
 
 class FetchedUrl(NamedTuple):
     """A URL and its local stand-in."""
 
     url: str
-    """It may contain credentials and is never shown."""
+    """May contain credentials and is never shown."""
     copy: Path
-    """Where complete files are, or will be."""
+    """Where the complete files are, or will be."""
     partial: dict[str, FileState]
-    """The files of which only the first bytes have been fetched, by their path in the copy."""
+    """Files of which only the first bytes are fetched, by their path in the copy."""
 
     @property
     def local_path(self) -> Path:
-        """The path that is opened in place of the URL."""
+        """The path to open instead of the URL."""
         return heads_path(self.url) if self.partial else self.copy
 
     def remote_source(self, path: Path) -> RemoteSource:
-        """Remote source of a trace, a file or folder of the local path."""
+        """Remote source of a trace, which is a file or folder of the local path."""
         if not self.partial:
             return remote_source(self.url, self.copy, path)
         name = path_in_copy(path, self.local_path)
@@ -65,15 +68,15 @@ class FetchedUrl(NamedTuple):
 
 
 class FetchedSource(NamedTuple):
-    """What the user gave, with paths in place of URLs."""
+    """The source that the user gave, with paths in place of URLs."""
 
     source: TraceSource
     urls: dict[Path, FetchedUrl]
-    """By the path that replaces the URL."""
+    """Fetched URLs, by the path that replaces each."""
     name: str
-    """Name of the job: the URL where a single one was given, else empty."""
+    """Name of the job: the URL if a single one was given, or else empty."""
     progress: bool
-    """Show a bar over the bytes where more has to be fetched."""
+    """Show a progress bar if more bytes have to be fetched."""
 
     def urls_in_errors(self) -> AbstractContextManager[None]:
         """Make errors name the URLs instead of local paths."""
@@ -90,7 +93,7 @@ class FetchedSource(NamedTuple):
         return source
 
     def read_metadata(self, source: RankSource) -> dict[str, Any]:
-        """Everything in a PyTorch-profiler trace but the events, fetching the whole file."""
+        """All of a PyTorch-profiler trace except the events, which fetches the whole file."""
         complete = source.fetch(progress=self.progress)
         return EventText(complete.path).metadata_around_events()
 
@@ -98,13 +101,13 @@ class FetchedSource(NamedTuple):
 def fetch_remote(source: TraceSource, *, progress: bool = True) -> FetchedSource:
     """Fetch what is needed to recognise the traces at URLs, using fsspec.
 
-    Of PyTorch-profiler traces, only the first bytes are fetched here; the complete files follow
-    when and where their ranks are loaded. Copies are kept in the cache, or in a temporary folder if
-    the cache is off, and are reused while the file system reports the same state. Of a folder, only
+    Only the first bytes of PyTorch-profiler traces are fetched here; the complete files follow when
+    and where their ranks are loaded. Copies are kept in the cache, or in a temporary folder if the
+    cache is off, and are reused while the file system reports the same state. In a folder, only
     files that may be traces are fetched; its subfolders are searched only if it has no trace
     itself. A ``file://`` URL is replaced by its path.
 
-    Raises `TraceNotFoundError` if there is nothing at a URL, or a folder without a trace, and
+    Raises `TraceNotFoundError` if there is nothing at a URL, or only a folder without a trace, and
     `RemoteError` if a package is missing, or the file system refuses the files.
     """
     urls: dict[Path, FetchedUrl] = {}
@@ -127,7 +130,7 @@ def fetch_remote(source: TraceSource, *, progress: bool = True) -> FetchedSource
     elif isinstance(source, str | os.PathLike):
         paths = local(source)
     elif not isinstance(given, Iterable):
-        msg = f"{given!r} is no path; give a trace, a folder of traces, or several traces"
+        msg = f"{given!r} is not a path; give a trace, a folder of traces, or several traces"
         raise TraceNotFoundError(msg)
     else:
         paths = [local(path) for path in source]
@@ -197,7 +200,7 @@ def _may_be_trace_file(name: str) -> bool:
 
 
 def _may_be_trace_part(name: str) -> bool:
-    """Whether a file, by its name, may be part of a trace that is a folder."""
+    """Whether a file may, judging by its name, be part of a trace that is a folder."""
     return any(each.is_part(name) for each in FORMATS)
 
 
@@ -250,9 +253,9 @@ def fetch_heads(
 ) -> dict[str, FileState]:
     """Fetch the first bytes of the files of a URL, and the databases next to them completely.
 
-    Files are by their path relative to the copy; the empty path is the copy itself. Returned is the
-    state of each; none where first bytes are not enough: if a file has the name of another format,
-    the file system reports no state for it, or none of the files is a PyTorch-profiler trace.
+    Files are given by their path relative to the copy; the empty path is the copy itself. Returns
+    the state of each, or nothing if first bytes are not enough: a file has the name of another
+    format, the file system reports no state for it, or no file is a PyTorch-profiler trace.
     """
     states = {path: state for path, file in files.items() if (state := _file_state(path, file))}
     kineto = [states[path] for path in states if files[path].name.endswith(KINETO.suffixes)]
@@ -283,7 +286,7 @@ def _file_state(path: str, file: RemoteFile) -> FileState | None:
 
 
 def _fetch_head(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: Path) -> bool:
-    """Fetch as many bytes of a file as show whether it is a trace; return whether it is one."""
+    """Fetch enough bytes of a file to tell whether it is a trace; return whether it is."""
     head = heads / state.path
     if not is_current(head, state.changed_ns):
         remote.fetch_head(file, head, HEAD_BYTES[0])
@@ -296,14 +299,14 @@ def _fetch_head(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: 
 
 
 def _fetch_database(remote: RemoteFiles, file: RemoteFile, state: FileState, heads: Path) -> None:
-    """Fetch a whole database: its first bytes do not show whether it is a trace."""
+    """Fetch a whole database, because its first bytes do not show whether it is a trace."""
     database = heads / state.path
     if not is_current(database, state.changed_ns):
         remote.fetch_head(file, database, state.size)
 
 
 def _remove_if_other_type(heads: Path, *, is_file: bool) -> None:
-    """Remove a folder where a file has to go, and a file where a folder has to go."""
+    """Remove a folder where a file must go, or a file where a folder must go."""
     if heads.is_dir() and is_file:
         shutil.rmtree(heads)
     elif heads.is_file() and not is_file:

@@ -1,4 +1,4 @@
-"""Recordings of graphs being captured that belong to the ranks of a job."""
+"""Find the recordings of graph captures that belong to the ranks of a job."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from hta_widgets.trace.opening.recognise import format_of, traces_in
 from hta_widgets.trace.ranks.source import RankSource
 
 Captures: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | bool | None"
-"""What `open_trace` takes: paths, None to look beside the trace, False for none."""
+"""Argument of `open_trace`: paths, None to look next to the trace, False for none."""
 
 FOLDER: Final = "capture_traces"
-"""Where vLLM and SGLang write them, beside the traces."""
+"""Folders next to the traces where vLLM and SGLang write captures."""
 
 NAMED: Final = re.compile(r"graph_capture_rank_\d|bs_\d+_rank\d")
-"""How the files of both begin."""
+"""Prefixes of the file names of both."""
 
 MOST_FILES: Final = 64
-"""Captures of one rank that are read: one for each size of a batch."""
+"""Most captures that are read per rank: one for each batch size."""
 
 
 def with_captures(
     sources: Mapping[int, RankSource], captures: Captures, notices: list[str]
 ) -> dict[int, RankSource]:
-    """Return the ranks with the recordings of the graphs that they replay.
+    """Return the ranks with the recordings of the captures of the graphs that they replay.
 
-    Raises `TraceNotFoundError` or `TraceFormatError` or `UnreadableError` if a path that was given
-    has no trace, `RankError` if those that were given are of none of the ranks and `ParameterError`
-    if `captures` is True.
+    Raises `TraceNotFoundError`, `TraceFormatError` or `UnreadableError` if a given path has no
+    trace, `RankError` if none of the given captures belongs to a rank, and `ParameterError` if
+    `captures` is True.
     """
     if captures is False:
         return {**sources}
     if captures is True:
-        msg = "captures must be paths, False for none, or None to look beside the trace; got True"
+        msg = "captures must be paths, False for none, or None to look next to the trace; got True"
         raise ParameterError(msg)
     if captures is None:
         return {rank: _with(each, rank, _beside(each)) for rank, each in sources.items()}
@@ -58,7 +58,7 @@ def with_captures(
 
 
 def without_captures(paths: Sequence[Path], notices: list[str]) -> list[Path]:
-    """Leave out captures of graphs among the traces of a folder: they are no ranks."""
+    """Leave out captures of graphs among the traces of a folder, because they are not ranks."""
     captures = [path for path in paths if NAMED.match(path.name)]
     if not captures or len(captures) == len(paths):
         return [*paths]
@@ -76,7 +76,7 @@ def _with(source: RankSource, rank: int, files: Iterable[Path]) -> RankSource:
 
 
 def _beside(source: RankSource) -> list[Path]:
-    """Files of captures in the folder of a local trace, and in the one that engines make there."""
+    """Capture files in the folder of a local trace, and in the folder that engines make there."""
     if source.format is not KINETO or source.remote is not None or NAMED.match(source.path.name):
         return []
     folder = source.path.parent
@@ -95,7 +95,7 @@ def _is(path: Path) -> bool:
 
 def _files(path: Path, notices: list[str]) -> list[Path]:
     if not path.exists():
-        msg = f"{path} does not exist; captures are files that the engine wrote, or their folder"
+        msg = f"{path} does not exist; give the captures that the engine wrote, or their folder"
         raise TraceNotFoundError(msg)
     if path.is_dir() and format_of(path) is None:
         return traces_in(path, notices)[1]
@@ -103,7 +103,7 @@ def _files(path: Path, notices: list[str]) -> list[Path]:
 
 
 def _rank_of(file: Path) -> int:
-    """The rank that a capture states, else that in its name, else 0."""
+    """The rank that a capture states, or else the one in its name, or else 0."""
     if KINETO.stated_in is None:
         raise AssertionError(KINETO)
     stated = KINETO.stated_in(file, dict).rank

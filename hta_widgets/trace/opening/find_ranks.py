@@ -1,4 +1,4 @@
-"""Recognise the traces that the user gave, and find which rank and cycle each is of."""
+"""Recognise the traces that the user gave, and find the rank and cycle of each."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _GIVE_TRACES = "give a trace, a folder of traces, or several traces"
 
 
 _MOST_READ: Final = 16
-"""Processes without a rank that are searched for GPU work, each up to the first of it."""
+"""Most processes without a rank that are searched for GPU work, each up to its first work."""
 
 
 def find_sources(fetched: FetchedSource, notices: list[str]) -> list[Cycle]:
-    """Find the cycles and ranks of a source whose URLs are fetched, and add what was noticed.
+    """Find the cycles and ranks of a source whose URLs are fetched, and add notices.
 
     Raises `TraceNotFoundError` if a path does not exist or a folder has no trace;
     `TraceFormatError` if a file is not a trace, or traces have different formats; `UnreadableError`
-    if the system does not allow reading it; `RankError` if the traces are of several runs, or a
-    rank is none.
+    if the system does not allow reading it; `RankError` if the traces come from several runs, or a
+    rank is not valid.
     """
     source = fetched.source
     if not (isinstance(source, str | os.PathLike) or source):
@@ -120,7 +120,7 @@ def _single_rank(path: Path, notices: list[str]) -> RankSource:
     found = form.find_ranks(path, notices)
     if len(found) == 1:
         return _rank_source(form, found[0])
-    msg = f"{path} has {len(found)} ranks; open it on its own, not as one rank of a job"
+    msg = f"{path} has {len(found)} ranks; open it alone, not as one rank of a job"
     raise RankError(msg)
 
 
@@ -138,7 +138,7 @@ def _number_ranks(
 
 
 def _rank_source(form: Format, found: FoundRank) -> RankSource:
-    """Source of a rank that was found in a trace of a format."""
+    """Source of a rank that was found in a trace."""
     return RankSource(found.path, form, found.process)
 
 
@@ -147,8 +147,9 @@ def cycles_of_files(
 ) -> list[Cycle]:
     """Sort files into the cycles of one run, in order of time; notices say what was left out.
 
-    They are of a format that states ranks, by the path of the file, or of its first bytes. Raises
-    `SeveralRunsError` if they are of several runs, or it is not known which go together.
+    The files have a format that states ranks, and are given by their path, or that of their first
+    bytes. Raises `SeveralRunsError` if they come from several runs, or it is not known which belong
+    together.
     """
     runs = runs_of([_recording(file, source, fetched) for file, source in sources.items()])
     if len(runs) > 1:
@@ -159,7 +160,7 @@ def cycles_of_files(
 
 
 def _recording(file: Path, source: RankSource, fetched: FetchedSource) -> Recording:
-    """What is known of a file: what it states, and then what its name does.
+    """What is known about a file: first what it states, then what its name says.
 
     Metadata after the events comes from the cache if the trace is cached, without fetching it.
     """
@@ -177,9 +178,9 @@ def _recording(file: Path, source: RankSource, fetched: FetchedSource) -> Record
 
 
 def _with_gpu_work(runs: list[Run], fetched: FetchedSource, notices: list[str]) -> list[Run]:
-    """Leave out processes without a rank and without GPU work, unless nothing else is there.
+    """Leave out processes without a rank and without GPU work, unless there is nothing else.
 
-    vLLM records its front end, which is no rank, beside its workers.
+    vLLM records its front end, which is not a rank, together with its workers.
     """
     unclear = [run for run in runs if run.recordings[0].rank is None]
     if len(unclear) > _MOST_READ:

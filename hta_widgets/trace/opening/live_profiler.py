@@ -1,4 +1,4 @@
-"""Open what a profiler of PyTorch holds: it writes its trace once, for as long as we run."""
+"""Open the recording of a PyTorch profiler, whose trace is written once and kept while we run."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hta_widgets.errors import ParameterError
 
 @runtime_checkable
 class LiveProfiler(Protocol):
-    """A ``torch.profiler.profile``, or anything else that writes its trace so."""
+    """A ``torch.profiler.profile``, or anything else that writes its trace this way."""
 
     def export_chrome_trace(self, path: str) -> object:
         """Write the trace to a file."""
 
 
 _WRITTEN: Final[WeakKeyDictionary[LiveProfiler, tuple[object, Path]]] = WeakKeyDictionary()
-"""What each profiler had recorded when it wrote, and where: PyTorch refuses to write it again."""
+"""What each profiler had recorded when it wrote, and where; PyTorch refuses to write it again."""
 
 _NUMBERS: Final = count(1)
 
 
 def path_of_live(profiler: LiveProfiler) -> Path:
-    """Path of the trace of a profiler, which is written unless it has been.
+    """Path of the trace of a profiler, which is written if it has not been written yet.
 
     The file is removed when the process ends.
 
@@ -43,8 +43,8 @@ def path_of_live(profiler: LiveProfiler) -> Path:
     except Exception as error:
         msg = (
             "the profiler has no trace to give: it is still recording, has recorded nothing, or "
-            "has saved its trace already, which it can do once; leave its with block or call "
-            "stop(), and open what it has saved by its path"
+            "has already saved its trace, which it can do only once; leave its with block or call "
+            "stop(), or open the saved file by its path"
         )
         raise ParameterError(msg) from error
     wrote(profiler, folder)
@@ -52,12 +52,12 @@ def path_of_live(profiler: LiveProfiler) -> Path:
 
 
 def wrote(profiler: LiveProfiler, path: Path) -> None:
-    """Say where the trace of a profiler is."""
+    """Remember where a profiler wrote its trace."""
     _WRITTEN[profiler] = _recorded(profiler), path
 
 
 def _recorded(profiler: object) -> object:
-    """What a profiler recorded last: another object after another cycle."""
+    """The last recording of a profiler, which is a new object after each cycle."""
     return getattr(getattr(profiler, "profiler", profiler), "kineto_results", None)
 
 

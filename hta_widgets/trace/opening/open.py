@@ -1,4 +1,4 @@
-"""Open a job."""
+"""Open a job: find its ranks, select some of them, and load them if the job is small."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.urls import TraceSource
 
 BYTES_AT_ONCE: Final = 4 * 2**30
-"""Jobs with more bytes to read, decompressed, are loaded rank by rank on demand."""
+"""Jobs with more (decompressed) bytes to read are loaded rank by rank on demand."""
 
 RANKS_HELD: Final = 8
-"""Ranks of such a job that are held in memory at a time."""
+"""Most ranks of such a job that are held in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RankSample:
     def __post_init__(self) -> None:
         """Refuse an empty sample."""
         if self.count < 1:
-            msg = f"RankSample needs 1 rank or more, got {self.count}"
+            msg = f"RankSample needs at least 1 rank, got {self.count}"
             raise ParameterError(msg)
 
     def among(self, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -106,16 +106,16 @@ def open_trace(
         fsspec fetches its traces; PyTorch-profiler traces are fetched when and where their ranks
         are loaded.
 
-        The rank of a PyTorch-profiler trace comes from ``distributedInfo`` in the file, else from
-        its name (``rank-3``, ``worker3``, ``TP-3``); a single file with neither is rank 0. In an
-        Nsight Systems export, each process with GPU work is a rank. `number_ranks` documents how
+        The rank of a PyTorch-profiler trace comes from ``distributedInfo`` in the file, or else
+        from its name (``rank-3``, ``worker3``, ``TP-3``); a single file with neither is rank 0. In
+        an Nsight Systems export, each process with GPU work is a rank. `number_ranks` documents how
         other formats are numbered, and a notice names the rule that was used. Ranks given in a
         mapping are kept.
 
-        A profiler of PyTorch that has stopped writes its trace, which it can do once, into a
+        A PyTorch profiler that has stopped writes its trace, which it can do only once, into a
         temporary folder that is removed when the process ends.
 
-        Several files of a rank are cycles if one process recorded them, one after another:
+        Several files of a rank are cycles if one process recorded them one after another:
         ``tensorboard_trace_handler`` writes one for each repetition of the schedule.
     kernel_rules : mapping of kernel type to patterns, optional
         Your own rules, tried before the built-in ones, e.g. ``{"COMMUNICATION": ["my_ring_"]}``.
@@ -124,18 +124,18 @@ def open_trace(
     ranks : iterable of int or RankSample, optional
         Open only these ranks, or an evenly spaced sample (``RankSample(8)``); all by default.
     cycle : int, optional
-        Which cycle to open: 0 is the oldest, -1 the newest. By default the newest, and a notice
-        names the others.
+        Which cycle to open: 0 is the oldest, -1 the newest. By default, the newest is opened and a
+        notice names the others.
     captures : path, list of paths, or False, optional
-        Recordings in which an inference server captured the CUDA graphs that the trace replays:
-        operators, modules and shapes of the replays are read from them where they are surely the
-        same. By default those that vLLM and SGLang write beside the trace (``capture_traces``,
-        ``graph_capture_rank_…``, ``bs_…_rank…``); False for none. Paths may be files or folders;
-        they are read when something asks for operators, and may then also be joined by the order of
-        the kernels alone, which is said.
+        Recordings in which an inference server captured the CUDA graphs that the trace replays.
+        Operators, modules and shapes of the replays are read from them if they are certain to
+        match. By default, these are the recordings that vLLM and SGLang write next to the trace
+        (``capture_traces``, ``graph_capture_rank_…``, ``bs_…_rank…``); False for none. Paths may be
+        files or folders. They are read when something asks for operators, and may then also be
+        matched by the order of the kernels alone, which a notice says.
     executor : Executor, optional
         Where ranks are loaded: any ``concurrent.futures.Executor``, such as that of a cluster
-        (``dask.distributed.Client.get_executor()``). By default, processes of this machine where
+        (``dask.distributed.Client.get_executor()``). By default, processes of this machine, if
         loading in parallel is faster.
     progress : bool
         Show a progress bar while loading takes longer than half a second.
@@ -143,8 +143,8 @@ def open_trace(
     Returns
     -------
     Job
-        Loaded, unless it is big (more than `RANKS_HELD` ranks and `BYTES_AT_ONCE` to read): then
-        ranks are loaded on demand, and at most `RANKS_HELD` are held in memory.
+        Loaded, unless it is big (more than `RANKS_HELD` ranks and `BYTES_AT_ONCE` to read). The
+        ranks of a big job are loaded on demand, and at most `RANKS_HELD` are held in memory.
 
     Raises
     ------
@@ -155,8 +155,8 @@ def open_trace(
     UnreadableError
         If the system does not allow reading it.
     RankError
-        If the traces are of several runs; the message says what to open for each. If the captures
-        are of none of the ranks.
+        If the traces come from several runs; the message says what to open for each. If the
+        captures belong to none of the ranks.
     UnknownCycleError
         If there is no such cycle.
     RemoteError
@@ -164,7 +164,7 @@ def open_trace(
     UnknownRankError
         If one of `ranks` does not exist.
     ParameterError
-        If a profiler is still recording, or has saved its trace already.
+        If a profiler is still recording, or has already saved its trace.
     """
     wanted = NEWEST if cycle is None else index(cycle)
     paths = path_of_live(source) if isinstance(source, LiveProfiler) else source
@@ -181,7 +181,7 @@ def open_trace(
 
 
 def find_cycle(source: TraceSource, cycle: int | None = None) -> Cycle:
-    """Find the ranks of a cycle, as `open_trace` does and with its errors, without loading them."""
+    """Find the ranks of a cycle without loading them; the errors are those of `open_trace`."""
     found = _find(source, progress=False)
     return found.cycles[number_of_cycle(found.cycles, NEWEST if cycle is None else cycle)]
 
@@ -193,7 +193,7 @@ def as_job(source: Job | HasJob | TraceSource | LiveProfiler, cycle: int | None 
     ----------
     source : Job, TraceAnalysis, path, list of paths, mapping of rank to path, or profiler
     cycle : int, optional
-        As in `open_trace`; by default that of the job.
+        As in `open_trace`; by default, the job's own.
     """
     if isinstance(source, Job):
         return source if cycle is None else source.open_cycle(cycle)
@@ -204,7 +204,7 @@ def as_job(source: Job | HasJob | TraceSource | LiveProfiler, cycle: int | None 
 
 @dataclass(frozen=True)
 class _Found:
-    """What was found of the traces that were given."""
+    """What was found in the given traces."""
 
     cycles: tuple[Cycle, ...]
     source: TraceSource
@@ -264,7 +264,7 @@ def _select_ranks(
     ranks: tuple[int, ...] | RankSample,
     notices: list[str],
 ) -> dict[int, RankSource]:
-    """Keep the requested ranks, as their files are now, and add a notice."""
+    """Keep the requested ranks, with the current state of their files, and add a notice."""
     available = tuple(sorted(sources))
     asked = ranks.among(available) if isinstance(ranks, RankSample) else ranks or available
     if not set(asked) <= set(available):

@@ -14,7 +14,7 @@ Numbers: TypeAlias = list[int]
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _WORKER = re.compile(r"(?<![a-z])worker[_-]?(\d+)", re.IGNORECASE)
 _PARALLEL = re.compile(r"(?<![a-z])(?:TP|DP|PP|EP|CP)[_-]?(\d+)", re.IGNORECASE)
-"""Place in one kind of parallelism: SGLang calls its files ``1732611000.1-TP-0.trace.json.gz``."""
+"""Position in one kind of parallelism: SGLang names files ``1732611000.1-TP-0.trace.json.gz``."""
 
 _NODE = re.compile(r"node[_-]?(\d+)", re.IGNORECASE)
 _PROCESS = re.compile(r"[_.-](?:r|gpu|proc|pid)[_-]?(\d+)", re.IGNORECASE)
@@ -33,7 +33,7 @@ def rank_in_name(name: str) -> int | None:
 
 
 def rank_in_file_name(name: str) -> int | None:
-    """Rank in the name of a file: ``rank3``, else ``worker3``, else the only one of ``TP-3``.
+    """Rank in a file name: ``rank3``, or else ``worker3``, or else a single ``TP-3``.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def node_in_name(name: str) -> int | None:
 
 
 def number_ranks(found: Sequence[FoundRank]) -> tuple[dict[int, FoundRank], str]:
-    """Assign a distinct rank to each trace, and say the rule as a notice; empty for a single trace.
+    """Give each trace a distinct rank; a notice names the rule (empty for a single trace).
 
     The first rule that gives every trace a different number is used. For files: ``rank3`` in the
     name; the order of node and rank in the name; ``gpu3``, ``proc3``, ``pid3`` or ``r3`` in the
@@ -99,7 +99,7 @@ def _node_and_rank(found: Sequence[FoundRank]) -> Numbers | None:
 
 
 def _node_and_device(found: Sequence[FoundRank]) -> Numbers | None:
-    """Device of each process; with several files, the position of node and device."""
+    """Device of each process, or with several files, the position of its node and device."""
     if any(len(each.devices) != 1 for each in found):
         return None
     if len({each.path for each in found}) == 1:

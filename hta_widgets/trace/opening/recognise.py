@@ -26,10 +26,10 @@ WHAT_IS_A_TRACE: Final = f"a trace is {', '.join(each.example for each in FORMAT
 def format_of(path: Path) -> Format | None:
     """Format of a file, or of a folder that is one trace; None for any other folder.
 
-    A file of no other format is taken for a PyTorch-profiler trace; if it is not, its loader says
+    A file of no other format counts as a PyTorch-profiler trace; if it is none, the loader says
     what is wrong with it.
 
-    Raises `TraceFormatError` if it is something that is known to be unreadable.
+    Raises `TraceFormatError` if the path is something that is known to be unreadable.
     """
     for each in FORMATS:
         if each is not KINETO and each.matches(path):
@@ -40,7 +40,7 @@ def format_of(path: Path) -> Format | None:
 
 
 def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
-    """List the traces in a folder: its files, or if none is a trace, its subfolders.
+    """List the traces in a folder: its files, or its subfolders if no file is a trace.
 
     Copies that hta_widgets wrote of other traces count only if there are no other traces.
 
@@ -58,7 +58,7 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
         _require_readable(entries)
         for each in entries:
             if each.is_dir() or each.name.endswith(KINETO.suffixes):
-                format_of(each)  # raises an error that says what it is, if that is known
+                format_of(each)  # raises an error that says what the file is, if that is known
         msg = f"{folder} has no trace: {_describe_contents(entries)}; {WHAT_IS_A_TRACE}"
         raise TraceNotFoundError(msg)
     if len(formats) > 1:
@@ -79,10 +79,10 @@ def _trace_files(form: Format, entries: Iterable[Path], notices: list[str]) -> l
 
 
 def _without_copies_of_hta(traces: list[Path], notices: list[str]) -> list[Path]:
-    """Leave out what HTA writes beside a trace, and by default into its folder.
+    """Leave out copies that HTA writes, by default into the folder of the trace.
 
-    HTA's copies have no mark, and the rank of their trace: the folder of ``rank-0.json.gz`` and
-    ``rank-0_with_counters.json.gz`` seems to have two traces of rank 0.
+    HTA's copies have no mark, and have the rank of their trace: a folder with ``rank-0.json.gz``
+    and ``rank-0_with_counters.json.gz`` seems to have two traces of rank 0.
     """
     names = {file.name for file in traces}
     copies = [file for file in traces if _copied_by_hta(file.name) & names - {file.name}]
@@ -93,7 +93,7 @@ def _without_copies_of_hta(traces: list[Path], notices: list[str]) -> list[Path]
 
 
 def _copied_by_hta(name: str) -> set[str]:
-    """Names of the traces that a file may be a copy of, by its name."""
+    """Names of the traces that a file may be a copy of, judging by its name."""
     return {
         name.replace("_with_counters.json", ".json"),
         name.removeprefix("overlaid_critical_path_"),
@@ -102,7 +102,7 @@ def _copied_by_hta(name: str) -> set[str]:
 
 
 def _matches(form: Format, file: Path, notices: list[str], *, others: bool = False) -> bool:
-    """Whether a path is a trace; a notice says why it is left out, unless `others` are usual."""
+    """Whether a path is a trace; a notice says why not, unless `others` are to be expected."""
     try:
         is_trace = form.matches(file)
     except OSError as error:
@@ -123,7 +123,7 @@ def _trace_folders(form: Format, entries: Iterable[Path], notices: list[str]) ->
 
 
 def _require_readable(entries: Iterable[Path]) -> None:
-    """Raise the error of the system for the first file that cannot be read."""
+    """Raise the system's error for the first file that cannot be read."""
     for entry in entries:
         if entry.is_file():
             entry.open("rb").close()
@@ -139,13 +139,13 @@ def _describe_contents(entries: Sequence[Path]) -> str:
         return f"{_list_names(recordings)} must be exported first (nsys export --type sqlite)"
     xplanes = [entry for entry in entries if entry.name.endswith(XPLANE_SUFFIX)]
     if xplanes:
-        return f"{_list_names(xplanes)} is of JAX, TensorFlow or PyTorch/XLA (XPlane) and not read"
+        return f"{_list_names(xplanes)} is an XPlane profile (JAX, TensorFlow, PyTorch/XLA)"
     archives = [entry for entry in entries if entry.name.endswith(ARCHIVES)]
     if archives:
         return f"{_list_names(archives)} must be unpacked first"
     folders = [entry for entry in entries if entry.is_dir()]
     if folders:
-        return f"if its folders ({_list_names(folders)}) hold traces, give one of them"
+        return f"if its folders ({_list_names(folders)}) contain traces, give one of them"
     json_files = [entry for entry in entries if entry.name.endswith(KINETO.suffixes)]
     empty = [entry for entry in json_files if not entry.stat().st_size]
     if json_files:
@@ -154,5 +154,5 @@ def _describe_contents(entries: Sequence[Path]) -> str:
             if empty
             else f"there are no 'traceEvents' in {_list_names(json_files)}"
         )
-    names = f"it has {_list_names(entries)} (a trace of another name opens by its path)"
+    names = f"it has {_list_names(entries)} (to open a trace with another name, give its path)"
     return names if entries else "it is empty"

@@ -1,4 +1,4 @@
-"""The runs of a folder to choose from, in words, and what to type for each."""
+"""Say which runs a folder has to choose from, and what to type to open each."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _MOST_RUNS: Final = 10
 _MOST_RANKS: Final = 5
 _MOST_NAMES: Final = 3
 _MOST_PATHS: Final = 8
-"""Files that are written out one by one in a line to type."""
+"""Most files that are written out one by one in a line to type."""
 
 _PLAIN: Final = re.compile(r"[\w.+-]+", re.ASCII)
-"""Names of which a pattern means the same to a shell and to Python."""
+"""Names for which a pattern means the same to a shell and to Python."""
 
 _TIME: Final = re.compile(r"(?<!\d)1\d{9,18}(?!\d)")
 _SHORTEST_PART: Final = 3
 
 
 class SeveralRunsError(RankError):
-    """The traces are of several runs, or it is not known which of them go together."""
+    """The traces come from several runs, or it is not known which of them belong together."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._choices = [choice for run in runs for choice in _choices(run)]
         self._without_rank = sum(run.recordings[0].rank is None for run in runs) > 1
         self._reason = (
-            f"the traces are of {len(runs)} runs, by the process and host that recorded them and "
-            "the size of the job; open one of them:"
+            f"the traces come from {len(runs)} runs, judging by process, host and size of the job; "
+            "open one of them:"
             if len(runs) > 1
             else "the traces have several files of one rank, and neither their times nor the "
-            "processes that recorded them tell what they are to each other; open one of them:"
+            "processes that recorded them say how they are related; open one of them:"
             if len(self._choices) > 1
             else "the traces have several files of one rank, and neither their times nor the "
-            "processes that recorded them tell which go together:"
+            "processes that recorded them say which belong together:"
         )
         lines = self._lines(_Choice.in_python, _RANKS_IN_PYTHON, _ONE_OF_EACH_IN_PYTHON)
         super().__init__("\n".join(lines))
 
     def in_shell(self, command: str) -> list[str]:
-        """The choices, with a line for a shell to each, for the command that they were given to."""
+        """The choices, each with a line for a shell that repeats the user's command."""
         one_of_each = _ONE_OF_EACH_IN_SHELL.format(command)
         return self._lines(partial(_Choice.in_shell, command=command), _RANKS_IN_SHELL, one_of_each)
 
@@ -78,14 +78,14 @@ class _Choice(NamedTuple):
     """Something that can be opened."""
 
     about: list[str]
-    """Ranks, time and files; or the files of each rank that has several, if they do not all go
+    """Ranks, time and files; or the files of each rank that has several, if they do not all belong
     together."""
     paths: list[str]
     """Paths, or URLs."""
     folder: str
-    """Folder of all the files; empty if there is none, or behind a URL."""
+    """Folder of all the files; empty if there is none, or for a URL."""
     is_whole: bool
-    """Whether all files go together."""
+    """Whether all files belong together."""
 
     def in_python(self) -> str:
         if len(self.paths) == 1:
@@ -104,7 +104,7 @@ class _Choice(NamedTuple):
 
 
 def _choices(run: Run) -> list[_Choice]:
-    """What of a run can be opened: all of it, or each of files that have nothing to go with."""
+    """What can be opened of a run: all of it, or each file if no files belong together."""
     if run.cycles is None and len(run.ranks) == 1:
         return [_choice([each], run, is_whole=True) for each in run.recordings]
     return [_choice(run.recordings, run, is_whole=run.cycles is not None)]
@@ -149,7 +149,7 @@ def _about(recordings: Sequence[Recording], run: Run) -> str:
 
 
 def _pattern(folder: str, paths: Sequence[str]) -> str:
-    """A pattern that the names of these files match, and no other in their folder; else empty."""
+    """A pattern that matches these names and no others in their folder; empty if there is none."""
     names = [Path(path).name for path in paths]
     if not folder or not all(map(_PLAIN.fullmatch, names)):
         return ""
@@ -174,7 +174,7 @@ def _pattern(folder: str, paths: Sequence[str]) -> str:
 
 
 def _common_start(texts: Sequence[str]) -> str:
-    """The start that all texts have."""
+    """The start that all texts share."""
     first, last = min(texts), max(texts)
     pairs = enumerate(zip(first, last, strict=False))
     return first[: next((place for place, (one, other) in pairs if one != other), len(first))]

@@ -1,9 +1,9 @@
 """Sort the recordings of a folder into runs, and those of a run into cycles.
 
 A *run* is a job that was started once: its ranks state one world size, and each is one process. A
-*cycle* is what all ranks of a run recorded at a time. Recordings that go together are near in time;
-those of one rank are apart. So recordings, sorted by time, are cut at the longest pauses until no
-rank is twice in a part.
+*cycle* is what all ranks of a run recorded at one time. Recordings that belong together are close
+in time; those of one rank are apart. So recordings are sorted by time, and cut at the longest
+pauses until no part has a rank twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STAMPS: Final = (
 """Time of writing in the names of ``tensorboard_trace_handler``: in ns, or in ms before 2023."""
 
 _SECONDS: Final = re.compile(r"(1\d{9})(\.\d{1,9})?(?=-)")
-"""Time in s, with which SGLang begins its names: ``1732611000.1234-TP-0.trace.json.gz``."""
+"""Time in s at the start of SGLang's names: ``1732611000.1234-TP-0.trace.json.gz``."""
 
 _HOST_AND_PROCESS: Final = re.compile(r"(.+)_(\d{1,10})(?=\.)")
 """Default worker of ``tensorboard_trace_handler``: ``host_1234.<time>.pt.trace.json``."""
@@ -33,7 +33,7 @@ _STAGE: Final = re.compile(r"-(EXTEND|DECODE)(?=[-.])")
 """What SGLang was doing, if it records by stage: ``1732611000.1-TP-0-DECODE.trace.json.gz``."""
 
 _FRONT_END: Final = ".async_llm."
-"""Part of the names of what vLLM's front end records, which launches no GPU work."""
+"""Part of the file names of vLLM's front end, which launches no GPU work."""
 
 Process = tuple[str, str]
 
@@ -41,22 +41,22 @@ Process = tuple[str, str]
 Key = TypeVar("Key", bound=Hashable)
 
 _RESTART_NS: Final = 5 * 10**9
-"""A job that is started again is recorded later than this: importing torch alone takes seconds."""
+"""A restarted job is recorded at least this much later: importing torch alone takes seconds."""
 
 
 class Recording(NamedTuple):
-    """A file of a folder."""
+    """What is known about one file of a folder."""
 
     source: RankSource
     name: str
     """Name of the file."""
     rank: int | None
-    """Stated in the file, else in its name."""
+    """Rank in the file, or else in its name."""
     world_size: int | None
     """Number of ranks of the job."""
     process: Process
-    """Host and id of the process that recorded it, each empty if it is not known; or the name of
-    the file without its time, where neither is."""
+    """Host and id of the process that recorded it, each empty if unknown; or the name of the file
+    without its time, if both are unknown."""
     start_ns: int | None
     """See `Stated`."""
     is_since_epoch: bool
@@ -68,7 +68,7 @@ class Recording(NamedTuple):
 
     @classmethod
     def of(cls, source: RankSource, rank: int | None, stated: Stated) -> Recording:
-        """Put together what a file states and what its name does."""
+        """Combine what a file states with what its name says."""
         name = source.path.name
         return cls(
             source=source,
@@ -84,12 +84,12 @@ class Recording(NamedTuple):
 
     @property
     def time_ns(self) -> int | None:
-        """When it was recorded (ns since 1970), or written, if the first is not known."""
+        """When it was recorded (ns since 1970), or if that is not known, when it was written."""
         return self.start_ns if self.is_since_epoch else self.stamp_ns
 
     @property
     def stage(self) -> str:
-        """What a server was doing, as the name says it; empty if it does not."""
+        """What a server was doing, if the name says so; empty if it does not."""
         found = _STAGE.search(self.name)
         return found[1] if found else ""
 
@@ -100,7 +100,7 @@ class Recording(NamedTuple):
 
 
 def stamp_in_name(name: str) -> int | None:
-    """Time in the name of a file (ns since 1970), as profilers write it; None if it has none.
+    """Time that a profiler wrote into a file name (ns since 1970); None if it has none.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def stamp_in_name(name: str) -> int | None:
 
 
 def _process(name: str, process: int | None) -> Process:
-    """What tells a process from others of the same rank: host and process id, else its name."""
+    """What distinguishes a process from others of its rank: host and process id, or its name."""
     named = _HOST_AND_PROCESS.match(name)
     is_default = named is not None and process in (None, int(named[2]))
     if named is not None and is_default and stamp_in_name(name) is not None:
@@ -133,7 +133,7 @@ def _process(name: str, process: int | None) -> Process:
 
 
 def _without_stamp(name: str) -> str:
-    """A name without the time in it: what all recordings of a worker share."""
+    """A name without its time, which all recordings of a worker share."""
     for pattern, _ in _STAMPS:
         if pattern.search(name):
             return pattern.sub("", name, count=1)
@@ -144,14 +144,14 @@ class Run(NamedTuple):
     """The recordings of a job that was started once."""
 
     cycles: list[list[Recording]] | None
-    """In order of time; each has a recording of each rank, or of some. None if it is not known
-    which recordings go together."""
+    """In order of time; each has a recording of all ranks, or of some. None if it is not known
+    which recordings belong together."""
     recordings: list[Recording]
-    """All of them, in order of time as far as that is known."""
+    """All recordings, in order of time as far as that is known."""
 
     @property
     def ranks(self) -> set[int]:
-        """Ranks; a recording without any is rank 0."""
+        """Ranks of the run; a recording without a rank counts as rank 0."""
         return {each.rank or 0 for each in self.recordings}
 
     @property
@@ -161,7 +161,7 @@ class Run(NamedTuple):
 
 
 class _Timed(NamedTuple):
-    """What is sorted: a recording, or all of a process."""
+    """An item to sort by time: one recording, or all recordings of a process."""
 
     time_ns: int
     rank: int
@@ -171,8 +171,8 @@ class _Timed(NamedTuple):
 def runs_of(recordings: Sequence[Recording]) -> list[Run]:
     """Sort the recordings of a folder into runs, in order of time as far as that is known.
 
-    Those without a rank have that of others of their process. If there is none, each process is a
-    run of its own.
+    A recording without a rank has the rank of others from its process. If there is none, each
+    process is a run of its own.
     """
     ranked = _with_ranks(_with_hosts(recordings))
     alone = _grouped((each.process, each) for each in ranked if each.rank is None)
@@ -182,9 +182,9 @@ def runs_of(recordings: Sequence[Recording]) -> list[Run]:
 
 
 def _with_hosts(recordings: Sequence[Recording]) -> list[Recording]:
-    """Add the host to a process of which the name of the file does not tell it, but another does.
+    """Add the host to a process if only another file name states it.
 
-    Files are renamed, unpacked and copied.
+    Users rename, unpack and copy files.
     """
     hosts: dict[tuple[int | None, str], set[str]] = defaultdict(set)
     for each in recordings:
@@ -199,7 +199,7 @@ def _with_hosts(recordings: Sequence[Recording]) -> list[Recording]:
 
 
 def _with_ranks(recordings: Sequence[Recording]) -> list[Recording]:
-    """Add the rank of its process to a recording that does not know it."""
+    """Add the rank of its process to a recording that does not state it."""
     ranks: dict[Process, set[int]] = defaultdict(set)
     for each in recordings:
         if each.rank is not None:
@@ -213,7 +213,7 @@ def _with_ranks(recordings: Sequence[Recording]) -> list[Recording]:
 
 
 def _worlds(recordings: Sequence[Recording]) -> list[list[Recording]]:
-    """Recordings of jobs of one size; what states no size goes with what its process states."""
+    """Recordings by job size; one that states no size gets the size that its process states."""
     sizes = {each.world_size for each in recordings if each.world_size}
     if not recordings:
         return []
@@ -228,7 +228,7 @@ def _worlds(recordings: Sequence[Recording]) -> list[list[Recording]]:
 
 
 def _runs_of_world(recordings: Sequence[Recording]) -> list[Run]:
-    """Sort the recordings of jobs of one size into runs."""
+    """Sort the recordings of jobs with one size into runs."""
     timed = _timed(recordings)
     ordered = (
         [*recordings] if timed is None else [each for part in timed for each in part.recordings]
@@ -237,7 +237,7 @@ def _runs_of_world(recordings: Sequence[Recording]) -> list[Run]:
     ranks = {group[0].rank or 0 for group in processes}
     if len(ranks) == len(processes):
         return [Run(_cycles(ordered), ordered)]
-    if len(ranks) == 1:  # there is nothing that each could go with
+    if len(ranks) == 1:  # there is nothing that they could belong together with
         return [Run(_cycles(group), group) for group in processes]
     if timed is None:
         return [Run(None, ordered)]
@@ -254,7 +254,7 @@ def _runs_of_world(recordings: Sequence[Recording]) -> list[Run]:
 
 
 def _cycles(recordings: Sequence[Recording]) -> list[list[Recording]] | None:
-    """Sort the recordings of a run into cycles; None if it is not known which go together."""
+    """Sort the recordings of a run into cycles; None if it is not known which belong together."""
     counts = Counter(each.rank for each in recordings)
     if max(counts.values()) == 1:
         return [[*recordings]]
@@ -265,15 +265,15 @@ def _cycles(recordings: Sequence[Recording]) -> list[list[Recording]] | None:
     cycles = [_recordings(part) for part in parts]
     if len(set(counts.values())) == 1 and len(cycles) > max(counts.values()):
         in_order = _in_order(_recordings(timed))
-        if _steps_agree(in_order):  # the clocks of the hosts are further apart than the cycles
+        if _steps_agree(in_order):  # the host clocks differ by more than the time between cycles
             return in_order
     return cycles
 
 
 def _apart(ordered: Sequence[_Timed]) -> list[list[_Timed]] | None:
-    """Cut at the longest pauses between two of one rank until no rank is twice in a part.
+    """Cut at the longest pauses between two items of one rank, until no part has a rank twice.
 
-    Returns None where two of one rank have the same time.
+    Returns None if two items of one rank have the same time.
     """
     parts: list[list[_Timed]] = []
     waiting = [[*ordered]]
@@ -290,9 +290,9 @@ def _apart(ordered: Sequence[_Timed]) -> list[list[_Timed]] | None:
 
 
 def _longest_pause(part: Sequence[_Timed]) -> int | None:
-    """Place behind the longest pause that is between two of one rank; None if no rank is twice."""
+    """Place after the longest pause between two items of one rank; None if no rank is twice."""
     last: dict[int, int] = {}
-    following = [len(part)] * len(part)  # of each place, the next of the same rank
+    following = [len(part)] * len(part)  # for each place, the next of its rank
     for place in range(len(part) - 1, -1, -1):
         following[place] = last.get(part[place].rank, len(part))
         last[part[place].rank] = place
@@ -307,10 +307,10 @@ def _longest_pause(part: Sequence[_Timed]) -> int | None:
 
 
 def _are_far_apart(parts: Sequence[Sequence[_Timed]]) -> bool:
-    """Whether the pauses between parts are longer than any part is, and than a start takes.
+    """Whether the pauses between parts are longer than any part, and longer than a start takes.
 
-    Two jobs that ran at once, such as two replicas of a server, start as near to each other as
-    their own ranks do.
+    Two jobs that run at the same time, such as two replicas of a server, start as close together as
+    their own ranks.
     """
     longest = max(part[-1].time_ns - part[0].time_ns for part in parts)
     pauses = [later[0].time_ns - earlier[-1].time_ns for earlier, later in pairwise(parts)]
@@ -324,16 +324,16 @@ def _in_order(ordered: Sequence[Recording]) -> list[list[Recording]]:
 
 
 def _steps_agree(cycles: Sequence[Sequence[Recording]]) -> bool:
-    """Whether all ranks state the same ProfilerStep in a cycle, and another in each cycle."""
+    """Whether all ranks state the same ProfilerStep in a cycle, and a different one in each."""
     steps = [{each.step for each in cycle} for cycle in cycles]
     known = {step for of_cycle in steps for step in of_cycle if step is not None}
     return all(len(of_cycle) == 1 for of_cycle in steps) and len(known) == len(cycles)
 
 
 def _timed(recordings: Sequence[Recording]) -> list[_Timed] | None:
-    """Recordings in order of time: of early events, else those in the names; None if neither.
+    """Recordings in order of the times of early events, or in the names; None if neither exist.
 
-    Times from another zero than 1970 are those of one clock only if all of them are.
+    Times with a zero other than 1970 are on one clock only if all of them are such times.
     """
     is_of_events = len({each.is_since_epoch for each in recordings}) == 1 and all(
         each.start_ns is not None for each in recordings

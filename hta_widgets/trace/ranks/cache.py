@@ -26,7 +26,7 @@ from hta_widgets.trace.cache.trace_file import LoadedTrace, read_key, read_trace
 from hta_widgets.trace.ranks.source import RankSource, file_states
 
 WORTH_KEEPING: Final = 2**20
-"""Bytes of a trace below which reading it again is as fast."""
+"""Smallest trace (bytes) that is cached; reading a smaller one again is as fast."""
 
 _UNREADABLE: Final = "damaged, or written by another version"
 
@@ -54,10 +54,10 @@ def load(source: RankSource, rank: int, folder: Path | None = None) -> LoadedTra
 def store(
     source: RankSource, rank: int, trace: LoadedTrace, folder: Path | None = None
 ) -> LoadedTrace:
-    """Write a rank to the cache or another folder, ignoring failures to do so.
+    """Write a rank to the cache or another folder, ignoring failures.
 
-    The least recently used files of the cache are removed when it is full. Returned is the trace,
-    with its derived-column cache if the rank was written.
+    If the cache is full, its least recently used files are removed. Returns the trace, with its
+    derived-column cache if the rank was written.
     """
     folder = folder or cache_folder()
     if folder is None:
@@ -77,7 +77,7 @@ def store(
 
 
 def _is_readable(path: Path) -> bool:
-    """Whether a file or folder exists; the log says so if that cannot be found out."""
+    """Whether a file or folder exists; if that cannot be found out, the log says so."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -89,7 +89,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def describe_entry(entry: CacheEntry) -> str:
-    """Trace and rank that a cache entry belongs to, or the URL that a copy was fetched from.
+    """Trace and rank of a cache entry, or the URL that a copy was fetched from.
 
     Only the header of a file is read.
     """
@@ -108,7 +108,7 @@ class _RankFiles(NamedTuple):
     """Files of one rank in the cache, and the key that a reader must present.
 
     The file names identify the rank; the key also identifies the state of its source files and the
-    version of the code. So files that are out of date are overwritten instead of accumulating.
+    version of the code. So outdated files are overwritten and do not accumulate.
     """
 
     file: Path

@@ -1,10 +1,10 @@
 """The common clock of a job's ranks.
 
-A Kineto file counts its times from ``baseTimeNanoseconds``, which is written behind the events. A
-file that was cut off has lost it::
+A Kineto file counts its times from ``baseTimeNanoseconds``, which is written after the events. A
+truncated file has lost it::
 
     rank 0   |base ........ |first event            recorded
-    rank 1   ?    ........  |first event            cut off: takes the base of the other ranks
+    rank 1   ?    ........  |first event            truncated: takes the base of the other ranks
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _BASE_OF_OTHERS: Final = Notice(
 
 
 class ClockOrigin(NamedTuple):
-    """Place of a rank's own times on the recording clock."""
+    """Position of a rank's own times on the recording clock."""
 
     ns: int
     """Origin of the rank's times; counted from the base if that is lost."""
     has_events: bool
     base_ns: int | None
-    """Zero of the file's times; None if the file was cut off before it was recorded."""
+    """Zero of the file's times; None if the file is truncated before that value."""
     length_ns: int = 0
-    """From the first event to the end of the last."""
+    """Time from the first event to the end of the last."""
 
 
 def origin_of(rank: Rank) -> ClockOrigin:
@@ -46,13 +46,13 @@ class JobClock(NamedTuple):
     """The clock on which the ranks of a job are aligned."""
 
     origin_ns: int
-    """First event of all ranks, on the recording clock."""
+    """Time of the first event of all ranks, on the recording clock."""
     lost_base_ns: int
-    """Stands for the base of the ranks that have lost theirs."""
+    """Base for the ranks that have lost theirs."""
 
     @classmethod
     def of(cls, origins: Iterable[ClockOrigin]) -> JobClock:
-        """Clock of all ranks; a lost base is the one that most others have, 0 if none has any."""
+        """Clock of all ranks; a lost base becomes the most common one, or 0 if there is none."""
         with_events = [each for each in origins if each.has_events]
         bases = Counter(each.base_ns for each in with_events if each.base_ns is not None)
         lost = max(bases, key=lambda base: (bases[base], -base), default=0)
@@ -67,7 +67,7 @@ class JobClock(NamedTuple):
         return self.offset_of(ClockOrigin(trace.origin_ns, len(trace.events) > 0, trace.base_ns))
 
     def notices(self, origin: ClockOrigin) -> tuple[Notice, ...]:
-        """Notice on a rank that is aligned by the base of the others."""
+        """Notice for a rank that is aligned by the base of the others."""
         return (_BASE_OF_OTHERS,) if origin.base_ns is None and self.lost_base_ns else ()
 
 

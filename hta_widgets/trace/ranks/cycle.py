@@ -1,4 +1,4 @@
-"""Cycles: what the same ranks recorded one time after another."""
+"""Cycles: repeated recordings of the same ranks, one after another."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Cycle(NamedTuple):
     sources: Mapping[int, RankSource]
     """Where the trace of each rank is."""
     time_ns: int | None = None
-    """When it was recorded (ns since 1970), as far as the first bytes or the names tell."""
+    """When it was recorded (ns since 1970), if the first bytes or the names say so."""
     step: int | None = None
     """Number of an early ProfilerStep."""
     stage: str = ""
-    """What a server was doing, if the names say it."""
+    """What a server was doing, if the names say so."""
 
     @property
     def label(self) -> str:
-        """When it was recorded, the step and the stage; empty if none is known.
+        """When it was recorded, its step and its stage; empty if none of these is known.
 
         Examples
         --------
@@ -40,7 +40,7 @@ class Cycle(NamedTuple):
 
 
 def utc(time_ns: int | None) -> str:
-    """A time in words; empty if it is not known, or none that a calendar has.
+    """A time in words; empty if it is unknown, or beyond the calendar.
 
     Examples
     --------
@@ -55,9 +55,9 @@ def utc(time_ns: int | None) -> str:
 
 
 def number_of_cycle(cycles: Sequence[Cycle], cycle: int) -> int:
-    """Number of a cycle from 0, the oldest, given that or one from -1, the newest, downwards.
+    """Number of a cycle from 0, the oldest; negative numbers count back from -1, the newest.
 
-    Raises `UnknownCycleError` if there is none of that number.
+    Raises `UnknownCycleError` if there is no such cycle.
     """
     count = len(cycles)
     if -count <= cycle < count:
@@ -71,7 +71,7 @@ def number_of_cycle(cycles: Sequence[Cycle], cycle: int) -> int:
 
 
 def cycle_notice(cycles: Sequence[Cycle], number: int) -> list[str]:
-    """Notice on the cycles that are not open; none where there is only one."""
+    """Notice about the cycles that are not open; empty if there is only one."""
     if len(cycles) == 1:
         return []
     which = ", the newest" if number == len(cycles) - 1 else ""
@@ -87,7 +87,7 @@ def cycle_notice(cycles: Sequence[Cycle], number: int) -> list[str]:
 
 
 def descriptions(cycles: Sequence[Cycle]) -> list[str]:
-    """Each cycle in words: its number and label, and its ranks where not all have the same."""
+    """Each cycle in words: its number and label, and its ranks if they differ between cycles."""
     same = len({frozenset(each.sources) for each in cycles}) == 1
     return [_described(number, each, same=same) for number, each in enumerate(cycles)]
 
@@ -99,7 +99,7 @@ def _described(number: int, cycle: Cycle, *, same: bool) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """A list of which the middle is left out where it is long."""
+    """A list in words; the middle of a long list is left out."""
     if len(words) > 2 * _SHOWN_AT_END:
         words = [*words[:_SHOWN_AT_END], "…", *words[-_SHOWN_AT_END:]]
     return ", ".join(words)

@@ -35,7 +35,7 @@ _MISSING: Final = -1
 
 
 def event_frame(rank: Rank, offset_ns: int) -> pd.DataFrame:
-    """Return the table of events as pandas, in memory of its own; see `Job.events`."""
+    """Return the table of events as a pandas copy; see `Job.events`."""
     return pd.DataFrame(
         {
             name: column.to_categorical() if isinstance(column, TextColumn) else column
@@ -46,7 +46,7 @@ def event_frame(rank: Rank, offset_ns: int) -> pd.DataFrame:
 
 
 def event_arrow_table(rank: Rank, offset_ns: int) -> pa.Table:
-    """Return the table of events as Arrow, in memory of its own; see `Job.events`."""
+    """Return the table of events as an Arrow copy; see `Job.events`."""
     return pa.table(
         {name: _arrow_array(column) for name, column in _columns(rank, offset_ns).items()}
     )
@@ -54,7 +54,7 @@ def event_arrow_table(rank: Rank, offset_ns: int) -> pa.Table:
 
 def _arrow_array(column: NDArray[Any] | TextColumn) -> pa.Array:
     if not isinstance(column, TextColumn):
-        # Arrow keeps numpy's memory, which may be that of the cache's file.
+        # Arrow keeps numpy's memory, which may belong to the cache file.
         return pa.array(column.copy() if column.dtype != np.object_ else list(map(str, column)))
     codes = pa.array(column.codes.astype(np.int32), mask=column.codes < 0)
     return pa.DictionaryArray.from_arrays(codes, pa.array(column.values, type=pa.string()))
@@ -109,6 +109,6 @@ def _of_some(events: Events) -> _Columns:
 
 
 def _without_empty(codes: Int64Array, texts: tuple[str, ...]) -> TextColumn:
-    """An empty text is one that is not recorded."""
+    """A column of texts in which an empty text counts as not recorded."""
     empty = [code for code, text in enumerate(texts) if not text]
     return TextColumn(np.where(np.isin(codes, empty), _MISSING, codes).astype(np.int32), texts)

@@ -1,4 +1,4 @@
-"""What a job needs to know of each rank, whatever is analysed."""
+"""Small facts that a job needs to know about each rank, whatever is analysed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hta_widgets.trace.ranks.rank import Lacks, Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
 
 MOST_RANKS: Final = 2**20
-"""A greater number of ranks in a trace is an error of the trace."""
+"""Most ranks that a trace may state; a larger number is an error in the trace."""
 
 
 LEAST_COPYING: Final = 0.01
-"""Part of the recorded time from which copies may be all that a program does: a model whose kernels
-were lost had one fill of 1.5 µs in 0.5 s, and was called bound by copying."""
+"""Share of the recorded time that copies must take in a program that only copies: a model whose
+kernels were lost had one fill of 1.5 µs in 0.5 s, and was reported as bound by copying."""
 
 _GRAPH_LAUNCH: Final = re.compile("GraphLaunch")
 _LAUNCHES: Final = re.compile("Launch(?:Cooperative)?Kernel|GraphLaunch")
@@ -40,37 +40,37 @@ class RankRecords(NamedTuple):
     """What one rank's trace holds."""
 
     gpu_work: bool
-    """Any work of a GPU."""
+    """Any GPU work."""
     kernel_work: bool
     """Kernels or graphs; or copies that take `LEAST_COPYING` of the recorded time, as in a program
     that only copies."""
     calls: bool
-    """Calls of the CUDA API, whatever they do."""
+    """CUDA API calls of any kind."""
     launches: bool
-    """Calls that launch kernels, whether these are there or not; or any, where only copies ran: 617
-    of them in a program of which it was said that its calls are not recorded."""
+    """Calls that launch kernels, recorded or not; or any calls if only copies ran: a program with
+    617 calls was reported as having none recorded."""
     launches_kernels: bool
     """Calls that launch kernels or graphs."""
     waited_for: bool
-    """Those of them without it, although the host waited for it."""
+    """Launches without GPU work, although the host waited for it."""
     measured: bool
     """Kernels whose counters CUPTI's range profiler read, instead of recording when they ran."""
     waits: bool
-    """Calls that wait for it; False only where the host looks as if it did."""
+    """Calls that wait for GPU work; False only if the host seems to wait without such calls."""
     kernels: bool
-    """Each kernel, not only the time in which any runs."""
+    """Single kernels, not only the time in which any kernel runs."""
     host_code: bool
-    """Operators or Python functions; or annotations of PyTorch's profiler, which it records with
-    them, where only graphs are launched: a loop that replays a graph runs no operator."""
+    """Operators or Python functions. If only graphs are launched, the annotations that PyTorch's
+    profiler records with them are enough: a loop that replays a graph runs no operator."""
     os_calls: bool
-    """Calls of the operating system, from one CUDA call of their thread to another."""
+    """Operating-system calls between the CUDA calls of their thread."""
     frames: bool
     memory: bool
-    """Python functions, and what is allocated."""
+    """Python functions, and allocations."""
     communication: bool
     """Communication kernels."""
     collectives: bool
-    """Which collective, group and size a communication kernel belongs to."""
+    """The collective, group and size of each communication kernel."""
 
 
 def notices_of(rank: Rank) -> tuple[Notice, ...]:
@@ -79,7 +79,7 @@ def notices_of(rank: Rank) -> tuple[Notice, ...]:
 
 
 def step_names(rank: Rank) -> tuple[str, ...]:
-    """Names of the steps of a server that are counted from 0; empty where there are none."""
+    """Names of server steps that are counted from 0; empty if there are none."""
     server, names = rank.server_steps, rank.trace.events.name
     if rank.steps.source != "server" or server.spans[0].number is not None:
         return ()
@@ -144,8 +144,8 @@ def _has_kernel_work(rank: Rank) -> bool:
 
 
 def _only_replays(rank: Rank) -> bool:
-    """Whether the CPU was recorded, and launches graphs only: no operator is lacking."""
-    if Recorded.OPERATORS in rank.format.lacks:  # annotations are there without operators
+    """Whether the CPU was recorded and launches only graphs, so that no operators are missing."""
+    if Recorded.OPERATORS in rank.format.lacks:  # annotations exist without operators
         return False
     events, launches = rank.trace.events, rank.gpu_work.launch
     launches = launches[launches >= 0]
@@ -160,32 +160,32 @@ def step_source_of(rank: Rank) -> str:
 
 
 def world_size_of(rank: Rank) -> int:
-    """Number of ranks that the traced job had; 0 if the trace does not say it."""
+    """Number of ranks of the traced job; 0 if the trace does not say so."""
     info = rank.trace.metadata.get("distributedInfo")
     stated = info.get("world_size") if isinstance(info, Mapping) else None
     return max(whole_number(stated, RANK_LIMIT) or 0, 0)
 
 
 def unprofiled_step_ns(rank: Rank) -> int:
-    """Mean length (ns) of a step before the profiler ran; 0 if the trace does not say it."""
+    """Mean length (ns) of a step before the profiler ran; 0 if the trace does not say so."""
     return whole_number(rank.trace.metadata.get(UNPROFILED_STEP)) or 0
 
 
 def unprofiled_among(stated: Mapping[int, int]) -> int:
-    """The same of a job, as its traces state it (see `unprofiled_step_ns`); else 0."""
+    """Median over the ranks of what their traces state (see `unprofiled_step_ns`), or 0."""
     return round(median([each for each in stated.values() if each] or [0]))
 
 
 def world_size_among(world_sizes: Mapping[int, int]) -> int:
-    """Number of ranks of the traced job, as most traces state it (see `world_size_of`); else 0."""
+    """Number of ranks of the job that most traces state (see `world_size_of`), or 0."""
     stated = Counter(size for size in world_sizes.values() if size)
     return max(stated, key=lambda size: (stated[size], size), default=0)
 
 
 def missing_ranks(world_sizes: Mapping[int, int], recorded: Iterable[int]) -> list[str]:
-    """Notice on the ranks of a traced job that have no trace.
+    """Notice about the ranks of a traced job that have no trace.
 
-    The sizes (see `world_size_of`) are of all ranks that were opened, `recorded` all ranks with a
+    The sizes (see `world_size_of`) are those of all opened ranks; `recorded` are all ranks with a
     trace, opened or not.
     """
     size = world_size_among(world_sizes)
@@ -194,7 +194,7 @@ def missing_ranks(world_sizes: Mapping[int, int], recorded: Iterable[int]) -> li
         return []
     verb = "rank {} is" if len(missing) == 1 else "ranks {} are"
     are_missing = verb.format(number_ranges(missing))
-    return [f"{are_missing} missing: the traces are of a job of {size:,} ranks"]
+    return [f"{are_missing} missing: the traces come from a job with {size:,} ranks"]
 
 
 ALWAYS_ASKED: Final = (
@@ -209,4 +209,4 @@ ALWAYS_ASKED: Final = (
     Question(identity_of),
     Question(recorded_kind),
 )
-"""Asked along with the first question about a rank, so that it is not loaded again for these."""
+"""Asked together with the first question about a rank, so that it is not loaded again for them."""

@@ -39,7 +39,7 @@ class GpuWork:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Let nobody write into what all analyses share."""
+        """Make the arrays that all analyses share read-only."""
         for name in _COLUMNS:
             read_only(getattr(self, name))
 
@@ -59,7 +59,7 @@ class GpuWork:
 
     @cached_property
     def main_device(self) -> int | None:
-        """Device with most of the work; None without any."""
+        """Device with most of the work; None without any work."""
         parts = self.by_device()
         return max(self.devices, key=lambda device: len(parts[device]), default=None)
 
@@ -74,12 +74,12 @@ class GpuWork:
         return tuple(self.names[code] for code in self._names_in_use)
 
     def named(self, fits: Fits) -> Mask:
-        """Which pieces of work have a name that fits; each name is asked once."""
+        """Mask of the pieces of work whose name fits; each name is tested once."""
         return fitting(fits, self.names, self._names_in_use)[self.name]
 
     @cached_property
     def streams(self) -> Groups:
-        """The streams, ascending by device and id; work of each ascending by start."""
+        """The streams, ascending by device and id, each with its work ascending by start."""
         return read_only(grouped(self.device, self.stream))
 
     def by_device(self) -> dict[int, GpuWork]:
@@ -100,7 +100,7 @@ class GpuWork:
         return replace(self, start_ns=start_ns, duration_ns=duration_ns)
 
     def followed_by(self, other: GpuWork) -> GpuWork:
-        """All work of this and of the other, of the same rank, ascending by start."""
+        """All work of this and another part of the same rank, ascending by start."""
         order = np.argsort(np.concatenate((self.start_ns, other.start_ns)), kind="stable")
         columns: dict[str, Any] = {
             name: np.concatenate((getattr(self, name), getattr(other, name)))[order]

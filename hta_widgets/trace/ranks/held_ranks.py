@@ -1,4 +1,7 @@
-"""The ranks of a job, of which some are held in memory and workers answer for others."""
+"""The ranks of a job: some are held in memory, and workers answer questions about the others.
+
+A small job holds all its ranks. A big one holds those used last, and collects small answers.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 ANSWERS_KEPT = 64
-"""Questions whose answers are remembered, such as for time slices of another width."""
+"""Most questions whose answers are remembered; each width of time slices is one, for example."""
 
 
 class HeldRanks:
-    """Ranks that are loaded when they are first asked for, and asked in workers where they are not.
+    """Ranks that are loaded when first asked for; workers answer for ranks that are not loaded.
 
     Threads may share them: one waits while another loads. The parameters are those of `Job`.
     """
@@ -77,7 +80,7 @@ class HeldRanks:
         return chosen or self.ranks
 
     def too_many_to_hold(self, ranks: Iterable[int] | None = None) -> bool:
-        """Whether the job is too big to hold these ranks in memory at once."""
+        """Whether these ranks are too many to hold in memory at once."""
         limit = self.hold_at_most
         return limit is not None and len(self.select_ranks(ranks)) > limit
 
@@ -112,7 +115,7 @@ class HeldRanks:
         held = self._loaded[number] = Rank(
             loaded, source.format, self.settings, None if is_other else source
         )
-        if self.hold_at_most is not None:  # the rank may be gone when they are asked
+        if self.hold_at_most is not None:  # the rank may be gone when these are asked
             for question in ALWAYS_ASKED:
                 known = self._reduced.setdefault(question, {})
                 if number not in known:
@@ -134,7 +137,7 @@ class HeldRanks:
         return self
 
     def _number_steps(self, first_steps: Mapping[int, int]) -> None:
-        """Count the steps of a server on ranks from another number; nothing was asked before."""
+        """Count the steps of a server from other numbers, before anything is asked."""
         with self._lock:
             for rank, number in first_steps.items():
                 source = self.sources[rank] = replace(self.sources[rank], first_step=number)
@@ -158,9 +161,9 @@ class HeldRanks:
     ) -> dict[int, Answer]:
         """Apply a function to each rank and collect small answers, without holding the ranks.
 
-        Ranks that are loaded answer here, the others in the workers that load them. Answers are
-        remembered either way. The function is defined at the top of a module, so that workers find
-        it, and its answers are small beside a rank; its arguments are small and hashable.
+        Loaded ranks answer here, the others in the workers that load them. Answers are remembered
+        either way. The function must be defined at the top of a module, so that workers find it.
+        Its answers must be small compared with a rank, its arguments small and hashable.
         """
         chosen = self.select_ranks(tuple(ranks))
         question = Question.of(function, arguments, named)
@@ -178,9 +181,9 @@ class HeldRanks:
         function: Callable[Concatenate[Rank, Arguments], Answer],
         arguments: Mapping[int, tuple[Any, ...]],
     ) -> dict[int, Answer]:
-        """Apply a function to each rank with arguments of its own, as `reduce` does.
+        """Apply a function to each rank as `reduce` does, with separate arguments for each rank.
 
-        The answers are not remembered: `remember` what is made of them.
+        The answers are not remembered; `remember` the result that you make of them.
         """
         chosen = self.select_ranks(arguments) if arguments else ()
         asked = {rank: Question(function, arguments[rank]) for rank in chosen}
@@ -192,7 +195,7 @@ class HeldRanks:
         return {rank: cast("Answer", found[rank]) for rank in chosen}
 
     def _known(self, question: Question) -> dict[int, Any]:
-        """Answers to a question so far; the oldest questions are forgotten."""
+        """Answers so far to a question; the oldest questions are forgotten."""
         known = self._reduced[question] = self._reduced.pop(question, {})
         for oldest in [*self._reduced][: max(len(self._reduced) - ANSWERS_KEPT, 0)]:
             if oldest not in ALWAYS_ASKED:
@@ -209,7 +212,7 @@ class HeldRanks:
         return []
 
     def _ask_workers(self, question: Question, ranks: list[int]) -> None:
-        """Ask, along with the question, what every analysis needs to know of a rank."""
+        """Ask the question, and what every analysis needs to know about a rank."""
         asked = {
             rank: tuple(
                 each
@@ -228,4 +231,4 @@ class HeldRanks:
         if asked:
             with self._bar(asked, show=self._progress) as advance:
                 for rank, answers in self._loader.ask(self.sources, asked, advance):
-                    yield rank, read_only(answers)  # what was sent from a process is not yet
+                    yield rank, read_only(answers)  # answers sent by a process are writable

@@ -1,4 +1,4 @@
-"""What tells recordings apart that do not belong together, and those that are one and the same."""
+"""Tell recordings that do not belong together, and recordings that are the same one."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.ranks.rank import Rank
 
 MOST_WORK: Final = 10_000
-"""GPU work whose times are compared: the first of a rank."""
+"""Number of pieces of GPU work whose times are compared: the first ones of a rank."""
 
 FEWEST_LENGTHS: Final = 32
-"""No two GPUs take the same time to the ns for so many kernels of different length; a trace that a
-program has made up may have a few lengths, on all of its ranks."""
+"""Fewest different lengths that prove something: no two GPUs take the same times, to the ns, for so
+many kernels of different length. A synthetic trace may have a few lengths, on all of its ranks."""
 
 
 class RankIdentity(NamedTuple):
-    """What belongs to one recording."""
+    """What identifies one recording."""
 
     times: str
-    """Digest of when its GPU work runs, by its own clock, and how long; empty where equal times
-    would prove nothing."""
+    """Digest of when its GPU work runs, on its own clock, and how long; empty if equal times would
+    prove nothing."""
     gpus: tuple[str, ...]
-    """Names of the GPUs that work, each once; empty if not recorded."""
+    """Distinct names of the GPUs that work; empty if not recorded."""
     only_gpu: str = ""
-    """The recording, where it describes one GPU alone, which all of its processes then share."""
+    """The recording, if it describes only one GPU, which all of its processes then share."""
 
 
 def identity_of(rank: Rank) -> RankIdentity:
-    """Look up what belongs to the recording of a rank only."""
+    """Look up what identifies the recording of a rank."""
     events = rank.trace.events
     rows = rank.gpu_work.rows
     start_ns, length_ns = events.start_ns[rows[:MOST_WORK]], events.duration_ns[rows[:MOST_WORK]]
@@ -54,7 +54,7 @@ def sharing_ranks(identities: Mapping[int, RankIdentity]) -> list[list[int]]:
 
 
 def described_gpus(metadata: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Properties of each GPU by its number, that of its place in the list if it has none."""
+    """Properties of each GPU by its number, or by its position in the list if it has none."""
     listed = metadata.get("deviceProperties")
     found: dict[int, Mapping[str, Any]] = {}
     for place, each in enumerate(listed if isinstance(listed, list) else []):
@@ -74,7 +74,7 @@ _MI300X: Final = {
 
 
 def _named(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With its name, of which ROCm wrote nothing but all else: no peak of a server was known."""
+    """Add the name that ROCm left out: without it, the peak of a server's GPU was not known."""
     is_known = {name: properties.get(name) for name in _MI300X} == _MI300X
     return (
         properties

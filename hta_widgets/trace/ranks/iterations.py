@@ -20,15 +20,15 @@ _LAUNCHED = KindSet(set(GPU_SIDE) - {Kind.GPU_ANNOTATION})
 def steps_of_events(rank: Rank) -> Int64Array:
     """Number of the step of each event, by row; -1 for none.
 
-    CPU events, and ranges that the profiler projected onto the GPU, belong to the last step whose
-    mark is open when they start, what runs on the GPU to that of its launch call, whatever its
+    CPU events, and ranges that the profiler projected onto the GPU, belong to the latest step whose
+    mark is open when they start. Work on the GPU belongs to the step of its launch call, on any
     stream.
     """
     return _found(rank, rank.steps)
 
 
 def iterations(rank: Rank) -> Int64Array:
-    """The same of ProfilerSteps alone, as HTA counts them, whatever else marks steps."""
+    """The same for ProfilerSteps only, as HTA counts them, whatever else marks steps."""
     is_same = rank.steps.source == "ProfilerStep"
     return steps_of_events(rank) if is_same else _found(rank, rank.profiler_steps)
 
@@ -43,7 +43,7 @@ def _found(rank: Rank, steps: StepMarks) -> Int64Array:
 
 
 def iterations_at(rank: Rank, times: Times) -> Int64Array:
-    """Number of the ProfilerStep whose mark, the last started one, is open; -1 for none."""
+    """Number of the latest ProfilerStep whose mark is open at each time; -1 for none."""
     return _open_at(rank.profiler_steps, times)
 
 

@@ -1,4 +1,4 @@
-"""How kernels are launched, as the trace has it of them or of the calls that launch them."""
+"""Launch configurations of kernels, from the kernels or from the calls that launch them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def launch_configuration(
 ) -> dict[str, NDArray[Any]]:
     """Some columns of `DetailGroup.LAUNCH_CONFIGURATION`, for each piece of work.
 
-    Some versions of AMD's profiler write grid and block of the launch call only, and all of them
-    its shared memory. What is not recorded is -1 in columns of int64, NaN in those of float64.
+    Some versions of AMD's profiler write grid and block only for the launch call, and all versions
+    write the shared memory there. Values that are not recorded are -1 in int64 columns, NaN in
+    float64 columns.
     """
     table = rank.details(DetailGroup.LAUNCH_CONFIGURATION).table
     own, of_call = table.places_of(work.rows), table.places_of(work.launch)

@@ -23,7 +23,7 @@ from hta_widgets.trace.ranks.source import RankSource
 
 
 class RankTask(NamedTuple):
-    """One rank for a worker; small enough to be sent anywhere."""
+    """One rank for a worker, small enough to send anywhere."""
 
     source: RankSource
     rank: int
@@ -54,7 +54,7 @@ def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:
 
 
 PARALLEL_BYTES: Final = 150 * 2**20
-"""Bytes to read, decompressed, below which starting processes takes longer than they save."""
+"""Decompressed bytes to read below which starting processes takes longer than it saves."""
 
 INFLATED: Final = 12
 """Typical ratio of a trace's text to its gzip file."""
@@ -66,9 +66,9 @@ class RankLoader:
     """Loads ranks of one job in this process or an executor, and stores their Arrow files.
 
     An executor is used whenever there is anything to load; without one, processes of this machine
-    where that is faster. If not all ranks are held in memory, they are opened again from their
-    Arrow files, which are stored even if the cache is off. A bar is over the bytes that this
-    process fetches from a URL.
+    are used if that is faster. If not all ranks are held in memory, they are opened again from
+    their Arrow files, which are stored even if the cache is off. A progress bar covers the bytes
+    that this process fetches from a URL.
     """
 
     def __init__(
@@ -163,10 +163,10 @@ class RankLoader:
 
 
 def biggest_first(sources: Mapping[int, RankSource]) -> list[int]:
-    """Ranks by size, so that no process still has a big one when the others are done."""
+    """Ranks by size, so that no process is still busy with a big one when the others are done."""
     return sorted(sources, key=lambda rank: sources[rank].size, reverse=True)
 
 
 def inflated_size(source: RankSource) -> int:
-    """Bytes to read of a rank, decompressed; an estimate for compressed files."""
+    """Decompressed bytes to read for a rank; an estimate for compressed files."""
     return source.size * (INFLATED if source.path.suffix in PACKED else 1)

@@ -23,7 +23,7 @@ def load_rank(
     on_read: OnRead | None = None,
     folder: Path | None = None,
 ) -> LoadedTrace:
-    """Load one rank with its links, using the cache, or a folder in its place, if that exists.
+    """Load one rank with its links, using the cache, or the given folder in its place if it exists.
 
     `on_read` is called with the number of bytes read since the last call. Raises `OutOfMemoryError`
     if memory runs out.
@@ -47,7 +47,7 @@ def read_again(
     on_read: OnRead | None = None,
     folder: Path | None = None,
 ) -> LoadedTrace:
-    """Load one rank with its links from its source, and write it over what the cache has."""
+    """Load one rank with its links from its source, and overwrite the cached one."""
     source = source.fetch()
     linked = with_links(LoadedTrace(source.load(rank, on_read), {}))
     loaded = cache.store(source, rank, linked, folder)

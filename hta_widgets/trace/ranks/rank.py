@@ -1,4 +1,4 @@
-"""One rank of a job: its trace, and what is derived from it once."""
+"""One rank of a job: its trace, and what is derived from it, each computed only once."""
 
 from __future__ import annotations
 
@@ -52,22 +52,23 @@ _UNMATCHED: Final = (
     "that was not recorded)"
 )
 _MIGRATES: Final = (
-    "{} of {} GPU operations move pages of managed memory, as the host or a kernel touches them: "
-    "cudaMemPrefetchAsync moves them ahead of that"
+    "{} of {} GPU operations move pages of managed memory when the host or a kernel touches them: "
+    "cudaMemPrefetchAsync would move them ahead of time"
 )
 _UNSURE: Final = (
-    "{} of {} GPU operations have the correlation id of calls of several processes, so that their "
+    "{} of {} GPU operations share their correlation id with calls of several processes, so their "
     "launch is not known: the file seems to be merged from several ranks; open the trace of each "
     "rank instead"
 )
-_COUNTERS: Final = "{} values of counters are in job.events only: no analysis looks at them"
+_COUNTERS: Final = "{} counter values are only in job.events: no analysis uses them"
 _MARKS: Final[Mapping[StepSource, str]] = {
     "ProfilerStep": "ProfilerStep",
-    "server": "step of the server",
+    "server": "server step",
     "request": "request",
 }
 _REUSED: Final = (
-    "{} of {} GPU operations have the correlation id of several launches: theirs is not known"
+    "{} of {} GPU operations share their correlation id with several launches, so it is not known "
+    "which one launched them"
 )
 
 
@@ -92,7 +93,7 @@ class Lacks(NamedTuple):
     missing: frozenset[Recorded]
 
     def among(self, needed: Iterable[Recorded]) -> list[Notice]:
-        """Notices on what is needed of it; without kernels, only on these."""
+        """Notices about what is needed and lacking; if kernels are lacking, only about these."""
         missing = [each for each in needed if each in self.missing]
         said = [each for each in missing if each is Recorded.KERNELS] or missing
         return [Notice(f"{self.format.noun} has no {each.value}") for each in said]
@@ -117,18 +118,18 @@ class Rank:
 
     @cached_property
     def _sound(self) -> LoadedTrace:
-        """What was loaded; from its source again if the cache has what no trace has."""
+        """What was loaded, from its source again if the cached data cannot be a trace."""
         stored, source = self._stored, self._source
         if stored.derived is None or source is None or is_sound(stored):
             return stored
         return read_again(source, stored.trace.rank, folder=stored.derived.folder)
 
     def having(self, stored: LoadedTrace) -> Rank:
-        """A rank that reads what it needs from the same source, with other events."""
+        """A rank with other events that reads what it needs from the same source."""
         return Rank(stored, self.format, self.settings, self._source)
 
     def of_source(self, source: RankSource) -> Rank:
-        """The same rank, read with what another source says of it."""
+        """The same rank, read with the captures and first step of another source."""
         return Rank(self._stored, self.format, self.settings, source)
 
     @property
@@ -137,12 +138,12 @@ class Rank:
 
     @property
     def captures(self) -> tuple[RankSource, ...]:
-        """Recordings of the graphs that it replays, being captured."""
+        """Recordings of the captures of the graphs that it replays."""
         return () if self._source is None else self._source.captures
 
     @property
     def captures_given(self) -> bool:
-        """Whether the user named these."""
+        """Whether the user named the captures."""
         return self._source is not None and self._source.captures_given
 
     @property
@@ -151,7 +152,7 @@ class Rank:
         return self._stored.derived if self._reads_kept else None
 
     def forget_kept(self) -> None:
-        """Derive all columns again from now on: those that were kept do not fit together."""
+        """Derive all columns again from now on, because the kept ones do not fit together."""
         if not self._reads_kept:
             return
         self._reads_kept = False
@@ -171,9 +172,9 @@ class Rank:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Answer:
-        """Return what a function of the rank returns, calling it once; it goes with the rank.
+        """Return what a function of the rank returns, calling it once in the rank's life.
 
-        Its arguments are small and hashable.
+        Its arguments must be small and hashable.
         """
         question = Question.of(function, arguments, named)
         if question not in self.remembered:
@@ -188,8 +189,8 @@ class Rank:
     ) -> Columns:
         """Return the columns that a function derives from the rank, and keep large ones on disk.
 
-        The function is defined at the top of a module: it is found again by its name. Its arguments
-        are small and hashable; they are part of the name.
+        The function must be defined at the top of a module, because it is found again by its name.
+        Its arguments must be small and hashable, because they are part of the name.
         """
         question = Question.of(function, arguments, named)
         kept_as = f"{question.text}; {self.settings.described}"
@@ -203,14 +204,14 @@ class Rank:
         return columns
 
     def details(self, group: DetailGroup) -> Details:
-        """Bulky fields, read once from the source if loading did not, or why they are missing."""
+        """Bulky fields, read once from the source unless loading did, or why they are missing."""
         found = loaded(self.trace.events, group) if group is DetailGroup.MEMORY else None
-        if found is not None:  # of 280 k allocations 22 MB, which few ask for and 10 ms make again
+        if found is not None:  # 22 MB for 280 k allocations, rarely asked for, rebuilt in 10 ms
             return Details(found)
         return self.remember(Rank._read_details, group)
 
     def has_read(self, group: DetailGroup) -> bool:
-        """Whether these fields are at hand."""
+        """Whether these fields are already read."""
         if Question.of(Rank._read_details, (group,), {}) in self.remembered:
             return True
         return loaded(self.trace.events, group) is not None
@@ -245,7 +246,7 @@ class Rank:
 
     @cached_property
     def server_steps(self) -> ServerSteps:
-        """Steps of an inference server that the CPU recorded; none of other jobs."""
+        """Steps of an inference server that the CPU recorded; empty for other jobs."""
         found = server_steps(self.trace.events)
         return read_only(replace(found, number=found.number + self._first_step))
 
@@ -256,7 +257,7 @@ class Rank:
 
     @cached_property
     def steps(self) -> StepMarks:
-        """Marks of steps that the CPU recorded: ProfilerSteps, spans of a server or of requests."""
+        """Step marks that the CPU recorded: ProfilerSteps, or spans of a server or of requests."""
         events, server, profiler = self.trace.events, self.server_steps, self.profiler_steps
         if len(server):
             return read_only(marks_of_steps(profiler, server, is_training=trains(events)))
@@ -295,11 +296,11 @@ class Rank:
         return self._work(rows, types)
 
     def all_work(self, device: int) -> GpuWork:
-        """Work of a device, also of steps that are not analysed: it keeps the device busy, too."""
+        """Work of a device, including steps that are not analysed, which keep it busy, too."""
         return GpuWork.joined(self.analysed_and_left_out(device))
 
     def analysed_and_left_out(self, device: int) -> list[GpuWork]:
-        """Work of a device that passes the step filter, and what does not if there is any."""
+        """Work of a device that passes the step filter, and any work that does not."""
         others = np.flatnonzero(self.left_out_work.device == device)
         left_out = [self.left_out_work.take(others)] if others.size else []
         return [self.gpu_work.by_device()[device], *left_out]
@@ -320,7 +321,7 @@ class Rank:
 
     @cached_property
     def launched_ns(self) -> Times:
-        """Start of the launch call of each piece of `gpu_work`, `NEVER` where there is none."""
+        """Start of the launch call of each piece of `gpu_work`, `NEVER` if there is none."""
         launch = self.gpu_work.launch
         return read_only(np.where(launch >= 0, self.trace.events.start_ns[launch], NEVER))
 
@@ -341,7 +342,7 @@ class Rank:
     def health(self) -> RankHealth:
         """What the recorder got wrong."""
         trace, events = self.trace, self.trace.events
-        has_marks = Recorded.OPERATORS in self.format.lacks  # only where a program sets them
+        has_marks = Recorded.OPERATORS in self.format.lacks  # only if a program sets them
         return RankHealth(
             lost=lost_work(events, self.launches, self.parents, self.steps),
             operators=LostOperators() if has_marks else lost_operators(events, self.parents),
@@ -355,7 +356,7 @@ class Rank:
 
     @cached_property
     def silences(self) -> Silences | None:
-        """When the host does nothing that is recorded."""
+        """Times in which the host does nothing that is recorded."""
         return silences_of(self.trace.events, self.launches)
 
     @cached_property
@@ -364,7 +365,7 @@ class Rank:
         return Lacks(self.format, frozenset(x for x in self.format.lacks if not self._has(x)))
 
     def lacking(self, needed: Iterable[Recorded]) -> list[Notice]:
-        """Notices on what is needed and not recorded because the format lacks it."""
+        """Notices about what is needed but not recorded because the format lacks it."""
         return self.lacks.among(needed)
 
     def _has(self, what: Recorded) -> bool:
@@ -394,13 +395,13 @@ class Rank:
         return bool((pid != pid[:1]).any())
 
     def _processes(self) -> int:
-        """Number of those whose calls launch the work; without calls, the rank is one."""
+        """Number of processes whose calls launch the work; without calls, it is 1."""
         launch = self.gpu_work.launch
         process = self.trace.events.pid[launch[launch >= 0]]
         return int(np.unique(process).size) if (process[:1] != process).any() else 1
 
     def _unsure(self) -> int:
-        """Number of operations without a launch for which there are several candidates."""
+        """Number of operations without a launch that have several candidates."""
         events = self.trace.events
         ids = events.correlation[self.gpu_work.rows[self.gpu_work.launch < 0]]
         ids = ids[ids >= 0]

@@ -1,7 +1,7 @@
-"""What a recording is of: training, a server, a request, captures of graphs, compilation.
+"""Tell what a recording is of: training, a server, a request, graph captures, compilation.
 
-It is read from the distinct names of the events alone. It decides words, and whether anything is
-priced: never a number of an analysis.
+Only the distinct names of the events decide. The kind determines words, and whether anything is
+priced, but never a number of an analysis.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ KindName = Literal[
     "CPU only",
     "unknown",
 ]
-"""All that a recording may be of."""
+"""Everything that a recording may be of."""
 
 KIND_NAMES: Final[tuple[KindName, ...]] = get_args(KindName)
 
 LEAST_CAPTURED: Final = 0.2
-"""A recording is of captures if this part of its launches is inside: real ones have 0.39 to 1.00,
-those that merely replay have 0, and a long one that happens to capture a graph stays below."""
+"""Smallest share of launches inside captures for a recording of captures. Real ones have 0.39 to
+1.00, those that only replay have 0, and a long one that happens to capture a graph stays below."""
 
 LEAST_COMPILING: Final = 0.2
-"""A recording is of compilation if this part of its time is."""
+"""Smallest share of the time inside compilation for a recording of compilation."""
 
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
 _ASKS_LOADER: Final = "enumerate(DataLoader)"
 _PIPELINE: Final = "transformers/pipelines/"
-"""What wraps even the one image of a request in a DataLoader."""
+"""Code that wraps even the single image of a request in a DataLoader."""
 _COMPILING: Final = re.compile(
     r"torch/_dynamo/convert_frame|torch/_inductor/(compile_fx|async_compile|select_algorithm)"
     r"|compile_inner|triton/compiler/|do_bench|CUDAGraphNode\.record|\bNVRTC\b"
@@ -64,15 +64,15 @@ class RecordedKind(NamedTuple):
     engine: str = ""
     """Inference engine whose spans are recorded; empty for none."""
     captures: Captures = Captures((), 0)
-    """Graphs that are captured."""
+    """Captured graphs."""
     capture_name: str = ""
     """First annotation ``capture_<n>_<MODE>`` of a server; empty for none."""
     compiling_percent: float = 0.0
-    """Part of the recording in which code is compiled."""
+    """Share (%) of the recording in which code is compiled."""
 
     @property
     def words(self) -> str:
-        """What a header calls it, as ``vLLM server``; empty if it is not known."""
+        """Name for a header, such as ``vLLM server``; empty if the kind is not known."""
         if self.name == "server":
             return f"{self.engine} server"
         if self.name == "inference without marks":
@@ -83,17 +83,17 @@ class RecordedKind(NamedTuple):
 
     @property
     def why_not_priced(self) -> str:
-        """Why there is nothing to price, in sentences; empty where there is."""
+        """Why there is nothing to price, in sentences; empty if there is something."""
         if self.name == "graph capture":
             return (
-                f"This recording captures {self._graphs}: what it captures does not run, so "
-                "nothing is priced. Open it with the trace that replays them: hta-widgets open "
-                "REPLAY --captures CAPTURE."
+                f"This recording captures {self._graphs}: captured work does not run, so nothing "
+                "is priced. Open it with the trace that replays them: hta-widgets open REPLAY "
+                "--captures CAPTURE."
             )
         if self.name == "compilation":
             return (
-                f"This recording compiles code in {self.compiling_percent:.0f} % of its time: that "
-                "does not come again in later steps, so nothing is priced. Record after it is done."
+                f"This recording compiles code in {self.compiling_percent:.0f} % of its time. "
+                "Later steps do not repeat that, so nothing is priced. Record after compilation."
             )
         return ""
 
@@ -108,7 +108,7 @@ class RecordedKind(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """What the names of operators and annotations show."""
+    """What the names of operators and annotations say."""
 
     is_request: bool = False
     capture_name: str = ""
@@ -117,7 +117,7 @@ class _Named(NamedTuple):
 
 @asked_once
 def recorded_kind(rank: Rank) -> RecordedKind:
-    """Find out what a recording is of; the first that holds counts."""
+    """Find out what a recording is of; the first kind that fits counts."""
     events = rank.trace.events
     has_work = bool(events.rows_of(*GPU_WORK).size)
     captures = captures_of(events)
@@ -140,7 +140,7 @@ def recorded_kind(rank: Rank) -> RecordedKind:
 
 
 def _of_inference(rank: Rank, named: _Named) -> KindName:
-    """Which inference it is, by the marks in it."""
+    """Kind of inference, judging by the marks in it."""
     steps = len(rank.steps.distinct)
     if named.is_request or (steps == 1 and not named.loads):
         return "request"
@@ -151,7 +151,7 @@ def _of_inference(rank: Rank, named: _Named) -> KindName:
 
 
 def by_rank(words: Mapping[int, str]) -> str:
-    """The word of all ranks if it is one, else a list of the ranks of each word.
+    """The word that all ranks share, or else a list of the ranks with each word.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _named(events: Events) -> _Named:
 
 
 def _compiling_share(events: Events) -> float:
-    """Part of the recording, from 0 to 1, inside calls that compile."""
+    """Share of the recording, from 0 to 1, inside calls that compile."""
     rows = events.rows_of(Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
     compiling = rows[events.named(rows, _COMPILING)]
     if not compiling.size:

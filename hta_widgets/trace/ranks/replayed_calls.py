@@ -1,16 +1,16 @@
-"""Calls that captured a graph, put back where the graph is replayed.
+"""Put the calls that captured a CUDA graph back where the graph is replayed.
 
-A replay is one call of the host, however many kernels it runs; which operators, modules and shapes
-these are of is recorded only where the graph was captured::
+A replay is one host call, however many kernels it runs. The operators, modules and shapes of these
+kernels are recorded only where the graph was captured::
 
     capture   aten::linear |--- aten::mm |-- launch --| ---|   no work of the GPU
     replay    cudaGraphLaunch |-----|
     GPU                         |= mm =||= … =|
 
-A copy of the captured calls goes into each replay that is one of the capture (`graph_identity`),
-at its beginning and without length: operators, modules and shapes are then found as for any other
-launch, and no time of the host is taken from the capture. What fits no capture, and was launched
-outside of operators, gets one call for each distinct graph: ``CUDA graph 1 (421 kernels)``.
+A copy of the captured calls goes into each replay of the capture (`identity_of`), at its start and
+with length 0. Operators, modules and shapes are then found as for any other launch, and no host
+time comes from the capture. A replay that fits no capture, and was launched outside operators, gets
+one call per distinct graph: ``CUDA graph 1 (421 kernels)``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hta_widgets.trace.ranks.rank import Rank
 
 NOTHING: Final = np.empty(0, dtype=np.int64)
 GRAPH_CALL: Final = re.compile(r"(?:CUDA|HIP) graph \d+ \(\d+ kernels?\)")
-"""Name of the call that stands for a graph without a capture."""
+"""Pattern of the call that stands for a graph without a capture."""
 
 _GRAPH_LAUNCH: Final = re.compile(r"GraphLaunch")
 _NODES: Final = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
@@ -62,36 +62,36 @@ _SIZED_FILE: Final = re.compile(r"bs_(\d{1,9})_")
 _JOINED: Final = (
     "{} of {} graph replays ({} kernels, copies and fills) have the operators of their captures"
 )
-_BY_ORDER: Final = "{} of these by order alone: the capture has no names of kernels"
+_BY_ORDER: Final = "{} of these by order alone, because the capture has no kernel names"
 _CUT: Final = "{} of these lack the last kernels of their captures: the recorder lost them"
 _FITS_NONE: Final = (
-    "{} of {} graph replays fit no capture that was opened: their kernels are those of no operator"
+    "{} of {} graph replays fit no opened capture: their kernels belong to no operator"
 )
 _NOT_CAPTURED: Final = (
-    "{} of {} graph replays have no operators: these are recorded where the graphs are captured; "
-    "record that as well (vLLM: --profiler-config.capture_torch_profiler=true, SGLang: "
-    "--enable-profile-cuda-graph) and open the trace with captures=…"
+    "{} of {} graph replays have no operators: these are recorded when the graphs are captured; "
+    "record the capture, too (vLLM: --profiler-config.capture_torch_profiler=true, SGLang: "
+    "--enable-profile-cuda-graph), and open the trace with captures=…"
 )
 
 
 class _Candidate(NamedTuple):
-    """A capture that a replay may be of."""
+    """A capture that may belong to a replay."""
 
     rank: Rank
-    """The recording of it."""
+    """The recording of the capture."""
     capture: Capture
     nodes: tuple[Node, ...]
     size: int
-    """Largest batch that the graph is for; -1 where it is not recorded."""
+    """Largest batch that the graph is for; -1 if not recorded."""
 
 
 class _Replay(NamedTuple):
     """One replay."""
 
     launch: int
-    """Row of the call."""
+    """Row of the replaying call."""
     work: Int64Array
-    """Rows of what it runs, by start."""
+    """Rows of the work that it runs, by start."""
     step: int
     """Position of the step that launches it, -1 for none."""
 
@@ -100,7 +100,7 @@ class _Template(NamedTuple):
     """The calls of a capture that go into each of its replays."""
 
     rows: Int64Array
-    """In the recording of the capture; each before the calls inside it."""
+    """Rows in the recording of the capture; each call before the calls inside it."""
     parent: Int64Array
     """Position of the call around each, -1 for the outermost."""
     launch: Int64Array
@@ -108,39 +108,40 @@ class _Template(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """A rank with the calls of what its graphs replay."""
+    """A rank with the calls of the graphs that it replays."""
 
     rank: Rank
-    """The same object if it replays nothing. Other rows of events, the same GPU work in order."""
+    """The same object if it replays nothing; otherwise other event rows, with the GPU work in the
+    same order."""
     notices: tuple[Notice, ...] = ()
     replays: int = 0
     joined: int = 0
-    """Of these, those that are of a capture."""
+    """Number of replays that match a capture."""
     captured: Int64Array = NOTHING
-    """Rows of the GPU work of these, ascending, among the events without the calls of captures."""
+    """Ascending rows of their GPU work, among the events without the calls of captures."""
 
 
 def with_replayed_calls(rank: Rank) -> Rank:
     """The rank with the calls of captures inside the replays of their graphs.
 
-    For what attributes GPU work to calls. Its rows of events are others, its GPU work is the same
-    in the same order, and no time of the host differs.
+    It is for analyses that attribute GPU work to calls. Its event rows differ, but its GPU work is
+    the same in the same order, and no host time differs.
     """
     return rank.remember(_replayed).rank
 
 
 def replay_notices(rank: Rank) -> tuple[Notice, ...]:
-    """How many replays were found among the captures, and what is missing of the others."""
+    """Notices about how many replays match a capture, and what is missing for the others."""
     return rank.remember(_replayed).notices
 
 
 def capture_notices(rank: Rank) -> tuple[Notice, ...]:
-    """The same of a rank with captures of its own; others read no more than before."""
+    """The same for a rank with its own captures; for other ranks, nothing more is read."""
     return replay_notices(rank) if rank.captures else ()
 
 
 def joined_replays(rank: Rank) -> tuple[int, int]:
-    """How many replays of graphs have the calls of captures beside the trace, of how many."""
+    """Number of graph replays with the calls of captures next to the trace, and of all replays."""
     found = rank.remember(_replayed) if rank.captures else Replayed(rank)
     return found.joined, found.replays
 
@@ -198,7 +199,7 @@ def _replays(rank: Rank) -> list[_Replay]:
 
 
 def _candidates(rank: Rank) -> tuple[list[_Candidate], list[Notice]]:
-    """Captures of the recording itself and of the files that go with it, in order."""
+    """Captures in the recording itself and in the files that belong to it, in order."""
     found, unreadable = [*_captured_in(rank)], []
     for source in rank.captures:
         try:
@@ -242,7 +243,7 @@ def _type_of(call: str) -> NodeType:
 
 
 def _kernels_by_row(rank: Rank) -> dict[int, str]:
-    """Name of the kernel that each call launches, where that is recorded."""
+    """Name of the kernel that each call launches, if recorded."""
     table = rank.details(DetailGroup.LAUNCHED_KERNELS).table
     column = table.columns.get("kernel")
     if not isinstance(column, TextColumn):
@@ -252,7 +253,7 @@ def _kernels_by_row(rank: Rank) -> dict[int, str]:
 
 
 class _Choice:
-    """Which capture each replay is of."""
+    """Chooses the capture of each replay."""
 
     def __init__(self, rank: Rank, candidates: Sequence[_Candidate]) -> None:
         self._rank = rank
@@ -260,7 +261,7 @@ class _Choice:
         self._fits: dict[bytes, list[tuple[int, Identity]]] = {}
 
     def of_all(self, replays: Sequence[_Replay]) -> list[tuple[_Candidate | None, Identity]]:
-        """Of several that fit, as equal layers do, the next in order of capture, in each step."""
+        """Choose for all replays; if several fit, as equal layers do, the next one in each step."""
         found: list[tuple[_Candidate | None, Identity]] = []
         last, step = -1, None
         for replay in replays:
@@ -293,13 +294,13 @@ class _Choice:
                 [each for each in found if each[1] == identity]
                 for identity in ("names", "prefix", *by_order)
             )
-            self._fits[key] = next(filter(None, by_identity), [])  # the surest alone
+            self._fits[key] = next(filter(None, by_identity), [])  # only the most certain
         return self._of_size(replay, self._fits[key])
 
     def _of_size(
         self, replay: _Replay, fits: list[tuple[int, Identity]]
     ) -> list[tuple[int, Identity]]:
-        """Those for the batch of the step; none if graphs of several sizes fit an unknown one."""
+        """Captures for the step's batch; none if it is unknown and several graph sizes fit."""
         sizes = sorted({self._candidates[place].size for place, _ in fits})
         if len(sizes) < 2:  # noqa: PLR2004
             return fits
@@ -308,7 +309,7 @@ class _Choice:
         return [each for each in fits if self._candidates[each[0]].size == wanted]
 
     def _batch(self, replay: _Replay) -> int | None:
-        """Tokens that the step of a server computes; None if that is not recorded."""
+        """Tokens that a server step computes; None if not recorded."""
         spans = self._rank.server_steps.spans
         if not 0 <= replay.step < len(spans) or self._rank.steps.source != "server":
             return None
@@ -323,7 +324,7 @@ def _add_graph_calls(
     replays: Sequence[_Replay],
     chosen: Sequence[_Candidate | None],
 ) -> None:
-    """One call in each replay of no capture that no operator launches."""
+    """Add one call to each replay that has no capture and is launched by no operator."""
     events, names = rank.trace.events, dict[bytes, str]()
     for replay, candidate in zip(replays, chosen, strict=True):
         if candidate is not None or _is_in_operator(rank, replay.launch):
@@ -346,7 +347,7 @@ def _is_in_operator(rank: Rank, row: int) -> bool:
 
 
 class _Grafts:
-    """Calls that are added to the events of a rank."""
+    """Calls to add to the events of a rank."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -406,7 +407,7 @@ class _Grafts:
         return self._templates[key]
 
     def rank(self, rank: Rank) -> Rank:
-        """The rank with these calls."""
+        """The rank with the added calls."""
         added = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         events, old = self._events, len(self._events)
         start_ns = np.concatenate((events.start_ns, added["start_ns"]))
@@ -437,7 +438,7 @@ class _Grafts:
         return rank.having(LoadedTrace(replace(rank.trace, events=grown), links))
 
     def _operators(self, row_of: Int64Array) -> list[SideTable]:
-        """What captures record of their operators, at the rows of the copies."""
+        """Operator fields from the captures, at the rows of the copies."""
         found = []
         for source, rows, number in self._sources:
             table = source.side.get("operators")
@@ -454,7 +455,7 @@ _NONE: Final = {"duration_ns": 0}
 
 
 def _template(rank: Rank, capture: Capture) -> _Template:
-    """The launches of a capture with the calls around each that begin in the capture."""
+    """The launches of a capture, with the calls around each that start within the capture."""
     events = rank.trace.events
     forest = rank.remember(_forest)
     rows, parent = forest["rows"], forest["parent"]
@@ -484,13 +485,13 @@ def _take(column: NDArray[Any] | TextColumn, places: Int64Array) -> NDArray[Any]
 
 
 def _moved(table: SideTable, row_of: Int64Array) -> SideTable:
-    """The same fields where the rows of the events are others; they stay in order."""
+    """The same fields at new event rows, which stay in order."""
     has_row = table.rows >= 0
     return SideTable(np.where(has_row, row_of[table.rows], table.rows), table.columns)
 
 
 def _stacked(tables: Sequence[SideTable]) -> SideTable:
-    """All rows of some tables, ascending; a column that one lacks is empty there."""
+    """All rows of the tables, ascending; a column that a table lacks is empty for its rows."""
     rows = np.concatenate([table.rows for table in tables])
     order = np.argsort(rows, kind="stable")
     names = dict.fromkeys(name for table in tables for name in table.columns)
@@ -526,7 +527,7 @@ def _notices(
     *,
     has_captures: bool,
 ) -> list[Notice]:
-    """Of the replays that have the calls of a capture, and of the others."""
+    """Notices about replays with the calls of a capture, and about the others."""
     pieces = [replay.work.size for replay in replays]
     joined = [size for size, (each, _) in zip(pieces, chosen, strict=True) if each is not None]
     identities = [identity for _, identity in chosen]

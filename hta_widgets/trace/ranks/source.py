@@ -1,4 +1,4 @@
-"""The trace of one rank: its location and how to load it."""
+"""The trace of one rank: its location, how to load it, and whether it has changed since."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRAILER_BYTES: Final = 8
 
 
 class LocalFileState(NamedTuple):
-    """Name, size, modification time and last bytes, which are the checksum of a gzip file."""
+    """Name, size, modification time and last bytes (in a gzip file, its checksum)."""
 
     name: str
     size: int
@@ -37,7 +37,7 @@ class LocalFileState(NamedTuple):
 
     @classmethod
     def of(cls, file: Path) -> LocalFileState:
-        """State of a file now."""
+        """Current state of a file."""
         state = file.stat()
         with file.open("rb") as content:
             content.seek(-min(_TRAILER_BYTES, state.st_size), os.SEEK_END)
@@ -53,10 +53,10 @@ def file_states(path: Path) -> tuple[LocalFileState, ...]:
 def require_unchanged(path: Path, states: Iterable[LocalFileState]) -> None:
     """Refuse a file, or a folder of files, that has changed.
 
-    Files that are new in a folder are not of the trace.
+    New files in a folder do not belong to the trace.
 
-    Raises `TraceNotFoundError` if a file does not exist any more and `TraceChangedError` if it is
-    another one.
+    Raises `TraceNotFoundError` if a file no longer exists and `TraceChangedError` if it has
+    changed.
     """
     for then in states:
         file = path / then.name if path.is_dir() else path
@@ -80,17 +80,17 @@ class RankSource:
     remote: RemoteSource | None = None
     """The URL that `path` is a copy of, if it is one."""
     files: tuple[LocalFileState, ...] = ()
-    """The files of a local trace when the job was opened; any state will do if there are none."""
+    """The files of a local trace when the job was opened; if empty, any state is accepted."""
     captures: tuple[RankSource, ...] = ()
-    """Recordings of the graphs that the trace replays, being captured."""
+    """Recordings of the captures of the graphs that the trace replays."""
     captures_given: bool = False
-    """Whether the user named them: then they may also be joined by order alone."""
+    """Whether the user named the captures, which may then also be matched by order alone."""
     first_step: int = 0
-    """Number of the first step of a server, where the recording of another rank began before it."""
+    """Number of the first step of a server, if the recording of another rank started earlier."""
 
     @property
     def name(self) -> str:
-        """Its path, or the URL that it is a copy of, for display."""
+        """The path, or the URL that it is a copy of, for display."""
         return str(self.path) if self.remote is None else self.remote.name
 
     @property
@@ -99,11 +99,11 @@ class RankSource:
         return self.path.resolve().parent.name if self.remote is None else self.remote.folder
 
     def as_opened(self) -> RankSource:
-        """Return it with the state of its files, which are refused once they have changed."""
+        """Return the source with the state of its files, which are refused once they change."""
         return self if self.remote is not None else replace(self, files=file_states(self.path))
 
     def fetch(self, *, progress: bool = False) -> RankSource:
-        """Return it with a path that exists on this machine, fetching the trace if necessary.
+        """Return the source with a path on this machine, fetching the trace if necessary.
 
         Raises `TraceNotFoundError` or `TraceChangedError` if the trace is not the one that was
         opened.
@@ -131,7 +131,7 @@ class RankSource:
 
     @property
     def kineto_file(self) -> Path:
-        """The file, for writing a copy of it with events added.
+        """The file, for writing a copy with added events.
 
         Raises `TraceFormatError` if it is not a PyTorch-profiler trace.
         """
@@ -139,7 +139,7 @@ class RankSource:
             return self.fetch().path
         msg = (
             f"{self.name} is {self.format.noun}; only PyTorch-profiler traces can be copied "
-            "with events added"
+            "with added events"
         )
         raise TraceFormatError(msg)
 

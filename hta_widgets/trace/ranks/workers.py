@@ -1,4 +1,4 @@
-"""Run tasks in an executor; tasks of one that fails run elsewhere, so that none is lost."""
+"""Run tasks in an executor; if it fails, its tasks run elsewhere, so that none is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IDLE_S = 60
 """Seconds without work after which the processes of the default executor exit."""
 
 AHEAD = 2
-"""Tasks per worker: one to run, and one waiting while this process is busy with its own."""
+"""Tasks per worker: one that runs, and one that waits while this process is busy with its own."""
 
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
 """Importing numpy would start a spinning BLAS thread per CPU, which nothing here needs."""
@@ -54,10 +54,11 @@ def attempt(function: Callable[..., Answer], *arguments: Any) -> Outcome[Answer]
 
 @cache
 def processes_start() -> bool:
-    """Whether this Python can start processes: not in a browser, nor without semaphores.
+    """Whether this Python can start processes, which a browser and some sandboxes do not allow.
 
     Python for WebAssembly lacks `_multiprocessing`, and a sandbox without shared memory, such as
-    that of a serverless function, has no `sem_open`. Both fail in this import, which is loky's too.
+    that of a serverless function, has no `sem_open`. Both fail in this import, which loky also
+    makes.
     """
     try:
         import multiprocessing.synchronize  # noqa: F401, PLC0415  # milliseconds, for many ranks only
@@ -67,12 +68,12 @@ def processes_start() -> bool:
 
 
 def cpu_count() -> int:
-    """CPUs that this process may use; one where it cannot start others, and loads all ranks."""
+    """CPUs that this process may use; 1 if it cannot start others and loads all ranks itself."""
     return int(loky.cpu_count()) if processes_start() else 1
 
 
 def default_executor(**options: bool) -> Executor:
-    """Processes of this machine, shared by all jobs: one per CPU except that of this process."""
+    """Processes of this machine that all jobs share: one per CPU, except for this process's."""
     executor: Executor = loky.get_reusable_executor(
         _worker_count(), timeout=IDLE_S, env=_ONE_THREAD_EACH, **options
     )
@@ -80,7 +81,7 @@ def default_executor(**options: bool) -> Executor:
 
 
 def fresh_executor() -> Executor:
-    """New processes, in place of those of the default executor."""
+    """New processes that replace those of the default executor."""
     return default_executor(reuse=False, kill_workers=True)
 
 
@@ -94,7 +95,7 @@ def results(
     executor: Executor | None = None,
     here: Callable[..., Answer] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """Yield key and result of a function for each task; earlier ones start first, in any order.
+    """Yield key and result of a function for each task, in any order; earlier ones start first.
 
     Tasks that `executor` loses (a worker died or ran out of memory, a result could not be sent) are
     run again by new processes of this machine, and tasks that these lose, by this process::
@@ -191,7 +192,7 @@ class _Round(Generic[Key, Answer]):
             except Exception as error:  # noqa: BLE001  # executors differ in what they raise
                 self._failure = error
                 continue
-            if isinstance(outcome.error, MemoryError):  # there may be enough for fewer at once
+            if isinstance(outcome.error, MemoryError):  # memory may suffice for fewer at once
                 self._failure = outcome.error
                 continue
             del self._remaining[key]
@@ -206,8 +207,8 @@ def _unwrap(outcome: Outcome[Answer]) -> Answer:
 
 def _log_failures(count: int, failure: Exception) -> None:
     _log.warning(
-        "the workers of %d ranks failed (%s: %s); these ranks are processed again elsewhere. If "
-        "memory ran out, use fewer workers: open_trace(..., executor=...)",
+        "the workers of %d ranks failed (%s: %s); these ranks are processed elsewhere. If memory "
+        "ran out, use fewer workers: open_trace(..., executor=...)",
         count,
         type(failure).__name__,
         str(failure).partition("\n")[0],

@@ -25,7 +25,7 @@ class FileState(NamedTuple):
     """A file of a trace at a URL, and what shows whether it has changed."""
 
     path: str
-    """Relative to the copy of the URL; empty for the copy itself."""
+    """Path relative to the copy of the URL; empty for the copy itself."""
     changed_ns: int
     size: int
     """See `RemoteFile`."""
@@ -38,7 +38,7 @@ class RemoteSource:
     url: str = field(repr=False)
     """As given by the user; it may contain credentials and is never shown."""
     path: str = ""
-    """The trace, relative to the folder that the URL names; empty where the URL names the trace."""
+    """The trace, relative to the folder that the URL names; empty if the URL names the trace."""
     files: tuple[FileState, ...] = ()
     """The files of the trace when the job was opened."""
 
@@ -111,7 +111,7 @@ def fetch_files(
 ) -> None:
     """Fetch the files that the copy of a URL lacks.
 
-    They are by their path relative to the copy; the empty path is the copy itself.
+    They are given by their path relative to the copy; the empty path is the copy itself.
     """
     mark_used(copy, url)
     missing = {
@@ -124,7 +124,7 @@ def fetch_files(
 
 @contextmanager
 def urls_in_errors(names: Mapping[Path, str]) -> Iterator[None]:
-    """Replace the paths of copies in error messages by the URLs that they stand for."""
+    """Replace the paths of copies in error messages with the URLs that they stand for."""
     try:
         yield
     except HtaWidgetsError as error:
@@ -153,7 +153,7 @@ def path_in_copy(path: Path, copy: Path) -> str:
 def fetch_progress(
     url: str, sizes: Collection[int | None], *, show: bool
 ) -> AbstractContextManager[OnRead]:
-    """Progress bar over the bytes to fetch; open-ended if any size is unknown."""
+    """Progress bar for the bytes to fetch; open-ended if any size is unknown."""
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
     return byte_bar(f"Fetching {name_in(url)}", total, show=show)
@@ -177,7 +177,7 @@ def _copies_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _temporary_folder(process: int) -> Path:
-    """Folder that is removed when the process that made it exits, but not when its forks do."""
+    """Folder that is removed when the process that made it exits, but not when its forks exit."""
     folder = Path(mkdtemp(prefix="hta_widgets-")).resolve()
 
     def remove() -> None:

@@ -42,28 +42,28 @@ _STATE_FIELDS = frozenset(
 """Fields of fsspec's file systems that change when a file changes."""
 
 _STREAMED_WHOLE = "hf"
-"""Protocol whose package requests the whole file when it reads without blocks."""
+"""Protocol whose package requests the whole file if it reads without blocks."""
 
 _CHUNK_BYTES = 2**20
 _MAX_THREADS = 16
 _UNKNOWN_PROTOCOL = "Protocol not known"
 _ABSENT = frozenset({401, 403, 404, 410})
-"""Statuses of HTTP for what is not there, or not for this user; stores do not tell these apart."""
+"""HTTP statuses for missing and forbidden files, which stores do not distinguish."""
 
 
 class RemoteFile(NamedTuple):
     """A file or folder at a URL."""
 
     path: str
-    """In the notation of its file system."""
+    """Path in the notation of its file system."""
     name: str
-    """The last part of the path."""
+    """Last part of the path."""
     size: int | None
-    """Bytes, where known."""
+    """Bytes, if known."""
     is_folder: bool
     changed_ns: int | None
-    """A time made of everything that changes with the file, so that each state has its own; the
-    copy gets it as modification time. None where the file system reports no such field."""
+    """A time made from everything that changes with the file, so that each state has its own. The
+    copy gets it as its modification time. None if the file system reports no such field."""
 
 
 class RemoteFiles:
@@ -83,7 +83,7 @@ class RemoteFiles:
     def file_in_folder(self, name: str) -> RemoteFile:
         """Return a file of the folder that the URL names, by its path in the folder.
 
-        It is looked up in the listing of its folder, as it was when it was first fetched: file
+        It is looked up in the listing of its folder, as when it was first fetched, because file
         systems report fewer or different fields for a single file.
         """
         folder, _, last = f"{self._root.rstrip('/')}/{name}".rpartition("/")
@@ -101,11 +101,11 @@ class RemoteFiles:
         return [file for file in files if file.path.strip("/") != itself]
 
     def with_states(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
-        """Look up the state of each file that the listing of its folder gives none for."""
+        """Look up the state of each file for which the listing of its folder has none."""
         return list(self.map(self._with_state, files))
 
     def map(self, request: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Make a request for each item, concurrently where the file system is asynchronous."""
+        """Make a request for each item, concurrently if the file system is asynchronous."""
         if not getattr(self._system, "async_impl", False):
             yield from map(request, items)
             return
@@ -126,10 +126,10 @@ class RemoteFiles:
             self._require_complete(file, partial, size)
 
     def _write_head(self, path: str, size: int, partial: Path) -> None:
-        """Read such that the server sends no more than `size` bytes.
+        """Read in a way that makes the server send no more than `size` bytes.
 
-        `cat_file` with bounds would be one call, but huggingface_hub fetches the whole file for it:
-        70 kB instead of 4 in the test of the stores.
+        `cat_file` with bounds would be a single call, but huggingface_hub fetches the whole file
+        for it: 70 kB instead of 4 in the test of the stores.
         """
         blocks: dict[str, Any] = {"block_size": 0}
         if self._system.protocol == _STREAMED_WHOLE:
@@ -188,7 +188,7 @@ def is_current(copy: Path, changed_ns: int | None) -> bool:
 
 @contextmanager
 def _copy_of_state(target: Path, changed_ns: int | None) -> Iterator[Path]:
-    """Give a file to write to, which takes its place with the time of its state."""
+    """Give a file to write to, which replaces the target and gets the time of its state."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(target, private=True) as partial:
         yield partial
@@ -212,7 +212,7 @@ def _file_name(path: str) -> str:
 
 
 def _changed_ns(info: Mapping[str, Any]) -> int | None:
-    """Hash everything that changes with a file into a time of whole seconds."""
+    """Hash everything that changes with a file into a time in whole seconds."""
     state = {
         key: repr(value)
         for key, value in info.items()
@@ -270,9 +270,9 @@ def _error_for(url: str, error: Exception) -> HtaWidgetsError:
 
 
 def _behind(error: Exception) -> tuple[Exception, int | None]:
-    """What a file system met where it says that there is no file, and the status of the answer.
+    """The real error behind "no such file", and the HTTP status of the answer.
 
-    fsspec says so of whatever a web server answers, a failure and an endless redirection, too.
+    fsspec reports a missing file for any failure of a web server, even for an endless redirection.
     """
     cause = error.__cause__
     if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):

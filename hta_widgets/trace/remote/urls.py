@@ -71,14 +71,14 @@ def parent_url(url: str) -> str:
 
 
 def join_url(folder: str, name: str) -> str:
-    """Return the URL of a file in a folder, in front of the query and any chained URLs."""
+    """Return the URL of a file in a folder, adding the name before the query and chained URLs."""
     first, chain, rest = folder.partition("::")
     path, mark, query = first.partition("?")
     return f"{path.rstrip('/')}/{name}{mark}{query}{chain}{rest}"
 
 
 def local_path(url: str) -> Path | None:
-    """Return the path that a ``file://`` URL names, literally or with its escapes decoded."""
+    """Return the path that a ``file://`` URL names, either literally or with decoded escapes."""
     if not _FILE.match(url):
         return None
     from urllib.request import url2pathname  # noqa: PLC0415  # imports all of HTTP

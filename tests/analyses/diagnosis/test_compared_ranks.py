@@ -208,7 +208,7 @@ def test_ranks_that_are_recorded_are_to_be_opened_and_others_to_be_recorded(
     made = diagnosis(open_trace(tmp_path, ranks=ranks, progress=False))
     assert [each.sentence for each in made.not_recorded] == said
     assert any("record all ranks" in each.lower() for each in made.notices) == (only is not None)
-    missing = "rank 3 is missing: the traces are of a job of 4 ranks"
+    missing = "rank 3 is missing: the traces come from a job with 4 ranks"
     assert (missing in made.notices) == (only is not None)
 
 

@@ -222,7 +222,7 @@ def test_nothing_is_measured_where_launches_are_not_known(tmp_path, lost, doubts
     made = diagnosed(tmp_path, one)
     assert len(made.health.doubts) == doubts
     assert made.health.is_sound == (not doubts)
-    assert any("the correlation id of several launches" in each for each in made.notices) == doubts
+    assert any("correlation id with several launches" in each for each in made.notices) == doubts
     assert {each.confidence for each in made} <= {"inconclusive" if doubts else "measured"}
 
 

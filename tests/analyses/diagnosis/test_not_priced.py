@@ -38,8 +38,8 @@ def compiling():
 
 
 WHY = {
-    capturing: "This recording captures 1 CUDA graph of 60 operations: what it captures does not",
-    compiling: "This recording compiles code in 30 % of its time: that does not come again",
+    capturing: "This recording captures 1 CUDA graph of 60 operations: captured work does not",
+    compiling: "This recording compiles code in 30 % of its time. Later steps do not repeat",
 }
 
 

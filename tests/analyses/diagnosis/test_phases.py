@@ -196,7 +196,7 @@ def test_ranks_whose_recordings_begin_apart_have_the_same_steps(tmp_path, later)
     assert {*operators(job, steps=[5]).ranks["rank"]} == {0, 1}
     many = "1 step" if later == 1 else f"{later} steps"
     assert any(
-        each.startswith(f"the recording of rank 1 begins up to {many} later")
+        each.startswith(f"the recording of rank 1 starts up to {many} later")
         for each in job.notices
     )
 

@@ -29,7 +29,7 @@ _DIGITS = 38
 
 
 _IN_FULL = r"\.[28]0"
-"""A fraction that is rounded only where it is printed with a single digit."""
+"""Fractions .20 and .80, which are rounded only if they are printed with a single digit."""
 
 _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**61), 2**62, 2**60
 
@@ -88,7 +88,7 @@ class CsvTable:
         )
 
     def _skip(self, row: pacsv.InvalidRow) -> str:
-        lines = row.text.strip("\r\n").splitlines()  # many, behind a quote that nothing closes
+        lines = row.text.strip("\r\n").splitlines()  # many, after a quote that is never closed
         self.malformed += max(len(lines), 1)
         return "skip"
 
@@ -173,12 +173,12 @@ class Rows(NamedTuple):
     start_ns: Times
     duration_ns: Times
     columns: Mapping[str, pa.Array]
-    """The columns that were asked for and are there, as bytes."""
+    """The requested columns that exist, as bytes."""
     coarse: int
     unreadable: int
-    """Rows left out because their times have too few digits, or for another reason."""
+    """Number of rows left out because their times have too few digits, or for another reason."""
     in_full: bool
-    """Whether a time is written with more digits than a rounded one has."""
+    """Whether any time is written with more digits than a rounded one."""
 
 
 def readable_rows(

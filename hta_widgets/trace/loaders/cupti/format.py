@@ -1,4 +1,4 @@
-"""The format of folders of CUPTI tables."""
+"""The format of folders of CUPTI tables: how one is recognised, and its details read."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _FACTS: Final = (
 _OTHERS: Final = re.compile("[^a-z0-9]")
 _NUMBERS: Final = re.compile(r"-?[0-9]+")
 _LONGEST: Final = 18
-"""Characters of a number that surely fits."""
+"""Most characters of a number that is sure to fit."""
 
 
 def read_details(path: Path, trace: Trace, _process: int | None, group: DetailGroup) -> SideTable:
-    """Read the fields of a group; only how kernels are launched may be there.
+    """Read the fields of a group; only launch configurations of kernels can exist.
 
     Raises `TraceFormatError` if such tables have none, or cannot be read.
     """
@@ -64,7 +64,7 @@ def read_details(path: Path, trace: Trace, _process: int | None, group: DetailGr
 
 
 def _blocks(path: Path) -> Iterator[ColumnBlock]:
-    """Yield the facts of the kernels that are loaded, in their order in the table."""
+    """Yield the fields of the kernels that are loaded, in their order in the table."""
     table = kernel_table(path)
     if table is None:
         return
@@ -85,9 +85,9 @@ def _launches(columns: Mapping[str, pa.Array]) -> ColumnBlock:
 
 
 def _along_axes(columns: Mapping[str, pa.Array], size: str) -> ColumnBlock:
-    """Sizes along each axis: from a column for each, or from one text with all three of them.
+    """Sizes along each axis: from one column each, or from one text with all three.
 
-    Digits that run together, such as 25611 for [256, 1, 1], are not told apart.
+    Digits that run together, such as 25611 for [256, 1, 1], cannot be separated.
     """
     of_axes = {axis: f"{size}{axis}" for axis in _AXES}
     if columns.keys() >= {*of_axes.values()}:
@@ -100,7 +100,7 @@ def _along_axes(columns: Mapping[str, pa.Array], size: str) -> ColumnBlock:
 
 
 def _shared_bytes(columns: Mapping[str, pa.Array]) -> Int64Array | None:
-    """Shared memory of a block: in one number, or what is known at compile time and the rest."""
+    """Shared memory of a block: one number, or the static and the dynamic part."""
     parts = [_counts(columns[name]) for name in _PARTS_OF_SHARED if name in columns]
     if not parts:
         return _counts(columns[_SHARED]) if _SHARED in columns else None

@@ -110,7 +110,7 @@ def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | Non
 
 
 def kernel_table(path: Path) -> CsvTable | None:
-    """Return the table that the kernels of a folder are loaded from, which comes before all."""
+    """Return the table that a folder's kernels are loaded from, before all other tables."""
     tables, _ = _select_tables(path)
     return next((each for each in tables if TABLES[each.path.name] is Kind.KERNEL), None)
 
@@ -124,7 +124,7 @@ def _has_events(table: CsvTable) -> bool:
 
 
 def _select_tables(path: Path) -> tuple[list[CsvTable], list[Notice]]:
-    """Tables to load, and notices on those that are missing or left out."""
+    """Tables to load, and notices about those that are missing or left out."""
     found = _tables_in(path)
     usable = {table.path.name: table for table in found if _has_events(table)}
     if not usable:
@@ -158,7 +158,7 @@ def _add_table(
     left_out: Counter[str],
     on_read: Callable[[int], object] | None,
 ) -> bool:
-    """Add the readable rows; whether a time is written with more digits than a rounded one has."""
+    """Add the readable rows; return whether any time has more digits than a rounded one."""
     in_full = False
     kind = TABLES[table.path.name]
     for rows in readable_rows(table, ("name", "bytes", *_IDS), on_read):

@@ -11,11 +11,11 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 
 WHITE: Final = b" \t\r\n"
-"""White space of JSON."""
+"""White space in JSON."""
 
 _QUOTE_OR_BRACKET: Final = re.compile(rb'["\[\]{}]')
 _PART_OF_STRING: Final = re.compile(rb'(?:[^"\\]+|\\.){1,4096}', re.DOTALL)
-"""So much at a time: the memory of a match grows with its repetitions."""
+"""Most repetitions per match, because the memory of a match grows with them."""
 
 _WINDOW: Final = 64
 
@@ -24,7 +24,7 @@ def closing_bracket(text: bytes, depth: int, position: int = 0) -> int | None:
     """Position after the bracket that brings the depth back to 0; None if there is none.
 
     Brackets inside strings do not count, nor do those in a last string that is cut off. The search
-    begins at a position outside strings, where `depth` brackets are open.
+    starts at a position outside strings, where `depth` brackets are open.
     """
     for found, depth_after in _outside_strings(text, depth, position):
         if depth_after == 0 and found[0] in b"]}":
@@ -57,9 +57,9 @@ def whole_until(text: bytes) -> int:
 
 
 def key_of_outermost(text: bytes, key: re.Pattern[bytes]) -> int | None:
-    """Position after a key of the object that the text begins with; None if it is not there.
+    """Position after a key of the object that the text starts with; None if it has no such key.
 
-    The pattern is of the key, its colon and the beginning of its value.
+    The pattern matches the key, its colon and the start of its value.
     """
     for found, depth in _outside_strings(text):
         if depth == 1 and found[0] == b'"' and (there := key.match(text, found.start())):

@@ -134,11 +134,11 @@ class EventsBuilder:
         return Events(labels=tuple(self._labels), side=side, **columns), first_ns
 
     def notices(self) -> list[Notice]:
-        """Notices on what was left out or repaired, with counts."""
+        """Notices about what was left out or repaired, with counts."""
         return [Notice(words, (count,)) for words, count in self._counts.items() if count]
 
     def categories_of_others(self) -> list[str]:
-        """Categories that are not the PyTorch profiler's, sorted, if no event is GPU work."""
+        """Sorted categories that are not the PyTorch profiler's; empty if there is GPU work."""
         return [] if self._kinds.has_gpu_work else self._kinds.unknown_categories
 
     def _identity(self, events: Sequence[EventInTime]) -> ColumnBlock:
@@ -195,7 +195,7 @@ class _Kinds:
 
 
 class _Named:
-    """Which codes are those of names that pass a test; each name is tested once."""
+    """Tells which codes stand for names that pass a test; each name is tested once."""
 
     def __init__(self, names: Vocabulary[str], test: Callable[[str], object]) -> None:
         self._names = names
@@ -225,7 +225,7 @@ def _code_of(phase: str | None, category: str | None) -> int:
 
 
 def _named(events: Sequence[Event], codes: Int8Array) -> Int8Array:
-    """Kinds of which some are told by names alone: `SYNC_NAMES`."""
+    """Correct the kinds that only names distinguish: `SYNC_NAMES`."""
     codes = codes.copy()
     for place in np.flatnonzero(codes == Kind.KERNEL).tolist():
         event = cast("EventInTime", events[place])
@@ -271,8 +271,8 @@ def _placement(
 class MemoryEvents:
     """Allocations and frees found so far that have no category.
 
-    They are instants, which traces of 2021 write without one: the events table has no row for
-    these. `labels` has the codes of process and thread ids that are text.
+    They are instants, which traces of 2021 write without a category, so the events table has no
+    row for them. `labels` has the codes of process and thread ids that are text.
     """
 
     def __init__(self, labels: Labels) -> None:
@@ -299,7 +299,7 @@ class MemoryEvents:
         self._columns.append(columns)
 
     def table(self, first_ns: int) -> SideTable | None:
-        """All of them by time since the first event; those of one time in the order of the file."""
+        """All of them by time since the first event; at equal times, in the order of the file."""
         columns = {name: self._columns.pop(name) for name in self._columns.names()}
         if not columns:
             return None

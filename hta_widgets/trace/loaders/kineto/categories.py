@@ -1,4 +1,4 @@
-"""Kinds of Kineto's categories. Data, not code."""
+"""The kind of event that each Kineto category means. Data, not code."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ CATEGORIES: dict[Kind, str] = {kind: kind.name.lower() for kind in Kind} | {
     Kind.PROFILER_RANGE: "cuda_profiler_range",
     Kind.INSTANT: "cpu_instant_event",
 }
-"""The PyTorch profiler's present name of the category of each kind. What it has no name for, and
-what older traces and those of other devices call otherwise, has the name of the kind."""
+"""The PyTorch profiler's current category for each kind. A kind without one, or with other names in
+older traces and on other devices, has its own name."""
 
 SYNC_NAMES = {"mtia_ccp_events": frozenset({"event_wait", "event_record"})}
-"""What is no work in a category of work: MTIA's waits for events of other streams lie among its
-kernels, where CUDA's have a category of their own (``cuda_sync``)."""
+"""Names that are not work although their category is: MTIA lists waits for events of other streams
+among its kernels, while CUDA's have a category of their own (``cuda_sync``)."""
 
 SUFFIX_KINDS = {"_runtime": Kind.RUNTIME, "_driver": Kind.DRIVER}
-"""``cuda_runtime``, ``hip_runtime``, ``xpu_driver``, ``mtia_runtime``, ``privateuse1_driver`` …"""
+"""Such as ``cuda_runtime``, ``hip_runtime``, ``xpu_driver`` and ``privateuse1_driver``."""
 
 PHASE_KINDS = {"C": Kind.COUNTER, "i": Kind.INSTANT, "I": Kind.INSTANT}
 

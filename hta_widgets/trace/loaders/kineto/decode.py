@@ -47,8 +47,9 @@ class Args(
 ):
     """The arguments that some analysis uses; all others are skipped without being decoded.
 
-    The defaults are the values that the columns have for missing arguments. A decoder looks for
-    each key behind the one before it first, so the order is that in which Kineto writes them.
+    The defaults are the values that the columns have for missing arguments. The fields are in the
+    order in which Kineto writes the keys, because a decoder looks for each key after the previous
+    one first.
     """
 
     device: Any = ABSENT
@@ -203,8 +204,8 @@ def decode_events(
 ) -> Reading[UsualPhaseEvent] | Reading[AnyPhaseEvent]:
     """Decode a JSON list of whole events, each of which starts with the separator.
 
-    All are `UsualPhaseEvent` if all of them have a usual phase, else `AnyPhaseEvent`. `hold_back`
-    takes back an event that has been cut at the end of the text, and returns the rest.
+    They are `UsualPhaseEvent` if all of them have a usual phase, else `AnyPhaseEvent`. `hold_back`
+    takes back an event that was cut at the end of the text, and returns the rest.
     """
     with suppress(*UNREADABLE):
         return Reading(text, _USUAL_PHASE_EVENTS.decode(text))

@@ -1,7 +1,7 @@
-"""Read bulky fields of a Kineto trace: a second pass over its text, when they are asked for.
+"""Read bulky fields of a Kineto trace in a second pass over its text, when they are asked for.
 
-Events are found again by their position in the file. Pieces of text in which the fields do not
-occur are only counted.
+Events are found again by their position in the file. In pieces of text without the fields, events
+are only counted.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Vocabularies = defaultdict[str, Vocabulary[bytes]]
 
 
 class OnlyCounted(msgspec.Struct, gc=False):
-    """An event of which nothing is decoded."""
+    """An event whose content is not decoded."""
 
 
 class _With(msgspec.Struct, Generic[Arguments], gc=False):
-    """An event of which some arguments are decoded."""
+    """An event with some decoded arguments."""
 
     args: Arguments | None = None
 
@@ -104,14 +104,14 @@ class Fields(NamedTuple):
     event: type[Any]
     """Decodes an event with the fields as ``args``."""
     required: tuple[str, ...]
-    """Arguments of which an event must have one."""
+    """Arguments, at least one of which an event must have."""
     columns: Callable[[Sequence[Any], Vocabularies], ColumnBlock]
-    """From the decoded arguments, and the texts so far, to columns."""
+    """Makes columns of the decoded arguments and the texts so far."""
     texts: tuple[str, ...] = ()
-    """Columns that are codes of texts."""
+    """Columns with codes of texts."""
 
     def are_in(self, arguments: Sequence[Any]) -> Mask:
-        """Which of the decoded arguments of events have any of the fields."""
+        """Mask of the events whose decoded arguments have any of the fields."""
         found = np.array([each is not None for each in arguments], dtype=np.bool_)
         unknown = np.flatnonzero(found)
         found[unknown] = False
@@ -129,7 +129,7 @@ def _sync_columns(arguments: Sequence[_SyncArgs], _: Vocabularies) -> ColumnBloc
 
 
 def _input_columns(arguments: Sequence[_InputArgs], texts: Vocabularies) -> ColumnBlock:
-    """Codes of texts."""
+    """Columns with codes of the texts."""
     count = len(arguments)
     concrete = bytes_of([each.concrete_inputs for each in arguments])
     columns: ColumnBlock = {
@@ -206,9 +206,9 @@ FIELDS: Final[Mapping[DetailGroup, Fields]] = {
 def read_details(path: Path, trace: Trace, _: int | None, group: DetailGroup) -> SideTable:
     """Read the fields of a group from the file that the trace was loaded from.
 
-    The table is of the events that have any of the fields; without rows if none has.
+    The table has a row for each event with any of the fields.
     """
-    if group not in FIELDS:  # loading has found that there are none
+    if group not in FIELDS:  # loading has already found that the trace has none
         return NO_FIELDS
     found = _OfRows(trace.events, FIELDS[group])
     text, read_count = EventText(path), 0

@@ -1,4 +1,4 @@
-"""The end of a file's text: its last events, and the metadata behind them."""
+"""The end of a file's text: its last events, and the metadata after them."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ _DECODER: Final = json.JSONDecoder(strict=False)
 
 
 class Ending(NamedTuple):
-    """What the last text of a file is."""
+    """What the last text of a file consists of."""
 
     events: bytes
-    """The text before the bracket that closes the list of events; if nothing closes it, the events
-    that are complete."""
+    """The text before the bracket that closes the list of events, or without such a bracket, the
+    complete events."""
     tail: bytes = b""
-    """The text after that bracket, as far as it is usable: the head, the bracket and the tail
-    together are JSON."""
+    """The usable text after that bracket: head, bracket and tail together are JSON."""
     truncated: bool = False
     """Whether the text ends before the document does."""
     unreadable: bool = False
-    """Whether the metadata behind the events is not JSON."""
+    """Whether the metadata after the events is not JSON."""
     surplus_bytes: int = 0
-    """Size of what follows the end of the document."""
+    """Number of bytes after the end of the document."""
     surplus_events: int = 0
-    """Events in further lists, which the same key names."""
+    """Number of events in further lists under the same key."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether the document ends where its text does."""
+        """Whether the document ends exactly where its text ends."""
         return not (self.truncated or self.unreadable or self.surplus_bytes)
 
 
 def ending_of(head: bytes, text: bytes) -> Ending:
-    """Find the end of the events in the text from some event on to the end of the file.
+    """Find the end of the events in a text that runs from some event to the end of the file.
 
     The head is the text before the events, with the bracket that opens their list.
     """
@@ -55,7 +54,7 @@ def ending_of(head: bytes, text: bytes) -> Ending:
 
 
 def end_of_list(text: bytes) -> int | None:
-    """Position of the bracket that closes the list of events, if a text from an event on has it."""
+    """Position of the bracket that closes the list of events, in a text that starts at an event."""
     closing = closing_bracket(text, depth=1)
     is_end = closing is not None and _BEHIND_EVENTS.match(text, closing - 1)
     return closing - 1 if closing is not None and is_end else None
@@ -88,7 +87,7 @@ def _ending_of_object(head: bytes, events: bytes, tail: bytes) -> Ending:
 
 
 def _usable(head: bytes, tail: bytes) -> bytes:
-    """As much of the metadata behind the events as is JSON."""
+    """As much of the metadata after the events as is JSON."""
     end = len(tail)
     for _ in range(_TRIES):
         end = tail.rfind(b",", 0, end)

@@ -1,4 +1,4 @@
-"""The format of PyTorch-profiler (Kineto) traces."""
+"""The format of PyTorch-profiler (Kineto) traces: how one is recognised, and what it states."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from hta_widgets.trace.model.events import Kind, Trace
 from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata, Stated
 
 _HEADERS_KEPT: Final = 8192
-"""Files of a folder: a thousand ranks with a few cycles each."""
+"""Files whose header is remembered: a folder with a thousand ranks and a few cycles each."""
 
 
 _ON_THE_CPU: Final = {Kind.CPU_OP, Kind.RUNTIME, Kind.DRIVER, Kind.ANNOTATION, Kind.PYTHON}
-"""Kinds of events of which the process id is that of the system; of GPU work it is the device."""
+"""Kinds of events with the system's process id; that of GPU work is its device."""
 
 _EVENTS_READ: Final = 32
 _TEXT_READ: Final = 2**16
 _EPOCH_US: Final = 10**15
-"""Times (µs) from here on count from 1970; a clock that started later gets there in 31 years."""
+"""Times (µs) from here on count from 1970; a clock that starts later needs 31 years to get here."""
 
 _LATEST_US: Final = 2**63 // 1000
 _STEP: Final = re.compile(rb'"ProfilerStep\s*#(\d{1,9})"')
@@ -51,7 +51,7 @@ _OURS: Final = re.compile(
     rf'|\w*(?:{"|".join(SUFFIX_KINDS)}))"|"(?:\[memory\]|ProfilerStep)'.encode(),
     re.IGNORECASE,
 )
-"""What only the PyTorch profiler writes into events."""
+"""Text that only the PyTorch profiler writes into events."""
 
 _OUR_KEYS: Final = ("schemaVersion", "deviceProperties", "distributedInfo", BASE_TIME)
 _NO_METADATA: Final = re.compile(rb'"ph"\s*:\s*"[^M"]')
@@ -60,7 +60,7 @@ _DECODER: Final = json.JSONDecoder(strict=False)
 
 
 class _Header(NamedTuple):
-    """Facts about a file from the metadata before its events, and from the first of these."""
+    """Facts about a file from the metadata before its events, and from the first events."""
 
     is_trace: bool
     is_copy: bool = False
@@ -69,7 +69,7 @@ class _Header(NamedTuple):
 
 
 def starts_as_trace(file: Path) -> bool:
-    """Whether a file starts like a PyTorch-profiler trace; the rest is not read."""
+    """Whether a file starts like a PyTorch-profiler trace; only its start is read."""
     return _header_of(file).is_trace
 
 
@@ -91,7 +91,7 @@ def _find_ranks(path: Path, _notices: list[str]) -> list[FoundRank]:
 
 
 def _stated_in(path: Path, rest: Callable[[], Metadata]) -> Stated:
-    """Facts of the first events and of ``distributedInfo``, which is before the events or after."""
+    """Facts from the first events and ``distributedInfo``, which is before or after the events."""
     header = _header_of(path)
     if not header.is_trace:
         _refuse(path)
@@ -111,7 +111,7 @@ def _header_of(path: Path) -> _Header:
 def _read_header(path: Path, _size: int, _changed_ns: int) -> _Header:
     """Read the metadata before the events; cached while the file is unchanged.
 
-    Opening a folder needs it several times, and a gzip file takes milliseconds.
+    Opening a folder needs it several times, and reading it from a gzip file takes milliseconds.
     """
     text = EventText(path)
     try:
@@ -124,9 +124,9 @@ def _read_header(path: Path, _size: int, _changed_ns: int) -> _Header:
 
 
 def _is_foreign(path: Path, metadata: Metadata, events: bytes) -> bool:
-    """Whether there are events, and none is of the PyTorch profiler: another tool wrote the file.
+    """Whether another tool wrote the file: it has events, but none from the PyTorch profiler.
 
-    It is read up to the first that is, which is among the first ones.
+    The file is read up to the first event from the PyTorch profiler, which comes early.
     """
     if any(key in metadata for key in _OUR_KEYS) or _OURS.search(events):
         return False
@@ -139,7 +139,7 @@ def _is_foreign(path: Path, metadata: Metadata, events: bytes) -> bool:
 
 
 def _refuse(path: Path) -> None:
-    """Refuse what is known to be no trace of the PyTorch profiler.
+    """Refuse a file that is known not to be a PyTorch-profiler trace.
 
     Raises `TraceFormatError` if it is an XPlane profile, or a trace of another tool.
     """
@@ -149,7 +149,7 @@ def _refuse(path: Path) -> None:
 
 
 def stated(metadata: Metadata, events: bytes) -> Stated:
-    """What the metadata before the events and the first events, whose text may be cut, state."""
+    """Facts from the metadata before the events, and from the first events, which may be cut."""
     rank, world_size = distributed(metadata)
     base_ns = whole_number(metadata.get(BASE_TIME))
     start_us, process = None, None
@@ -174,7 +174,7 @@ def stated(metadata: Metadata, events: bytes) -> Stated:
 
 
 def distributed(metadata: Metadata) -> tuple[int | None, int | None]:
-    """Rank and size of the job in ``distributedInfo``; None for what is not stated."""
+    """Rank and size of the job in ``distributedInfo``; None for a value that is not stated."""
     info = metadata.get("distributedInfo")
     if not isinstance(info, Mapping):
         return None, None
@@ -186,12 +186,12 @@ def distributed(metadata: Metadata) -> tuple[int | None, int | None]:
 
 
 def has_gpu_work(path: Path) -> bool:
-    """Whether a file has GPU work; it is read up to the first, and nothing is decoded."""
+    """Whether a file has GPU work; it is read up to the first such event, without decoding."""
     return any(_GPU_WORK.search(piece) for piece in EventText(path))
 
 
 def _first_events(text: bytes) -> Iterator[Mapping[str, Any]]:
-    """The first events that are whole and JSON."""
+    """The first events that are complete and valid JSON."""
     decoded = text[:_TEXT_READ].decode("utf-8", "replace")
     place = 0
     for _ in range(_EVENTS_READ):
@@ -206,7 +206,7 @@ def _first_events(text: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _time_us(value: object) -> int | None:
-    """A time as a whole number of µs; None if it is none, or none that nanoseconds can hold."""
+    """A time as a whole number of µs; None if it is not a time, or too large for nanoseconds."""
     try:
         time = float(value) if isinstance(value, int | float | str) else float("nan")
     except (ValueError, OverflowError):

@@ -18,15 +18,15 @@ from hta_widgets.trace.model.events import Events, Faults, Trace
 from hta_widgets.trace.model.notices import Notice
 
 BASE_TIME: Final = "baseTimeNanoseconds"
-"""Where a file says from when its times count; behind the events, in most versions."""
+"""Key of the zero of a file's times; in most versions, it is after the events."""
 
 _TRUNCATED: Final = "the file is truncated; its {} complete events are loaded"
 _DAMAGED: Final = (
     "the compressed file is damaged (its checksum is wrong): copy it again; "
     "the {} events that were readable are loaded and may be wrong"
 )
-_UNREADABLE_END: Final = "the metadata behind the events is not JSON and is not read"
-_SURPLUS: Final = "{} bytes behind the end of the trace in its file are not read"
+_UNREADABLE_END: Final = "the metadata after the events is not JSON and is not read"
+_SURPLUS: Final = "{} bytes after the end of the trace in its file are not read"
 _OTHER_LIST: Final = "{} events in another list of the same file (traceEvents) are not read"
 
 
@@ -40,11 +40,11 @@ TOOLS: Final = {
     "the old autograd profiler": re.compile(rb'"pid"\s*:\s*"C(?:PU|UDA) functions"'),
     "Triton Inference Server": re.compile(rb'"name"\s*:\s*"(?:REQUEST|COMPUTE)_START"'),
 }
-"""What the traces of each tool name their processes, or their events."""
+"""What each tool calls the processes, or the events, in its traces."""
 
 
 def load_kineto(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:
-    """Load a ``.json`` trace, which may be packed, in the object or the bare-array form.
+    """Load a ``.json`` trace, compressed or not, in the object or the bare-array form.
 
     `on_read` is called with the number of bytes of the file read since the last call. Raises
     `TraceFormatError` if the file is not a JSON trace.
@@ -82,7 +82,7 @@ def base_ns(metadata: Mapping[str, Any]) -> int:
 
 
 def _notices_on_end(text: EventText, events: Events) -> list[Notice]:
-    """Notices on what the end of the file lacks, and on what is there but not read."""
+    """Notices about what the end of the file lacks, and what it has that is not read."""
     ending = text.ending
     found = []
     if text.damaged:
@@ -96,20 +96,20 @@ def _notices_on_end(text: EventText, events: Events) -> list[Notice]:
 
 
 def other_tool_notice(categories: Sequence[str], pieces: Iterable[bytes]) -> Notice:
-    """Notice on what is in the text of a trace instead of GPU work, and what is supported.
+    """Notice that says what a trace holds instead of GPU work, and what is supported.
 
     Categories are those of its complete events that are not the PyTorch profiler's, sorted; empty
     for events without a category.
     """
     return Notice(
         "no event has a category of GPU work (kernel, gpu_memcpy, gpu_memset); there are events "
-        f"{_described(categories)}. This looks like a trace of {tool_of(pieces)}, which has no "
-        "numbers here; supported are traces of torch.profiler and exports of Nsight Systems"
+        f"{_described(categories)}. This looks like a trace of {tool_of(pieces)}, which is not "
+        "supported; give a trace of torch.profiler or an export of Nsight Systems"
     )
 
 
 def tool_of(pieces: Iterable[bytes]) -> str:
-    """Which tool wrote the text of a trace that is not the PyTorch profiler's."""
+    """The tool that wrote a trace that is not the PyTorch profiler's."""
     named = (tool for piece in pieces for tool, says in TOOLS.items() if says.search(piece))
     return next(named, "another tool")
 

@@ -1,4 +1,4 @@
-"""Mark of the trace files that hta_widgets wrote as copies of others."""
+"""Mark in trace files that hta_widgets wrote as copies of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_derived(head: bytes) -> bool:
 def add_mark(head: bytes, source: str) -> bytes:
     """Add the mark to the text before the events of a trace, with the name of its source.
 
-    The text goes up to the bracket that opens the list of events. The bare-array form, which cannot
+    The text ends with the bracket that opens the list of events. The bare-array form, which cannot
     hold a mark, becomes the object form.
     """
     if is_derived(head):

@@ -1,4 +1,4 @@
-"""Trace files packed with gzip, and with xz or Zstandard where Python has a module for it."""
+"""Trace files compressed with gzip, or with xz or Zstandard if Python has a module for it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ except ImportError:  # isal has no wheels for some platforms; the standard libra
     import zlib  # type: ignore[no-redef]
 
 ZSTD_MODULES: Final = ["compression.zstd", "backports.zstd"]
-"""The one of Python 3.14, and the same for older ones (the extra ``zstd``)."""
+"""The module of Python 3.14, and its backport for older versions (the extra ``zstd``)."""
 
 _XZ_MEMORY_BYTES: Final = 1 << 28
-"""Most that decompression may take, whatever a file asks for; ``xz -9`` takes a quarter of it."""
+"""Most memory that decompression may use, whatever a file asks for; ``xz -9`` uses a quarter."""
 
 _CORRUPT: type[Exception] = zlib.error  # type: ignore[assignment]  # isal says instance
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -36,21 +36,21 @@ class Stream(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What follows it."""
+        """The data after its end."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         """Decompress to at most this many bytes."""
 
 
 class Packing(NamedTuple):
-    """A kind of compression: what starts a stream, and the error for bytes that are none."""
+    """A kind of compression: how a stream starts, and the error for data that is no stream."""
 
     stream: Callable[[], Stream]
     error: type[Exception]
 
 
 def packing_of(file: IO[bytes]) -> Packing | None:
-    """How an open file is packed, if it is and can be read here; the position is restored."""
+    """How an open file is compressed, if it is and can be read here; the position is restored."""
     first = file.read(max(map(len, _BY_MAGIC)))
     file.seek(0)
     return next((find() for magic, find in _BY_MAGIC.items() if first.startswith(magic)), None)
@@ -109,9 +109,9 @@ def is_gzip(file: IO[bytes]) -> bool:
 
 
 def gunzipped(blocks: Iterator[bytes], size: int) -> Generator[bytes, None, tuple[bool, bool]]:
-    """Yield decompressed blocks of at most `size` bytes, of all members of a file.
+    """Yield decompressed blocks of at most `size` bytes, from all members of a file.
 
-    Returned is whether decompression failed, and whether the file ends before its last member does.
+    Returns whether decompression failed, and whether the file ends before its last member does.
     """
     member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
     is_within, is_first = False, True
@@ -130,4 +130,4 @@ def gunzipped(blocks: Iterator[bytes], size: int) -> Generator[bytes, None, tupl
                 member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
                 is_within = is_first = False  # what follows may be padding
     yield member.flush()
-    return False, is_within or is_first  # also where only the checksum is missing
+    return False, is_within or is_first  # also if only the checksum is missing

@@ -1,4 +1,4 @@
-"""What is wrong with a file that is no PyTorch-profiler trace."""
+"""Errors that say what is wrong with a file that is not a PyTorch-profiler trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAR, _TAR_POSITION = b"ustar", 257
 
 
 def archive_kind(content: bytes) -> str:
-    """Kind of archive or compressed file that begins so; empty for anything else."""
+    """Kind of archive or compressed file that starts like this; empty for anything else."""
     if content[_TAR_POSITION:].startswith(_TAR):
         return "tar"
     return next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "")
@@ -34,27 +34,27 @@ _LFS: Final = b"version https://git-lfs"
 
 
 def not_json(path: Path, text: bytes) -> TraceFormatError:
-    """Error for a file that does not begin like JSON."""
+    """Error for a file that does not start like JSON."""
     if kind := archive_kind(text):
-        msg = f"{path} is packed ({kind}); unpack it and give the trace in it"
+        msg = f"{path} is packed ({kind}); unpack it and open the trace inside"
     elif text.startswith(_LFS):
-        msg = f"{path} is a pointer to a file that Git LFS keeps; fetch the file: git lfs pull"
+        msg = f"{path} is only a Git LFS pointer; fetch the file itself: git lfs pull"
     elif text.startswith(_UTF_16_OR_32):
         msg = f"{path} is text in UTF-16 or UTF-32; save it as UTF-8"
     else:
         msg = (
-            f"{path} is not a JSON trace: it does not begin with '{{' or '['; "
+            f"{path} is not a JSON trace: it does not start with '{{' or '['; "
             "expected a PyTorch-profiler (Kineto) trace, *.json or *.json.gz"
         )
     return TraceFormatError(msg)
 
 
 def other_tool(path: Path, tool: str) -> TraceFormatError:
-    """Error for a Chrome trace in which nothing is of the PyTorch profiler."""
+    """Error for a Chrome trace without anything from the PyTorch profiler."""
     msg = (
-        f"{path} looks like a trace of {tool}: no event has a category of the PyTorch profiler "
-        "(kernel, cpu_op, …), so that it cannot be read; record with torch.profiler, or with "
-        "Nsight Systems (nsys profile, then nsys export --type sqlite)"
+        f"{path} looks like a trace of {tool} and cannot be read: no event has a category of the "
+        "PyTorch profiler (kernel, cpu_op, …); record with torch.profiler, or with Nsight Systems "
+        "(nsys profile, then nsys export --type sqlite)"
     )
     return TraceFormatError(msg)
 
@@ -72,34 +72,34 @@ def no_events(path: Path, text: bytes) -> TraceFormatError:
 
 
 def too_long(path: Path, limit: int) -> TraceFormatError:
-    """Error for a file of which a long stretch holds no end of an event."""
+    """Error for a file with a long stretch of text in which no event ends."""
     msg = (
-        f"{path} is not a trace: {limit >> 20} MiB of its text hold no whole event; "
+        f"{path} is not a trace: {limit >> 20} MiB of its text contain no complete event; "
         "export it again with torch.profiler's export_chrome_trace"
     )
     return TraceFormatError(msg)
 
 
 def too_packed(path: Path, packed_bytes: int) -> TraceFormatError:
-    """Error for a packed file of which more text comes than such a file can hold of a trace."""
+    """Error for a compressed file that unpacks to more text than a trace of its size has."""
     limit = most_unpacked_bytes(packed_bytes) >> 20
     msg = (
         f"{path} is not a trace: its {packed_bytes:,} bytes unpack to more text than a trace of "
-        f"that size has ({limit:,} MiB at most); if you trust it, unpack it and open the file in it"
+        f"that size has ({limit:,} MiB at most); if you trust it, unpack it and open the result"
     )
     return TraceFormatError(msg)
 
 
 def refuse_other_lists(path: Path, head: bytes, first: bytes) -> None:
-    """Refuse a bare list of anything but events, given the text before its elements, and theirs.
+    """Refuse a bare list of anything but events, given the text before and of its elements.
 
-    Raises `TraceFormatError` if the list does not begin like one of events.
+    Raises `TraceFormatError` if the list does not start like a list of events.
     """
     if not head.lstrip(WHITE).startswith(b"["):
         return
     what = "a Proton profile (.hatchet)" if _HATCHET.match(first) else ""
     if first.lstrip(WHITE)[:1] not in (b"{", b"]", b""):
-        what = "a list of other things than events, such as a memory timeline"
+        what = "a list of something other than events, such as a memory timeline"
     if what:
         msg = (
             f"{path} is {what}, not a trace; "

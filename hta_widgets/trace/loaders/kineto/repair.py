@@ -1,8 +1,8 @@
-"""Find the events of a text that are not quite JSON, and have them repaired.
+"""Find and repair the events of a text that are not quite JSON.
 
 Real traces contain what JSON forbids: ``NaN``, control characters, broken UTF-8, Windows paths with
-single backslashes. Only the events that need it are repaired, and counted; an event that cannot be
-repaired is left out and counted.
+single backslashes. Only the events that need it are repaired, and counted. An event that cannot be
+repaired is left out, and counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Decoded = TypeVar("Decoded")
 HoldBack = Callable[[bytes], bytes]
 
 _CONSTANT: Final = re.compile(rb"(?<![\w.-])(?:NaN|-?Infinity)(?![\w.])")
-"""What Python's json module reads although it is not JSON."""
+"""Words that Python's json module reads although they are not JSON."""
 
 _BETWEEN_EVENTS: Final = re.compile(rb'\}\s*((?:,\s*)+)(?=\{\s*"[^"\\]{1,64}"\s*:)')
 _BLANK: Final = b" \t\r\n"
@@ -43,7 +43,7 @@ class Reading(Generic[Decoded]):
     """The events of one piece of text."""
 
     text: bytes
-    """What was decoded, a JSON list."""
+    """The decoded text, a JSON list."""
     events: Sequence[Decoded]
     dropped: int = 0
     """Events that could not be decoded, even after repair."""
@@ -74,8 +74,9 @@ def repair(
 ) -> Reading[Decoded]:
     """Decode events, separated by commas, after repair.
 
-    Most of them start with the separator. The decoders are of a list of events, and of one event.
-    `hold_back` takes back an event that has been cut at the end of the text, and returns the rest.
+    Most of them start with the separator. One decoder is for a list of events, one for a single
+    event. `hold_back` takes back an event that was cut at the end of the text, and returns the
+    rest.
     """
     clean = listed(substitute(_CONSTANT, b"null", text))
     with suppress(*UNREADABLE):
@@ -92,7 +93,7 @@ def repair(
 def _decode_each(
     text: bytes, values: Iterable[bytes], one: msgspec.json.Decoder[Decoded]
 ) -> Reading[Decoded]:
-    """Decode values of which some are not what events are."""
+    """Decode values, some of which are not events."""
     decoded = [decode_event(value, one) for value in values]
     events = [event for found, _ in decoded for event in found]
     repaired = sum(len(found) for found, is_json in decoded if not is_json)
@@ -114,7 +115,7 @@ def _repair_each(
     Parameters
     ----------
     separator : bytes
-        Marks certain events in what cannot be repaired, to count them.
+        Marks the start of an event, to count the events that cannot be repaired.
     """
     events: list[Decoded] = []
     dropped = repaired = 0
@@ -146,8 +147,8 @@ def _decode_together(
 ) -> tuple[list[Decoded], bool, int]:
     """Decode an event that has been split, given the position of its second part.
 
-    Returned are a list of at most one event, whether its text is JSON, and the position of the part
-    after it, or the given one if there is no event.
+    Returns a list of at most one event, whether its text is JSON, and the position of the part
+    after it, or the given position if there is no event.
     """
     begin = parts[position - 1][0]
     within = parts[position - 1 : position + _PARTS_TOGETHER]
@@ -162,9 +163,9 @@ def _decode_together(
 def _decode_objects(
     text: bytes, begin: int, end: int, one: msgspec.json.Decoder[Decoded]
 ) -> tuple[list[Decoded], int]:
-    """Decode the objects at the beginning of a part of the text, whatever is between them.
+    """Decode the objects at the start of a part of the text, whatever is between them.
 
-    Returned with them is where the first object begins that cannot be decoded.
+    Also returns the start of the first object that cannot be decoded.
     """
     events: list[Decoded] = []
     while begin < end and text[begin : begin + 1] == b"{":
@@ -181,13 +182,13 @@ def _decode_objects(
 
 
 def _count_events(text: bytes, separator: bytes) -> int:
-    """Number of events in a text that cannot be decoded: of separators that begin no value."""
+    """Number of undecodable events in a text: of the separators that do not start a value."""
     openings = re.findall(rb"(?:^|[^:\[\s])\s*" + re.escape(separator), text)
     return max(len(openings), 1)
 
 
 def _split_events(text: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of each part of the text that may be an event; nothing between two commas."""
+    """Start and end of each part of the text that may be an event, without empty parts."""
     start = 0
     for found in _BETWEEN_EVENTS.finditer(text):
         yield start, found.start() + 1
@@ -199,7 +200,7 @@ def _split_events(text: bytes) -> Iterator[tuple[int, int]]:
 def decode_event(text: bytes, one: msgspec.json.Decoder[Decoded]) -> tuple[list[Decoded], bool]:
     """Decode an event, repaired if necessary.
 
-    Returned are a list of it, empty if it cannot be read, and whether the text is JSON.
+    Returns a list with the event, empty if it cannot be read, and whether the text is JSON.
     """
     with suppress(*UNREADABLE):
         text.decode()
@@ -213,7 +214,7 @@ def decode_event(text: bytes, one: msgspec.json.Decoder[Decoded]) -> tuple[list[
 
 
 def _load(text: bytes, *, strict: bool = True) -> object:
-    """Value of JSON, in which numbers stay text; None if it is not JSON."""
+    """Value of a JSON text, with numbers as text; None if it is not JSON."""
     try:
         return json.loads(
             text.decode(),
@@ -231,11 +232,11 @@ def _as_written(number: str) -> msgspec.Raw:
 
 
 def _no_number(_: str) -> None:
-    """NaN and infinity are no numbers."""
+    """Replace NaN and infinity, which are not JSON numbers, with None."""
 
 
 def _repaired(text: bytes) -> bytes:
-    """Text without the usual offences against JSON."""
+    """Text with the usual violations of JSON removed."""
     clean = substitute(_NOT_A_NUMBER, b"null", text)
     decoded = substitute(_TRAILING_COMMA, b"", clean).decode("utf-8", "replace")
     escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", decoded)
@@ -243,7 +244,7 @@ def _repaired(text: bytes) -> bytes:
 
 
 def substitute(pattern: re.Pattern[bytes], by: bytes, text: bytes) -> bytes:
-    """Substitute matches that are in no string."""
+    """Substitute matches that are not inside a string."""
     matches = list(pattern.finditer(text))
     if not matches:
         return text
@@ -257,7 +258,7 @@ def substitute(pattern: re.Pattern[bytes], by: bytes, text: bytes) -> bytes:
 
 
 def _event_from(fields: dict[str, Any], one: msgspec.json.Decoder[Decoded]) -> list[Decoded]:
-    """Build the record from fields of any type; none if it is not possible."""
+    """Build the record from fields of any type; empty if that is not possible."""
     for key in ("ph", "cat", "name"):
         value = fields.get(key)
         if isinstance(value, msgspec.Raw):

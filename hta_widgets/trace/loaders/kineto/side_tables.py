@@ -1,4 +1,4 @@
-"""Side tables of the events table for sparse fields. Which tables exist is data."""
+"""Side tables of the events table, for sparse fields. Data says which tables there are."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ COSTED_BY_VALUES: Final = frozenset(
         *("flash_attn::_flash_attn_forward", "aiter::fmha_v3_fwd", "aiter::mha_fwd"),
     }
 )
-"""What they compute depends on inputs that are no Tensors, such as strides and flags: column
-``concrete_inputs`` of the side table ``operators`` has the values of these, as JSON text."""
+"""Operators whose FLOP depend on inputs that are not tensors, such as strides and flags. Column
+``concrete_inputs`` of the side table ``operators`` has the values of these inputs, as JSON text."""
 
 
 AMD_LAUNCH: Final = re.compile(r"hip\w*Launch")
-"""Calls of which AMD's profiler writes the launch configuration, too."""
+"""Calls whose launch configuration AMD's profiler also writes."""
 
 _DIGITS: Final = re.compile(r"\d+")
 _AXES: Final = 3
@@ -62,7 +62,7 @@ Launch = tuple[Any, ...]
 
 
 class LaunchConfigurations(Vocabulary[Launch]):
-    """Code of each launch configuration: many kernels are launched alike."""
+    """Code of each launch configuration, which many kernels share."""
 
     def of(self, arguments: Sequence[Any]) -> Int32Array:
         """Codes of the launch configurations of kernels, given their decoded arguments."""
@@ -72,7 +72,7 @@ class LaunchConfigurations(Vocabulary[Launch]):
             return self.codes(map(_hashable, _launches(arguments)), len(arguments))
 
     def texts(self) -> tuple[str, ...]:
-        """Each configuration as a JSON list of numbers, as `DetailGroup.LAUNCH_CONFIGURATION`."""
+        """Each configuration as a JSON list of numbers, see `DetailGroup.LAUNCH_CONFIGURATION`."""
         return tuple(map(_launch_text, self))
 
 
@@ -94,7 +94,7 @@ def _launch_text(launch: Launch) -> str:
     return json.dumps([*sizes, *integers(numbers).tolist(), *floats(shares).tolist()])
 
 
-@remembered  # ranks of a job launch alike
+@remembered  # the ranks of a job launch with the same sizes
 def _three_sizes(text: bytes) -> tuple[int, int, int]:
     """Sizes from a JSON list, or from text with three numbers, as before 2022.
 
@@ -118,8 +118,8 @@ def _three_sizes(text: bytes) -> tuple[int, int, int]:
 class _Table(NamedTuple):
     """A side table: the kinds it covers, the field that must be present, and its columns.
 
-    ``raws`` may have several sources, of which the first is used that any event of a piece has.
-    ``raws_by_name`` are those that are kept only of operators `COSTED_BY_VALUES`. ``launches`` is a
+    ``raws`` may list several sources; the first one that any event of a piece has is used.
+    ``raws_by_name`` are kept only for the operators in `COSTED_BY_VALUES`. ``launches`` is a
     column with the launch configurations of kernels.
     """
 
@@ -134,7 +134,7 @@ class _Table(NamedTuple):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What is read of each event."""
+        """Fields that are read from each event."""
         of_raws = (field for fields in self.raws.values() for field in fields)
         return (*self.integers.values(), *self.floats.values(), *self.texts.values(), *of_raws)
 
@@ -147,7 +147,7 @@ MEMORY_FIELDS: Final = {
     "total_allocated": "total_allocated",
     "total_reserved": "total_reserved",
 }
-"""Columns of allocations and frees, with the arguments that they are."""
+"""Columns of allocations and frees, and the argument for each."""
 
 _IDS: Final = ("sequence_number", "forward_thread", "device_type", "device")
 """Columns of ids, each in the narrowest type that holds them."""
@@ -195,21 +195,21 @@ _TABLES = {
     LAUNCHES: _Table(KindSet((Kind.KERNEL,)), "grid", launches=CONFIGURATION),
     MEMORY: _Table(KindSet((Kind.INSTANT,)), "size", integers=MEMORY_FIELDS),
 }
-"""``transfers``: bytes, GB/s as in the trace. ``collectives``: the fields of NCCL records, the
-ranks of the group as the JSON text of the trace; ``source_rank`` and ``destination_rank`` are the
-peer of a receive and of a send. ``operators``: what links forward and backward, and shapes
-and stacks as the JSON text of the trace; of `COSTED_BY_VALUES`, the values of inputs that are no
-Tensors too. ``launches`` and ``memory``: what `DetailGroup.LAUNCH_CONFIGURATION` has, and
-`DetailGroup.MEMORY` of all instants that have a size."""
+"""``transfers``: bytes, and GB/s as in the trace. ``collectives``: the fields of NCCL records, with
+the ranks of the group as the JSON text of the trace; ``source_rank`` and ``destination_rank`` are
+the peer of a receive and of a send. ``operators``: the links between forward and backward, shapes
+and stacks as the JSON text of the trace, and for `COSTED_BY_VALUES` the values of inputs that are
+not tensors. ``launches``: the fields of `DetailGroup.LAUNCH_CONFIGURATION`. ``memory``: those of
+`DetailGroup.MEMORY`, for all instants with a size."""
 
 
 class Marks(NamedTuple):
-    """What the names of events tell."""
+    """What the names of events say."""
 
     by_values: Mask
-    """Which have a name that is one of `COSTED_BY_VALUES`."""
+    """Events with a name in `COSTED_BY_VALUES`."""
     launches_on_amd: Mask
-    """Which are launches of kernels on AMD's GPUs."""
+    """Events that launch kernels on AMD GPUs."""
 
 
 class SideTablesBuilder:
@@ -234,7 +234,7 @@ class SideTablesBuilder:
             if spec.launches:
                 covered = covered | marks.launches_on_amd
             rows = np.flatnonzero(covered)
-            if not rows.size:  # often: Kineto writes events of one kind one after the other
+            if not rows.size:  # common, because Kineto writes the events of a kind in a row
                 continue
             of_table = list(compress(arguments, covered.tobytes()))
             columns = _whole_numbers(spec, of_table)
@@ -301,7 +301,7 @@ class SideTablesBuilder:
         arguments: Sequence[Any],
         chosen: Mask,
     ) -> Int32Array:
-        """Codes of a field of the chosen arguments; of the others, that of no text."""
+        """Codes of a field for the chosen arguments, and the code of no text for the others."""
         vocabulary = self._raw.setdefault((table, column), Vocabulary[bytes]())
         codes = np.full(len(arguments), vocabulary[bytes(MISSING_TEXT)], np.int32)
         if chosen.any():
@@ -330,9 +330,9 @@ class SideTablesBuilder:
 
 
 def _whole_numbers(spec: _Table, arguments: Sequence[Any]) -> ColumnBlock | None:
-    """All columns of a table of nothing but whole numbers, if every argument has each.
+    """All columns of a table of only whole numbers, if every argument has all of them.
 
-    Half the time of a column at a time.
+    It takes half the time of one column after the other.
     """
     if (*spec.integers.values(),) != spec.fields or spec.launches:
         return None
@@ -347,7 +347,7 @@ def _whole_numbers(spec: _Table, arguments: Sequence[Any]) -> ColumnBlock | None
 def _with_field(
     spec: _Table, required: str, rows: Int64Array, arguments: list[Any]
 ) -> tuple[Int64Array, list[Any]]:
-    """Keep the rows and arguments that have a field, or a number in one of whole numbers."""
+    """Keep the rows and arguments that have a field, with a number if it is of whole numbers."""
     values = _of_all(required, arguments)
     if required in spec.integers.values():
         has = np.isfinite(floats(values))

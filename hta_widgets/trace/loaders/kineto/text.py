@@ -2,15 +2,15 @@
 
 The whole file is never in memory, and no layout is assumed: the separator, the text that every
 event starts with, is learnt from the first event. So Kineto's layouts of all years, re-saved files
-and files of one line are all read. ``EventText._cut`` splits what has been read before the last
-separator::
+and single-line files can all be read. ``EventText._cut`` splits the text read so far before the
+last separator::
 
     {"traceEvents": [{"ph": "X", ...}, {"ph": "X", ...}, {"ph": "X", ..
     |----- head ----||----------- yielded ------------||||--- kept ---|
                                                        gap
 
-A separator may also be inside an event, in its arguments. A cut there leaves brackets open, so that
-the piece cannot be decoded; ``EventText.hold_back`` then takes back the event that was cut.
+A separator may also be inside an event, in its arguments. A cut there leaves brackets open, and the
+piece cannot be decoded. ``EventText.hold_back`` then takes back the event that was cut.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from hta_widgets.trace.loaders.kineto.packing import (
 from hta_widgets.trace.loaders.kineto.repair import are_values, listed
 
 BLOCK_BYTES = 3 << 17
-"""What is decoded from this much text stays in the CPU's caches; 1 MB is up to 10 % slower."""
+"""Size of a piece. What is decoded from it stays in the CPU's caches; 1 MB is up to 10 % slower."""
 
 LONGEST_BYTES = 1 << 28
-"""Text without a whole event; a gzip file of a few MB may hold any amount of blanks."""
+"""Most text without a complete event; a gzip file of a few MB may hold any amount of blanks."""
 
 _RELEARN_BYTES = BLOCK_BYTES
-"""Text without a known separator from which another one is learnt."""
+"""Length of text without the known separator after which another one is learnt."""
 _HELD_BYTES = 1 << 22
-"""An event that is cut and longer than this is taken for one that is not JSON."""
+"""A cut event that is longer than this counts as one that is not JSON."""
 
 _OPENING_BYTES = 1 << 10
-"""An event that does not start like one within this much text teaches no separator."""
+"""Length of text within which an event must start like one to teach a separator."""
 
 _HEAD_BYTES = 1 << 16
 _END_BYTES = 1 << 16
@@ -66,11 +66,11 @@ class EventText:
     """The text of one Kineto (Chrome trace) file.
 
     Iterating yields ``bytes``: JSON lists of events, each of which starts with the `separator`,
-    such as ``{"ph":``. The `head` is the text before the events, with the opening bracket. The
-    `gap` is, while iterating, the text between the last piece and the next. Known after iterating
-    are the `tail`, which is the usable text after the closing bracket; the `ending`; whether the
-    file is `truncated`, before its document or its gzip stream ends; and whether it is `damaged`,
-    so that decompression failed, or a checksum is wrong.
+    such as ``{"ph":``. The `head` is the text before the events, with the opening bracket. While
+    iterating, the `gap` is the text between the last piece and the next. After iterating, these
+    are known: the `tail`, the usable text after the closing bracket; the `ending`; whether the
+    file is `truncated`, so that its document or its gzip stream does not end; and whether it is
+    `damaged`, so that decompression failed or a checksum is wrong.
     """
 
     def __init__(self, path: Path, on_read: Callable[[int], object] | None = None) -> None:
@@ -105,11 +105,11 @@ class EventText:
             yield from self._finish(pending.text)
 
     def hold_back(self, piece: bytes) -> bytes:
-        """Take back what the last piece has of an event that was cut, or behind the events.
+        """Take back the part of a cut event, or the text after the events, in the last piece.
 
-        It is not taken back if it is long: then it is no cut that made the piece unreadable. The
-        piece is as yielded, without the brackets; returned are its whole events, and the rest comes
-        with the next piece.
+        A long part is not taken back: then it was not a cut that made the piece unreadable. The
+        piece is as yielded, without the brackets. Returns its whole events; the rest comes with
+        the next piece.
         """
         end = end_of_list(piece)
         end = whole_until(piece) if end is None else end
@@ -126,9 +126,9 @@ class EventText:
         return self.header_and_events()[0]
 
     def header_and_events(self) -> tuple[dict[str, Any], bytes]:
-        """Metadata before the events, and the text from the first event on that was read with it.
+        """Metadata before the events, and the text of the first events that was read with it.
 
-        That text ends anywhere, and may be a few bytes.
+        That text may end anywhere, even after a few bytes.
         """
         with self.path.open("rb") as file:
             events = self._read_head(self._inflated(file, _HEAD_BYTES))
@@ -175,7 +175,7 @@ class EventText:
         return self._bounded(self._gunzip(blocks, size), file) if is_gzip(file) else blocks
 
     def _bounded(self, unpacked: Iterator[bytes], file: IO[bytes]) -> Iterator[bytes]:
-        """Yield no more text than such a file can hold of a trace."""
+        """Yield no more text than a trace in a file of this size can have."""
         packed_bytes = os.fstat(file.fileno()).st_size
         left = most_unpacked_bytes(packed_bytes)
         for block in unpacked:
@@ -226,8 +226,8 @@ class EventText:
         return start is not None and self._learn_separator(text[start:])
 
     def _learn_separator(self, text: bytes) -> bool:
-        """Learn how events start; False if more text may tell."""
-        rest = text.lstrip(WHITE)  # faster than a pattern where there are megabytes of blanks
+        """Learn how events start; False if that takes more text."""
+        rest = text.lstrip(WHITE)  # faster than a pattern for megabytes of blanks
         first = _FIRST_EVENT.match(rest)
         if first:
             self.separator = first[1]
@@ -247,7 +247,7 @@ class EventText:
 
         The first part is empty if no event is surely complete.
         """
-        if text.startswith(b"]"):  # held back from behind the events
+        if text.startswith(b"]"):  # held back from after the events
             return b"", text
         cut = self._last_separator(text)
         if not cut and len(text) > _RELEARN_BYTES:
@@ -278,10 +278,10 @@ class EventText:
         return 0
 
     def _finish(self, text: bytes) -> Iterator[bytes]:
-        """Yield the last events, and keep what the end of the text is."""
+        """Yield the last events, and remember how the text ends."""
         whole, rest = self._cut(text)
         ending = ending_of(self.head, rest)
-        if ending.truncated and not self.gap:  # no event but the first starts as it does
+        if ending.truncated and not self.gap:  # only the first event starts as it does
             self._relearn_separator(text)
             whole, rest = self._cut(text)
             ending = ending_of(self.head, rest)
@@ -302,16 +302,16 @@ class EventText:
         self.truncated = self.truncated or ending.truncated
 
     def _with_held(self, text: bytes) -> bytes:
-        """Text with what was held back before it."""
+        """Text, with what was held back in front of it."""
         held, self._held = self._held, b""
         return held + text
 
 
 class PendingText:
-    """Text that has been read and not yet been cut, of which some bytes have been looked at.
+    """Text that has been read but not yet cut, some of which has been looked at.
 
-    It is looked at again only when it has doubled, so that the time is bounded by its length
-    however long a run of blanks or a string in it is.
+    It is looked at again only when it has doubled. This bounds the time by its length, however
+    long a run of blanks or a string in it is.
     """
 
     def __init__(self, text: bytes = b"", seen: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Convert the rows of an Nsight Systems export to events."""
+"""Convert the rows of an Nsight Systems export to events, table by table."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from hta_widgets.trace.model.events import Events, Kind
 from hta_widgets.trace.model.notices import Notice
 
 TABLES_IN_ORDER = (GRAPHS, CALLS, OS_CALLS, RANGES, KERNELS, COPIES, MEMSETS, SYNCS)
-"""Graphs come first: whether they count depends on the work in the other tables. So do CUDA calls
-before those of the operating system."""
+"""Graphs come first, because the work in the other tables decides whether they count. CUDA calls
+come before operating-system calls, which count only between them."""
 
 _PROCESS_BITS = _THREAD_BITS = 0xFFFFFF
 _CORRELATION_SHIFT = 24
@@ -72,7 +72,7 @@ _COPY = {
     13: "DtoD",
 }
 _UNIFIED = (11, 12, 13)
-"""Copies that unified memory makes on its own."""
+"""Copies that unified memory makes by itself."""
 
 _MEMORY = {
     0: "Pageable",
@@ -93,9 +93,9 @@ _BARE_OPERATOR = re.compile(r"(?:aten|c10d)::\w+(?:\.\w+)?")
 
 
 class NsysEvents:
-    """Events of one export, or of a process, under construction; `strings` looks up texts of ids.
+    """Events of one export, or one process of it, under construction; `strings` looks up texts.
 
-    Of a process, rows without a process id are left out.
+    With a process, rows without a process id are left out.
     """
 
     def __init__(self, strings: Strings, process: int | None = None) -> None:
@@ -135,14 +135,14 @@ class NsysEvents:
         return self._blocks.finish()
 
     def notices(self) -> list[Notice]:
-        """Notices on what was left out or not recorded, with counts."""
+        """Notices about what was left out or not recorded, with counts."""
         return [Notice(words, (count,)) for words, count in self._counts.items() if count]
 
     def _collect_graphs(self, rows: ColumnBlock) -> None:
         """Collect launches of whole graphs until it is known which were recorded node by node.
 
-        All work that a call launches has the correlation id of the call. Where such work is
-        recorded, the record of the whole graph would count the same time twice.
+        All work that a call launches has the correlation id of the call. If such work is recorded,
+        the record of the whole graph would count the same time twice.
         """
         graphs = self._timed(rows)
         self._graphs.append(graphs)
@@ -188,10 +188,10 @@ class NsysEvents:
         self._calls.append({name: calls[name] for name in _OF_THREAD})
 
     def _add_os_calls(self, rows: ColumnBlock) -> None:
-        """Add what threads ask of the operating system from one of their CUDA calls to another.
+        """Add the operating-system calls that threads make between their CUDA calls.
 
-        What is inside a CUDA call is part of it; other threads sleep, or are the profiler's: they
-        made 11,600 of the 12,492 such calls of a program.
+        A call inside a CUDA call is part of it. Threads without CUDA calls sleep, or belong to the
+        profiler: in one program, they made 11,600 of the 12,492 calls.
         """
         calls = self._timed(rows)
         between = np.zeros(calls["start"].size, np.bool_)
@@ -208,7 +208,7 @@ class NsysEvents:
 
     @cached_property
     def _cuda_calls(self) -> dict[int, tuple[Int64Array, Int64Array]]:
-        """Starts of the CUDA calls of each thread, in order, and when all up to each have ended."""
+        """Sorted starts of each thread's CUDA calls, and the latest end up to each."""
         if not self._calls:
             return {}
         start, end, owner = (
@@ -319,7 +319,7 @@ def _select(rows: ColumnBlock, mask: Mask) -> ColumnBlock:
 
 
 def ids(values: Int64Array) -> Int64Array:
-    """Ids of the events table: `ABSENT` where the export has none."""
+    """Ids as in the events table: `ABSENT` where the export has none."""
     return np.where(values == MISSING, ABSENT, values)
 
 
@@ -383,7 +383,7 @@ def is_driver_call(name: str) -> bool:
 def operator_name(text: str) -> str | None:
     """Operator of a range made by ``torch.autograd.profiler.emit_nvtx``; None for other ranges.
 
-    PyTorch leaves the fields out where it knows neither the sequence number nor the operation.
+    PyTorch leaves the fields out if it knows neither the sequence number nor the operation.
 
     Examples
     --------

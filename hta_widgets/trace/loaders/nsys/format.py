@@ -1,4 +1,4 @@
-"""The format of Nsight Systems exports."""
+"""The format of Nsight Systems exports: how one is recognised, and its details read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TABLE = ".parquet"
 
 
 def read_details(path: Path, trace: Trace, process: int | None, group: DetailGroup) -> SideTable:
-    """Read the fields of a group; only how kernels are launched is there.
+    """Read the fields of a group; only launch configurations of kernels exist.
 
     Raises `TraceFormatError` if the export has none, or cannot be read.
     """
@@ -56,7 +56,7 @@ def read_details(path: Path, trace: Trace, process: int | None, group: DetailGro
 
 
 def _matched(events: Events, table: ColumnBlock, first_ns: int) -> tuple[Int64Array, Int64Array]:
-    """Rows of kernels among the events, ascending, and the place of each in the table."""
+    """Ascending rows of kernels in the events table, and the position of each in the export's."""
     rows = events.rows_of(Kind.KERNEL)
     of_table = (
         *(table["start"] - first_ns, table["end"] - table["start"]),

@@ -34,7 +34,7 @@ from hta_widgets.trace.model.notices import Notice
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _NVPROF = "StringTable"
-"""Table that only nvprof's files have; their other tables have the names of Nsight Systems."""
+"""Table that only nvprof files have; their other tables are named as in Nsight Systems."""
 
 _PARQUET = ".parquet"
 _LOST_WORK: Final = re.compile(
@@ -43,8 +43,8 @@ _LOST_WORK: Final = re.compile(
     r"|Installed CUDA driver version \([\d.]{1,9}\) is not supported by this build of Nsight "
     r"Systems"
 )
-"""Phrases of the recorder on GPU work that it may have lost. Nothing else of its texts is kept, as
-they hold paths and commands."""
+"""What the recorder says about GPU work that it may have lost. Nothing else of its texts is kept,
+because they hold paths and commands."""
 
 _PID_BITS = 0xFFFFFF
 _NO_PID = -1
@@ -70,7 +70,7 @@ class GpuProcess(NamedTuple):
     pid: int
     """Process id on its machine, -1 if unknown."""
     devices: tuple[int, ...]
-    """Devices that it uses, in the numbering of the process."""
+    """Devices that it uses, as numbered within the process."""
 
 
 def is_nsys_export(path: Path) -> bool:
@@ -89,7 +89,7 @@ def is_nsys_export(path: Path) -> bool:
 def gpu_processes(path: Path) -> tuple[GpuProcess, ...]:
     """List the processes of an export that used a GPU, in order of `process`.
 
-    Without any GPU work, the processes that called CUDA; without those too, one entry for the whole
+    Without GPU work, these are the processes that called CUDA, or else one entry for the whole
     export. Raises `TraceFormatError` if it cannot be read.
     """
     with open_tables(path) as tables:
@@ -203,7 +203,7 @@ def start_of_session(tables: NsysTables) -> int:
 
 
 def _lost_work(tables: NsysTables, process: int | None) -> list[str]:
-    """What Nsight Systems says of GPU work that it may have lost, in its words."""
+    """What Nsight Systems says about GPU work that it may have lost, in its own words."""
     texts = [
         text
         for rows in tables.chunks(DIAGNOSTICS, process)

@@ -49,7 +49,7 @@ class ParquetTables(NsysTables):
         return combinations
 
     def views(self) -> tuple[str, ...]:
-        """Views that have the name of a readable table: files are none."""
+        """Views that have the name of a readable table: there are none among files."""
         return ()
 
     def _all_columns(self, table: str) -> list[str]:

@@ -49,7 +49,7 @@ _SCHEMA_COLUMNS = ("name", "type")
 _FUNCTIONS = ("ifnull", "max", "typeof")
 _TOO_MANY = "it has more rows than fit into a file of its size"
 _COUNTABLE = ("", "ROWID")
-"""SQLite's names for the row number, and for a table of which no column is read."""
+"""SQLite's names for the row number, and for a table without any column that is read."""
 
 
 class SqliteTables(NsysTables):
@@ -94,7 +94,7 @@ class SqliteTables(NsysTables):
         """Return the number of the last row."""
         try:
             [(last,)] = self._rows(f'SELECT max(rowid) FROM "{table}"')  # noqa: S608
-        except TraceFormatError:  # a table need not number its rows
+        except TraceFormatError:  # a table may have no row numbers
             return 0
         return max(0, to_integer(last))
 
@@ -176,13 +176,13 @@ def _uri(path: Path) -> str:
 
 
 def _log_size(path: Path) -> int:
-    """Bytes in the write-ahead log beside a file."""
+    """Bytes in the write-ahead log next to a file."""
     log = path.with_name(f"{path.name}-wal")
     return log.stat().st_size if log.exists() else 0
 
 
 def _authorise(action: int, what: str | None, detail: str | None, *_: object) -> int:
-    """SQLite authorizer: allow nothing but reading the `READABLE` tables."""
+    """SQLite authorizer: allow only reading, and only the `READABLE` tables."""
     allowed = {
         sqlite3.SQLITE_SELECT: True,
         sqlite3.SQLITE_READ: _may_read(what or "", detail or ""),

@@ -1,7 +1,7 @@
 """What may be read of an Nsight Systems export, and the interface to its tables.
 
 An export also contains the environment, the output and the command line of the profiled program,
-and these can contain secrets. Nothing but the columns of `READABLE` is ever read, those of
+and these can contain secrets. Only the columns of `READABLE` are ever read, and those of
 `LAUNCH_COLUMNS` only when they are asked for.
 """
 
@@ -19,7 +19,7 @@ from hta_widgets.errors import TraceFormatError
 from hta_widgets.trace.loaders.columns import ColumnBlock
 
 MISSING = int(np.iinfo(np.int64).min)
-"""In columns of numbers: null, not a number, or out of range."""
+"""Value in columns of numbers for null, not a number, or out of range."""
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -58,8 +58,8 @@ READABLE: Mapping[str, tuple[str, ...]] = {
 }
 """The columns that are read if they exist.
 
-Of `STRINGS`, which also contains environment variables, only the texts that the other columns refer
-to are read; of `DIAGNOSTICS`, which names paths and commands, only phrases that are known are kept.
+`STRINGS` also contains environment variables: only the texts that the other columns refer to are
+read. `DIAGNOSTICS` names paths and commands: only known phrases are kept.
 """
 
 LAUNCH_COLUMNS = (
@@ -107,9 +107,8 @@ class NsysTables:
     ) -> Iterator[ColumnBlock]:
         """Yield the rows in pieces with the wanted columns, whether they exist or not.
 
-        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` where there is
-        none); texts are objects, str or None. With a process: its rows, and rows without a process
-        id.
+        By default, these are all `READABLE` ones. Numbers are int64 (`MISSING` if there is none);
+        texts are objects, str or None. With a process, its rows and those without a process id.
         """
         columns = tuple(wanted) or READABLE[table]
         there = [name for name in self.columns(table) if name in columns]
@@ -120,7 +119,7 @@ class NsysTables:
             }
 
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
-        """Texts of those of the given ids that exist."""
+        """Text of each given id that exists."""
         is_whole = len(self.columns(STRINGS)) == len(READABLE[STRINGS])
         return self._texts_of(ids) if is_whole else {}
 

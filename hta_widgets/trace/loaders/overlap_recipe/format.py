@@ -1,4 +1,4 @@
-"""The format of output folders of the Nsight Systems overlap recipe."""
+"""The format of output folders of the Nsight Systems overlap recipe: how one is recognised."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _UNKNOWN_NOTICE = (
     "the busy time"
 )
 _OVERLAPPING_NOTICE = (
-    "{} of {} segments overlap an earlier one; shared time counts once, and as overlap where one "
+    "{} of {} segments overlap an earlier one; shared time counts once, and as overlap if one "
     "computes and the other communicates"
 )
 _OUTER_NOTICE = "{} Empty segments before the first or after the last kernel are left out"

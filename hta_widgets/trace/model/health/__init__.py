@@ -1,1 +1,1 @@
-"""What a recorder got wrong: counted for each rank, from its events alone."""
+"""What a recorder got wrong, counted for each rank from its events alone."""

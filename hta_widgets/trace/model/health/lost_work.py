@@ -1,7 +1,7 @@
-"""Kernels, and operators, that are not in the trace: the recorder lost them.
+"""Find kernels and operators that are not in the trace because the recorder lost them.
 
-PyTorch drops kernels at the start of a recording, and wherever a buffer of CUPTI is full, without a
-word. What the GPU did then looks like idle time, for which a diagnosis would find a cause::
+PyTorch silently drops kernels at the start of a recording, and whenever a CUPTI buffer is full. The
+lost work looks like idle time, for which a diagnosis would find a cause::
 
     host   launch 1   launch 2   launch 3        launch 4
     GPU        kernel 1 ==|                          |== kernel 4
@@ -26,55 +26,57 @@ from hta_widgets.trace.model.nesting import places_of
 from hta_widgets.trace.model.steps import StepMarks
 
 LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchKernel")
-"""Calls that always give work: a graph may be empty, and filling 0 bytes is no work."""
+"""Calls that always make GPU work; a graph may be empty, and filling 0 bytes is no work."""
 
 REPLAYS_A_GRAPH: Final = re.compile(r"GraphLaunch")
 
 GIVING_WORK: Final = 0.5
-"""Part of the replays of graphs that must have work for those without to have lost theirs: once
-its buffer is full, roctracer loses that of all, and half of a server's steps looked like 0 ms."""
+"""Share of graph replays that must have work before the others count as having lost theirs. Once
+its buffer is full, roctracer loses the work of all replays: half of a server's steps looked like
+0 ms."""
 
 IN_FLIGHT: Final = 2
-"""Replays at the end of a recording that may not have run yet."""
+"""Number of replays at the end of a recording that may not have run yet."""
 
 MOST_REPLAYS_LOST: Final = 0.05
-"""Part of the replays from which it is said."""
+"""Share of the replays above which their loss is reported."""
 
 _WAITS_FOR_GPU: Final = re.compile(r"(Device|Thread|Ctx|Stream)Synchronize")
 _WAITS_FOR_ALL: Final = re.compile(r"(Device|Thread|Ctx)Synchronize")
 
 MOST_WAITING: Final = 0.05
-"""Part of the time with the last launches that other calls may take if the GPU had kept up."""
+"""Share of the time of the last launches that other calls may take if the GPU had kept up."""
 
 QUEUED: Final = 1024
-"""Launches that wait for a GPU at most: with more, the host launches at the pace of the GPU."""
+"""Most launches that can wait for a GPU; with more, the host launches at the pace of the GPU."""
 
 MOST_LOST: Final = 0.01
-"""Part of the launches of a step, or of its time in holes, from which it is not counted: less costs
-less than the cheapest finding (3 %)."""
+"""Share of the launches of a step, or of its time in holes, above which the step is not counted. A
+smaller loss costs less than the cheapest finding (3 %)."""
 
 APART: Final = 0.05
-"""Lost launches further apart than this part of the time with launches are two stretches."""
+"""Lost launches further apart than this share of the time with launches are two stretches."""
 
 BROKEN_LINKS: Final = 0.5
-"""With work without an id for as many of the launches without work, ids were lost, and no work."""
+"""If work without an id is at least this share of the launches without work, the ids were lost, and
+not the work."""
 
 
 INSIDE: Final = 0.9
-"""Part of the launches between the first operator and the last that operators make, where the
-recording has operators of all."""
+"""Share of the launches between the first and the last operator that operators make, if the
+recording has all operators there."""
 
 OUTSIDE: Final = 0.05
-"""Part of the launches before the first operator or after the last, from which they are lost."""
+"""Share of launches before the first operator or after the last above which operators are lost."""
 
 FEWEST_LAUNCHES: Final = 20
-"""With fewer launches, a few may well be made by other libraries."""
+"""Fewest launches to judge by: other libraries may well make a few."""
 
 _OPERATORS: Final = KindSet((Kind.CPU_OP, Kind.PYTHON))
 
 
 class Stretch(NamedTuple):
-    """Time (ns since the trace's origin) from the first to the last of some lost launches."""
+    """Time (ns since the trace's origin) from the first to the last of a run of lost launches."""
 
     start_ns: int
     end_ns: int
@@ -83,39 +85,39 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LostWork:
-    """Launches without work, apart from those that are captured into a graph."""
+    """Launches without work, other than those that are captured into a graph."""
 
     launches: int = 0
-    """Calls that launch one kernel each, or replay a graph, where most replays have work."""
+    """Calls that launch one kernel each, or replay a graph if most replays have work."""
     lost: int = 0
-    """Those whose work is not in the trace, though work launched after them is."""
+    """Launches whose work is not in the trace, although work launched after them is."""
     lost_kernels: int = 0
-    """Those of them that launch a kernel."""
+    """Lost launches of a kernel."""
     at_end: int = 0
-    """Those after the last one with work: the recording ended before it ran, or the file was
-    cut."""
+    """Launches after the last one with work: the recording ended before their work ran, or the file
+    was cut."""
     stretches: tuple[Stretch, ...] = ()
-    """Where the lost ones are."""
+    """Where the lost launches are."""
     hole_ns: int = 0
     """Idle time of the GPU in which lost work may have run."""
     steps: tuple[int, ...] = ()
     """Numbers of the ProfilerSteps that lack more than `MOST_LOST` of their work."""
     percent: float = 0.0
-    """Part (%) of the launches that is lost, or of the time with GPU work in holes, whichever is
-    more."""
+    """Share (%) of the launches that are lost, or of the time with GPU work that holes take,
+    whichever is larger."""
     replays: int = 0
     lost_replays: int = 0
-    """Those that replay a graph, and those of them without work."""
+    """Launches that replay a graph, and those of them without work."""
     waited_for: bool = False
-    """Whether the host waited for the GPU after launches of which none has work: it ran, and the
-    recorder could not see it."""
+    """Whether the host waited for the GPU although no launch has work: it ran, and the recorder
+    could not see it."""
     final_wait_ns: int = 0
     """How long the host waited at the end for all work of a GPU that had kept up with it; 0 if it
     did not wait, or the GPU may not have kept up."""
 
     @property
     def lacks_replays(self) -> bool:
-        """Whether the work of so many replays is lost that it is said."""
+        """Whether enough replays have lost their work to report it."""
         return self.lost_replays > max(IN_FLIGHT, MOST_REPLAYS_LOST * self.replays)
 
     @property
@@ -125,7 +127,7 @@ class LostWork:
 
     @property
     def matters(self) -> bool:
-        """Whether so much is lost that findings on the whole recording may rest on it."""
+        """Whether enough is lost to mislead findings on the whole recording."""
         return self.percent > 100 * MOST_LOST
 
 
@@ -134,14 +136,14 @@ def lost_work(
 ) -> LostWork:
     """Find the launches of kernels whose work is not in the trace.
 
-    `launches` and `parents` are the rows of the launch of each event, and of the call around it; -1
-    for none.
+    `launches` and `parents` are the rows of each event's launch, and of the call around it; -1 for
+    none.
     """
     calls, known = _kernel_launches(events, parents)
     work = events.rows_of(*GPU_WORK)
     linked = work[launches[work] >= 0]
     if not work.size:
-        is_measured = events.rows_of(Kind.PROFILER_RANGE).size  # kernels have counters, no times
+        is_measured = events.rows_of(Kind.PROFILER_RANGE).size  # kernels have counters, not times
         return LostWork() if is_measured else _all_lost(events, calls[~known])
     if known.all() or not linked.size:
         return LostWork(launches=calls.size)
@@ -172,7 +174,7 @@ def lost_work(
 
 
 def _all_lost(events: Events, calls: Int64Array) -> LostWork:
-    """A recording of launches without any work: it ended too soon, or could not see the GPU."""
+    """A recording with launches but no work: it ended too soon, or could not see the GPU."""
     every = events.rows_of(*LAUNCH_CALLS)
     waits_ns = events.start_ns[every[events.named(every, _WAITS_FOR_GPU)]]
     kernels = int(np.count_nonzero(~events.named(calls, REPLAYS_A_GRAPH)))
@@ -189,7 +191,7 @@ def _all_lost(events: Events, calls: Int64Array) -> LostWork:
 
 
 def _final_wait_ns(events: Events, launches: Int64Array, every: Int64Array) -> int:
-    """How long the host waits for all GPU work after the launches, if no call waits for long."""
+    """How long the host waits for all GPU work after the launches, if no call waits long before."""
     latest = launches[-QUEUED:]
     first_ns, last_ns = events.start_ns[launches[0]], events.ends_of(latest).max()
     others = np.setdiff1d(every, launches)
@@ -202,13 +204,13 @@ def _final_wait_ns(events: Events, launches: Int64Array, every: Int64Array) -> i
 
 
 class _Done(NamedTuple):
-    """Work in the order of its launches: when it was launched, what ended before, what follows."""
+    """Work in launch order: its launch times, and the ends before and the starts after each."""
 
     launched_ns: Times
     end_ns: Times
-    """Latest end of what was launched until then."""
+    """Latest end of the work launched up to then."""
     next_ns: Times
-    """Earliest start of what was launched from then on."""
+    """Earliest start of the work launched from then on."""
 
     @classmethod
     def of(cls, events: Events, work: Int64Array, launches: Int32Array) -> _Done:
@@ -239,10 +241,10 @@ class _Holes(NamedTuple):
 
 
 def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, Mask]:
-    """Rows of the calls that launch a kernel or a graph, by start, and whether it is in the trace.
+    """Rows of the calls that launch a kernel or graph, by start; whether the trace has its work.
 
-    A call without an id may have any. A driver call inside a runtime call is the same launch,
-    whichever of their ids the kernel has.
+    A call without an id may have launched any kernel. A driver call inside a runtime call is the
+    same launch, whichever of their ids the kernel has.
     """
     calls = events.rows_of(*LAUNCH_CALLS)
     of_graphs = events.named(calls, REPLAYS_A_GRAPH)
@@ -263,7 +265,7 @@ def _kernel_launches(events: Events, parents: Int32Array) -> tuple[Int64Array, M
 
 
 def _captured(events: Events, calls: Int64Array) -> Mask:
-    """Which calls are recorded into a graph: between the begin and the end of a capture."""
+    """Mask of the calls between the begin and the end of a capture, which go into a graph."""
     begins, ends = capture_marks(events)
     found = np.zeros(calls.size, dtype=np.bool_)
     for thread in {*zip(events.pid[begins].tolist(), events.tid[begins].tolist(), strict=True)}:
@@ -282,7 +284,7 @@ def _captured(events: Events, calls: Int64Array) -> Mask:
 
 
 def _stretches(lost_ns: Times, launch_ns: Times) -> tuple[Stretch, ...]:
-    """Lost launches in runs."""
+    """Runs of lost launches."""
     if not lost_ns.size:
         return ()
     apart = np.diff(lost_ns) > APART * (launch_ns[-1] - launch_ns[0])
@@ -294,9 +296,9 @@ def _stretches(lost_ns: Times, launch_ns: Times) -> tuple[Stretch, ...]:
 
 
 def _touched(steps: StepMarks, launch_ns: Times, lost_ns: Times, holes: _Holes) -> tuple[int, ...]:
-    """Numbers of the steps that lack too many kernels, or that are too much of a hole.
+    """Numbers of the steps that lack too many kernels, or that holes take too much of.
 
-    A step ends with its last kernel, so that a hole between two steps may be of either.
+    A step ends with its last kernel, so a hole between two steps may belong to either.
     """
     if not len(steps):
         return ()
@@ -316,17 +318,17 @@ def _touched(steps: StepMarks, launch_ns: Times, lost_ns: Times, holes: _Holes) 
 
 @dataclass(frozen=True, kw_only=True)
 class LostOperators:
-    """Launches of kernels before the first operator or after the last; 0 where none are lost."""
+    """Kernel launches before the first operator or after the last; 0 if no operators are lost."""
 
     launches: int = 0
     outside: int = 0
 
 
 def lost_operators(events: Events, parents: Int32Array) -> LostOperators:
-    """Find out whether operators are recorded for a part of the time only.
+    """Find out whether operators are recorded only for part of the time.
 
-    So it is where a buffer was full, or wrapped; what the host does outside looks like work that
-    nobody asked for::
+    This happens when a buffer is full, or wraps. Outside that time, launches seem to come from
+    nowhere::
 
         operators                     |----| |----| |----|
         launches    | | |  | | |       | |    | |    | |

@@ -1,4 +1,4 @@
-"""Whether the recording of one rank can be believed."""
+"""Whether the recording of one rank can be trusted, and the notices that say why not."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from hta_widgets.trace.model.health.wrong_times import MOST_AGAINST_ORDER, Wrong
 from hta_widgets.trace.model.notices import Notice
 
 _LOST: Final = (
-    "{} of {} kernel launches have no kernel in the trace, though later ones have: the recorder "
-    "lost it, and what looks like idle time there may be none"
+    "{} of {} kernel launches have no kernel in the trace, although later launches do: the "
+    "recorder lost the kernels, and time that looks idle there may not be idle"
 )
 _ALL_LOST: Final = (
     "none of {} launches has GPU work in the trace: the recording ended before it ran, or the "
     "recorder could not see the GPU"
 )
 _UNSEEN: Final = (
-    "none of {} launches has GPU work in the trace, though the host waited for it: the recorder "
+    "none of {} launches has GPU work in the trace, although the host waited for it: the recorder "
     "could not see the GPU"
 )
 _REPLAYS: Final = (
-    "{} of {} graph launches have no recorded GPU work: the recorder lost it, and what looks like "
-    "idle time there may be none"
+    "{} of {} graph launches have no recorded GPU work: the recorder lost it, and time that looks "
+    "idle there may not be idle"
 )
 _OPERATORS: Final = (
-    "{} of {} kernel launches come before the first operator or after the last, and nearly all "
-    "others are made by operators: the recorder lost those there"
+    "{} of {} kernel launches come before the first operator or after the last, and operators make "
+    "nearly all others: the recorder lost operators there"
 )
-_REPEATED: Final = "{} events are in the file twice, as in merged files, and count once"
+_REPEATED: Final = "{} events are in the file twice, as in a merged file, and count once"
 _IMPOSSIBLE: Final = (
-    "{} GPU operations are left out: their times are far outside of the recording, or longer"
+    "{} GPU operations are left out: they are far outside the recording, or longer than it"
 )
 _EARLY: Final = (
-    "{} of {} GPU operations start before the call that launches them, as the clocks of host and "
-    "GPU are apart"
+    "{} of {} GPU operations start before the call that launches them, because the clocks of host "
+    "and GPU differ"
 )
 _LATE: Final = (
-    "{} of {} calls that wait for the GPU return before it is done, as the clocks of host and GPU "
-    "are apart"
+    "{} of {} calls that wait for the GPU return before it is done, because the clocks of host and "
+    "GPU differ"
 )
 _OVERLAP: Final = (
-    "{} GPU operations begin while others of their stream run, which a GPU does not do: the "
+    "{} GPU operations start while others on their stream run, which no GPU does: the recorded "
     "durations of kernels are too long"
 )
 _STANDSTILL: Final = (
-    "nothing begins or ends for {}, and an operator that is usually short runs meanwhile: a "
-    "clock may have been set forward"
+    "nothing starts or ends for {} while an operator runs that is usually short: a clock may have "
+    "been set forward"
 )
 _TAKEN_OUT: Final = (
-    "{} of {} calls of the CUDA API, by their numbers, are in the file: most events were taken out "
-    "of it, and what looks like idle time may be none; open the trace that they were taken from"
+    "the file has only {} of {} CUDA API calls, by their numbers: most events were removed from "
+    "it, and time that looks idle may not be idle; open the original trace"
 )
 _MERGED: Final = (
-    "{} processes launch the GPU work of this file, as in one that was merged from several ranks: "
-    "open the traces of the ranks instead"
+    "{} processes launch the GPU work in this file, which may be merged from several ranks: open "
+    "the traces of the ranks instead"
 )
 
 
@@ -71,20 +71,20 @@ class RankHealth:
     lost: LostWork = field(default_factory=LostWork)
     """Kernels that were launched and are not in the trace."""
     operators: LostOperators = field(default_factory=LostOperators)
-    """Launches in the part of the recording that has no operators."""
+    """Launches in the part of the recording without operators."""
     faults: Faults = field(default_factory=Faults)
-    """What was seen while the file was loaded."""
+    """Faults that were found while loading the file."""
     times: WrongTimes = field(default_factory=WrongTimes)
     """Times that contradict others."""
     unsure: int = 0
-    """Analysed GPU operations whose correlation id several launches have, so that theirs is not
-    known."""
+    """Analysed GPU operations whose launch is unknown, because several launches share their id."""
     taken_out: TakenOut = field(default_factory=TakenOut)
-    """Calls of the CUDA API, where most events are missing in the file."""
+    """CUDA API calls, if most events are missing in the file."""
     processes: int = 1
-    """Those that launch the analysed GPU work."""
+    """Number of processes that launch the analysed GPU work."""
     waits: UnrecordedWaits = field(default_factory=UnrecordedWaits)
-    """Silences of the host that look like waits: nothing is wrong, but they are not recorded."""
+    """Silences of the host that look like waits: nothing is wrong, but the waits are not
+    recorded."""
 
     @property
     def is_sound(self) -> bool:
@@ -93,17 +93,17 @@ class RankHealth:
 
     @property
     def lacks_launches(self) -> bool:
-        """Whether so many launches are not known that idle time has no cause."""
+        """Whether too many launches are unknown to find the causes of idle time."""
         return self.unsure > MOST_AGAINST_ORDER * (self.times.linked + self.unsure)
 
     @property
     def is_merged(self) -> bool:
-        """Whether several processes launch the work, each of which is a rank."""
+        """Whether several processes, each a rank of its own, launch the work."""
         return self.processes > 1
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What is wrong, with its count and what that means; nothing where all is well."""
+        """What is wrong, how often, and what that means; empty if nothing is wrong."""
         return tuple(self._notices())
 
     def _of_the_file(self) -> Iterator[Notice]:

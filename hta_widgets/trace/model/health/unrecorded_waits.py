@@ -1,4 +1,4 @@
-"""Waits for the GPU that nothing records: the host goes on whenever its work is done.
+"""Waits for the GPU that are not recorded: the host goes on whenever the GPU's work is done.
 
 ::
 
@@ -8,7 +8,7 @@
 
 A host that is busy with something else goes on at any time. Exports of Nsight Systems that keep
 only launches, or were cut down to them, look as if a slow host set the pace of a GPU that never
-rests: 400 kernels of 1 ms, each launched 7 µs after the one before it had ended.
+rests: 400 kernels of 1 ms, each launched 7 µs after the previous one had ended.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 
 SILENT_NS: Final = 500_000
-"""Shorter silences end soon after a kernel by chance."""
+"""Shortest silence that counts; shorter ones end soon after a kernel by chance."""
 
 SOON: Final = 0.1
-"""Part of a silence after the end of the work within which it ends, if that is what it waited for:
-of a host that is busy with something else, one in ten does, and 7 of 70 in a recommendation job
-without waits."""
+"""A silence that waits for the work ends within this share of its length after the work. One in ten
+does so by chance if the host is busy with something else: 7 of 70 in a recommendation job without
+waits."""
 
 FEWEST: Final = 3
 MOST_BY_CHANCE: Final = 0.5
-"""Part of the silences in which the GPU runs out of work that may end so soon by chance."""
+"""Share of the silences in which the GPU runs out of work that may end so soon by chance."""
 
 CLOSE_NS: Final = 100_000
-"""How far from the end of the operation that was launched last a silence may end that waits for
-it: its kernel writes what the host looks for 25 to 67 µs before it ends."""
+"""A silence that waits for the last launched operation ends at most this far from its end: the
+kernel writes what the host looks for 25 to 67 µs before it ends."""
 
 LEAST_PERCENT: Final = 10.0
-"""Part of the time from the first launch to the last in such silences from which they matter."""
+"""Share of the time from the first launch to the last above which such silences matter."""
 
 
 class UnrecordedWaits(NamedTuple):
-    """Silences of a host that begin while its GPU works, and end after that."""
+    """Silences of a host that start while its GPU works, and end after that."""
 
     silences: int = 0
     soon: int = 0
-    """Those of them that end soon after the work, as a call that waits would."""
+    """Silences that end soon after the work, as a call that waits would."""
     percent: float = 0.0
-    """Part of the time from the first launch to the last that these take."""
+    """Share (%) of the time from the first launch to the last that the latter take."""
 
     @property
     def matter(self) -> bool:
-        """Whether so many are that host and GPU cannot be told apart as what sets the pace."""
+        """Whether there are too many to tell whether host or GPU sets the pace."""
         are_many = self.soon >= FEWEST and self.soon > MOST_BY_CHANCE * self.silences
         return are_many and self.percent > LEAST_PERCENT
 
 
 class PolledWaits(NamedTuple):
-    """Silences in which the host asks again and again whether what it launched last is done."""
+    """Silences in which the host polls whether its last launched operation is done."""
 
     begin_ns: Times
     end_ns: Times
@@ -82,11 +82,11 @@ def unrecorded_waits(silences: Silences | None) -> UnrecordedWaits:
 
 
 def polled_waits(events: Events, silences: Silences | None) -> PolledWaits:
-    """Silences that end as the operation does that was launched last; none if so many do by chance.
+    """Silences that end with the last launched operation; none if that may be chance.
 
-    DeepEP's dispatch polls the memory of the host for the numbers of tokens that a kernel writes
-    there: in the training step that DeepSeek published, for 67 of 130 ms on a GPU that is busy for
-    99.6 % of it, and the host seemed to set the pace.
+    DeepEP's dispatch polls host memory for the token counts that a kernel writes there. In the
+    training step that DeepSeek published, it does so for 67 of 130 ms, on a GPU that is busy for
+    99.6 % of the time, and the host seemed to set the pace.
     """
     if silences is None:
         none = np.zeros(0, dtype=np.int64)
@@ -102,16 +102,16 @@ def polled_waits(events: Events, silences: Silences | None) -> PolledWaits:
 
 
 class Silences(NamedTuple):
-    """No call is running, and nothing of the host begins."""
+    """Times in which no call is running, and nothing starts on the host."""
 
     begin_ns: Times
     end_ns: Times
     done_ns: Times
-    """When all work is done that was launched before each."""
+    """When all work that was launched before each is done."""
     last: Int64Array
-    """Row of the work that was launched last before each."""
+    """Row of the last work launched before each."""
     whole_ns: int
-    """From the first launch to the last."""
+    """Time from the first launch to the last."""
 
 
 def silences_of(events: Events, launches: Int32Array) -> Silences | None:
@@ -130,7 +130,7 @@ def silences_of(events: Events, launches: Int32Array) -> Silences | None:
     rows = events.rows_of(Kind.CPU_OP, Kind.PYTHON, Kind.ANNOTATION, *LAUNCH_CALLS)
     is_call = np.isin(events.kind[rows], LAUNCH_CALLS)
     start_ns = events.start_ns[rows]
-    # an operator or a frame may hold the wait: only a call that runs is no silence
+    # an operator or a frame may contain the wait: only a running call ends a silence
     quiet_ns = np.maximum.accumulate(np.where(is_call, events.ends_of(rows), start_ns))
     begin_ns, end_ns = quiet_ns[:-1], start_ns[1:]
     within = (begin_ns >= launched_ns[0]) & (end_ns <= launched_ns[-1])

@@ -1,7 +1,7 @@
-"""Events that cannot be as they are written: they are left out where a trace is loaded.
+"""Leave out events that cannot be right when a trace is loaded.
 
-Merged files have events twice, which would count double. GPU work whose start or end CUPTI does not
-know is written with 0 or with any number, and a single piece of it would be all of the span::
+Merged files have events twice, which would count double. If CUPTI does not know the start or end of
+GPU work, it writes 0 or an arbitrary number, and a single such piece would fill the whole span::
 
     host                          |----------- calls -----------|
     GPU     |------- starts at 0 -------=|      == == == ==
@@ -24,24 +24,24 @@ _LASTING_CALLS: Final = (Kind.CPU_OP, Kind.RUNTIME, Kind.DRIVER, Kind.ANNOTATION
 _LASTS: Final = KindSet((*GPU_SIDE, *_LASTING_CALLS))
 
 MERGED: Final = 0.01
-"""Part of the events without a correlation id that are there twice, from which the file is merged.
-Below it they are recursions within one µs of the clock: at most 0.03 % in traces that are sound."""
+"""Share of duplicates among the events without a correlation id above which the file is merged.
+Below it, they are recursions within one µs of the clock: at most 0.03 % in sound traces."""
 
 FEWEST: Final = 20
-"""And as many events, unless events with an id of their own are there twice, too."""
+"""Fewest duplicates of a merged file, unless events with an id of their own are duplicates, too."""
 
 AT_EDGES: Final = 0.1
-"""Part of the GPU work that may be out of place: so much at either end is no part of the span."""
+"""Share of the GPU work that may be out of place: that much at either end is not in the span."""
 
 LEAST_NS: Final = 1_000_000_000
-"""GPU work is out of place by at least as much: what is written instead of an unknown time is years
-off, while a few short events may well lie further apart than they take."""
+"""GPU work is out of place by at least this much: a value in place of an unknown time is years off,
+while the gaps between a few short events may well be longer than the events."""
 
 
 def without_wrong_events(trace: Trace) -> Trace:
-    """Leave out what is there twice, and GPU work at times that cannot be; `Trace.faults` counts.
+    """Leave out duplicates and GPU work at impossible times; `Trace.faults` counts them.
 
-    Looks at neighbours only, unless there is something to leave out.
+    Only neighbours are compared, unless there is something to leave out.
     """
     events = trace.events
     repeated, impossible = repeated_rows(events), impossible_rows(events)
@@ -59,8 +59,8 @@ def without_wrong_events(trace: Trace) -> Trace:
 def repeated_rows(events: Events) -> Int64Array:
     """Rows of all but the first of events with equal times, name, place and correlation id.
 
-    Those that last and have an id of their own are never written twice; others may call themselves
-    within one step of the clock, so that they count only where many are there twice.
+    Events that last and have an id of their own are never written twice. Others may be recursive
+    within one step of the clock, so they count only if there are many duplicates.
     """
     start_ns = events.start_ns
     same = start_ns[1:] == start_ns[:-1]
@@ -92,8 +92,8 @@ def repeated_rows(events: Events) -> Int64Array:
 def impossible_rows(events: Events) -> Int64Array:
     """Rows of GPU work far outside of the recording, or longer than it with others in it.
 
-    The recording reaches over all calls of the host and over the starts of the GPU work, but for a
-    tenth at either end.
+    The recording spans all host calls and the starts of the GPU work, except for a tenth of these
+    at either end.
     """
     work = events.rows_of(*GPU_SIDE)
     calls = events.rows_of(*_LASTING_CALLS)
@@ -113,7 +113,7 @@ def impossible_rows(events: Events) -> Int64Array:
 
 
 def _holds_others(events: Events, row: int, work: Int64Array) -> bool:
-    """Whether work of the same stream starts during this."""
+    """Whether other work on the same stream starts during this work."""
     start_ns = events.start_ns[work]
     during = (start_ns > events.start_ns[row]) & (start_ns < events.ends_of(row))
     during &= events.kind[work] != Kind.GPU_ANNOTATION
@@ -122,7 +122,7 @@ def _holds_others(events: Events, row: int, work: Int64Array) -> bool:
 
 
 def _from_first(events: Events) -> tuple[Events, int]:
-    """The events with times from the first one on, and its time."""
+    """The events with times since the first one, and the time of the first one."""
     first_ns = int(events.start_ns[0]) if len(events) else 0
     if not first_ns:
         return events, 0

@@ -1,4 +1,4 @@
-"""Times that contradict each other: no GPU works before it is told to, or twice at once.
+"""Count times that contradict each other: no GPU works before a launch, or twice on a stream.
 
 ::
 
@@ -6,8 +6,8 @@
     GPU      |== early ==|      |===== overlaps ======|
                                      |===== late: the call returned =====|
 
-Clocks of host and GPU are set, drift and are read wrong, and some profilers cannot tell when a
-kernel ended. What is too small to be counted here changes no step of the recording by more.
+The clocks of host and GPU are set, drift and are read wrong, and some profilers cannot tell when a
+kernel ended. Contradictions too small to be counted change no step by more than their size.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 
 ROUNDING_NS: Final = 1_000
-"""How far times of one clock may contradict each other, beside twice its resolution."""
+"""How far times of one clock may contradict each other, in addition to twice its resolution."""
 
 MOST_AGAINST_ORDER: Final = 0.01
-"""Part of the GPU work that may start before its launch, and of the calls that may return before
+"""Share of the GPU work that may start before its launch, and of the calls that may return before
 what they wait for: none does in any of the shared traces."""
 
 MOST_APART: Final = 0.01
-"""Part of a recording that may be wrong if all its GPU work is off by as much as the clocks of host
-and GPU contradict each other. A request of 1 s on an MI300X contradicts itself by 1.3 µs in 3 of 56
-calls that wait: that is nothing to the 700 ms in which its GPU has nothing to do."""
+"""Share of a recording that may be wrong if all its GPU work is off by as much as its two clocks
+contradict each other. A request of 1 s on an MI300X contradicts itself by 1.3 µs in 3 of 56 calls
+that wait, which is nothing next to the 700 ms in which its GPU is idle."""
 
 LAUNCH_NS: Final = 10_000
-"""How far they may be apart in any case: a launch takes as long, so that beyond, kernels and their
+"""How far the clocks may always be apart. A launch takes this long; beyond it, kernels and their
 launches change places."""
 
 MOST_OVERLAP: Final = 0.05
-"""Part of the time of the GPU work in which work of one stream may overlap: 0.2 % do where each
-kernel starts while the one before ends, which GPUs of NVIDIA can since Hopper."""
+"""Share of the GPU-work time in which work on one stream may overlap. It is 0.2 % if each kernel
+starts while the previous one ends, which NVIDIA GPUs can do since Hopper."""
 
 STANDSTILL: Final = 0.2
-"""Part of a recording in which nothing at all may begin or end inside an operator that is usually
-short. A pause that long is a rare one; a clock that is set forward looks the same."""
+"""Share of a recording in which nothing at all may start or end inside an operator that is usually
+short. A pause of that length is rare, and a clock that is set forward looks the same."""
 
 _TIMES_AS_LONG: Final = 10
 _FEWEST_OTHERS: Final = 3
-"""An operator is usually short if three others of its name, and all of them, take a tenth at most
-of the one that stands still."""
+"""An operator is usually short if there are at least three others of its name, and each takes at
+most a tenth of the time of the one that stands still."""
 
 _WAITS_FOR_GPU: Final = re.compile(r"(Device|Thread|Ctx)Synchronize")
 _WAITS_FOR_STREAM: Final = re.compile(r"StreamSynchronize")
@@ -63,32 +63,31 @@ _COMPUTES: Final = "aten::"
 
 @dataclass(frozen=True, kw_only=True)
 class WrongTimes:
-    """How many times contradict others."""
+    """Counts of times that contradict others."""
 
     linked: int = 0
     early: int = 0
-    """GPU operations whose launch is in the trace, and those of them that start before it."""
+    """GPU operations whose launch is in the trace, and how many of them start before it."""
     waits: int = 0
     late: int = 0
-    """Calls that wait for the whole GPU after a launch, or for a copy to the host, and those of
-    them that return before it is done."""
+    """Calls that wait for the whole GPU after a launch, or for a copy to the host, and how many of
+    them return before it is done."""
     apart_ns: int = 0
-    """The most that any of these is off."""
+    """The most that any of these times is off."""
     apart_percent: float = 0.0
-    """Part (%) of the recording that is wrong if all linked work is off by the most that any of
-    these is."""
+    """Share (%) of the recording that is wrong if all linked work is off by that much."""
     overlapping: int = 0
-    """GPU operations that start before the one before them on the same stream ends; not those of
-    one graph."""
+    """GPU operations that start before the previous one on their stream ends, except within one
+    graph."""
     overlap_percent: float = 0.0
-    """Part (%) of the time of all GPU work in which they overlap."""
+    """Share (%) of the time of all GPU work in which they overlap."""
     standstill_ns: int = 0
-    """The longest time in which nothing begins or ends although an operator runs that is usually
-    short; 0 if that is less than `STANDSTILL` of the recording."""
+    """The longest time in which nothing starts or ends while an operator runs that is usually
+    short; 0 if it is less than `STANDSTILL` of the recording."""
 
     @property
     def clocks_contradict(self) -> bool:
-        """Whether so much is out of order that idle time and launches cannot be trusted."""
+        """Whether too much is out of order to trust idle time and launches."""
         are_many = (
             self.early > MOST_AGAINST_ORDER * self.linked
             or self.late > MOST_AGAINST_ORDER * self.waits
@@ -98,15 +97,15 @@ class WrongTimes:
 
     @property
     def kernels_overlap(self) -> bool:
-        """Whether so much overlaps that the durations of kernels cannot be trusted."""
+        """Whether too much overlaps to trust the durations of kernels."""
         return self.overlap_percent > 100 * MOST_OVERLAP
 
 
 def wrong_times(events: Events, launches: Int32Array, resolution_ns: int = 0) -> WrongTimes:
     """Count the times that contradict others.
 
-    `launches` are the rows of the launch of each event, -1 for none; the resolution is the step of
-    the clock (`Trace.resolution_ns`).
+    `launches` has the row of each event's launch, -1 for none; the resolution is the step of the
+    clock (`Trace.resolution_ns`).
     """
     least_ns = ROUNDING_NS + 2 * resolution_ns
     work = events.rows_of(*GPU_WORK)
@@ -129,7 +128,7 @@ def wrong_times(events: Events, launches: Int32Array, resolution_ns: int = 0) ->
 
 
 def _length_ns(events: Events, work: Int64Array) -> int:
-    """From the first to the last of the GPU work and of the calls that launch it."""
+    """Time from the first to the last of the GPU work and the calls that launch it."""
     rows = np.concatenate((work, events.rows_of(*LAUNCH_CALLS)))
     if not rows.size:
         return 0
@@ -137,12 +136,12 @@ def _length_ns(events: Events, work: Int64Array) -> int:
 
 
 def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
-    """How long before what it waits for each call that waits for the GPU returns (ns).
+    """How long before the end of what it waits for each waiting call returns (ns).
 
-    They wait for all whose launch had returned, on any thread; of a process with several GPUs, for
-    that of one of them, which is not recorded. A call that waits for a stream waits for the copy to
-    the host that its thread launched last, as in ``.item()``: which other stream is not recorded.
-    Copies to the host that are not asynchronous wait for themselves.
+    A call waits for all work whose launch had returned, on any thread; in a process with several
+    GPUs, for the work of one of them, which is not recorded. A call that waits for a stream waits
+    for the copy to the host that its thread launched last, as in ``.item()``; other streams are not
+    recorded. Copies to the host that are not asynchronous wait for themselves.
     """
     if not linked.size:
         return np.zeros(0, dtype=np.int64)
@@ -165,7 +164,7 @@ def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
 
 
 def _last_before(events: Events, calls: Int64Array, waits: Int64Array, done_ns: Times) -> Times:
-    """How long before what it waits for each call returns (ns): that of the last launch before."""
+    """How long before the end of the work launched last before it each call returns (ns)."""
     place = np.searchsorted(events.ends_of(calls), events.start_ns[waits], side="right") - 1
     waits, done_ns = waits[place >= 0], done_ns[place[place >= 0]]
     known = done_ns != _NO_COPY
@@ -178,9 +177,9 @@ def _calls(events: Events, pattern: re.Pattern[str]) -> Int64Array:
 
 
 def _overlaps(events: Events, work: Int64Array, least_ns: int) -> Times:
-    """How long others of its stream still run after each piece of work has begun (ns).
+    """How long other work on its stream still runs after each piece of work has started (ns).
 
-    Only CUDA and HIP forbid that; what another API calls a stream may be several engines.
+    Only CUDA and HIP forbid this; a stream of another API may be several engines.
     """
     work = work[events.stream[work] >= 0]
     calls = events.rows_of(*LAUNCH_CALLS)
@@ -199,11 +198,11 @@ def _overlaps(events: Events, work: Int64Array, least_ns: int) -> Times:
 
 
 def _standstill_ns(events: Events) -> int:
-    """The longest time without a begin or an end in an operator that is usually short.
+    """The longest time without a start or an end in an operator that is usually short.
 
-    Not before anything has ended: the first operator of a recording waits for the profiler, and no
-    clock that is set there is seen by anything else. Nor without GPU work, which nothing is said of
-    then: an optimizer on a GPU that no recorder can see waited for it for 48 ms.
+    It is 0 before anything has ended: the first operator of a recording waits for the profiler, and
+    nothing else would show a clock that is set there. It is also 0 without GPU work: on a GPU that
+    the recorder could not see, an optimizer waited for 48 ms.
     """
     rows = events.rows_of(Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS, *GPU_WORK)
     start_ns, end_ns = events.start_ns[rows], events.ends_of(rows)
@@ -226,11 +225,11 @@ def _standstill_ns(events: Events) -> int:
 
 
 def _holds_short(events: Events, rows: Int64Array, across: Int64Array) -> bool:
-    """Whether the innermost of some calls, on any thread, is an operator that is usually short.
+    """Whether the innermost of the calls, on any thread, is an operator that is usually short.
 
-    With inputs of these shapes, where they are recorded: one product with a vocabulary of 100,000
-    took 2.2 s, 90 others 1.5 ms at most. The first of all is none: the ``empty_strided`` that made
-    the context of a GPU took 3.77 s.
+    Only operators with the same input shapes are compared, if shapes are recorded: one product with
+    a vocabulary of 100,000 took 2.2 s, 90 others at most 1.5 ms. The first operator of all does not
+    count: the ``empty_strided`` that created the context of a GPU took 3.77 s.
     """
     calls = across[np.isin(events.kind[across], (Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS))]
     innermost = {(events.pid[row], events.tid[row]): row for row in calls.tolist()}

@@ -1,4 +1,4 @@
-"""HTA's `TraceAnalysis`: its method names, arguments, column names and units."""
+"""HTA's `TraceAnalysis`, with its method names, arguments, column names and units."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from hta_widgets.hta_trace.critical_path import CPGraph
 
     Identify = Callable[[pd.DataFrame, Sequence[str], int, bool], pd.Series]
-else:  # opening a trace needs no tables
+else:  # opening a trace needs none of these
     tables = LazyModule("hta_widgets.hta_tables.results")
 
 _PICTURES: Final = frozenset({"png", "jpeg", "jpg", "svg", "pdf"})
 _INTERACTIVE: Final = "plotly_mimetype"
-"""What JupyterLab, VS Code and other hosts draw; a notebook without it shows the text."""
+"""The MIME type that JupyterLab, VS Code and other hosts draw; without it, they show text."""
 _log = logging.getLogger(__name__)
 
 __all__ = ["TimeSeriesTypes", "TraceAnalysis"]
@@ -73,7 +73,7 @@ class TraceAnalysis:
     ranks : iterable of int or RankSample, optional
         Open only these ranks, or an evenly spaced sample; all by default.
     cycle : int, optional
-        Open this cycle of traces that hold several: 0 is the oldest, -1 the newest; the newest by
+        Cycle to open if the traces have several: 0 is the oldest, -1 the newest, which is the
         default.
     executor : Executor, optional
         Where ranks are loaded; see `open_trace`.
@@ -118,7 +118,7 @@ class TraceAnalysis:
         return Trace(self.job)
 
     def get_profiler_steps(self) -> list[int]:
-        """Numbers of the ProfilerSteps that are analysed, of all ranks together."""
+        """Numbers of the analysed ProfilerSteps, over all ranks."""
         steps = self.job.reduce(_steps_of, self.job.ranks).values()
         return sorted(set[int]().union(*steps))
 
@@ -179,7 +179,7 @@ class TraceAnalysis:
     ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
         """Idle time of each stream by HTA's categories.
 
-        The figures split it further: see the page of the idle time.
+        The figures split it further: see the documentation page on idle time.
 
         Parameters
         ----------
@@ -258,9 +258,8 @@ class TraceAnalysis:
         kernels : DataFrame
             ``name``, ``sum (us)``, ``max (us)``, ``min (us)``, ``stddev``, ``mean (us)`` (µs over
             the launches), ``kernel_type``, ``rank``, ``count`` (launches), ordered by type, name,
-            rank. What is named on one rank is named on all; the rest of each type is one row
-            ``others`` per rank. CUDA graphs recorded as a
-            whole are of the type ``CUDA_GRAPH``.
+            rank. A kernel named on one rank is named on all; the rest of each type is one row
+            ``others`` per rank. CUDA graphs recorded as a whole have the type ``CUDA_GRAPH``.
         """
         result = analyses.kernel_breakdown(
             self.job,
@@ -285,7 +284,7 @@ class TraceAnalysis:
         *,
         whole_name: bool = False,
     ) -> pd.DataFrame:
-        """Sequences of kernels that an operator launches, which are also marked in a trace copy.
+        """Sequences of kernels that an operator launches; also marks them in a copy of the trace.
 
         Parameters
         ----------
@@ -295,7 +294,7 @@ class TraceAnalysis:
             An existing folder; the copy is ``overlaid_<name of the trace>``, with the same
             compression. It is not written if there are no sequences.
         min_pattern_len : int
-            Occurrences that launch fewer GPU operations are left out.
+            Leave out occurrences that launch fewer GPU operations.
         rank : int
             0, the default, means the first rank if the job has no rank 0.
         top_k : int
@@ -306,7 +305,7 @@ class TraceAnalysis:
             Keep the copy small: events outside the sequences lose their arguments, and their names
             are replaced by numbers.
         whole_name : bool
-            `operator_name` is the whole name: ``aten::add`` does not match ``aten::addmm``.
+            Match the whole name: ``aten::add`` does not match ``aten::addmm``.
 
         Returns
         -------
@@ -435,15 +434,15 @@ class TraceAnalysis:
         expand_names: bool = True,  # noqa: FBT001, FBT002
         shorten_names: bool = True,  # noqa: FBT001, FBT002
     ) -> pd.DataFrame:
-        """The GPU work of a rank with the user annotation that each piece was launched in.
+        """The GPU work of a rank, with the user annotation in which each piece was launched.
 
         Parameters
         ----------
         rank : int
         expand_names : bool
-            Add the columns of texts.
+            Add the text columns.
         shorten_names : bool
-            Leave template arguments and signatures out of kernel names; annotations stay whole.
+            Drop template arguments and signatures from kernel names; annotations stay whole.
 
         Returns
         -------
@@ -483,16 +482,16 @@ class TraceAnalysis:
         Parameters
         ----------
         use_gpu_annotation : bool
-            Count the ranges that the profiler wrote on the GPU; else those on the CPU.
+            Count the ranges that the profiler wrote on the GPU instead of those on the CPU.
         visualize : bool
             Show the figure.
         duration_ratio : float
-            Share (0 to 1) of the time on each rank that the named annotations cover, where there
-            are more than `num_kernels`.
+            Share (0 to 1) of the time on each rank that the named annotations cover, if there are
+            more than `num_kernels`.
         num_kernels : int
             Maximum number of annotations to name; the rest is one row ``others`` per rank.
         allowlist_patterns : iterable of str, optional
-            Regular expressions of names that are never folded.
+            Regular expressions for names that are never folded.
         image_renderer : str, optional
             Name of a plotly renderer.
 
@@ -529,7 +528,7 @@ class TraceAnalysis:
         include_memory_events: bool = True,
         visualize: bool = False,
     ) -> dict[int, pd.DataFrame]:
-        """The sequences of kernels that ATen operators launch, and how long they take to start.
+        """Sequences of kernels that ATen operators launch, and how long they take to start.
 
         Parameters
         ----------
@@ -540,7 +539,7 @@ class TraceAnalysis:
         include_memory_events : bool
             Include copies and memsets.
         visualize : bool
-            Show the operators with most GPU time.
+            Show the operators with the most GPU time.
 
         Returns
         -------
@@ -568,7 +567,7 @@ class TraceAnalysis:
         for rank in chosen if visualize else ():
             result = analyses.operators(self.job, [rank])
             drawn = figure(result.rows, int(result.ranks["gpu_ns"].sum()))
-            show(drawn, f"Operators with most GPU time of rank {rank}")
+            show(drawn, f"Operators with the most GPU time on rank {rank}")
         return found
 
     @staticmethod
@@ -604,11 +603,11 @@ class TraceAnalysis:
         Returns
         -------
         DataFrame
-            One row per rank and stream whose queue reaches that length, or holds up launch calls:
+            One row per rank and stream whose queue reaches that length or delays launch calls:
             ``rank``, ``stream``, ``duration_at_max_queue_length`` (µs), and as a share (0 to 1) of
             the recording ``relative_duration_at_max_queue_length``; ``blocked_calls`` (launch calls
-            that wait for a place in the queue, whatever `max_queue_length`) and ``blocked (us)``
-            (how much longer these take than the median one). If a rank has several devices: a
+            that wait for room in the queue, whatever `max_queue_length` is) and ``blocked (us)``
+            (how much longer these take than the median call). If a rank has several devices: a
             column ``device``.
         """
         ranks = self.job.select_ranks(queue_length_dict) if queue_length_dict else ()
@@ -738,7 +737,7 @@ class TraceAnalysis:
         output_suffix : str
             Added to the file name, before ``.json`` or ``.json.gz``.
         output_dir : path, optional
-            An existing folder to write to, where the folder of the traces is read-only.
+            An existing folder to write to, such as when the folder of the traces is read-only.
 
         Raises
         ------
@@ -760,10 +759,10 @@ class TraceAnalysis:
         visualize: bool = False,  # noqa: FBT001, FBT002
         straggler_identification_impl: Identify | None = None,
     ) -> list[int]:
-        """Ranks that need longer than the others, which wait for them.
+        """Ranks that take longer than the others, which wait for them.
 
-        A rank is one if its own time (what a step takes it without waiting for others, see the
-        diagnosis) exceeds that of the median rank by 5 % of a step, in at least half of the steps.
+        A rank is a straggler if its own time (its time in a step without waiting for others, see
+        the diagnosis) exceeds that of the median rank by 5 % of a step, in at least half the steps.
 
         Parameters
         ----------
@@ -774,16 +773,16 @@ class TraceAnalysis:
         visualize : bool
             Show the own time of each rank and step.
         straggler_identification_impl : callable, optional
-            Your own rule: from a table of the GPU work of all ranks (``rank``, ``name`` (code),
-            ``s_name``, ``stream``, ``device``, ``iteration``, ``ts``, ``dur`` in µs on the common
-            clock), the names by code, `num_candidates` and `visualize` to a Series by rank, larger
-            for likelier ones; ranks with 0 or less are left out.
+            Your own rule. It is called with a table of the GPU work of all ranks (``rank``,
+            ``name`` (code), ``s_name``, ``stream``, ``device``, ``iteration``, ``ts``, ``dur`` in
+            µs on the common clock), the names by code, `num_candidates` and `visualize`. It returns
+            a Series by rank, larger for likelier stragglers; ranks with 0 or less are left out.
 
         Returns
         -------
         list of int
-            Most time first; empty for a healthy job, and where it cannot be told (a warning is
-            logged).
+            The slowest first. Empty for a healthy job, and if stragglers cannot be determined (a
+            warning is logged).
 
         Raises
         ------
@@ -813,7 +812,7 @@ class TraceAnalysis:
         instance_id: int | tuple[int, int] | None,
         data_load_events: Sequence[str] | None = None,
     ) -> tuple[CPGraph, bool]:
-        """What sets the time that an annotation takes on one rank, without the other ranks.
+        """What bounds the time of an annotation on one rank, ignoring the other ranks.
 
         The path leads from the start of the annotation to its end on the host, or to the end of the
         GPU work launched in it, whichever is later.
@@ -822,30 +821,30 @@ class TraceAnalysis:
         ----------
         rank : int
         annotation : str
-            Part of the name of annotations, such as ``ProfilerStep``; if none has it, of operators,
-            frames and calls of the runtime, then of annotations and work on the GPU. Empty for the
-            whole recording.
+            Part of the name of an annotation, such as ``ProfilerStep``. If no annotation matches,
+            operators, frames and runtime calls are searched, then annotations and work on the GPU.
+            Empty means the whole recording.
         instance_id : int, (first, last) or None
-            Which of them, in order of time from 0, or the first and the last of several; 0 when
-            None.
+            Which instance, counted in time order from 0, or the first and the last of several; None
+            means 0.
         data_load_events : sequence of str, optional
-            Regular expressions of names: time in events with such a name is ``data_loading``, as is
-            what PyTorch's loaders need.
+            Regular expressions: time in events whose name matches counts as ``data_loading``, like
+            the time of PyTorch's loaders.
 
         Returns
         -------
         graph : CPGraph
             ``summary()`` and ``get_critical_path_breakdown()`` are its tables.
         success : bool
-            Whether there is a path; none if nothing is recorded, or clocks contradict each other so
-            that the recorded times cannot be replayed.
+            Whether there is a path. There is none if nothing was recorded, or if clocks contradict
+            each other so that the recorded times cannot be replayed.
 
         Raises
         ------
         UnknownRankError
             If the job lacks the rank.
         ParameterError
-            If the annotation or the instance is not recorded, or `data_load_events` has what is no
+            If the annotation or the instance was not recorded, or `data_load_events` has an invalid
             regular expression.
         """
         from hta_widgets.hta_trace.critical_path_analysis import CriticalPathAnalysis
@@ -872,14 +871,14 @@ class TraceAnalysis:
         ----------
         rank : int
         critical_path_graph : CPGraph
-            Of this rank.
+            The graph of this rank.
         output_dir : path
-            Made, if it does not exist; the copy is ``overlaid_critical_path_<name of the trace>``,
+            Created if missing; the copy is ``overlaid_critical_path_<name of the trace>``,
             with the same compression.
         only_show_critical_events : bool
-            Leave out events that are not on the path, but for annotations and Python frames.
+            Leave out events that are not on the path, except annotations and Python frames.
         show_all_edges : bool
-            Show all edges of the graph as arrows; not with `only_show_critical_events`.
+            Show all edges of the graph as arrows; ignored with `only_show_critical_events`.
 
         Returns
         -------
@@ -968,7 +967,7 @@ class TraceAnalysis:
         return analyses.launch_facts(self.job, ranks, by=by)
 
     def get_roofline(self, ranks: Iterable[int] | None = None) -> Roofline:
-        """How close operators come to what their GPU can do.
+        """How close operators come to the peak of their GPU.
 
         Not in HTA; parameters and result are those of `hta_widgets.analyses.roofline`.
         """
@@ -998,12 +997,12 @@ class TraceAnalysis:
         return analyses.clocks(self.job, ranks)
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
-        """No rank given means rank 0 in HTA, and the first available rank here."""
+        """Without ranks, HTA takes rank 0, and this class the first available rank."""
         chosen = whole_numbers("ranks", ranks)
         return self.job.select_ranks(chosen or self.job.ranks[:1])
 
     def _steps_among(self, asked: Iterable[int] | None) -> list[int]:
-        """Analysed steps that are asked for."""
+        """The requested steps, which must be analysed ones."""
         known = self.get_profiler_steps()
         if asked is None:
             return known
@@ -1036,10 +1035,10 @@ def show(drawn: Drawing, title: str, renderer: str = "") -> None:
 
 
 def show_figure(figure: go.Figure, renderer: str = "") -> None:
-    """Show a figure with a renderer of plotly, or interactive where it needs what is missing.
+    """Show a figure with a plotly renderer, or interactively if the renderer lacks a package.
 
-    HTA's notebooks ask for pictures (``png``, ``svg``), for which plotly needs the package kaleido:
-    without it, a table would be lost with the figure.
+    HTA's notebooks ask for images (``png``, ``svg``), for which plotly needs kaleido. Without this
+    fallback, a missing kaleido would also lose the table.
     """
     import plotly.io as pio
 
@@ -1053,8 +1052,8 @@ def show_figure(figure: go.Figure, renderer: str = "") -> None:
 @cache  # a breakdown of eight ranks has 25 figures
 def _warn_of_pictures(renderer: str) -> None:
     _log.warning(
-        "the renderer %r of plotly needs kaleido (pip install kaleido); figures are shown as "
-        "interactive ones",
+        "plotly's renderer %r needs kaleido (pip install kaleido); figures are shown "
+        "interactively instead",
         renderer,
     )
 

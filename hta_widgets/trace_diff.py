@@ -67,7 +67,7 @@ class LabeledTrace:
         return list(self.job.ranks)
 
     def iterations(self) -> list[int]:
-        """Numbers of the ProfilerSteps of all ranks, also of the last one."""
+        """Numbers of the ProfilerSteps of all ranks, including the last one."""
         from hta_widgets.hta_tables.operation_sums import steps_of
 
         steps = self.job.reduce(steps_of, self.job.ranks).values()
@@ -149,7 +149,7 @@ class LabeledTrace:
         return tuple(asked or known[:1]) or None
 
     def _parts(self, rank: Numbers, iteration: Numbers) -> int:
-        """Number of steps on all ranks that are counted."""
+        """Number of counted steps, over all ranks."""
         return len(self._chosen_ranks(rank)) * len(self._chosen_steps(iteration) or (0,))
 
 
@@ -160,7 +160,7 @@ def _numbers(numbers: Numbers) -> list[int]:
 
 
 class TraceDiff:
-    """What two traces do differently, by the names of operators and kernels."""
+    """The difference between two traces, by names of operators and kernels."""
 
     @classmethod
     def compare_traces(  # noqa: PLR0917
@@ -174,12 +174,12 @@ class TraceDiff:
         device_type: DeviceType = DeviceType.ALL,
         use_short_name: bool = False,  # noqa: FBT001, FBT002
     ) -> pd.DataFrame:
-        """Count what both traces do, and compare.
+        """Count what both traces do, and compare the counts.
 
         Parameters
         ----------
         control, test : LabeledTrace, Job, TraceAnalysis or path
-            Both stay as they are.
+            The traces to compare; neither is changed.
         control_rank, test_rank : int or list of int, optional
             The first rank by default.
         control_iteration, test_iteration : int or list of int, optional
@@ -188,7 +188,7 @@ class TraceDiff:
         device_type : DeviceType
             Where the events run.
         use_short_name : bool
-            Put together names that differ in template arguments and signatures only.
+            Merge names that differ only in template arguments and signatures.
 
         Returns
         -------
@@ -213,7 +213,7 @@ class TraceDiff:
         first, second = _labeled(control, test)
         if bool(first.iterations()) != bool(second.iterations()):
             without = second if first.iterations() else first
-            msg = f"{without.label} has no ProfilerSteps and the other trace has; compare like"
+            msg = f"{without.label} has no ProfilerSteps, unlike the other trace; compare like"
             raise ParameterError(msg)
         if not first.iterations():
             _log.warning("TraceDiff: no ProfilerSteps; all of the recordings are compared")
@@ -241,7 +241,7 @@ class TraceDiff:
         test_iteration: Numbers = None,
         device_type: DeviceType = DeviceType.ALL,
     ) -> dict[str, list[str]]:
-        """Names by what became of their counts.
+        """Names, grouped by how their counts changed.
 
         Parameters and errors are those of `compare_traces`.
 
@@ -278,16 +278,16 @@ class TraceDiff:
         Parameters
         ----------
         df : DataFrame
-            Sort and cut it before: every row has bars.
+            Sort and truncate it first: every row gets bars.
         show_image : bool
             Show the figure; False returns it.
         export_image_path : path, optional
-            Write an image, which needs the package ``kaleido``.
+            Write an image to this path; needs the package ``kaleido``.
 
         Returns
         -------
         plotly.graph_objects.Figure or None
-            None if the figure is shown: the last line of a cell would show it again.
+            None if the figure is shown, as the last line of a cell would show it again.
         """
         return _figure(df, "counts", "diff_counts", show_image, export_image_path)
 

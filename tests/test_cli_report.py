@@ -92,7 +92,7 @@ def test_it_is_written_to_the_working_folder(
         (["nothing-here", "-o", "a.html"], "nothing-here does not exist"),
         (["TRACES", "-o", "a.json"], "the name of a report must end in .html, got 'a.json'"),
         (["TRACES", "-o", "none/a.html"], "none is not a folder"),
-        (["TRACES", "-o", "mine.html"], "mine.html exists and is not a report of hta_widgets"),
+        (["TRACES", "-o", "mine.html"], "mine.html exists and is not an hta_widgets report"),
         (["TRACES", "-o", "a.html", "--ranks", "1,7"], "rank 7"),
     ],
 )

@@ -286,7 +286,7 @@ def test_filters_of_ranks_and_ids(tmp_path):
     assert found.index.tolist() == [3]
     with pytest.raises(ParameterError, match="give the symbol_table"):
         trace_filter.NameFilter("a")(frame[["name"]])
-    with pytest.raises(ParameterError, match="begin before it ends"):
+    with pytest.raises(ParameterError, match="start before it ends"):
         trace_filter.TimeRangeFilter((2, 1))
     with pytest.raises(ParameterError, match="pair of numbers"):
         trace_filter.TimeRangeFilter((1, "2"))

@@ -165,8 +165,9 @@ def test_a_step_has_one_length(board):
     has_steps = bool((found.steps["step"] >= 0).any())
     assert not found.unrecorded or bands["facts"][-2].endswith(found.unrecorded)
     assert bands["facts"][-1] == (f"{length} per step" if has_steps else f"GPU span of {length}")
-    whole = f"{of_ranks} per step" if has_steps else f"the {of_ranks} GPU span"
-    whole += " of a rank" if found.step_ns > 1.01 * found.period_ns else ""
+    whole = f"{of_ranks} per step" if has_steps else f"{of_ranks} GPU span"
+    whose = "a rank's " if found.step_ns > 1.01 * found.period_ns else "the " * (not has_steps)
+    whole = f"{whose}{whole}"
     assert verdict(found).endswith(f" of {whole}")
     if not found.shares:
         assert found.status == "cannot_tell"
@@ -192,7 +193,7 @@ def test_a_step_has_one_length(board):
     )
     lost_time = {each for each in found.notices for mark in marks if mark in each}
     assert not found or lost_time <= {*found.unexplained}
-    whose = f": the sum is {of_ranks}"
+    whose = f"; total {of_ranks}"
     if found.step_ns > 1.01 * found.period_ns:
         whose += f" of the {length} from the first rank's start to the last one's end"
     assert bands["budget"]["whose"].endswith(whose)
@@ -307,13 +308,13 @@ def check_budget(board):
     band, chosen = board._bands["budget"], board.selection.steps
     ranks, steps = (board.panels[name].table for name in ("ranks", "steps"))
     if ranks.empty:
-        assert band["whose"].startswith("nothing of ")
+        assert band["whose"].startswith("no analysed time in ")
         assert not any(part["share"] for part in band["parts"])
         return
     in_step = steps[steps["step"].isin(chosen)] if chosen else steps
     whole_ms = ranks["period_ms"].mean()
     assert in_step["period_ms"].sum() == pytest.approx(whole_ms)
-    assert f": the sum is {duration(whole_ms * NS_PER_MS)}" in band["whose"]
+    assert f"; total {duration(whole_ms * NS_PER_MS)}" in band["whose"]
     for part in band["parts"]:
         column = f"{part['name']}_ms"
         ms = ranks[column].mean() if column in ranks else 0.0

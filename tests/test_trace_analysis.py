@@ -141,7 +141,7 @@ def test_pictures_need_no_kaleido(folder, shown, monkeypatch, caplog, renderer):
     types, _ = analysis.get_gpu_kernel_breakdown(image_renderer=renderer)
     assert len(types)
     assert set(shown) == {"plotly_mimetype"}
-    warning = f"{renderer!r} of plotly needs kaleido (pip install kaleido)"
+    warning = f"renderer {renderer!r} needs kaleido (pip install kaleido)"
     assert caplog.text.count(warning) == 1
     monkeypatch.setattr("hta_widgets.trace_analysis.find_spec", lambda _: object())
     shown.clear()

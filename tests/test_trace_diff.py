@@ -158,7 +158,7 @@ def test_traces_without_steps(folders, tmp_path, caplog):
     table = TraceDiff.compare_traces(path, path)
     assert table["Control_counts"].tolist() == [1, 1]
     assert "all of the recordings are compared" in caplog.text
-    with pytest.raises(ParameterError, match="Test has no ProfilerSteps and the other trace has"):
+    with pytest.raises(ParameterError, match="Test has no ProfilerSteps, unlike the other trace"):
         TraceDiff.compare_traces(folders[0], path)
 
 

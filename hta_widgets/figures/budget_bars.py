@@ -23,14 +23,14 @@ from hta_widgets.figures.base.text import plot_names
 from hta_widgets.quantities import NS_PER_MS
 
 _ROW_HEIGHT: Final = 26
-_LEAST_ROW_HEIGHT: Final = 13  # of a label
+_LEAST_ROW_HEIGHT: Final = 13  # the height of a label
 _MOST_HEIGHT: Final = 250
 _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
 _MOST_TICKS: Final = 24
 _MOST_RANKS: Final = 16
-_TYPICAL_RANKS: Final = 3  # at each end, and around the median, of more ranks than that
+_TYPICAL_RANKS: Final = 3  # at each end and around the median, if there are more than _MOST_RANKS
 _ROOM_ABOVE: Final = 1.05
 _LEGEND_HEIGHT: Final = 48
 _RING: Final = {"width": 2, "color": "#0072B2"}
@@ -42,9 +42,9 @@ def rank_budgets(
 ) -> Drawing:
     """Draw a horizontal bar for each rank, the first row at the top; a click selects the rank.
 
-    Of more than 16 ranks, those are drawn that are first, in the middle, last or selected, and the
-    gaps between them say how many are left out. The table has ``rank``, ``period_ms``, and the
-    classes of the budget in ms; `unit` is what the axis counts.
+    With more than 16 ranks, only the first, middle, last and selected ones are drawn, and the
+    gaps between them say how many are left out. The table has ``rank``, ``period_ms`` and the
+    budget classes in ms; `unit` is the label of the axis.
     """
     runs = _shown_runs(len(table), np.flatnonzero(table["rank"].isin([*selected])).tolist())
     shown = table.iloc[[place for run in runs for place in run]]
@@ -71,10 +71,10 @@ def rank_budgets(
 
 
 def job_budgets(times: pd.DataFrame, *, names: Sequence[str], units: Sequence[str] = ()) -> Drawing:
-    """Draw a horizontal bar for each of some jobs on one scale, the first on top.
+    """Draw a horizontal bar for each job, all on one scale, the first on top.
 
-    The times (ns) have a row per class, by its label, and a column per job; `units` is what those
-    of each job are of, to be said behind its name.
+    The times (ns) have a row per class, by its label, and a column per job; `units` says what each
+    job's time covers, and follows its name.
     """
     labels = plot_names(names)
     if units:
@@ -113,10 +113,10 @@ def job_budgets(times: pd.DataFrame, *, names: Sequence[str], units: Sequence[st
 def step_budgets(
     table: pd.DataFrame, *, selected: Collection[int] = (), unit: str = "ms"
 ) -> Drawing:
-    """Draw a vertical bar for each step, in its order; a click selects the step.
+    """Draw a vertical bar for each step, in order; a click selects the step.
 
-    The table has ``step``, ``period_ms``, and the classes of the budget in ms; in a window also
-    ``whole_step_ms``, which is drawn behind the part inside. `unit` is what the axis counts.
+    The table has ``step``, ``period_ms`` and the budget classes in ms; with a window also
+    ``whole_step_ms``, drawn behind the part inside the window. `unit` is the label of the axis.
     """
     gap = max(0.3, 1 - 0.1 * len(table))
     numbers = [str(step) if step >= 0 else "GPU span" for step in table["step"].tolist()]
@@ -139,7 +139,7 @@ def step_budgets(
 
 
 def _shown_runs(count: int, chosen: Sequence[int]) -> list[range]:
-    """Places of the ranks that are drawn, as runs of neighbours; of chosen ones at most 4."""
+    """Positions of the ranks to draw, as runs of neighbours."""
     if count <= _MOST_RANKS:
         return [range(count)] if count else []
     middle = (count - _TYPICAL_RANKS) // 2
@@ -151,7 +151,7 @@ def _shown_runs(count: int, chosen: Sequence[int]) -> list[range]:
 
 
 def _rows(runs: Sequence[range], names: list[str]) -> tuple[list[int], dict[str, Any], int]:
-    """The row of each rank that is drawn, labels of rows and gaps, and the number of rows."""
+    """The row of each drawn rank, the labels of rows and gaps, and the number of rows."""
     rows, labels, at, reached = list[int](), dict[int, str](), 0, 0
     for run in runs:
         if run.start > reached:
@@ -164,7 +164,7 @@ def _rows(runs: Sequence[range], names: list[str]) -> tuple[list[int], dict[str,
 
 
 def _ticks(names: list[str]) -> dict[str, Any]:
-    """Labels of the rows 0, 1, …; of many rows, of every n-th."""
+    """Labels of the rows 0, 1, …; with many rows, only every n-th is labelled."""
     every = -(-len(names) // _MOST_TICKS) or 1
     return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every]}
 
@@ -174,7 +174,7 @@ def _bars(
     key: str,
     **attributes: Any,  # noqa: ANN401
 ) -> list[PlotlyTrace]:
-    """A trace for each class that occurs."""
+    """One trace for each class in the table."""
     numbers = table[key].tolist()
     horizontal = "y" in attributes
     return [
@@ -194,7 +194,7 @@ def _bars(
 
 
 def _whole_steps(table: pd.DataFrame, half_width: float) -> list[dict[str, Any]]:
-    """A box of the length of each step of which only a part is drawn, behind that part."""
+    """For each step that is drawn in part, a box as long as the whole step, behind that part."""
     if "whole_step_ms" not in table:
         return []
     is_cut = table["whole_step_ms"] > table["period_ms"]
@@ -214,7 +214,7 @@ def _whole_steps(table: pd.DataFrame, half_width: float) -> list[dict[str, Any]]
 
 
 def _whole_range(table: pd.DataFrame) -> dict[str, Any]:
-    """Range that also holds the boxes of whole steps; plotly's own where there are none."""
+    """Axis range that includes the boxes of whole steps; without any, plotly's own."""
     if "whole_step_ms" not in table:
         return {}
     return {"range": [0, _ROOM_ABOVE * float(table["whole_step_ms"].max())]}
@@ -223,7 +223,7 @@ def _whole_range(table: pd.DataFrame) -> dict[str, Any]:
 def _rings(
     numbers: Mapping[int, int], selected: Collection[int], along: str, across: str
 ) -> list[dict[str, Any]]:
-    """A line around the bar of each selected rank or step; the numbers are by row."""
+    """A line around the bar of each selected rank or step; `numbers` maps rows to them."""
     return [
         {
             "type": "rect",

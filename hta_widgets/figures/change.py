@@ -1,4 +1,4 @@
-"""Figures of a change: from the mean step of one job to that of another, part by part."""
+"""Figures of a change: what the mean step of two jobs differs in, part by part."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 from hta_widgets.figures.budget_bars import job_budgets
-from hta_widgets.quantities import duration, signed, time_unit
+from hta_widgets.quantities import counted, duration, signed, time_unit
 
 LONGER, SHORTER = "#D55E00", "#009E73"
-"""What takes longer in the second job, and less time; told apart also by where they lie."""
+"""Parts that take longer in the second job, and shorter; their side of the axis also tells."""
 
 MOST_ROWS: Final = 12
-"""Bars of one level; the sum of all others is one more."""
+"""Maximum bars of one level; the sum of the others gets one more."""
 
 _SMALL_HEIGHT: Final = 170
 _WIDTH: Final = 56
 _BAR_WIDTH: Final = 0.7
 _ROOM: Final = 0.15
-"""At each end, of the length of the axis, for the numbers beside the bars."""
+"""Room at each end for the numbers next to the bars, as a share of the axis length."""
 
 _OPENS: Final = {"sets": "opened"}
 
@@ -50,7 +50,7 @@ def budgets_of_both(change: Change) -> Drawing:
 
 
 def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:
-    """Draw how long each step of a job takes, on a scale to the longest of all jobs."""
+    """Draw how long each step of a job takes, on a scale up to the longest step of all jobs."""
     unit = time_unit(longest_ns)
     lengths = job.steps["job_ns"].to_numpy(dtype=np.float64) / unit.ns
     mean = float(lengths.mean()) if lengths.size else 0.0
@@ -65,11 +65,11 @@ def step_lengths(job: Summary, *, longest_ns: int) -> Drawing:
 
 
 def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = ()) -> Drawing:
-    """Draw where the difference of two mean steps comes from, each bar from where the last ended.
+    """Draw where the difference of two mean steps comes from; each bar starts where the last ends.
 
-    Above are the whole difference and what was opened, the last of them as a bar; a click on one of
-    these goes back to it, and one on a bar below opens that. The row of the chosen path has a ring
-    around it, if it is among those below.
+    The rows above are the whole difference and the opened parts, the innermost with a bar; clicking
+    one goes back to it. Clicking a bar below opens it. The row of the chosen path gets a ring if
+    it is among those below.
     """
     shown, others = opened.below[:MOST_ROWS], opened.below[MOST_ROWS:]
     deltas = [line.delta_ns for line in (*opened.above, *shown)]
@@ -80,12 +80,12 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
     labels += plot_names([change.label(line.path) for line in shown], _WIDTH)
     rows = len(opened.above)
     begins = [*(0 for _ in opened.above), *ends[:-1]]
-    lengths = [*(0 for _ in opened.above[1:]), *deltas[rows - 1 :]]  # those above would dwarf them
+    lengths = [*(0 for _ in opened.above[1:]), *deltas[rows - 1 :]]  # rows above would dwarf these
     looks = [NEUTRAL] * rows + [LONGER if line.delta_ns > 0 else SHORTER for line in shown]
     hovers = [_hover(change, line) for line in (*opened.above, *shown)]
     paths = [[[*line.path]] for line in (*opened.above, *shown)]
     if others:
-        labels.append(f"{len(others):,} others")
+        labels.append(counted(len(others), "other"))
         begins, deltas, lengths = [*begins, ends[-1]], [*deltas, rest], [*lengths, rest]
         looks.append(faded(NEUTRAL, 0.4))
     edges = [0, *(begin + each for begin, each in zip(begins, lengths, strict=True))]
@@ -95,7 +95,7 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
     bars = [
         _bars([low] * len(paths), [high - low] * len(paths))
         | {
-            "marker": {"color": "rgba(0, 0, 0, 0)"},  # of a short bar, all of its row is clicked
+            "marker": {"color": "rgba(0, 0, 0, 0)"},  # so that a short bar's whole row is clickable
             "customdata": paths,
             "meta": _OPENS,
             "hovertext": hovers,
@@ -122,7 +122,7 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
         barmode="overlay",
         showlegend=False,
         meta={"wide": True},
-        shapes=[line_across("y", rows - 0.5, dash="dot"), *rings],  # between opened and inside
+        shapes=[line_across("y", rows - 0.5, dash="dot"), *rings],  # below the opened parts
     )
 
 

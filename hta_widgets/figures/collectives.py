@@ -1,4 +1,4 @@
-"""Figures of the collectives: their time by kind, their bandwidths, and who comes late."""
+"""Figures of the collectives: their time by kind, their bandwidths, and which ranks are late."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
 
 MOST_POINTS: Final = 500
-"""Of more kernels, those that would lie on one another are one mark, which says how many it is for:
-plotly takes 0.2 s for the 1,536 of 256 ranks."""
+"""With more kernels, overlapping marks are merged into one that says how many it stands for:
+plotly takes 0.2 s for the 1,536 marks of 256 ranks."""
 
 _CELLS_PER_DECADE: Final = 50
 """A cell is as large as a mark, 8 pixels."""
 
 _FEW_DECADES: Final = 2
 _LEGEND_HEIGHT: Final = 24
-_LOW: Final = 220  # of charts that stand below another
+_LOW: Final = 220  # height of charts placed below another
 _PARTS: Final = (
     ("transfer", "Transfer"),
     ("waiting", "Waiting for ranks"),
@@ -51,7 +51,7 @@ _COLORS: Final = ("#0072B2", CLASS_COLORS["transfer"], "#009E73", "#7A5195", NEU
 def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
     """Draw the time of the collectives by kind, size and process group, the longest first.
 
-    Each bar is split into transfer and waiting, and what cannot be told apart.
+    Each bar is split into transfer, waiting, and what could be either.
     """
     table = result.groups.head(num_groups)
     waiting = table["wait_ns"].fillna(0) + table["unexplained_wait_ns"].fillna(0)
@@ -88,9 +88,9 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
 def bandwidth_by_size(result: Collectives) -> Drawing:
     """Draw the bus bandwidth of each kernel over its size, both logarithmic.
 
-    Where waiting is not known, the mark is open: its bandwidth is of the duration, waiting
-    included, and the link is faster than that. Where there is no bus bandwidth, it is the algorithm
-    bandwidth.
+    Where waiting is unknown, the mark is open: its bandwidth is computed from the duration, which
+    includes waiting, so the link is faster than shown. Where there is no bus bandwidth, the
+    algorithm bandwidth is drawn.
     """
     table = _marks(_with_bandwidth(result.kernels))
     kinds = [*dict.fromkeys(table["collective"].astype(object).tolist())]
@@ -109,7 +109,7 @@ def bandwidth_by_size(result: Collectives) -> Drawing:
 
 
 def _decades(title: str, values: pd.Series[float], write: Callable[[float], str]) -> dict[str, Any]:
-    """Logarithmic axis of whole decades: a scale from least to most makes noise look large."""
+    """Logarithmic axis over whole decades: a scale from min to max makes noise look large."""
     powers = np.log10(values.to_numpy(dtype=float))
     first = math.floor(powers.min(initial=math.inf)) if powers.size else 0
     last = max(math.ceil(powers.max(initial=first)), first + 1)
@@ -128,7 +128,7 @@ def _with_bandwidth(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marks(kernels: pd.DataFrame) -> pd.DataFrame:
-    """The kernels, or one of each cell of the chart, with how many ``others`` are there."""
+    """The kernels, or one for each cell of the chart, with the number of ``others`` in the cell."""
     if len(kernels) <= MOST_POINTS:
         return kernels.assign(others=0)
     place = np.log10(kernels[["bytes", "drawn_gb_per_s"]].to_numpy(np.float64))
@@ -156,12 +156,13 @@ def _points(table: pd.DataFrame, name: str, place: int, *, is_open: bool) -> Plo
 
 
 def late_ranks(result: Collectives, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw how long the others have waited for each rank that came last."""
+    """Draw how late each rank was in the collectives to which it came last."""
     table = lateness_by_rank(result)
     unit = time_unit(float(table["lateness_ns"].max()) if len(table) else 0)
     hover = [
-        f"Rank {row['rank']} comes last in {counted(row['count'], 'collective')} of "
-        f"{len(result.matched):,}<br>{duration(row['lateness_ns'])} after the median arrival"
+        f"Rank {row['rank']} arrives last in {row['count']:,} of "
+        f"{counted(len(result.matched), 'collective')}<br>"
+        f"{duration(row['lateness_ns'])} after the median arrival"
         for row in records(table)
     ]
     bars = bars_of_ranks(
@@ -195,7 +196,7 @@ def _known(value: Any) -> bool:  # noqa: ANN401
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:
-    """Labels side by side: sizes that look alike are written in bytes."""
+    """Labels of rows shown together: sizes that would look alike are written in bytes."""
     labels = [_label(row) for row in rows]
     count = Counter(labels)
     return [

@@ -1,4 +1,4 @@
-"""Figures of the comparison: largest changes of kernels, times side by side, the longest events."""
+"""Figures of the comparison: largest kernel changes, times side by side, the longest events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TIME_NAMES = {
     "non_compute": "Busy without computing",
     "communication": "Communication",
     "overlap": "Hidden communication",
-    "beside_graph": "Communication beside CUDA graphs",
+    "beside_graph": "Communication during CUDA graphs",
     "exposed_communication": "Communication not hidden",
 }
 _BAR_WIDTH = 0.75
@@ -63,7 +63,8 @@ _LEGEND_WIDTH = 32
 def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
     """List the kernels that changed, largest change first.
 
-    Of total time, mean duration (of kernels in both jobs) or number of launches (``count``).
+    The change is that of the total time, the mean duration (only kernels in both jobs), or the
+    number of launches (``count``).
     """
     column = SORT_COLUMNS[sort_by]
     table = by_change(result.kernels, column)
@@ -73,7 +74,7 @@ def changed_kernels(result: Compare, *, sort_by: str = "total") -> pd.DataFrame:
 def kernel_changes(
     result: Compare, *, num_kernels: int = 10, sort_by: str = "total", selected: str = ""
 ) -> Drawing:
-    """Draw the largest changes of kernels: less in the second job to the left, more to the right.
+    """Draw the largest kernel changes: less in the second job to the left, more to the right.
 
     The changes are those of `changed_kernels`. A click selects the kernel of the first job.
     """
@@ -117,7 +118,7 @@ def kernel_changes(
 
 
 def _emphasis(names: list[str | None], selected: str) -> dict[str, Any]:
-    """Fade all but the selected kernel, even if it is not among them."""
+    """Fade all but the selected kernel; all of them if it is not drawn."""
     if not selected:
         return {}
     points = [place for place, name in enumerate(names) if name == selected]

@@ -1,4 +1,4 @@
-"""Figures of the critical path: its classes, where it runs, and what single kernels are worth."""
+"""Figures of the critical path: its classes, where it runs, and what each kernel is worth."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.figures.what_if import CLASS_OF
-from hta_widgets.quantities import duration, percent, time_unit
+from hta_widgets.quantities import counted, duration, percent, time_unit
 
 LOOK: Final = {each: CLASS_OF[what] for what, classes in BOUND_BY.items() for each in classes} | {
     "return from a sync": "late_synchronising",
     "profiler": "other_idle",
 }
-"""Class of the budget whose look each class of the path has."""
+"""Budget class whose look each class of the path takes."""
 
 _LEGEND: Final = {each: what for what, classes in BOUND_BY.items() for each in classes} | {
     each: each for each in ("return from a sync", "profiler")
 }
 
 _MOST_PIECES: Final = 500
-"""More pieces over time are joined where they follow each other and have one name."""
+"""With more pieces over time, consecutive pieces of the same name are joined."""
 
 _LEAST_PERCENT: Final = 0.01
-"""Classes with less of the path have no bar: it could not be seen."""
+"""Classes with a smaller share of the path get no bar: it would be invisible."""
 
 _RUNS: Final = ("compute", "copies", "communication", "transfer")
 """Classes of the path in which a GPU operation runs."""
@@ -50,7 +50,7 @@ _SELECT_KERNEL: Final = {"select": "kernel"}
 
 
 def path_classes(result: CriticalPathTables) -> Drawing:
-    """Draw how much of the path each class has, the longest first."""
+    """Draw how much of the path each class takes up, the longest first."""
     table = result.classes[result.classes["percent"] >= _LEAST_PERCENT]
     unit = time_unit(float(table["ns"].max()) if len(table) else 0)
     pairs = zip(table["ns"].tolist(), table["percent"].tolist(), strict=True)
@@ -73,16 +73,16 @@ def path_classes(result: CriticalPathTables) -> Drawing:
 
 
 def _bound_by(result: CriticalPathTables, names: list[str]) -> str:
-    """What sets the time of the steps, where it is several bars, which its share is the sum of."""
+    """What bounds the steps, with its share, if that is the sum of several bars."""
     what, share = next(iter(shares(result.classes).items()))
     bars = [name for name in names if name in BOUND_BY[what]]
-    return f"<br>{what} has {percent(share)} ({some_of(bars, 2)})" if len(bars) > 1 else ""
+    return f"<br>{what}: {percent(share)} ({some_of(bars, 2)})" if len(bars) > 1 else ""
 
 
 def kernel_drags(
     result: CriticalPathTables, *, num_kernels: int = 10, selected: str = ""
 ) -> Drawing:
-    """Draw what the steps gain without one call of each kernel; a click selects the kernel."""
+    """Draw what removing one call of each kernel saves; a click selects the kernel."""
     table = result.kernels[result.kernels["drag_ns"] > 0].head(num_kernels)
     unit = time_unit(float(table["drag_ns"].max()) if len(table) else 0)
     kernels = table["kernel"].tolist()
@@ -101,9 +101,9 @@ def kernel_drags(
         customdata=objects([[kernel] for kernel in kernels]),
         meta=_SELECT_KERNEL,
         hovertext=[
-            f"{hover_name(row['kernel'])}<br>without its best call: {duration(row['drag_ns'])}<br>"
-            f"on the path: {duration(row['ns'])} in {row['critical_calls']:,} of "
-            f"{row['calls']:,} calls"
+            f"{hover_name(row['kernel'])}<br>saved without its costliest call: "
+            f"{duration(row['drag_ns'])}<br>on the path: {duration(row['ns'])} in "
+            f"{row['critical_calls']:,} of {counted(row['calls'], 'call')}"
             for row in table.to_dict("records")
         ],
         hovertemplate="%{hovertext}<extra></extra>",
@@ -113,9 +113,10 @@ def kernel_drags(
 
 
 def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw on which rank the path runs, and what it is there, along its own time.
+    """Draw which rank the path runs on, and as what, along the path's own time.
 
-    That has no gaps, as the recorded one has where a step does not count, or the profiler worked.
+    Unlike recorded time, the path's time has no gaps where a step is not analysed or where the
+    profiler was working.
     """
     pieces = _joined(result.pieces)
     unit = time_unit(float(result.pieces["ns"].sum()))
@@ -153,7 +154,7 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
 
 
 def _joined(pieces: pd.DataFrame) -> pd.DataFrame:
-    """Pieces with their names; of many, those that follow each other and have one name are one."""
+    """Pieces with their names; if there are many, consecutive ones of the same name are joined."""
     names = pieces["class"].map(_LEGEND)
     table = pieces[["ns", "rank", "class"]].assign(end_ns=pieces["ns"].cumsum(), name=names)
     if len(table) <= _MOST_PIECES:

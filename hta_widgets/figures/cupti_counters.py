@@ -1,4 +1,4 @@
-"""Figure of the performance counters: one of them by operator."""
+"""Figure of the performance counters: one counter, by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a diagnosis: the budget of a step, and who needs longer than the others, when."""
+"""Figures of a diagnosis: the budget of a step, and which ranks are slower than others, when."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from hta_widgets.figures.svg.elements import text_width
 from hta_widgets.quantities import NS_PER_MS, duration, number, percent, time_unit
 
 NARROWEST: Final = 360
-"""Width (px) of a bar on the narrowest page; what has no room in it there is in the legend."""
+"""Width (px) of a bar on the narrowest page; labels that do not fit there go into the legend."""
 
 MOST_ROWS: Final = 64
 MOST_COLUMNS: Final = 100
-"""Maximum rows and columns of a heat map; beyond, each is the slowest of some ranks or steps."""
+"""Maximum rows and columns of a heat map; with more, each shows the slowest of several."""
 
 FULL_COLOR_PERCENT: Final = 50.0
-"""How much longer than the median has the full colour. It is the same in all jobs, so that noise
+"""How much longer than the median gets the full colour. It is the same for all jobs, so that noise
 looks like noise."""
 
 _SLOW: Final = "198, 40, 40"
@@ -59,22 +59,22 @@ _CHAIN_WIDTH: Final = 64
 
 
 def cause_look(cause: str) -> tuple[str, Fill]:
-    """Colour of the class of time that a cause takes, and how it is filled."""
+    """Colour and fill of the class of time that a cause takes."""
     name = class_of(cause).name
     return CLASS_COLORS[name], class_fill(name)
 
 
 def budget_title(table: pd.DataFrame) -> str:
-    """What a budget is of, in words: a step, or the GPU span without steps."""
+    """Title of a budget, which covers a step, or the GPU span if there are no steps."""
     return f"Where {'a step' if (table['step'] >= 0).any() else 'the GPU span'} goes"
 
 
 def step_budget(
     table: pd.DataFrame, *, whose: str = "all ranks", causes: Iterable[str] = ()
 ) -> Drawing:
-    """Draw the mean of some rows of a `budget` as one bar, which is its own legend.
+    """Draw the mean of some rows of a `budget` as one bar that is its own legend.
 
-    `whose` says, in words, whose steps they are; `causes` are those found, the dearest first.
+    `whose` says in words whose steps these are; `causes` are those found, the costliest first.
     """
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
@@ -133,10 +133,10 @@ def _part(each: BudgetClass, ns: float, whole_ns: float, noun: str) -> PlotlyTra
 
 
 def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
-    """Draw how much of the time of kernels in a row fused ones would save, and what is left.
+    """Draw how much time fusing consecutive kernels would save, and how much would be left.
 
     The table has ``kernels``, ``first_kernel``, ``count``, ``total_ms`` and ``saved_ms``; `unit` is
-    that of the times, in words.
+    the unit of the times, in words.
     """
     said = [
         f"{number(row['count'])} times, {duration(row['total_ms'] * NS_PER_MS)}, of which "
@@ -172,7 +172,7 @@ def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
 def own_time_cells(
     own: OwnTime, *, selected: Collection[int] = (), steps: Collection[int] = ()
 ) -> Drawing:
-    """Draw how much longer than the median each rank needs by step; a click selects the rank."""
+    """Draw how much longer than the median each rank takes, by step; a click selects the rank."""
     rows, columns = _rows_of(own), _Columns.of(own)
     count = len(rows)
     cells = trace(
@@ -190,14 +190,14 @@ def own_time_cells(
         ygap=1,
         customdata=objects([[row.rank] for row in rows]),
         meta=SELECT_RANKS,
-        hovertemplate="%{y}, step %{x}<br>%{z:+.3~r} % against the median<br>"
-        "%{text:,.4~r} ms of its own<extra></extra>",
+        hovertemplate="%{y}, step %{x}<br>%{z:+.3~r} % compared with the median<br>"
+        "own time %{text:,.4~r} ms<extra></extra>",
     )
     least, most = _ROW_HEIGHTS[::-1]
     return drawing(
         [cells],
         height=_MAP_MARGIN + count * (most if count <= _FEW_ROWS else least),
-        minreducedheight=least,  # else a single row pushes the title of the axis into its numbers
+        minreducedheight=least,  # else a single row pushes the axis title into its tick labels
         meta={"wide": True},
         xaxis=axis("Step", showgrid=False, **columns.ticks()),
         yaxis=axis(
@@ -268,28 +268,28 @@ class _Columns(NamedTuple):
 
     @classmethod
     def of(cls, own: OwnTime) -> _Columns:
-        """As many steps in a column as it takes."""
+        """Columns of as few steps each as `MOST_COLUMNS` allows."""
         count = own.percent.shape[1]
         return cls(int(own.percent.columns[0]), count, -(-count // MOST_COLUMNS))
 
     @property
     def middle(self) -> float:
-        """Of the first column."""
+        """Middle of the first column."""
         return self.first + (self.each - 1) / 2
 
     def folded(self, values: Float64Array, by: Float64Array) -> list[float]:
-        """One of the values in each column: where the others, `by`, are largest."""
+        """The value of each column, taken from the step in which `by` is largest."""
         known = np.nan_to_num(by, nan=-np.inf)
         blocks = [slice(start, start + self.each) for start in range(0, self.steps, self.each)]
         return [float(values[block][known[block].argmax()]) for block in blocks]
 
     def among(self, chosen: Collection[int]) -> list[int]:
-        """Places, from 0, of the columns that hold some steps."""
+        """Positions of the columns that contain any of the chosen steps."""
         inside = {step for step in chosen if 0 <= step - self.first < self.steps}
         return sorted({(step - self.first) // self.each for step in inside})
 
     def ticks(self) -> dict[str, Any]:
-        """Settings of the axis: a label for each step where there are few."""
+        """Axis settings: if there are few steps, each has a label."""
         if self.first < 0:
             return {"tickvals": []}
         if self.steps > _TICKS_AT_MOST:
@@ -298,7 +298,7 @@ class _Columns(NamedTuple):
 
 
 def _rings(rows: Sequence[int], columns: Sequence[int], drawn: _Columns) -> dict[str, Any]:
-    """Layout settings that draw a line around the marked cells; no rows or columns means all."""
+    """Layout settings that draw a line around marked cells; without rows or columns, around all."""
     if not rows and not columns:
         return {}
     shapes = [
@@ -310,7 +310,7 @@ def _rings(rows: Sequence[int], columns: Sequence[int], drawn: _Columns) -> dict
 
 
 def _runs(places: Sequence[int], axis: str, start: float, size: int) -> list[dict[str, Any]]:
-    """Ends of the runs of neighbours along an axis."""
+    """Edges of the runs of neighbouring positions along an axis."""
     if not places:
         return [{f"{axis}ref": "paper", f"{axis}0": 0, f"{axis}1": 1}]
     runs = [

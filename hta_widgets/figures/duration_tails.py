@@ -45,11 +45,10 @@ class _Curve(NamedTuple):
 
 
 def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
-    """Draw the time of each category over all the ranks, the longest first.
+    """Draw the time of each category, summed over all ranks, the longest first.
 
-    Those of the device stand above those of the host, whose time passes beside theirs.
-
-    Of one side (``device`` or ``host``), as shares of its time; if empty, as shares of both.
+    Categories of the device come above those of the host, because the two run concurrently. For one
+    `side` (``device`` or ``host``), shares are of its time; if `side` is empty, of both.
     """
     share_of = "share_of_side_percent" if side else "share_percent"
     rows = sorted(_of_side(result, side), key=lambda row: (row["side"] != "device", -row[share_of]))
@@ -69,9 +68,9 @@ def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
 
 
 def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
-    """Draw how much of each category's time is in its longest events, over all the ranks.
+    """Draw how much of each category's time is in its longest events, over all ranks.
 
-    The percentage of the result is marked. Of one side (``device`` or ``host``), all when empty.
+    The result's percentage is marked. `side` is ``device`` or ``host``; empty draws both.
     """
     names = [row["category"] for row in _of_side(result, side)]
     curves = _curves(result)
@@ -96,7 +95,7 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
 
 
 def _of_side(result: DurationTails, side: str) -> list[Row]:
-    """Categories of a side, over all the ranks."""
+    """Categories of a side, over all ranks."""
     together = [row for row in records(result.categories) if row["rank"] == ALL_RANKS]
     return [row for row in together if not side or row["side"] == side]
 
@@ -149,7 +148,7 @@ def _mark(tail: Row, category: str, count: int) -> PlotlyTrace:
     )
     return trace(
         "scatter",
-        x=[100 * tail["k"] / count],  # on its curve, as the share is of whole events
+        x=[100 * tail["k"] / count],  # on the curve, whose shares are of whole events
         y=[tail["share_percent"]],
         mode="markers",
         marker={"color": color, "size": 8},

@@ -15,12 +15,12 @@ from hta_widgets.names.shorten import short_name
 def flame(result: Flame) -> dict[str, Any]:
     """Lay out the nodes of a flame graph.
 
-    Columns with a row per node, the root first, callers of the sandwich last: ``name`` and ``kind``
-    (positions in ``names``, beside which are their ``labels``, and ``kinds``), ``parent`` (-1 for
-    the root), ``depth`` (below 0 for callers), ``start`` (where its box begins: inside that of its
-    parent, after those before it),
-    ``total``, ``own``, ``folded``; and ``root`` (names from the outermost call to the root),
-    ``sandwich``, ``all`` (of everything), ``unit`` (``ns`` or ``bytes``).
+    Columns have a value per node, the root first, callers of the sandwich last: ``name`` and
+    ``kind`` (positions in ``names``, which has parallel ``labels``, and in ``kinds``), ``parent``
+    (-1 for the root), ``depth`` (below 0 for callers), ``start`` (where its box starts: inside its
+    parent's, after its earlier siblings), ``total``, ``own``, ``folded``. Further entries: ``root``
+    (names from the outermost call to the root), ``sandwich``, ``all`` (total of everything) and
+    ``unit`` (``ns`` or ``bytes``).
     """
     nodes, unit = with_callers(result), result.unit
     names, name = np.unique(nodes["name"].to_numpy(dtype=object), return_inverse=True)
@@ -52,7 +52,7 @@ def flame(result: Flame) -> dict[str, Any]:
 
 
 def with_callers(result: Flame) -> pd.DataFrame:
-    """The nodes, and after them what calls their root, with depths below 0."""
+    """The nodes, followed by the callers of their root, which have depths below 0."""
     callers = result.callers.iloc[1:]
     shift = len(result.nodes) - 1
     moved = callers.assign(

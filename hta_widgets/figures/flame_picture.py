@@ -15,13 +15,13 @@ from hta_widgets.figures.svg.picture import whole
 from hta_widgets.names.shorten import short_name
 
 PICTURE_BYTES: Final = 20_000
-"""Most that the picture takes."""
+"""Maximum size of the picture."""
 
 _ROW: Final = 15
 _GAP: Final = 0.6
 _LEAST_TEXT: Final = 48
 _LEAST_BOXES: Final = (1, 2, 4, 8, 16, 32)
-"""Widths (px) below which boxes are left out, tried until the picture is small enough."""
+"""Widths (px) below which boxes are left out; tried in turn until the picture is small enough."""
 
 _MODULE: Final = "nn.Module: "
 _HUES: Final = {
@@ -37,10 +37,10 @@ _NEUTRAL: Final = "#8A8A8A"
 
 
 def flame_picture(result: Flame) -> str:
-    """Draw root, callees and callers as SVG of at most `PICTURE_BYTES`; empty without any.
+    """Draw root, callees and callers as SVG of at most `PICTURE_BYTES`; empty if there are none.
 
-    A box is as wide as its share of the root; those of less than a pixel are left out, and more of
-    them where the picture would be too large.
+    A box is as wide as its share of the root. Boxes below a pixel are left out, and further ones
+    if the picture would be too large.
     """
     drawn = flame(result)
     if not drawn["total"][0]:
@@ -78,7 +78,7 @@ def _kind(drawn: dict[str, Any], node: int) -> str:
 
 
 def _text(name: str, x: float, y: float, width: float) -> str:
-    """As much of a name as has room."""
+    """As much of a name as fits."""
     room = width - 6
     lengths = range(int(room / (0.5 * FONT_SIZE)), 0, -1)
     texts = (plot_text(short_name(name, length)) for length in lengths)

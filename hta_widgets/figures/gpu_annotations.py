@@ -1,4 +1,4 @@
-"""Figure of the user annotations that take most time."""
+"""Figure of the user annotations that take the most time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def gpu_annotations(
     num_annotations: int = 15,
     selected: SelectedOperators = NO_OPERATORS,
 ) -> Drawing:
-    """Draw the `GpuAnnotations` with most time on ``gpu`` or ``cpu``, over the ranks.
+    """Draw the `GpuAnnotations` with the most time on ``gpu`` or ``cpu``, summed over the ranks.
 
-    On the GPU, a bar has two parts: work launched in the annotation itself, and in annotations
-    inside it. A click selects what is launched in the annotations of that name.
+    On the GPU, a bar has two parts: work launched in the annotation itself, and work launched in
+    annotations inside it. A click selects what is launched in annotations of that name.
     """
     column = "gpu_ns" if on == "gpu" else "cpu_sum_ns"
     sums = table.groupby("annotation", sort=False).sum(numeric_only=True)
@@ -92,6 +92,6 @@ def _bars(
 def _all_of(row: Mapping[Hashable, int]) -> str:
     return (
         f"{counted(row['calls'], 'call')}, {duration(row['cpu_sum_ns'])} on the CPU<br>"
-        f"{counted(row['gpu_work'], 'piece')} of GPU work of {duration(row['gpu_ns'])}, busy "
-        f"{duration(row['gpu_busy_ns'])} of {duration(row['gpu_span_ns'])}"
+        f"{counted(row['gpu_work'], 'piece')} of GPU work, {duration(row['gpu_ns'])}; GPU busy for "
+        f"{duration(row['gpu_busy_ns'])} of a span of {duration(row['gpu_span_ns'])}"
     )

@@ -1,4 +1,4 @@
-"""Figures of the owners of idle time: its causes on each GPU, and the calls with most of it."""
+"""Figures of the owners of idle time: its causes on each GPU, and the calls it belongs to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_OWNER = "(no CPU call recorded)"
 
 _LATE, _OTHER = CLASS_COLORS["late_launching"], CLASS_COLORS["other_idle"]
 _LATE_TOO: Final = "#9A6FB8"
-"""A second colour for causes for which the CPU is late."""
+"""A second colour for causes that make the CPU late."""
 
 LOOKS: Final = {
     "data_loading": (CLASS_COLORS["data_loading"], None),
@@ -45,16 +45,16 @@ LOOKS: Final = {
     "dependency": (_OTHER, "/"),
     "launch_not_recorded": (_OTHER, None),
 }
-"""Colour and pattern of each cause: those of its usual class of the budget, told apart by the
-pattern."""
+"""Colour and pattern of each cause. The colour is that of its usual budget class; patterns tell the
+causes of one class apart."""
 
 
 def idle_causes(
     table: pd.DataFrame, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw the causes of each GPU's idle time that occur, as one stacked bar per GPU.
+    """Draw the causes of each GPU's idle time, as one stacked bar per GPU.
 
-    The table is that of `causes_by_device`.
+    `table` comes from `causes_by_device`.
     """
     return stacked_time_bars(
         table,
@@ -74,12 +74,10 @@ def idle_owners_by_name(
     selected: SelectedOperators = NO_OPERATORS,
     has_legend: bool = False,
 ) -> Drawing:
-    """Draw the calls with the most idle time by cause, summed over the GPUs: `owners_by_name`.
+    """Draw the calls with the most idle time, by cause, summed over the GPUs.
 
-    A click selects the calls of that name.
-
-    A legend is needed where the causes of each GPU, which say what the colours are, are not beside
-    it.
+    `table` comes from `owners_by_name`. A click selects the calls of that name. A legend is needed
+    where no chart of the causes of each GPU, which explains the colours, is next to it.
     """
     times = table.to_numpy()
     whole_ns = int(times.sum())
@@ -107,12 +105,12 @@ def idle_owners_by_name(
 
 
 def _part(name: str) -> BarPart:
-    """Of a cause, as `causes_by_device` names it; in the colour of what it counts for."""
+    """Part of a cause as `causes_by_device` names it, in the colour of the class it counts as."""
     cause, _, counted = name.partition(":")
     (color, pattern), label = LOOKS[cause], idle_cause(cause).label
     if counted:
         color, label = CLASS_COLORS[counted], f"{label} ({CLASS_LABELS[counted]})"
-        pattern = "\\" if pattern == "/" else pattern  # beside that of the usual class
+        pattern = "\\" if pattern == "/" else pattern  # differs from that of the usual class
     return BarPart(name, label, color, pattern=pattern)
 
 

@@ -24,7 +24,7 @@ from hta_widgets.figures.base.style import CLASS_COLORS, axis, drawing, height_f
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
-"""Streams with their own bars; the others, the least idle, share one."""
+"""Maximum streams with a bar of their own; the others, the least idle, share one bar."""
 
 _LATE, _OTHER = CLASS_COLORS["late_launching"], CLASS_COLORS["other_idle"]
 
@@ -37,7 +37,7 @@ _SERIES = (
     BarPart("launch_not_recorded", "Launch not recorded", _OTHER, True),
 )
 PART_NAMES: Final = {each.column: each.name for each in _SERIES}
-"""What each part of the idle time is called."""
+"""Name of each part of the idle time."""
 
 _WHOLE = "idle"
 _KEYS = ["rank", "device", "stream"]
@@ -46,7 +46,7 @@ _KEYS = ["rank", "device", "stream"]
 def idle_time_of_devices(
     result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True, steps: int = 0
 ) -> Drawing:
-    """Draw the parts of the time in which no stream of a GPU is busy, of steps their mean."""
+    """Draw the parts of the time in which no stream of a GPU is busy; `steps` divides it."""
     return stacked_time_bars(
         pd.DataFrame(_by_part(result.device_split, ["rank", "device"])),
         _SERIES,
@@ -102,9 +102,9 @@ def idle_time_of_streams(
 
 
 def _by_part(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
-    """Columns of one row per stream or device: time (ns) and intervals of each part, and the sum.
+    """Columns with a value per stream or device: time (ns) and intervals by part, and the sum.
 
-    `table` has a row for each part of a stream or device, one after the other.
+    `table` has one row for each part; the rows of a stream or device are contiguous.
     """
     parts = len(IDLE_SPLIT)
     columns = {key: table[key].to_numpy()[::parts] for key in keys}
@@ -118,7 +118,7 @@ def _by_part(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:
 
 
 def _most_idle(columns: dict[str, NDArray[Any]]) -> list[Row]:
-    """Fold the least idle of too many streams into a last row; ``folded`` is their number."""
+    """Fold the least idle streams, if there are many, into a last row; ``folded`` counts them."""
     by_time = np.argsort(-columns[_WHOLE], kind="stable")
     own = by_time.size if by_time.size <= STREAMS_AT_MOST else STREAMS_AT_MOST - 1
     kept, rest = np.sort(by_time[:own]), by_time[own:]

@@ -54,10 +54,10 @@ def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
 def top_kernels(
     result: KernelBreakdown, *, kernel_type: str = "", selected: Collection[str] = ()
 ) -> Drawing:
-    """Draw the time of the top kernels, of one type or of all, summed over ranks, longest first.
+    """Draw the time of the top kernels of one type, or of all, summed over ranks, longest first.
 
-    Of several that are selected, those with most time are drawn instead, if some of them are not
-    among the top.
+    If several kernels are selected and some of them are not among the top, the selected ones with
+    the most time are drawn instead.
     """
     rows = _over_ranks(result, kernel_type, selected)
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
@@ -130,7 +130,7 @@ def _over_ranks(result: KernelBreakdown, kernel_type: str, selected: Collection[
     named = {(each, name) for each, name, folded in zip(*columns, strict=True) if not folded}
     totals = totals_over_ranks(result.every_kernel)
     chosen = [key for key in totals if key[1] in selected]
-    if len(chosen) > 1 and not named.issuperset(chosen):  # 59 % of a finding was in the others
+    if len(chosen) > 1 and not named.issuperset(chosen):  # "others" held 59 % of a finding's time
         named = {*sorted(chosen, key=lambda key: -totals[key].ns)[: max(len(named), 1)]}
     rows: dict[tuple[str, str], Row] = {}
     for (each, name), total in totals.items():

@@ -60,7 +60,7 @@ def readable_patterns(result: KernelSequences) -> pd.DataFrame:
 
 
 def _on_axis(sequences: Sequence[tuple[str, ...]]) -> list[str]:
-    """Sequences in words; where two would look alike, what they differ in is shown instead."""
+    """Sequences in words; where two would look alike, their differences are shown instead."""
     words = [
         cut_in_the_middle(sequence_words(names, WORDS_AT_MOST), AXIS_WIDTH) for names in sequences
     ]

@@ -29,11 +29,11 @@ from hta_widgets.quantities import duration, time_unit
 from hta_widgets.trace.model.kernels import type_words
 
 _NOTE_HEIGHT = 90
-"""Of a histogram that has nothing to count, and says so."""
+"""Height of a histogram that has nothing to count, and says so."""
 
 
 class _Words(NamedTuple):
-    """Words of a histogram; ``{}`` is the cutoff."""
+    """Words of a histogram, with places for the unit and the cutoff."""
 
     quantity: str
     none: str
@@ -56,7 +56,7 @@ _WORDS = {
 def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     """Draw one of the `DISTRIBUTIONS`, summed over ranks.
 
-    Empty bins get no bar, apart from the first and the last, between which the axis runs.
+    Empty bins get no bar, except the first and the last, which span the axis.
     """
     cutoff_ns = (
         result.launch_delay_cutoff_ns
@@ -89,7 +89,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         bargap=0,
         xaxis=axis(
             words.quantity,
-            rangemode="nonnegative",  # a single bar would stand in the middle of 0
+            rangemode="nonnegative",  # otherwise a single bar would be centred on 0
             visible=counts.size > 0,
         ),
         yaxis=count_axis("Calls", counts.max(initial=0), visible=counts.size > 0),
@@ -98,7 +98,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
 
 
 def _bins(table: pd.DataFrame, distribution: str) -> list[Int64Array]:
-    """Start (ns), end (ns) and count of the bins of one distribution that are drawn."""
+    """Start (ns), end (ns) and count of the drawn bins of one distribution."""
     places = np.flatnonzero(table["distribution"].to_numpy(object) == distribution)
     drawn = table["count"].to_numpy()[places] > 0
     drawn[:1] = drawn[-1:] = True

@@ -25,7 +25,7 @@ COLOR = TYPE_COLORS["MEMORY"]
 def bandwidth_lines(
     result: MemoryBandwidth, shift_ns: Mapping[int, int] = MappingProxyType({})
 ) -> list[StepLine]:
-    """Make the line of each kind of transfer, independent of what is shown."""
+    """Make the line of each kind of transfer, whether it is shown or not."""
     table = result.transfers
     return lines_of_ranks(
         table["rank"].to_numpy(),
@@ -40,7 +40,7 @@ def bandwidth_lines(
 
 
 def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: str) -> StepLines:
-    """Choose the `bandwidth_lines` to draw: those of one kind of transfer, or of all."""
+    """Choose which `bandwidth_lines` to draw: those of one kind of transfer, or all."""
     wanted = [name in {"", each} for each in result.transfers["name"].tolist()]
     busy_ns = result.transfers["busy_ns"].to_numpy()
     return lines_with_most(lines, np.array(wanted, dtype=bool), busy_ns, "time")
@@ -49,7 +49,7 @@ def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: 
 def memory_bandwidth(
     result: MemoryBandwidth, *, name: str = "", window_us: Sequence[float] = ()
 ) -> Drawing:
-    """Draw the bandwidth of each kind of transfer over time, in GB/s, or of one (``Memcpy HtoD``).
+    """Draw the bandwidth over time, in GB/s, of each kind of transfer or of one (``Memcpy HtoD``).
 
     At most `STRIPS_AT_MOST` lines are drawn, those with the most time.
     """

@@ -1,4 +1,4 @@
-"""Figures of the memory use: its curve on each device, and what is alive at the peak."""
+"""Figures of memory use: its curve on each device, and what is alive at the peak."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _MARKERS: Final = {
 def memory_lines(
     result: MemoryUse, shift_ns: Mapping[int, int] = MappingProxyType({})
 ) -> StepLines:
-    """Lines of what is allocated, in front of what is reserved, on each device.
+    """Lines of allocated memory, in front of reserved memory, on each device.
 
-    Of more than `STRIPS_AT_MOST` devices, those with the highest peaks have lines.
+    With more than `STRIPS_AT_MOST` devices, only those with the highest peaks get lines.
     """
     peaks = result.peak["bytes"].to_numpy()
     chosen = np.sort(np.argsort(-peaks, kind="stable")[:STRIPS_AT_MOST])
@@ -78,7 +78,7 @@ def alive_at_peak(
 ) -> Drawing:
     """Draw what is alive at the peak of one device by owner and category, largest first.
 
-    The table has its rows of `MemoryUse.alive_at_peak`. A bar stands for a caller or a module, and
+    The table has the device's rows of `MemoryUse.alive_at_peak`. A bar is a caller or a module, and
     a click selects it.
     """
     whole = int(table["bytes"].sum())
@@ -114,7 +114,7 @@ def alive_at_peak(
 
 
 def _unowned(sizes: pd.Series[int], by: OwnerColumn) -> str:
-    """What to call that which has no owner: its category if it is in no block."""
+    """Name for memory without an owner: its category, if that is one that has no blocks."""
     filled = [category for category, size in sizes.items() if size]
     return f"({filled[0]})" if len(filled) == 1 and filled[0] in NO_BLOCKS else UNOWNED[by]
 

@@ -16,14 +16,14 @@ from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, duration, percent, time_unit
 
 SMALL: Final = 0.001
-"""Share of all time below which modules side by side share a row."""
+"""Share of the total time below which sibling modules share a row."""
 
 MOST_ROWS: Final = 40
 
 TITLES: Final = {
     "gpu": "GPU time",
     "cpu": "CPU time",
-    "idle": "Idle GPU time that it causes",
+    "idle": "GPU idle time caused",
     "exposed": "Exposed communication time",
 }
 _INSIDE: Final = "› "
@@ -31,7 +31,7 @@ _CLOSED: Final = " ▸"
 
 
 class Row(NamedTuple):
-    """One module, or several small ones side by side (then ``path`` is empty)."""
+    """One module, or several small siblings (``path`` is then empty)."""
 
     path: str
     label: str
@@ -56,11 +56,11 @@ def modules(
     totals, times : DataFrame
         See `module_totals` and `time_by_phase`.
     whole_ns : int
-        Time of which the hover text says the share.
+        Time that the shares in hover texts refer to.
     weight : {"gpu", "cpu", "idle", "exposed"}
-        What the times are.
+        Kind of the times.
     levels : int
-        How many are open; modules around and inside selected ones are shown besides.
+        Number of open levels; modules around and inside selected ones are shown as well.
     """
     rows = _rows(totals, times, whole_ns, levels, selected)
     unit = time_unit(float(max((row.times.sum() for row in rows), default=0)))
@@ -87,7 +87,7 @@ def _rows(
     levels: int,
     selected: Collection[str],
 ) -> list[Row]:
-    """The rows from top to bottom; what is too small or too much shares rows."""
+    """The rows from top to bottom; modules that are too small or too many share rows."""
     parents = totals["parent"].tolist()
     by_phase, sums = times.to_numpy(), times.to_numpy().sum(axis=1)
     inside: dict[int, list[int]] = {}
@@ -153,7 +153,7 @@ def _hover(row: Row, whole_ns: int) -> str:
     total_ns = int(row.times.sum())
     lines: list[Any] = [
         hover_name(row.path or row.label),
-        f"{duration(total_ns)}, {percent(100 * total_ns / (whole_ns or 1))} of all",
+        f"{duration(total_ns)}, {percent(100 * total_ns / (whole_ns or 1))} of the total",
     ]
     lines += [
         f"{phase}: {duration(ns)}"

@@ -1,4 +1,4 @@
-"""Figure of the operators that take most of some time, by phase."""
+"""Figure of the operators that take the most of some time, by phase."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHAPE: Final = re.compile(r"\[(\d+(?:, ?\d+)*)\]")
 
 
 class Weight(NamedTuple):
-    """A time of operators that bars may show."""
+    """A time of operators that the bars can show."""
 
     column: str
     title: str
@@ -41,7 +41,7 @@ class Weight(NamedTuple):
 WEIGHTS: Final = {
     "gpu": Weight("gpu_self_ns", "Self GPU time", "GPU time"),
     "cpu": Weight("cpu_self_ns", "Self CPU time", "CPU time"),
-    "idle": Weight("idle_ns", "Idle GPU time that it causes", "idle time"),
+    "idle": Weight("idle_ns", "GPU idle time caused", "idle time"),
 }
 
 
@@ -53,9 +53,9 @@ def operators(
     num_operators: int = 15,
     selected: SelectedOperators = NO_OPERATORS,
 ) -> Drawing:
-    """Draw the operators of `OperatorTable` with most of some time, summed over the ranks.
+    """Draw the operators of an `OperatorTable` with the most of some time, summed over the ranks.
 
-    The time is one of `WEIGHTS`; the hover text says the share of `whole_ns`.
+    The time is one of `WEIGHTS`; hover texts give its share of `whole_ns`.
     """
     shown = WEIGHTS[weight]
     keys = [key for key in ("operator", "input_dims", "input_types", "path") if key in table]
@@ -110,13 +110,13 @@ class _Bars:
         self.scale = scale
 
     def labels(self) -> list[str]:
-        """Names with what tells rows of one name apart; different rows have different labels."""
+        """Names, extended so that different rows have different labels."""
         short = distinct_names(self.names, _NAME_WIDTH)
         parts = zip(self.names, short, self.collectives, self.short_details, strict=True)
         return plot_names([_label(*each) for each in parts], _LABEL_WIDTH)
 
     def of_phase(self, phase: str, times: Int64Array) -> PlotlyTrace:
-        """Bars of one phase."""
+        """The bars of one phase."""
         return row_bars(
             times / self.scale,
             [self._hover(place, phase, ns) for place, ns in enumerate(times.tolist())],

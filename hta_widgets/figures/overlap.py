@@ -1,4 +1,4 @@
-"""Figure of the overlap: communication of each GPU, hidden or not."""
+"""Figure of the overlap: how much of each GPU's communication is hidden."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hta_widgets.figures.base.style import OVERLAPPED, TYPE_COLORS
 _SERIES = (
     BarPart("overlap_time_ns", "Hidden behind computation", OVERLAPPED),
     BarPart(
-        "beside_graph_ns", "Beside CUDA graphs", TYPE_COLORS["CUDA_GRAPH"], only_where_any=True
+        "beside_graph_ns", "During CUDA graphs", TYPE_COLORS["CUDA_GRAPH"], only_where_any=True
     ),
     BarPart.of_class("exposed_communication_ns", "Not hidden", "communication"),
 )

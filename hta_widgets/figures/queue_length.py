@@ -25,7 +25,7 @@ COLOR = TYPE_COLORS["COMPUTATION"]
 def queue_lines(
     result: QueueLength, shift_ns: Mapping[int, int] = MappingProxyType({})
 ) -> list[StepLine]:
-    """Make the line of each stream, independent of what is shown."""
+    """Make the line of each stream, whether it is shown or not."""
     table = result.streams
     return lines_of_ranks(
         table["rank"].to_numpy(),
@@ -42,7 +42,7 @@ def queue_lines(
 def lines_of_streams(
     lines: Sequence[StepLine], result: QueueLength, streams: Collection[int]
 ) -> StepLines:
-    """Choose the `queue_lines` to draw: those of some streams, or of all."""
+    """Choose which `queue_lines` to draw: those of some streams, or all."""
     wanted = [not streams or each in streams for each in result.streams["stream"].tolist()]
     return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
 
@@ -53,7 +53,7 @@ def queue_length(
     streams: Collection[int] = (),
     window_us: Sequence[float] = (),
 ) -> Drawing:
-    """Draw the queue length of each stream over time, or of some.
+    """Draw the queue length over time of each stream, or of some.
 
     At most `STRIPS_AT_MOST` are drawn, those with the most operations.
     """

@@ -21,18 +21,18 @@ from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_ro
 from hta_widgets.quantities import time_unit
 
 STRIPS_AT_MOST = 8
-"""Most lanes that are drawn as strips; more are drawn as images."""
+"""Maximum number of lanes drawn as strips; more are drawn as images."""
 
 _MARK_COLOR = NEUTRAL
-"""No class of the budget: an outlier is one in any of them."""
+"""Not the colour of a budget class, as an outlier can be one in any class."""
 _MARKS = {"higher": "triangle-up", "lower": "triangle-down"}
 _LEAST_RANGE = 0.05
-"""Shortest colour scale, as a share of the time."""
+"""Smallest range of the colour scale, as a share of the time."""
 _THICKNESS = 0.8
 
 
 _MOST_WRITTEN: Final = 16
-"""Lanes whose cells hold their numbers; those of more are too low."""
+"""Maximum number of lanes with numbers in their cells; the cells of more lanes are too low."""
 
 
 def time_by_lane(
@@ -144,13 +144,13 @@ class _SliceTimes(NamedTuple):
 
     @property
     def middles(self) -> NDArray[Any]:
-        """Middle of each slice; of single precision where that tells them apart."""
+        """Middle of each slice, in single precision if that keeps them distinct."""
         middles = self.start + (np.arange(self.slices) + 0.5) * self.width
         return middles if self.start else middles.astype(np.float32)
 
     @property
     def hover(self) -> str:
-        """Line of a hover text."""
+        """The time line of a hover text."""
         return f"%{{x:,.4~r}} {self.symbol} after the first kernel<extra></extra>"
 
 
@@ -195,7 +195,7 @@ def _column(values: Float64Array, pane: Pane) -> NDArray[np.float32]:
 
 
 def _most(values: Float64Array, least: float) -> float:
-    """End of the colour scale of all activities, which begins at 0."""
+    """End of the colour scale that all activities share; it starts at 0."""
     known = values[~np.isnan(values)]
     return max(float(known.max(initial=0)), least)
 

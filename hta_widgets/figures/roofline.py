@@ -1,4 +1,4 @@
-"""Figures of the roofline: operators under the roof of their GPU, and what the peak would take."""
+"""Figures of the roofline: operators under their GPU's roof, and their time at peak rates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOUNDS: Final = {
 _HEIGHT: Final = 380
 _MARKER: Final = 9
 _ROOM: Final = 2.0
-"""Factor between the outermost operators and the edges."""
+"""Factor between the outermost operators and the edges of the chart."""
 
 
 def roofline(
@@ -41,7 +41,7 @@ def roofline(
 ) -> Drawing:
     """Draw operators by intensity and rate, under the roof of their GPU.
 
-    The table is of `over_ranks`, of GPUs with one peak; operators without FLOP are not drawn.
+    `table` comes from `over_ranks`, for GPUs with one peak; operators without FLOP are not drawn.
     """
     shown = table[(table["flop"] > 0) & (table["gpu_ns"] > 0)]
     x_range = _decades(shown["intensity"])
@@ -63,9 +63,9 @@ def roofline(
 def operator_rates(
     table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NO_OPERATORS
 ) -> Drawing:
-    """Draw the rates of the operators with most of the time, where no peak is known.
+    """Draw the rates of the operators with the most time, for GPUs whose peak is unknown.
 
-    The table is of `over_ranks`.
+    `table` comes from `over_ranks`.
     """
     shown = table[table["flop"] > 0].head(num_operators)
     bar = _bars(shown, shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], selected)
@@ -75,9 +75,9 @@ def operator_rates(
 def operator_times(
     table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NO_OPERATORS
 ) -> Drawing:
-    """Draw the GPU time of operators by shape: what the peak rates would take, and the rest.
+    """Draw the GPU time of operators by shape: the time at peak rates, and the excess.
 
-    The table is of `over_ranks`.
+    `table` comes from `over_ranks`.
     """
     shown = table.head(num_operators)
     unit = time_unit(float(shown["gpu_ns"].max()))
@@ -148,7 +148,7 @@ def _points(bound: str, shown: pd.DataFrame, selected: SelectedOperators) -> Plo
 
 
 def _identified(shown: pd.DataFrame, selected: SelectedOperators) -> dict[str, Any]:
-    """What a bar or a point says, and what a click on it selects."""
+    """Hover text of each bar or point, and what a click on it selects."""
     items = shown[["operator", "input_dims"]].to_numpy(dtype=object).tolist()
     kept = [place for place, item in enumerate(items) if selected.has(*item)]
     return {
@@ -161,7 +161,7 @@ def _identified(shown: pd.DataFrame, selected: SelectedOperators) -> dict[str, A
 
 
 def _roof(dtype: str, peak: Peak, x_range: list[float]) -> PlotlyTrace:
-    """The least of what memory and computing allow; straight on logarithmic axes."""
+    """The lower of the limits by memory and by compute, as straight lines on logarithmic axes."""
     ridge = 1000 * peak.tflops[dtype] / peak.gb_per_s
     low, high = (10**edge for edge in x_range)
     x = np.array(sorted({low, min(max(ridge, low), high), high}))
@@ -192,7 +192,7 @@ def _decades(values: pd.Series[float]) -> list[float]:
 
 _LABEL_WIDTH: Final = 60
 _LEAST_WIDTH: Final = 800
-"""Height of a bar with its label (px), each half of it."""
+"""Minimum width (px) of bars with labels this long."""
 
 
 def _hover(row: Row) -> str:

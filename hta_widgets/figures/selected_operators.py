@@ -10,15 +10,15 @@ SELECT_BY_SHAPE: Final[dict[str, Any]] = {"select": "operators", "also": "shapes
 
 
 class SelectedOperators(NamedTuple):
-    """Selected operators."""
+    """The operators that charts emphasise."""
 
     names: tuple[str, ...] = ()
     """None means all."""
     shapes: tuple[str, ...] = ()
-    """``input_dims`` of their inputs; none means all."""
+    """``input_dims`` of the selected shapes; none means all."""
 
     def has(self, name: str, shape: str | None = None) -> bool:
-        """Whether an operator is selected, of a shape or of all shapes.
+        """Whether an operator is selected, for one shape or for all.
 
         Examples
         --------

@@ -16,7 +16,7 @@ from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
 
 _HEIGHT: Final = 220
 _GAP: Final = 0.2
-_WIDEST: Final = 8  # bars of fewer steps are as wide as of that many
+_WIDEST: Final = 8  # with fewer steps, bars are as wide as with this many
 
 
 def served_steps(
@@ -24,8 +24,8 @@ def served_steps(
 ) -> Drawing:
     """Draw the length of each step of `ServerStepTable.steps`, in the colour of its phase.
 
-    A step that several ranks have is as long as theirs are on average; a click selects it. The
-    steps of another phase, and those that are not among the selected ones, are faded.
+    The length of a step that several ranks have is their mean; a click selects the step. Steps of
+    another phase, and steps that are not selected, are faded.
     """
     unit = time_unit(float(steps["period_ns"].max())) if len(steps) else time_unit(0.0)
     numbers = sorted({*steps["step"].tolist()})

@@ -24,7 +24,7 @@ _SERIES = (
 def temporal_breakdown(
     result: TemporalBreakdown, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw the time of each GPU by what it does, and the time in which it is idle."""
+    """Draw each GPU's time by what it does, including its idle time."""
     return stacked_time_bars(
         result.ranks,
         _SERIES,

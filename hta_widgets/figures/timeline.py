@@ -1,4 +1,4 @@
-"""How the lanes of the timeline look."""
+"""Look of the timeline's lanes: the colour and fill of each class of time."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ _LIKE: Final = LOOK | {
         ("kernel start", "dependency", "room on the GPU", "before the recording"), "other_idle"
     ),
 }
-"""Class of the budget in the colour of which each class of the critical path is drawn.
+"""Budget class whose colour each class of the critical path takes.
 
-Where the chart of the path counts waiting to what sets the pace, a lane shows that nothing runs."""
+The chart of the path counts waiting as part of what sets the pace; a lane shows that nothing runs.
+"""
 
 
 class ClassLook(TypedDict):
-    """A class of time: how it is called and drawn.
+    """Name and look of a class of time.
 
-    `group` tells what stands out: what the GPU does (``busy``) before what it waits for (``idle``);
-    the ``rail`` lies below, phases and CPU calls have lanes of their own. Of the critical path, a
-    ``call`` is what the host does until it calls something.
+    `group` sets the emphasis: what the GPU does (``busy``) stands out from what it waits for
+    (``idle``); the ``rail`` lies below; phases and CPU calls have lanes of their own. On the
+    critical path, ``call`` is what the host does until it calls something.
     """
 
     name: str
@@ -51,7 +52,7 @@ class ClassLook(TypedDict):
 
 
 def class_looks() -> list[ClassLook]:
-    """The look of each of `CLASSES`, in their order, then of the classes of the critical path."""
+    """Looks of `CLASSES`, in their order, followed by those of the critical path's classes."""
     return [*map(_look, CLASSES), *map(_path_look, PATH_CLASSES)]
 
 
@@ -66,7 +67,7 @@ def _look(name: str) -> ClassLook:
 
 
 def _path_look(name: str) -> ClassLook:
-    """Filled, as a piece of the path is there for all of its time, whether the GPU works or not."""
+    """Never an outline: a piece of the path fills its time whether or not the GPU works."""
     fill = class_fill(_LIKE[name])
     return {
         "name": f"path {name}",

@@ -1,4 +1,4 @@
-"""Lanes of all ranks, or of a step of two jobs, as a small SVG for pages without a kernel."""
+"""Lanes of all ranks, or one step of each of two jobs, as a small SVG for pages with no kernel."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration
 
 PICTURE_BYTES: Final = 20_000
-"""Most that the picture takes."""
+"""Maximum size of the picture."""
 
 MOST_LANES: Final = 16
-"""Ranks that are drawn: the first ones."""
+"""Maximum number of ranks drawn, from the first one on."""
 
 _LEFT, _HEAD, _GAP = 64, 18, 4
 _LANE, _RAIL = 16, 2
 _COLUMNS: Final = (348, 232, 116, 58)
-"""Numbers of columns that are tried until the picture is small enough."""
+"""Numbers of columns, tried in turn until the picture is small enough."""
 
 _IDLE_OPACITY: Final = ".42"
 _HATCH: Final = (
@@ -40,9 +40,9 @@ _HATCH: Final = (
 
 
 def timeline_picture(result: Timeline) -> str:
-    """Draw the own lanes of the ranks as SVG of at most `PICTURE_BYTES`; empty without any.
+    """Draw the lane of each rank as SVG of at most `PICTURE_BYTES`; empty if there are none.
 
-    Each column is filled as far as its time is covered, to a pixel.
+    Each column is filled in proportion to the time covered, to a pixel.
     """
     overviews = dict([*result.overviews.items()][:MOST_LANES])
     if not any(each.by_step_ns.any() for each in overviews.values()):
@@ -66,10 +66,10 @@ def _picture(result: Timeline, overviews: dict[int, RankOverview], columns: int)
 
 
 def steps_picture(shown: Sequence[tuple[OneStep, str]]) -> str:
-    """Draw a step of each of two jobs, one below the other, on one axis from their starts.
+    """Draw one step of each of two jobs, one below the other, on one axis from the steps' starts.
 
-    Each has a lane, filled by what the GPU does and waits for, and below it what is seen there of
-    the open row of the waterfall, of which the text beside it says how much that is.
+    Each has a lane that shows what the GPU does and waits for. Below it are the pieces that belong
+    to the open row of the waterfall; the text next to them says how much time they take.
     """
     looks = class_looks()
     longest_ns = max((each.length_ns for each, _ in shown), default=0)
@@ -108,7 +108,7 @@ def steps_picture(shown: Sequence[tuple[OneStep, str]]) -> str:
 def _drawn(
     content: list[str], boxes: Mapping[int, list[str]], looks: Sequence[ClassLook], top: int
 ) -> str:
-    """The picture of lanes that end at a height, with the legend of what is in them."""
+    """The picture of lanes that end at a given height, with the legend of their classes."""
     shown = [looks[code] for code in sorted(boxes)]
     content += [_filled(looks[code], "".join(boxes[code])) for code in sorted(boxes)]
     rows = list(_legend(shown, top + _GAP + 6))
@@ -151,7 +151,7 @@ def _boxes(
     left: int = _LEFT,
     width: float = WIDTH - _LEFT,
 ) -> Iterator[tuple[int, str]]:
-    """Class and outline of what is filled in one lane."""
+    """Class and outline of each filled part of one lane."""
     heights = _heights(covered_ns, columns)
     step = width / columns
     reached = np.zeros(columns, dtype=np.int64)
@@ -174,7 +174,7 @@ def _boxes(
 
 
 def _heights(covered_ns: IntArray, columns: int) -> Int64Array:
-    """Height (px) of each class in each column; what is drawn adds up to the covered time."""
+    """Height (px) of each class in each column; the heights add up to the covered time."""
     bins = covered_ns.shape[1]
     edges = np.arange(columns) * bins // columns
     summed = np.add.reduceat(covered_ns, edges, axis=1)
@@ -194,7 +194,7 @@ def _filled(look: ClassLook, path: str) -> str:
 
 
 def _legend(looks: Sequence[ClassLook], top: float) -> Iterator[str]:
-    """Rows of squares with the names of the classes."""
+    """Rows of colour squares with the names of the classes."""
     row, x, y = "", float(_LEFT), top
     for look in looks:
         width = text_width(look["label"]) + 30

@@ -1,4 +1,4 @@
-"""Figure of what two traces do differently."""
+"""Figure of the difference between two traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def trace_diff(table: pd.DataFrame, columns: Sequence[str], what: str) -> Drawin
     table : DataFrame
         Rows of `TraceDiff.compare_traces`.
     columns : sequence of str
-        Of the control trace, the test trace, and their difference.
+        Columns of the control trace, the test trace, and their difference.
     what : {"counts", "total_duration"}
     """
     names = [str(name) for name in table.index]

@@ -1,4 +1,4 @@
-"""Figures of a what-if: what sets the time of a step, and when each rank is done."""
+"""Figures of a what-if: what bounds a step, and when each rank finishes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ CLASS_OF: Final = {
     PRECEDING: "waiting",
     UNEXPLAINED: "other_idle",
 }
-"""Class of the budget whose look each has."""
+"""Budget class whose look each of them takes."""
 
 _BARS_HEIGHT: Final = 130
 _ROWS: Final = ("Now", "Changed")
 _MOST_RANKS: Final = 64
-"""More ranks are not drawn one by one: the first and last of them would be unreadable."""
+"""Maximum number of ranks drawn; with more, the rows would be unreadable."""
 
 
 def changed_step(result: WhatIfSteps) -> Drawing:
-    """Draw the critical path of the mean step by what sets its time: now, and changed."""
+    """Draw the critical path of the mean step by what bounds it, now and changed."""
     table = result.classes
     longest_ns = max(table["recorded_ms"].sum(), table["ms"].sum()) * NS_PER_MS
     unit = time_unit(longest_ns)
@@ -75,7 +75,7 @@ def changed_step(result: WhatIfSteps) -> Drawing:
 
 
 def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing:
-    """Draw when each rank is done, now and changed; a click selects the rank."""
+    """Draw when each rank finishes, now and changed; a click selects the rank."""
     table = result.ranks.head(_MOST_RANKS)
     unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * NS_PER_MS)
     ranks = table["rank"].tolist()
@@ -102,6 +102,6 @@ def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing
         traces,
         barmode="group",
         height=height_for_rows(2 * len(ranks)),
-        xaxis=axis(f"Done after ({unit.symbol})", rangemode="tozero"),
+        xaxis=axis(f"Finishes after ({unit.symbol})", rangemode="tozero"),
         **rows_of_ranks(ranks, selected),
     )

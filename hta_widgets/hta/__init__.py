@@ -1,5 +1,5 @@
-"""HTA's modules under their own names: `hta_widgets.hta` in place of `hta` in a program's imports.
+"""HTA's modules under their own names: import `hta_widgets.hta` in place of `hta`.
 
-What is here, and what to use in place of the rest, is listed in ``docs/coming-from-hta.md``: a
-``ModuleNotFoundError`` such as for `hta_widgets.hta.configs` is of the rest.
+``docs/coming-from-hta.md`` lists the modules that exist here, and what to use in place of the
+others, such as `hta_widgets.hta.configs`, which raise ``ModuleNotFoundError``.
 """

@@ -1,1 +1,1 @@
-"""Results and events as HTA's tables: its column names, column order, sort order and units (µs)."""
+"""Results and events as HTA's tables, with its column names, column order, sort order and units."""

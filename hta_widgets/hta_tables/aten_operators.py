@@ -1,4 +1,4 @@
-"""ATen operators, the kernels that they launch and their delays, as HTA's table."""
+"""ATen operators, the kernels they launch, and their delays, as HTA's table."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def aten_operators(
 def _occurrences(
     rank: Rank, *, include_memory_events: bool
 ) -> Iterator[tuple[str, str, tuple[int, int, int, int]]]:
-    """Name, sequence and numbers (ns) of each operator call that launches work itself."""
+    """Name, sequence and times (ns) of each operator call that launches work itself."""
     calls, work, events = calls_of(rank), rank.gpu_work, rank.trace.events
     is_aten = (calls.kind == Kind.CPU_OP) & calls.named(lambda name: name.startswith(PREFIX))
     kept = work.launch >= 0

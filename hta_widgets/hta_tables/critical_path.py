@@ -1,7 +1,7 @@
-"""The critical path of one rank as HTA's graph: nodes are starts and ends of events.
+"""The critical path of one rank as HTA's graph, whose nodes are starts and ends of events.
 
-The edges of the path follow each other; the others are those of the replay, with what else the
-events of the window wait for.
+The edges of the path form a chain. The other edges come from the replay, together with everything
+else that the events of the window wait for.
 """
 
 from __future__ import annotations
@@ -39,49 +39,49 @@ _TYPES: Final = {
 
 
 class GraphNode(NamedTuple):
-    """The start or the end of an event, or a place inside of it where the path is cut."""
+    """The start or the end of an event, or a point inside it where the path is cut."""
 
     event: int
     """Position in the source."""
     time_ns: int
-    """On the clock of the rank."""
+    """Time on the rank's clock."""
     is_start: bool
     is_blocking: bool
-    """Whether it is of a call that may wait for the GPU."""
+    """Whether it belongs to a call that may wait for the GPU."""
 
 
 class GraphEdge(NamedTuple):
-    """What leads from one node to another."""
+    """A connection from one node to another."""
 
     begin: int
     end: int
-    """Numbers of nodes."""
+    """Numbers of its two nodes."""
     type: CPEdgeType
     weight_ns: int
     event: int
-    """Position in the source of the operation or call that it is the time of, -1 for none."""
+    """Position in the source of the operation or call whose time it is; -1 for none."""
     bound_by: BoundType
     slack_ns: float | None
-    """By how much it may be longer; None if the end does not wait for it."""
+    """How much longer it could be without effect; None if the end does not wait for it."""
     drag_ns: float | None
-    """What is gained if the operation took no time; None for all else."""
+    """Time saved if the operation took no time; None for other edges."""
 
 
 class Graph(NamedTuple):
-    """The graph of what a mark covers; no two edges lead from one node to the same other."""
+    """The graph of what a mark covers; at most one edge leads from one node to another."""
 
     nodes: list[GraphNode]
     edges: list[GraphEdge]
     critical: int
-    """Number of the edges on the path; these come first, in order of time."""
+    """Number of edges on the path; these come first, in time order."""
 
 
 def critical_path_graph(
     rank: Rank, mark: Mark, found: WindowPath | None, data_load_events: Sequence[str] = ()
 ) -> Graph:
-    """The graph of what a mark covers; there is no path where only the host works.
+    """The graph of what a mark covers; without a path if only the host works.
 
-    `data_load_events` are regular expressions of what loads data, beside what is known to.
+    `data_load_events` are regular expressions for events that load data, besides the known ones.
     """
     graph = _Graph(rank, mark, found)
     graph.walk(stretches(rank, mark, found, data_load_events))
@@ -106,7 +106,7 @@ class _Graph:
             self.window_ns = int(found.path.edges_ns[0]), int(found.path.edges_ns[-1])
 
     def node(self, at: EventEnd) -> int:
-        """Number of the start or the end of an event."""
+        """Node number of the start or the end of an event."""
         if at not in self.number:
             time_ns = int(self.events.start_ns[at.row])
             length_ns = 0 if at.is_start else int(self.events.duration_ns[at.row])
@@ -119,14 +119,14 @@ class _Graph:
         return len(self.nodes) - 1
 
     def _add(self, edge: GraphEdge) -> None:
-        """Add an edge, unless there is one between its nodes."""
+        """Add an edge, unless its nodes are already connected."""
         if (edge.begin, edge.end) not in self.known and edge.begin != edge.end:
             self.known.add((edge.begin, edge.end))
             is_finite = edge.slack_ns is None or isfinite(edge.slack_ns)
             self.edges.append(edge if is_finite else edge._replace(slack_ns=None))
 
     def walk(self, path: Sequence[Stretch]) -> None:
-        """Add the path from what starts with the mark, or from its own start."""
+        """Add the path, from an event that starts with the mark, or from the mark's start."""
         at = path[0].begins or EventEnd(self.mark.first, is_start=True)
         number = self.node(at)
         for each in path:
@@ -141,7 +141,7 @@ class _Graph:
             number = target
 
     def _bridge(self, number: int, at: EventEnd, target: EventEnd) -> int:
-        """Add an edge of no length between two things at the same time."""
+        """Add an edge of zero length between two simultaneous ends of events."""
         from_gpu, to_gpu = _ON_GPU.among(self.events.kind[[at.row, target.row]]).tolist()
         stream = [self.events.stream[each.row] for each in (at, target)]
         kind = CPEdgeType.DEPENDENCY
@@ -156,7 +156,7 @@ class _Graph:
         return found
 
     def add_others(self, found: WindowPath) -> None:
-        """Add what is not on the path, but inside of the window."""
+        """Add what is inside the window but not on the path."""
         job, path = found.job, found.path
         solution, points, parts = path.slack.solution, job.line.size, path.parts
         late_ns = np.concatenate(path.slack.latest)
@@ -219,7 +219,7 @@ class _Graph:
             self._add(GraphEdge(begin, end, kind, length_ns, event, bound, slack_ns, drag_ns))
 
     def _is_inside(self, row: Int64Array, is_start: Mask) -> Mask:
-        """Which starts and ends of events are in the window; rows of -1 are not."""
+        """Which starts and ends of events are in the window; rows that are -1 are not."""
         time_ns = self.events.start_ns[row] + np.where(is_start, 0, self.events.duration_ns[row])
         inside = (time_ns >= self.window_ns[0]) & (time_ns <= self.window_ns[1])
         return np.asarray(inside & (row != NONE))

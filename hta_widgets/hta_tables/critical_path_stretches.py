@@ -1,6 +1,6 @@
 """The critical path of one rank in HTA's terms: stretches between starts and ends of events.
 
-Each begins where the one before ends, so that they add up to the time of the path::
+Each stretch starts where the previous one ends, so that they add up to the time of the path::
 
     [ operator      [cudaLaunchKernel]                     [ operator
     |-- operator -->|-- launch delay -->|== kernel ==>|-- sync -->|
@@ -30,12 +30,12 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class CPEdgeType(Enum):
-    """What an edge of HTA's graph is."""
+    """Type of an edge of HTA's graph."""
 
     OPERATOR_KERNEL = "critical_path_operator"
-    """Time of an operation of the GPU, or of the innermost call on the host."""
+    """Time of a GPU operation, or of the innermost call on the host."""
     DEPENDENCY = "critical_path_dependency"
-    """Time of the host between its outermost calls."""
+    """Host time between outermost calls."""
     KERNEL_LAUNCH_DELAY = "critical_path_kernel_launch_delay"
     """From the start of a call to the start of the operation that it launches."""
     KERNEL_KERNEL_DELAY = "critical_path_kernel_kernel_delay"
@@ -45,7 +45,7 @@ class CPEdgeType(Enum):
 
 
 class BoundType(Enum):
-    """What sets the time of an edge of HTA's graph."""
+    """What bounds the time of an edge of HTA's graph."""
 
     GPU_KERNEL_KERNEL_OVERHEAD = "gpu_kernel_kernel_overhead"
     GPU_KERNEL_LAUNCH_OVERHEAD = "gpu_kernel_launch_overhead"
@@ -56,7 +56,7 @@ class BoundType(Enum):
 
 
 class EventEnd(NamedTuple):
-    """The start or the end of the event in a row."""
+    """The start or the end of the event at a row."""
 
     row: int
     is_start: bool
@@ -67,18 +67,18 @@ class Stretch(NamedTuple):
 
     start_ns: int
     end_ns: int
-    """On the clock of the rank."""
+    """Time on the rank's clock."""
     type: CPEdgeType
     bound_by: BoundType
     row: int
-    """Of the operation or call that it is the time of, -1 for none."""
+    """Row of the operation or call whose time it is; -1 for none."""
     begins: EventEnd | None
     ends: EventEnd | None
-    """What is at its start and at its end; None where nothing starts or ends."""
+    """Events at its start and its end; None where no event starts or ends."""
     slack_ns: float
-    """By how much what is at its end may be later."""
+    """How much later the event at its end could be without effect."""
     drag_ns: float | None
-    """What is gained if the operation took no time; None for all else."""
+    """Time saved if the operation took no time; None for other stretches."""
 
 
 _OPERATIONS: Final = {*OPERATION_CLASSES.values(), "transfer"}
@@ -105,11 +105,11 @@ BOUND_BETWEEN: Final = {
     CPEdgeType.KERNEL_KERNEL_DELAY: BoundType.GPU_KERNEL_KERNEL_OVERHEAD,
     CPEdgeType.SYNC_DEPENDENCY: BoundType.GPU_KERNEL_KERNEL_OVERHEAD,
 }
-"""What sets the time before an operation."""
+"""What bounds the time before an operation."""
 
 
 def bound_of_operation(kernel_type: int) -> BoundType:
-    """What sets the time of an operation."""
+    """What bounds the time of an operation."""
     communicates = kernel_type == KernelType.COMMUNICATION
     return BoundType.GPU_COMMUNICATION_BOUND if communicates else BoundType.GPU_COMPUTE_BOUND
 
@@ -117,19 +117,19 @@ def bound_of_operation(kernel_type: int) -> BoundType:
 def stretches(
     rank: Rank, mark: Mark, found: WindowPath | None, data_load_events: Sequence[str]
 ) -> list[Stretch]:
-    """The path of what a mark covers; none is found where only the host works.
+    """The path of what a mark covers; there is none if only the host works.
 
-    `data_load_events` are regular expressions of what loads data, beside what is known to.
+    `data_load_events` are regular expressions for events that load data, besides the known ones.
     """
     pieces = _host_alone(mark) if found is None else _pieces(found)
     return [*_Stretches(rank, mark, found, data_load_events).of(pieces)]
 
 
 class _Pieces(NamedTuple):
-    """Pieces of the path in order of time, as columns; those of the host are not cut yet.
+    """Pieces of the path in time order, as columns; pieces of the host are not cut yet.
 
     ``point`` is where a piece of the host ends, where an operation was launched, or where the host
-    has waited; -1 for none. ``is_tail`` is from the last point to the end of the mark.
+    waited; -1 for none. ``is_tail`` marks the piece from the last point to the end of the mark.
     """
 
     start_ns: Times
@@ -152,7 +152,7 @@ def _host_alone(mark: Mark) -> _Pieces:
 
 
 def _pieces(found: WindowPath) -> _Pieces:
-    """Pieces of a kind that follow each other are one: launching, and what of it is late."""
+    """Merge consecutive pieces of one kind, such as launching and the late part of it."""
     parts, job = found.path.parts, found.job
     of, operation, point = (
         each.astype(np.int64) for each in (parts.of, parts.operation, parts.point)
@@ -160,7 +160,7 @@ def _pieces(found: WindowPath) -> _Pieces:
     kind = _TYPE_OF_CLASS[of]
     is_late = np.isin(of, _LATE)
     kind[is_late] = np.where(point == NONE, _GAP, _LAUNCH)[is_late]
-    # before the first point of its line, the host works as well
+    # the host also works before the first point of its line
     begins = (
         (of == _BEFORE)
         & (operation == NONE)
@@ -174,7 +174,7 @@ def _pieces(found: WindowPath) -> _Pieces:
         parts.start_ns.copy(), parts.end_ns.copy(), kind, operation, point, is_host, is_tail
     )
     if ((of == _BEFORE) & ~is_host & (point == NONE))[:1].any():
-        # an operation that waits for nothing, with the time before it
+        # an operation that waits for nothing, including the time before it
         begun_ns = round(job.end_ns[operation[0]] - job.recorded_duration[operation[0]])
         twice = found_pieces.take(np.append(0, np.arange(of.size)))
         twice.end_ns[0] = twice.start_ns[1] = np.clip(begun_ns, twice.start_ns[0], twice.end_ns[1])
@@ -200,7 +200,7 @@ class _Stretches:
         busiest = max(calls.threads, key=lambda each: each.last - each.first, default=None)
         thread = busiest if number == NONE else calls.threads[number]
         self.on_thread = NONE if thread is None else int(calls.forest.rows[thread.first])
-        """Row of a call of the thread that the mark ends on, -1 without calls."""
+        """Row of a call on the thread on which the mark ends; -1 without calls."""
         names_load = [re.compile(each).search for each in data_load_events]
         loads = loading_calls(rank)
         loads |= calls.named(lambda name: any(fits(name) for fits in names_load))
@@ -215,7 +215,7 @@ class _Stretches:
             self.waits = np.append(found.job.parts[0].column("line.wait") >= 0, [False])
 
     def of(self, pieces: _Pieces) -> Iterator[Stretch]:
-        """All stretches in order of time."""
+        """All stretches in time order."""
         on_host = self._on_host(pieces)
         before = NONE
         for start_ns, end_ns, kind, operation, point, is_host, _ in zip(
@@ -256,7 +256,7 @@ class _Stretches:
         return Stretch(start_ns, end_ns, kind, bound, row, begins, ends, slack_ns, drag_ns)
 
     def _on_host(self, pieces: _Pieces) -> Iterator[list[Stretch]]:
-        """Stretches of each piece of the host: it is cut by the innermost calls."""
+        """Stretches of each piece of the host, which is cut at the innermost calls."""
         host = pieces.take(np.flatnonzero(pieces.is_host))
         after, before = self.point_row[host.point], self._before(host)
         nothing = np.zeros(0, dtype=np.int64)
@@ -296,7 +296,7 @@ class _Stretches:
             yield found
 
     def _before(self, host: _Pieces) -> Int64Array:
-        """Row of the call at the point that each piece of the host begins with, -1 for none."""
+        """Row of the call at the point where each piece of the host starts; -1 for none."""
         if self.found is None:
             return np.full(host.point.size, NONE)
         line = self.found.job.line
@@ -306,7 +306,7 @@ class _Stretches:
     def _ends_of(
         self, host: _Pieces, place: int, before: int
     ) -> tuple[EventEnd | None, EventEnd | None]:
-        """What is at the start and at the end of a piece of the host."""
+        """Events at the start and at the end of a piece of the host."""
         point, is_tail = int(host.point[place]), bool(host.is_tail[place])
         start_ns, end_ns = int(host.start_ns[place]), int(host.end_ns[place])
         begins_after = point if is_tail else point - 1
@@ -317,12 +317,12 @@ class _Stretches:
         return begins, self._event(called, end_ns, is_start=not self.waits[point])
 
     def _change(self, row: int, after: int, time_ns: int) -> EventEnd | None:
-        """What ends or starts where one call is innermost after another."""
+        """The event that ends or starts where the innermost call changes."""
         ended = self._event(row, time_ns, is_start=False)
         return ended or self._event(after, time_ns, is_start=True)
 
     def _event(self, row: int, time_ns: int, *, is_start: bool) -> EventEnd | None:
-        """The start or the end of an event, if that is when it is."""
+        """The start or the end of an event, if it is at the given time."""
         if row == NONE:
             return None
         at_ns = self.events.start_ns[row] + (0 if is_start else self.events.duration_ns[row])

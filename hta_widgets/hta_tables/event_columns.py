@@ -1,4 +1,4 @@
-"""Events with the columns of HTA's frames."""
+"""Events with the columns, units and defaults of HTA's frames."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hta_widgets.trace.ranks.rank import Rank
 
 NONE: Final = -1
 NOT_RECORDED: Final = 0
-"""``index_correlation`` of an event with a correlation id of which the other side is missing."""
+"""``index_correlation`` of an event with a correlation id whose other side is missing."""
 
 CATEGORY_NAMES: Final = np.array([CATEGORIES[kind] for kind in Kind], dtype=object)
-"""By value of `Kind`."""
+"""Category names, by value of `Kind`."""
 
 _LISTS: Final = (
     *("input_dims", "input_type", "input_strides"),
@@ -38,8 +38,8 @@ _Arrays = dict[str, NDArray[Any]]
 def event_columns(rank: Rank, rows: Int64Array, codes: Int64Array, offset_ns: int) -> _Arrays:
     """Columns of HTA's frame for some rows, in its order.
 
-    `codes` are the number of each name of the rank, then of each of `CATEGORY_NAMES`; the offset is
-    added to the start of each event. ``index`` (position in the source), ``cat`` and ``name``
+    `codes` are the numbers of the rank's names, then of `CATEGORY_NAMES`; the offset is added to
+    the start of each event. Columns: ``index`` (position in the source), ``cat`` and ``name``
     (numbers), ``pid``, ``tid``, ``ts``, ``dur``, ``end`` (float µs), ``stream``, ``correlation``,
     ``bytes``, ``memory_bw_gbps``, ``wait_on_stream``, ``wait_on_cuda_event_record_corr_id``,
     ``input_dims``, ``input_type``, ``input_strides``, ``external_id``, ``python_id``,
@@ -69,13 +69,13 @@ def event_columns(rank: Rank, rows: Int64Array, codes: Int64Array, offset_ns: in
 
 
 def event_frame(columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
-    """Return a frame of such columns and others; lists are in columns of objects on every rank."""
+    """Return a frame of these and other columns; lists are in object columns on every rank."""
     lists = {name: pd.Series(columns[name], dtype=object) for name in _LISTS if name in columns}
     return pd.DataFrame({**columns, **lists})
 
 
 def counter_columns(rank: Rank, rows: Int64Array) -> _Arrays:
-    """A column per performance counter of the profiled kernels, -1 where an event lacks it."""
+    """A column per performance counter of the profiled kernels; -1 for events without it."""
     events = rank.trace.events
     ranges = events.rows_of(Kind.PROFILER_RANGE)
     table = events.side.get("counters")
@@ -97,13 +97,13 @@ def counter_columns(rank: Rank, rows: Int64Array) -> _Arrays:
 
 
 def as_whole(values: Float64Array) -> Float64Array | Int64Array:
-    """The values as integers, if they are whole numbers that a float holds exactly."""
+    """The values as integers, if all are whole numbers that a float represents exactly."""
     whole = np.isfinite(values) & (np.abs(values) <= 2**53) & (np.trunc(values) == values)
     return values.astype(np.int64) if whole.all() else values
 
 
 def decoded(codes: NDArray[Any], texts: Sequence[object]) -> NDArray[np.object_]:
-    """What each code stands for; -1 for the last of the texts."""
+    """The text of each code; -1 stands for the last text."""
     values = np.empty(len(texts), dtype=object)
     values[:] = texts
     return np.asarray(values[codes])
@@ -166,7 +166,7 @@ def _texts(
 def _values(
     table: SideTable | None, column: str, rows: Int64Array, default: str
 ) -> NDArray[np.object_]:
-    """Values of JSON text, each distinct text decoded once."""
+    """Values of JSON texts; each distinct text is decoded once."""
     codes, texts = (table or NO_FIELDS).texts_at(column, rows)
     return decoded(codes, [*(_value(text, default) for text in texts), default])
 
@@ -180,9 +180,9 @@ def _value(text: str, default: str) -> object:
 
 @asked_once
 def _linked(rank: Rank) -> Int64Array:
-    """``index_correlation`` of each event: position in the source of the other side of a launch.
+    """``index_correlation`` of each event: position in the source of the other side of its launch.
 
-    Of a call that launches several operations, as of a graph, that of the last of them.
+    For a call that launches several operations, such as a graph, it is that of the last one.
     """
     events, launch = rank.trace.events, rank.launches
     found = np.where(events.correlation >= 0, NOT_RECORDED, NONE).astype(np.int64)

@@ -109,7 +109,7 @@ def _deviation(lengths: Int64Array) -> float:
 
 
 def _holds_work(rank: Rank, rows: Int64Array) -> Mask:
-    """Which ranges on the GPU hold the middle of analysed work of their stream."""
+    """Which GPU ranges contain the middle of analysed work on their stream."""
     events, work = rank.trace.events, rank.gpu_work
     middle = work.start_ns + work.duration_ns // 2
     holds = np.zeros(rows.size, dtype=np.bool_)
@@ -133,7 +133,7 @@ def _folded(
     num_kernels: int,
     allowlist: tuple[str, ...],
 ) -> Int64Array:
-    """Code of the name under which each name is listed, by code; the last stands for others."""
+    """For each name's code, the code of the name it is listed under; the last means others."""
     names = rank.trace.events.name.values
     label = np.arange(len(names) + 1)
     totals = np.zeros(len(names), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Counts and durations of everything that a rank does, by name, for comparisons like HTA's."""
+"""Counts and durations of everything a rank does, by name, for comparisons like HTA's."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ COLUMNS: Final = ("name", "cat", "on_gpu", "counts", "total_ns", "self_ns")
 
 
 def operation_sums(rank: Rank, steps: tuple[int, ...] | None) -> pd.DataFrame:
-    """Sums of a rank in some ProfilerSteps, or in all of the recording.
+    """Sums of a rank over some ProfilerSteps, or over the whole recording.
 
     One row per name and kind: ``name``, ``cat``, ``on_gpu``, ``counts``, ``total_ns``, ``self_ns``
-    (of CPU calls, without the calls inside; of GPU work, all).
+    (for CPU calls, without the calls inside; for GPU work, the total).
     """
     events = rank.trace.events
     kept = ~_NEITHER.among(events.kind)
@@ -51,7 +51,7 @@ def operation_sums(rank: Rank, steps: tuple[int, ...] | None) -> pd.DataFrame:
 
 
 def _iterations(rank: Rank) -> np.ndarray:
-    """Synchronisations without a call belong to the step in which they start."""
+    """Step of each event; synchronisations without a call belong to the step they start in."""
     events = rank.trace.events
     found = iterations(rank).copy()
     waits = events.rows_of(Kind.SYNC)
@@ -61,7 +61,7 @@ def _iterations(rank: Rank) -> np.ndarray:
 
 
 def _self_ns(rank: Rank) -> Times:
-    """Duration of each event without the calls inside; 0 of marks and projected ranges."""
+    """Duration of each event without the calls inside; 0 for marks and projected ranges."""
     calls, events = calls_of(rank), rank.trace.events
     found = np.where(_ON_GPU.among(events.kind), events.duration_ns, 0)
     length = calls.forest.cut_end_ns - calls.start_ns
@@ -78,10 +78,10 @@ def steps_of(rank: Rank) -> tuple[int, ...]:
 def compared_sums(
     labels: tuple[str, str], sums: Sequence[pd.DataFrame], parts: Sequence[int]
 ) -> pd.DataFrame:
-    """Put the sums of two traces beside each other; see `TraceDiff.compare_traces`.
+    """Put the sums of two traces side by side; see `TraceDiff.compare_traces`.
 
-    The sums are by name: ``counts``, ``total_duration``, ``self_duration`` (µs); `parts` are the
-    steps on all ranks that are counted of each trace.
+    The sums are by name: ``counts``, ``total_duration``, ``self_duration`` (µs); `parts` has the
+    number of counted steps, over all ranks, of each trace.
     """
     first, second = sums
     index = first.index.append(second.index.difference(first.index))

@@ -1,4 +1,4 @@
-"""Results of analyses as HTA's tables: its columns, their order, the order of rows, units (µs)."""
+"""Results of analyses as HTA's tables: its columns, their order, the row order, units (µs)."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def cupti_counters(result: CuptiCounters) -> list[pd.DataFrame]:
 
 
 def _of_rank(table: pd.DataFrame, result: CuptiCounters) -> pd.DataFrame:
-    """Counters of whole numbers as integers, as in the trace."""
+    """Table of the rank, with whole-number counters as integers, as in the trace."""
     counters = _counters_of(result, table)
     whole = {name: as_whole(table[name].to_numpy(dtype=float)) for name in counters}
     return table[[*_PLACE, *counters, *_OPERATORS]].assign(**whole).reset_index(drop=True)
@@ -308,8 +308,8 @@ def time_at_full_queue(
 ) -> pd.DataFrame:
     """Return the table that `get_time_spent_blocked_on_full_queue` documents.
 
-    `span_us` gives the length of the recording of a rank; `held_up` the launch calls of a rank that
-    a full queue holds up and by how much (µs), by stream and device, or by stream alone (None).
+    `span_us` returns the length of a rank's recording. `held_up` returns the launch calls of a rank
+    that a full queue delays, and by how much (µs), by stream and device, or by stream only (None).
     """
     rows = []
     for rank, frame in series.items():
@@ -331,35 +331,35 @@ def time_at_full_queue(
 
 
 def _time_at_least(of_stream: pd.DataFrame, length: float) -> float:
-    """Time (µs) from each change on at which the queue is that long, until the next change."""
+    """Total time (µs) during which the queue is at least that long."""
     until_next = np.diff(of_stream["ts"].to_numpy(dtype=np.float64))
     is_full = of_stream["queue_length"].to_numpy()[:-1] >= length
     return round(float(until_next[is_full].sum()), 3)
 
 
 def recorded_us(rank: Rank) -> float:
-    """From the first start to the last end of what is analysed (µs)."""
+    """Time (µs) from the first start to the last end of the analysed events."""
     events, analysed = rank.trace.events, rank.analysed
     start, end = events.start_ns[analysed], events.end_ns[analysed]
     return float(end.max() - start.min()) / NS_PER_US if start.size else np.nan
 
 
 IN_STEPS: Final = 0.5
-"""Part of the steps in which a straggler needs longer than the others."""
+"""Minimum share of the steps in which a straggler takes longer than the others."""
 
 
 def stragglers(job: Job, steps: Collection[int], num_candidates: int) -> tuple[list[int], str]:
-    """Ranks that need longer than the others, and why there are none or fewer than it seems.
+    """Ranks that take longer than the others, and a text on what limits the answer.
 
-    At most `num_candidates`, most time first. The text is empty if nothing limits the answer.
+    There are at most `num_candidates`, the slowest first. The text is empty without limitations.
     """
     if len(job.ranks) < 2:  # noqa: PLR2004
-        return [], "one rank has nobody to wait for it"
+        return [], "a single rank has no other ranks that wait for it"
     components = clocks(job).ranks["component"].tolist()
     if len(set(components)) > 1:
         return [], (
-            "the collectives of the ranks do not end together or cannot be matched: who waits for "
-            "whom cannot be told"
+            "the collectives of the ranks do not end together or cannot be matched, so it is "
+            "unknown which rank waits for which"
         )
     found = diagnosis(job, steps=steps or None)
     own = found.steps.pivot_table(index="rank", columns="step", values="own_ns").astype(float)
@@ -368,12 +368,12 @@ def stragglers(job: Job, steps: Collection[int], num_candidates: int) -> tuple[l
     often = (excess > limit_ns).mean(axis=1) >= IN_STEPS
     usual = excess.mean(axis=1)[often].sort_values(ascending=False, kind="stable")
     few = own.shape[1] == 1 and len(usual)
-    said = "one recorded step is too few to tell a slow rank from a slow moment" if few else ""
+    said = "one recorded step is too few to tell a slow rank from a random delay" if few else ""
     return [int(rank) for rank in usual.index[:num_candidates]], said
 
 
 def candidate_frame(job: Job, ranks: Collection[int]) -> tuple[pd.DataFrame, list[str]]:
-    """GPU work of all ranks for an implementation of the user's own, and the names by code."""
+    """GPU work of all ranks for a user's own implementation, and the names by code."""
     frames: list[pd.DataFrame] = []
     names: dict[str, int] = {}
     for number in ranks:

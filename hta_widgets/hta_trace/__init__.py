@@ -1,1 +1,1 @@
-"""HTA's view of a job: a frame of events for each rank, a table of symbols, and filters."""
+"""HTA's view of a job: a frame of events per rank, a table of symbols, and filters."""

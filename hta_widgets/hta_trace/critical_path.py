@@ -1,4 +1,4 @@
-"""HTA's `CPGraph`: the critical path of one rank, and what else its events wait for."""
+"""HTA's `CPGraph`: the critical path of one rank, and everything else its events wait for."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class CPNode(NamedTuple):
     ev_idx: int = _NONE
     """``index`` of the event."""
     ts: float = 0
-    """In µs, as ``ts`` of the frames."""
+    """Time in µs, like ``ts`` in the frames."""
     is_start: bool = False
     is_blocking: bool = False
     """Whether the event is a call that may wait for the GPU."""
 
 
 class CPEdge(NamedTuple):
-    """What leads from one node to another."""
+    """A connection from one node to another."""
 
     begin: int
     end: int
-    """Numbers of nodes."""
+    """Numbers of its two nodes."""
     type: CPEdgeType
     weight: float = 0
-    """In µs."""
+    """Length in µs."""
 
 
 class _Edges(dict[tuple[int, int], dict[str, Any]]):
-    """Attributes by the numbers of both nodes."""
+    """Attributes of edges, by the numbers of both nodes."""
 
     def __call__(self, data: bool = False) -> list[Any]:  # noqa: FBT001, FBT002
-        """All edges; with data, and their attributes."""
+        """All edges; with `data`, including their attributes."""
         return [(*pair, self[pair]) for pair in self] if data else [*self]
 
 
@@ -65,15 +65,15 @@ class _Nodes(dict[int, CPNode]):
     """Nodes by number."""
 
     def __call__(self, data: bool = False) -> list[Any]:  # noqa: FBT001, FBT002
-        """All numbers; with data, and their nodes."""
+        """All numbers; with `data`, including their nodes."""
         return [*self.items()] if data else [*self]
 
 
 class CPGraph:
-    """The critical path of one rank, and what else its events wait for.
+    """The critical path of one rank, and everything else its events wait for.
 
-    It is read like a ``DiGraph`` of networkx, of which it is none: `nodes`, `edges`, `in_edges`,
-    `out_edges`, `successors`, `predecessors`; `to_networkx` makes one.
+    It is not a ``DiGraph`` of networkx, but offers `nodes`, `edges`, `in_edges`, `out_edges`,
+    `successors` and `predecessors` like one; `to_networkx` makes a real one.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class CPGraph:
     critical_path_edges_set : set of CPEdge
         Edges between them.
     recorded : Graph
-        All nodes and edges as they were found.
+        All nodes and edges, as found.
     """
 
     def __init__(self, t: Trace, rank: int, graph: Graph) -> None:
@@ -100,13 +100,13 @@ class CPGraph:
         return f"CPGraph(rank {self.rank}, {nodes} nodes, {edges} edges)"
 
     def _follow(self, path: list[int]) -> None:
-        """Set the path."""
+        """Set the path and what is derived from it."""
         self.critical_path_nodes = path
         self.critical_path_events_set = {self.recorded.nodes[each].event for each in path}
         self.critical_path_edges_set = set(self.critical_edges())
 
     def critical_edges(self) -> list[CPEdge]:
-        """Edges of the path in order of time."""
+        """Edges of the path in time order."""
         path = self.critical_path_nodes
         return [self.edges[pair]["object"] for pair in pairwise(path)]
 
@@ -131,12 +131,12 @@ class CPGraph:
 
     @cached_property
     def nodes(self) -> _Nodes:
-        """All nodes by number; a loop gives the numbers."""
+        """All nodes by number; iteration yields the numbers."""
         return _Nodes(enumerate(self.node_list))
 
     @cached_property
     def edges(self) -> _Edges:
-        """Attributes of all edges by the numbers of both nodes; a loop gives these.
+        """Attributes of all edges by the numbers of both nodes; iteration yields these pairs.
 
         ``weight`` (µs; changing it changes what `critical_path` finds), ``object`` (`CPEdge`) and
         ``recorded`` (`GraphEdge`).
@@ -162,11 +162,11 @@ class CPGraph:
         return iter(self._neighbours[1][node])
 
     def out_edges(self, node: int, data: bool = False) -> list[Any]:  # noqa: FBT001, FBT002
-        """Edges that lead from a node; with data, and their attributes."""
+        """Edges that lead from a node; with `data`, including their attributes."""
         return self._with_data([(node, each) for each in self.successors(node)], data=data)
 
     def in_edges(self, node: int, data: bool = False) -> list[Any]:  # noqa: FBT001, FBT002
-        """Edges that lead to a node; with data, and their attributes."""
+        """Edges that lead to a node; with `data`, including their attributes."""
         return self._with_data([(each, node) for each in self.predecessors(node)], data=data)
 
     def _with_data(self, pairs: list[tuple[int, int]], *, data: bool) -> list[Any]:
@@ -181,7 +181,7 @@ class CPGraph:
         return len(self.edges)
 
     def to_networkx(self) -> Any:  # noqa: ANN401
-        """Make a ``DiGraph`` of networkx.
+        """Make a networkx ``DiGraph``.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class CPGraph:
         return made
 
     def get_nodes_for_event(self, ev_id: int) -> tuple[CPNode | None, CPNode | None]:
-        """Nodes of the start and of the end of an event, None for none."""
+        """Nodes of the start and the end of an event; None if there is none."""
         return self._of_event.get((ev_id, True)), self._of_event.get((ev_id, False))
 
     @cached_property
@@ -214,7 +214,7 @@ class CPGraph:
         return self.node_list[edge.begin].ev_idx, self.node_list[edge.end].ev_idx
 
     def get_event_attribution_for_edge(self, edge: CPEdge) -> int | None:
-        """``index`` of the operation or call that an edge is the time of, None for none."""
+        """``index`` of the operation or call whose time an edge is; None if there is none."""
         found = self.edges.get((edge.begin, edge.end))
         event = _NONE if found is None else int(found["recorded"].event)
         return None if event == _NONE else event
@@ -232,12 +232,12 @@ class CPGraph:
         return found
 
     def critical_path(self) -> bool:
-        """Find the longest path again, by the present weights.
+        """Find the longest path again, using the current weights.
 
         Returns
         -------
         bool
-            Whether there is one: a file that somebody changed may have circles.
+            Whether there is one: a file that was edited may have cycles.
         """
         after, before = self._neighbours
         waiting = [len(each) for each in before]
@@ -263,7 +263,7 @@ class CPGraph:
         return True
 
     def get_critical_path_breakdown(self) -> pd.DataFrame:
-        """The edges of the path in order of time, each with the event that it is the time of.
+        """The edges of the path in time order, each with the event whose time it is.
 
         Returns
         -------
@@ -271,8 +271,8 @@ class CPGraph:
             ``event_idx`` (``index`` of the event, NaN for none), ``duration`` (µs), ``type`` (value
             of a `CPEdgeType`), ``s_name``, ``cat``, ``pid``, ``tid``, ``stream``, ``index`` (of the
             event, as in the frames), ``bound_by`` (value of a `BoundType`), ``rank``, ``slack_ns``
-            (by how much the edge may be longer), ``drag_ns`` (what is gained if the operation took
-            no time; NaN for all else).
+            (how much longer the edge could be without effect), ``drag_ns`` (time saved if the
+            operation took no time; NaN for other edges).
         """
         path = self.critical_path_nodes
         weights = [self.edges[pair]["weight"] for pair in pairwise(path)]
@@ -295,7 +295,7 @@ class CPGraph:
         )
 
     def _event_columns(self, index: np.ndarray[Any, np.dtype[np.int64]]) -> pd.DataFrame:
-        """Columns of events, which need not be among those that are analysed."""
+        """Columns of events, which may include events that are not analysed."""
         rank = self._trace.job.rank(self.rank)
         events = rank.trace.events
         by_index = np.argsort(events.index, kind="stable")
@@ -314,9 +314,9 @@ class CPGraph:
         )
 
     def summary(self) -> pd.Series[float]:
-        """Print what the result is, and return the share (%) of the path by ``bound_by``."""
+        """Print a heading, and return the share (%) of the path by ``bound_by``."""
         found = self.get_critical_path_breakdown()
-        print("Share of the critical path (%) by what sets its time")  # noqa: T201, as HTA does
+        print("Share of the critical path (%) by what bounds it")  # noqa: T201, as HTA does
         return found.groupby("bound_by")["duration"].sum() / found["duration"].sum() * 100
 
     def show_critical_path(self) -> None:
@@ -325,17 +325,17 @@ class CPGraph:
             print(self.node_list[number])  # noqa: T201, as HTA does
 
     def save(self, out_dir: PathLike) -> str:
-        """Save the graph and its present weights as JSON in a zip file, for `restore_cpgraph`.
+        """Save the graph and its current weights as JSON in a zip file, for `restore_cpgraph`.
 
         Parameters
         ----------
         out_dir : path
-            Without the ending ``.zip``.
+            Path of the file, without the ending ``.zip``.
 
         Returns
         -------
         str
-            The file that was written.
+            The file written.
         """
         target = Path(f"{Path(out_dir).expanduser()}.zip")
         order = dict.fromkeys([*pairwise(self.critical_path_nodes), *self.edges])
@@ -376,20 +376,20 @@ def restore_cpgraph(zip_filename: PathLike, t_full: Trace, rank: int) -> CPGraph
     ----------
     zip_filename : path
     t_full : Trace
-        The traces that it was made of.
+        The traces it was made from.
     rank : int
 
     Raises
     ------
     ParameterError
-        If the file is none of these, or of another rank or trace.
+        If the file is not such a file, or belongs to another rank or trace.
     """
     file = Path(zip_filename).expanduser()
     try:
         with ZipFile(file) as archive:
             saved = msgspec.json.decode(archive.read(_SAVED_AS), type=_Saved)
     except (OSError, BadZipFile, KeyError, msgspec.MsgspecError) as error:
-        msg = f"{file} is no critical path that CPGraph.save() wrote ({error}); save it again"
+        msg = f"{file} is not a critical path written by CPGraph.save() ({error}); save it again"
         raise ParameterError(msg) from error
     graph, events = saved.graph, t_full.job.rank(rank).trace.events
     known = set(events.index.tolist())
@@ -399,8 +399,8 @@ def restore_cpgraph(zip_filename: PathLike, t_full: Trace, rank: int) -> CPGraph
     fits = saved.rank == rank and asked <= known and numbers <= {*range(len(graph.nodes))}
     if not fits or not _is_chain(graph):
         msg = (
-            f"{file} is the critical path of rank {saved.rank} of a trace, which is not rank "
-            f"{rank} of this one; give the traces and the rank that it was saved of"
+            f"{file} is the critical path of rank {saved.rank} of a trace, but not of rank {rank} "
+            "of this one; pass the traces and the rank that it was saved from"
         )
         raise ParameterError(msg)
     return CPGraph(t_full, rank, graph)

@@ -1,4 +1,4 @@
-"""HTA's `CriticalPathAnalysis`: it finds the critical path of a rank, and marks it in a trace."""
+"""HTA's `CriticalPathAnalysis`: finds the critical path of a rank, and marks it in a trace."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ InstanceId = int | tuple[int, int] | None
 
 _CALLS: Final = (Kind.CPU_OP, Kind.PYTHON, *LAUNCH_CALLS)
 _SOUGHT: Final = ((Kind.ANNOTATION,), _CALLS, (Kind.GPU_ANNOTATION,), GPU_WORK)
-"""What a name is sought among, one after another: an annotation of the host is often there again on
-the GPU, and HTA counts both as its instances."""
+"""Groups of events in which a name is searched, one after another: a host annotation often appears
+again on the GPU, and HTA counts both as instances."""
 
 _RECORDING: Final = ((Kind.ANNOTATION, *_CALLS, *GPU_WORK),)
 
@@ -49,14 +49,14 @@ class CriticalPathAnalysis:
         instance_id: InstanceId,
         data_load_events: Sequence[str] | None = None,
     ) -> tuple[CPGraph, bool]:
-        """Find it; see `TraceAnalysis.critical_path_analysis`."""
+        """Find the path; see `TraceAnalysis.critical_path_analysis`."""
         (number,) = t.job.select_ranks([rank])
         patterns = tuple(data_load_events or ())
         for each in patterns:
             try:
                 re.compile(each)
             except re.error as error:
-                msg = f"data_load_events has {each!r}, which is no regular expression ({error})"
+                msg = f"data_load_events has the invalid regular expression {each!r} ({error})"
                 raise ParameterError(msg) from error
         events = t.job.rank(number)
         mark = mark_of(events, annotation, instance_id)
@@ -77,20 +77,20 @@ class CriticalPathAnalysis:
         show_all_edges: bool,  # noqa: FBT001
         edge_types_to_viz: Collection[CPEdgeType] | None = None,
     ) -> str:
-        """Mark it in a copy of the trace; see `TraceAnalysis.overlay_critical_path_analysis`.
+        """Mark the path in a copy of the trace: `TraceAnalysis.overlay_critical_path_analysis`.
 
         Parameters
         ----------
         t, rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges
-            Those of `TraceAnalysis`.
+            As for `TraceAnalysis`.
         edge_types_to_viz : collection of CPEdgeType, optional
-            Of the arrows of the path, those of these types; all when not given.
+            Types of the arrows to write; all by default.
         """
         (number,) = t.job.select_ranks([rank])
         if critical_path_graph.rank != number:
             msg = (
                 f"critical_path_graph is of rank {critical_path_graph.rank}, not of rank {number}; "
-                f"give rank {critical_path_graph.rank}, or the graph of rank {number}"
+                f"pass rank {critical_path_graph.rank}, or the graph of rank {number}"
             )
             raise ParameterError(msg)
         shown = set(CPEdgeType) if edge_types_to_viz is None else set(edge_types_to_viz)
@@ -123,15 +123,15 @@ def _arrow(graph: CPGraph, edge: CPEdge) -> Arrow:
 
 
 def mark_of(rank: Rank, annotation: str, instance_id: InstanceId) -> Mark | None:
-    """The stretch from the first to the last of some events; None if the recording is empty.
+    """The stretch from the first to the last of the matching events; None if nothing is recorded.
 
     Parameters
     ----------
     rank : Rank
     annotation : str
-        Part of their name; empty for the whole recording.
+        Part of their name; empty means the whole recording.
     instance_id : int, (first, last) or None
-        Which of them, in order of time; 0 when None.
+        Which instances, in time order; None means 0.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def mark_of(rank: Rank, annotation: str, instance_id: InstanceId) -> Mark | None
 
 
 def _rows_named(rank: Rank, annotation: str) -> Int64Array:
-    """Analysed events with a name of one kind, in order of time."""
+    """Analysed events of one group whose name matches, in time order."""
     events = rank.trace.events
     fits = np.array([annotation in name for name in events.name.values], dtype=np.bool_)
     fitting = rank.analysed & np.append(fits, [False])[events.name.codes]
@@ -171,14 +171,14 @@ def _rows_named(rank: Rank, annotation: str) -> Int64Array:
     left_out = np.append(fits, [False])[events.name.codes[events.kind == Kind.ANNOTATION]].any()
     hint = "include_last_profiler_step=True keeps the last step, or " if left_out else ""
     msg = (
-        f"no analysed event of rank {rank.trace.rank} has {annotation!r} in its name; {has}; "
+        f"no analysed event on rank {rank.trace.rank} has {annotation!r} in its name; {has}; "
         f"{hint}annotation='' takes the whole recording"
     )
     raise ParameterError(msg)
 
 
 def _instances(annotation: str, instance_id: InstanceId, count: int) -> tuple[int, int]:
-    """First and last of the instances."""
+    """Numbers of the first and the last instance."""
     asked = 0 if instance_id is None else instance_id
     several = asked if isinstance(asked, tuple) else (asked, asked)
     is_fitting = len(several) == 2 and all(isinstance(each, Integral) for each in several)  # noqa: PLR2004
@@ -186,7 +186,7 @@ def _instances(annotation: str, instance_id: InstanceId, count: int) -> tuple[in
     if not 0 <= first <= last < count:
         allowed = "0" if count == 1 else f"0 to {count - 1}"
         msg = (
-            f"{annotation!r} has {counted(count, 'analysed instance')}, so that instance_id is "
+            f"{annotation!r} has {counted(count, 'analysed instance')}, so instance_id must be "
             f"{allowed} or (first, last) of these, got {instance_id!r}"
         )
         raise ParameterError(msg)

@@ -1,4 +1,4 @@
-"""HTA's table of symbols: numbers in place of names and categories."""
+"""HTA's table of symbols: names and categories as numbers, which are the same on all ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CPU_KINDS: Final = (Kind.CPU_OP, Kind.ANNOTATION, *LAUNCH_CALLS)
 
 
 class TraceSymbolTable:
-    """Number of each name and category, the same on all ranks.
+    """The number of each name and category; it is the same on all ranks.
 
     Attributes
     ----------
@@ -34,19 +34,19 @@ class TraceSymbolTable:
         self.sym_index: dict[str, int] = {}
 
     def add_symbols(self, symbols: Iterable[str]) -> None:
-        """Give new symbols the next numbers."""
+        """Add new symbols, with the next numbers."""
         for symbol in symbols:
             if symbol not in self.sym_index:
                 self.sym_index[symbol] = len(self.sym_table)
                 self.sym_table.append(symbol)
 
     def codes_of(self, symbols: Sequence[str]) -> Int64Array:
-        """Numbers of symbols, which are added if they are new."""
+        """Numbers of symbols; new symbols are added."""
         self.add_symbols(symbols)
         return np.array([self.sym_index[symbol] for symbol in symbols], dtype=np.int64)
 
     def is_empty(self) -> bool:
-        """Whether it has no symbols."""
+        """Whether the table has no symbols."""
         return not self.sym_table
 
     def get_sym_id_map(self) -> dict[str, int]:
@@ -74,25 +74,25 @@ class TraceSymbolTable:
         return [self.sym_index[symbol] for symbol in self.find_matched_symbols(patterns)]
 
     def find_matched_symbols(self, patterns: Iterable[str]) -> list[str]:
-        """Symbols that contain any of these texts, which are no regular expressions, as in HTA."""
+        """Symbols that contain any of these texts (not regular expressions), as in HTA."""
         texts = tuple(patterns)
         return [symbol for symbol in self.sym_table if any(text in symbol for text in texts)]
 
     def get_symbol_names(self, symbol_ids: Iterable[int]) -> dict[int, str]:
-        """Symbols by number, of the numbers that exist."""
+        """Symbols by number; unknown numbers are left out."""
         known = range(len(self.sym_table))
         return {number: self.sym_table[number] for number in symbol_ids if number in known}
 
     def get_events_mask(self, df: pd.DataFrame, events: Iterable[str] | None) -> pd.Series:
-        """Mask of the events with a name that contains any of these texts."""
+        """Mask of events whose name contains any of these texts."""
         return df["name"].isin(self.find_matches(events or ()))
 
     def get_operator_or_cuda_runtime_mask(self, df: pd.DataFrame) -> pd.Series:
-        """Mask of operators and of calls of the runtime and of the driver."""
+        """Mask of operators and of runtime and driver calls."""
         return df["cat"].isin(self._categories(Kind.CPU_OP, *LAUNCH_CALLS))
 
     def get_runtime_launch_events_mask(self, df: pd.DataFrame) -> pd.Series:
-        """Mask of the calls whose work on the GPU is in the trace, whatever their names."""
+        """Mask of the calls whose GPU work is in the trace, whatever their names are."""
         return df["cat"].isin(self._categories(*LAUNCH_CALLS)) & (df["index_correlation"] > 0)
 
     def get_cpu_event_cat_ids(self) -> list[int]:

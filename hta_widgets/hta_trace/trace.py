@@ -1,4 +1,4 @@
-"""HTA's `Trace`: a frame of events for each rank, made when it is first asked for."""
+"""HTA's `Trace`: a frame of events for each rank, made on first access."""
 
 from __future__ import annotations
 
@@ -39,15 +39,14 @@ DEFAULT_TRACE_DIR: Final = "/tmp/trace"  # noqa: S108 - HTA's default
 TraceFiles: TypeAlias = Mapping[int, PathLike] | Sequence[PathLike] | PathLike
 
 _LASTING: Final = KindSet(set(Kind) - {Kind.COUNTER, Kind.INSTANT})
-"""What has no duration is in no frame of HTA."""
+"""HTA's frames contain no events without a duration."""
 
 
 class Trace:
     """The traces of a job as HTA's frames, one for each rank.
 
-    A frame is made when it is first asked for, and kept; in a job so big that it holds only some
-    ranks in memory, as many frames as ranks, those used last. A frame is yours to change: no
-    analysis reads it.
+    A frame is made on first access, and kept. A job too big to hold all ranks in memory keeps as
+    many frames as ranks, the most recently used. You may change a frame: no analysis reads it.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ class Trace:
 
     @property
     def traces(self) -> Mapping[int, pd.DataFrame]:
-        """Frame of each rank, made when it is looked up; see `get_trace`."""
+        """Frame of each rank, made on first access; see `get_trace`."""
         return _Frames(self)
 
     @property
@@ -91,12 +90,12 @@ class Trace:
 
     @property
     def meta_data(self) -> dict[int, dict[str, Any]]:
-        """Everything in the file of each rank but the events."""
+        """Everything in the file of each rank except the events."""
         return {rank: dict(each) for rank, each in self._of_all_ranks(_metadata).items()}
 
     @property
     def min_ts(self) -> float:
-        """Time in the file (µs) from which ``ts`` counts; 0 after `parse_traces`."""
+        """Time in the file (µs) at which ``ts`` is 0; 0 after `parse_traces`."""
         if self._as_recorded or not self.job.ranks:
             return 0.0
         first = self.job.ranks[0]
@@ -120,7 +119,7 @@ class Trace:
         return list(self.job.ranks)
 
     def get_trace(self, rank: int) -> pd.DataFrame:
-        """Return the events of a rank that last and are analysed, in the order of the file.
+        """Return the analysed events of a rank that have a duration, in file order.
 
         Parameters
         ----------
@@ -130,8 +129,8 @@ class Trace:
         -------
         DataFrame
             Indexed by ``index``, the position in the file, so that
-            ``df.loc[df["index_correlation"]]`` finds what is linked. HTA's columns: see
-            `event_columns`; then one column per performance counter, where there are any, and
+            ``df.loc[df["index_correlation"]]`` finds the linked event. HTA's columns: see
+            `event_columns`; then one column per performance counter, if there are any, and
             ``device``, ``s_name``, ``s_cat``. Times in µs since the first event of all ranks, or
             as in the file after `parse_traces`.
 
@@ -154,11 +153,11 @@ class Trace:
         return self.get_trace(rank)
 
     def get_all_traces(self) -> Mapping[int, pd.DataFrame]:
-        """Return the frame of each rank, made when it is looked up."""
+        """Return the frame of each rank, made on first access."""
         return self.traces
 
     def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
-        """Return what the file of a rank holds: ``traceEvents``, by ``index``, and the rest.
+        """Return the content of a rank's file: ``traceEvents``, by ``index``, and the rest.
 
         Raises
         ------
@@ -175,12 +174,12 @@ class Trace:
         return {**_metadata(self.job.rank(number)), "traceEvents": events}
 
     def get_iterations(self, rank: int | None = None) -> list[int]:
-        """Numbers of the ProfilerSteps with events of a rank, by default of the first."""
+        """Numbers of the ProfilerSteps with events of a rank, by default the first rank."""
         found = self._frame_of(rank)["iteration"].unique().tolist()
         return sorted(number for number in found if number >= 0)
 
     def get_trace_duration(self, rank: int | None = None) -> float:
-        """Time (µs) from the first to the last start of a rank's events, by default the first's."""
+        """Time (µs) from the first to the last start of a rank's events; default: first rank."""
         start = self._frame_of(rank)["ts"]
         return float(start.max() - start.min())
 
@@ -190,9 +189,9 @@ class Trace:
         use_multiprocessing: bool = True,  # noqa: ARG002, FBT001, FBT002
         use_memory_profiling: bool = True,  # noqa: ARG002, FBT001, FBT002
     ) -> None:
-        """Begin again with all events, and their times as in the file.
+        """Start over with all events, and times as in the file.
 
-        The parameters are HTA's, and change nothing.
+        The parameters exist for HTA's sake and have no effect.
         """
         self._frames.clear()
         self._as_recorded = True
@@ -201,7 +200,7 @@ class Trace:
         self,
         include_last_profiler_step: bool = False,  # noqa: FBT001, FBT002
     ) -> None:
-        """Begin again with the events that are analysed, and times since the first of all ranks."""
+        """Start over with the analysed events, and times since the first event of all ranks."""
         self._frames.clear()
         self._as_recorded = False
         self._include_last = bool(include_last_profiler_step)
@@ -212,9 +211,9 @@ class Trace:
         use_multiprocessing: bool = True,  # noqa: ARG002, FBT001, FBT002
         use_memory_profiling: bool = True,  # noqa: ARG002, FBT001, FBT002
     ) -> None:
-        """Do the same as `align_and_filter_trace`; traces are read when something asks.
+        """Do the same as `align_and_filter_trace`; traces are read on demand.
 
-        `use_multiprocessing` and `use_memory_profiling` are HTA's, and change nothing.
+        `use_multiprocessing` and `use_memory_profiling` exist for HTA's sake and have no effect.
         """
         self.align_and_filter_trace(include_last_profiler_step)
 
@@ -224,7 +223,7 @@ class Trace:
         Parameters
         ----------
         use_shorten_name : bool
-            False gives the whole names, as they are from the start.
+            False restores the full names, which are the default.
         """
         self._shorten_names = bool(use_shorten_name)
         for frame in self._frames.values():
@@ -303,7 +302,7 @@ def _metadata(rank: Rank) -> Mapping[str, object]:
 
 
 def _origin_in_file_ns(rank: Rank) -> int:
-    """Place of the rank's first event on the clock of its file."""
+    """Time of the rank's first event on the clock of its file."""
     return rank.trace.origin_ns - (rank.trace.base_ns or 0)
 
 

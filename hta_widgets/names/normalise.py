@@ -59,8 +59,8 @@ def normalised_kernel_name(name: str) -> str:
 def _without_triton_signature(name: str) -> str:
     """Drop a suffix such as ``_0d1d2d34de``: each argument's number, and hints about its value.
 
-    Triton's ``kernel_suffix`` wrote ``c`` behind an argument that is 1, ``d`` and ``e`` behind one
-    that is divisible by 16 and 8. A suffix without such letters, or whose numbers do not count up
+    Triton's ``kernel_suffix`` wrote ``c`` after an argument that is 1, ``d`` and ``e`` after one
+    divisible by 16 and by 8. A suffix without such letters, or whose numbers do not count up
     from 0, belongs to the name.
     """
     found = _TRITON_SIGNATURE.search(name)
@@ -74,7 +74,7 @@ def _without_triton_signature(name: str) -> str:
 
 
 DEEPEST = 512
-"""Names with more deeply nested brackets are compared as they are, apart from spaces."""
+"""Names with more deeply nested brackets are compared verbatim, except for spaces."""
 
 _TOKENS = re.compile(
     r"""

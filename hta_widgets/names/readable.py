@@ -1,13 +1,13 @@
-"""Say in the field's words what a kernel is: family, tile, type, library.
+"""Describe a kernel in the field's terms: family, tile, type, library.
 
 ::
 
     cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_32x3_nn_align8>(…)
     GEMM 256×128 bf16 nn · cutlass
 
-A rule knows how one library spells its names, demangled, and makes a label of one, or an empty
-text. A name that no rule knows has no such label. `distinct_labels` labels several names so that
-different ones stay different, and shortens those without a label.
+Each rule knows how one library spells its demangled names, and turns a name into a label, or into
+an empty text if it does not know it. `distinct_labels` labels several names so that different ones
+stay different, and shortens names without a label.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _cutlass(text: str) -> str:
 
 
 def _math_type(named: str | None, letter: str, shape: str) -> str:
-    """Type of the inputs, of which a tensor core's shape (1688) says nothing but for TF32."""
+    """Type of the inputs; a tensor core's shape (1688) only tells TF32."""
     if named:
         return _TYPES[named]
     if letter == "s" and shape:
@@ -190,7 +190,7 @@ def _convolution(text: str) -> str:
 
 
 def _small(text: str) -> str:
-    """Products of few columns, and what follows one: a bias, an activation, a sum of its parts."""
+    """Products with few columns, and what follows one: a bias, an activation, a sum of parts."""
     found = re.match(r"gemmSN_([NT]{2})_kernel<(\w+)", text)
     if found:
         kind = _TYPES.get(found[2], "")
@@ -261,12 +261,12 @@ def _first(patterns: Iterable[re.Pattern[str]], text: str) -> str:
 
 
 def _words(name: str) -> str:
-    """``direct_copy``, ``GeluBackward`` in words."""
+    """Write names such as ``direct_copy`` or ``GeluBackward`` in words."""
     return _CAPITALS.sub(" ", name.replace("SoftMax", "Softmax")).replace("_", " ").strip().lower()
 
 
 def _type_in(text: str, *, floats_only: bool = False) -> str:
-    """The first type of numbers in template arguments; floats before integers, often indexes."""
+    """First number type in template arguments; floats first, as integers are often indexes."""
     found = [_TYPES[each] for each in _TYPE.findall(text.partition("(")[0])]
     floats = (each for each in found if each.startswith(("bf", "fp")))
     return next(floats, found[0] if found and not floats_only else "")
@@ -276,12 +276,12 @@ LABEL_RULES: Final[tuple[Callable[[str], str], ...]] = (
     *(_collective, _cutlass, _blas, _nvjet, _xmma, _tensile, _convolution, _small, _vectors),
     *(_attention, _triton, _cub, _native),
 )
-"""The first that knows a name labels it."""
+"""The rules, in order: the first one that knows a name labels it."""
 
 
 _DIFFERENCES: Final = 2
 _RAREST: Final = 8
-"""Most parts that tell alike labels apart."""
+"""Maximum number of parts added to tell equal labels apart."""
 
 _PARTS: Final = re.compile(r"[A-Za-z0-9]+")
 
@@ -306,7 +306,7 @@ def readable_name(name: str) -> str:
 
 
 def kernel_does(name: str) -> str:
-    """What a kernel does, in a few words: its label without the library, or its name in one word.
+    """What a kernel does, in a few words: its label without the library, or one word of its name.
 
     Examples
     --------
@@ -389,10 +389,10 @@ def _distinct(names: Sequence[str], width: int) -> list[str]:
 
 
 def _told_apart(label: str, names: Sequence[str]) -> list[str]:
-    """The label of each with parts that no other name has all of; empty where there are none.
+    """The label of each name with parts that no other name has all of; empty if there are none.
 
-    Among fewer names, as those of a window, other parts may tell a name apart, but none by which
-    another one goes here: of two kernels, the bar of one had the label of the other.
+    Among fewer names, such as those of a window, other parts may suffice, but a label must never
+    belong to a different kernel here: one kernel's bar once had another kernel's label.
     """
     if len(names) == 1:
         return [label]

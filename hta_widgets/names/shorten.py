@@ -1,6 +1,6 @@
 """Shorten the names of kernels and operators, which can have thousands of characters.
 
-`short_name` and `kernel_word` shorten one name, also that of a Python frame.
+`short_name` and `kernel_word` shorten one name, which may also be a Python frame.
 `distinct_names` shortens several names so that different ones stay different: it finds the forks,
 where names that would look alike part from each other, and shows the words there::
 
@@ -32,7 +32,7 @@ _NAMESPACE = re.compile(r"\(anonymous namespace\)::|\b\w+::")
 _WORDS = re.compile(r"^\w+")
 _NAME = re.compile(r"(?:\w+::)*(\w{9,})")
 _OF_ITS_ARGUMENTS = re.compile(r"(?:device_|(?:\w+_)?elementwise_|reduce_)kernel|[gG]lobalKernel")
-"""Templates whose arguments say what they do; shorter words mean as little."""
+"""Templates whose arguments say what they do; words shorter than these say too little as well."""
 _TEMPLATE_ARGUMENTS = re.compile(r"(?<!operator)<[^<>]*>")
 
 _FRAME: Final = re.compile(r"^(?:.*/)?([^/]*)(\.py\(\d+\): .*)$", re.DOTALL)
@@ -42,9 +42,9 @@ _BUILT_IN: Final = re.compile(
 _OF_DLPROF: Final = re.compile(
     r"^\{'(?:mod': '(?P<mod>[\w.]+)', 'op': '|traceMarker': .*'funcStack': '.*/)(?P<op>\w+)'"
 )
-"""Ranges that nvidia-dlprof-pytorch-nvtx marks: a call with its arguments, or where it is made."""
+"""Ranges of nvidia-dlprof-pytorch-nvtx: a call with its arguments, or where it is made."""
 _NO_OWNER: Final = {None, "type"}
-"""Owners that say nothing: of a function, and of a method of a class that is not named."""
+"""Owners that carry no information: that of a function, and that of an unnamed class's method."""
 
 _LEAST_OF_FILE: Final = 4
 
@@ -66,12 +66,11 @@ def remembered(of_name: Callable[[Text], Said]) -> Callable[[Text], Said]:
 
 
 def short_name(name: str, width: int = 48) -> str:
-    """Drop the type of what is returned and the arguments, to at most `width` characters.
+    """Drop the return type and the arguments, and shorten to at most `width` characters.
 
-    A longer name of C++ loses the arguments of its templates and then its namespaces; what is still
-    longer, its middle. What the recorder could not demangle, such as a name with bfloat16, is
-    demangled. A frame of Python loses folders instead, the outermost first; a built-in function is
-    what it is called.
+    A longer C++ name loses its template arguments, then its namespaces, and then its middle. Names
+    that the recorder could not demangle, such as those with bfloat16, are demangled. A Python frame
+    loses folders instead, the outermost first; a built-in function is reduced to its name.
 
     Examples
     --------
@@ -114,9 +113,9 @@ def plain_name(name: str) -> str:
 
 
 def without_built_in(name: str) -> str:
-    """What a function is called, in place of how Python prints it; or a call, by DLProf.
+    """Name of a function, instead of its ``repr``, or of a call marked by DLProf.
 
-    Other names stay.
+    Other names are unchanged.
 
     Examples
     --------
@@ -140,9 +139,9 @@ def without_built_in(name: str) -> str:
 
 
 def without_folders(name: str, width: int) -> str:
-    """Drop the beginning of a frame that is longer than `width`: folders, then that of the file.
+    """Cut the start of a frame longer than `width`: folders, then the start of the file name.
 
-    Of a frame whose file has no room, the function is left. Other names stay.
+    If there is no room for the file, only the function is left. Other names are unchanged.
 
     Examples
     --------
@@ -222,8 +221,8 @@ def cut_in_the_middle(text: str, width: int) -> str:
 def _without_return(name: str) -> str:
     """Drop the argument list at the end of a C++ signature, and the type before its name.
 
-    A type that has no namespace and no template is kept: so may be what a range is called, such as
-    ``step 3 forward(batch)``.
+    A type without namespace and template is kept, as it may be part of an annotation's name, such
+    as ``step 3 forward(batch)``.
     """
     name = name.removeprefix("void ")
     if (plain := _without_arguments(name)) == name:
@@ -239,7 +238,7 @@ def _without_return(name: str) -> str:
 
 
 def _brief(name: str, width: int) -> str:
-    """Drop arguments of templates and namespaces of a name of C++, as far as it is too long."""
+    """Drop template arguments and namespaces of a C++ name, as far as it is too long."""
     name = name.replace("(anonymous namespace)::", "")
     bare = _without_templates(name)
     found = None if bare == name else _NAME.fullmatch(bare)
@@ -325,7 +324,7 @@ def _first_word(text: str) -> str:
 
 
 def _in_common(one: str, other: str) -> int:
-    """Return the length of the beginning that two texts share."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -1,4 +1,4 @@
-"""One widget for each analysis: its parameters as traits, its result and its figures."""
+"""One widget per analysis, with its parameters as traits, its result and its figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hta_widgets.panels.base.selection import Selection as Selection
 from hta_widgets.panels.dashboard import Dashboard as Dashboard
 from hta_widgets.panels.every import EVERY
 
-if TYPE_CHECKING:  # the types for editors; at run time `every` finds the panels
+if TYPE_CHECKING:  # for editors; at run time, `every` finds the panels
     from hta_widgets.panels.collectives import CollectivesPanel as CollectivesPanel
     from hta_widgets.panels.compare import ComparePanel as ComparePanel
     from hta_widgets.panels.critical_path import CriticalPathPanel as CriticalPathPanel

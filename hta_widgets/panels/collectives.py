@@ -1,4 +1,4 @@
-"""Panel of the collectives."""
+"""Panel of the collectives: how long and how fast they are, and which ranks are late."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Listed: TypeAlias = Literal["groups", "kernels", "matched"]
 
 
 class CollectivesPanel(Panel[Collectives]):
-    """Collectives: how long, how fast, who waits and who comes late."""
+    """Collectives: how long they take, how fast they are, which ranks wait and which are late."""
 
     name = "collectives"
     tab = "communication"
@@ -32,18 +32,18 @@ class CollectivesPanel(Panel[Collectives]):
     needs = (Recorded.KERNELS,)
 
     num_groups: int = parameter(Int(10, min=1), Slider("Top collectives", max=40))
-    """Collectives (by kind, size and process group) with a bar of their own."""
+    """Number of bars; each stands for collectives of one kind, size and process group."""
 
     listed: Listed = parameter(
         LabelledEnum({"groups": "Kinds", "kernels": "Kernels", "matched": "Collectives"}),
         Choice("Table"),
     )
-    """Contents of the table: collectives by kind, size and group; communication kernels; or
-    collectives of several ranks with who came last."""
+    """Contents of the table: collectives by kind, size and group; communication kernels; or the
+    collectives of several ranks, with the rank that arrived last."""
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether any rank communicates, as a single GPU does not."""
+        """Whether any rank communicates; a single GPU does not."""
         return super().concerns(job) and any(job.reduce(may_communicate, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> Collectives:

@@ -1,4 +1,4 @@
-"""Panel of the comparison."""
+"""Panel of the comparison of two jobs: changed kernels, times side by side, longest events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Listed: TypeAlias = Literal["kernels", "waterfall", "only_in_one", "tails", "tim
 
 
 class ComparePanel(PanelOfTwo[Compare]):
-    """Comparison of two jobs, in any formats, over all ranks of each.
+    """Comparison of two jobs, over all ranks of each; their formats may differ.
 
     Times are means per rank, independent of the selected ranks. A click on a kernel selects it in
     the first job.
@@ -67,8 +67,8 @@ class ComparePanel(PanelOfTwo[Compare]):
         ),
         Choice("Table"),
     )
-    """Contents of the table; `waterfall` is from one mean step to the other, of which the changes
-    of all rows add up to the difference."""
+    """Contents of the table; `waterfall` leads from one mean step to the other: the changes of all
+    its rows add up to the difference."""
 
     @default("per_step")
     def _steps_differ(self) -> bool:
@@ -81,12 +81,12 @@ class ComparePanel(PanelOfTwo[Compare]):
         return self._memo.get(("result", per_step), analyse)
 
     def draw(self, result: Compare) -> dict[str, Drawing]:
-        """Draw the changes of kernels, the times and the longest events."""
+        """Draw the kernel changes, the times and the longest events."""
         whole = self._memo.get(("whole jobs", self.per_step), partial(_whole_jobs, result))
         return self._changes(result) | whole
 
     def tabulate(self, result: Compare) -> pd.DataFrame:
-        """List the kernels by their change, or another table of the result."""
+        """List the kernels by change, or another table of the result."""
         if self.listed == "waterfall":
             return self._memo.get(
                 "waterfall", lambda: explain_change(self.job, self.second)

@@ -1,4 +1,4 @@
-"""``hta_widgets.compare``: what changed between jobs, shown where a notebook displays it."""
+"""``hta_widgets.compare``: what changed between jobs, as an object that a notebook displays."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POINTS = 2_000
 
 
 class ShownChange(Change):
-    """A `Change` that a notebook shows: the verdict, both budgets, where the time went, causes."""
+    """A `Change` as a notebook shows it: the verdict, causes, both budgets, where the time went."""
 
     def __repr__(self) -> str:
-        """The verdict, and where the time went."""
+        """The finding."""
         return self.finding
 
     def _repr_html_(self) -> str:
@@ -37,7 +37,7 @@ class ShownChange(Change):
 
 
 class ShownJobs(SeveralJobs):
-    """`SeveralJobs` that a notebook shows: a table, budgets on one axis, the steps of each job."""
+    """`SeveralJobs` as a notebook shows them: a table, budgets on one axis, steps of each job."""
 
     def __repr__(self) -> str:
         """The finding."""
@@ -50,7 +50,7 @@ class ShownJobs(SeveralJobs):
             for each in self.jobs
         }
         whole = {
-            "Where the time of each goes": job_budgets(
+            "Where the time of each job goes": job_budgets(
                 self.times, names=[each.name for each in self.jobs]
             )
         }
@@ -73,21 +73,20 @@ def compare(first: Side, second: Side) -> ShownChange: ...
 
 
 def compare(first: Any, second: Any = None) -> ShownChange | ShownJobs:
-    """Explain what changed from one job to another, or between several.
+    """Explain what changed from one job to another, or across several jobs.
 
     Parameters
     ----------
     first, second : Job, TraceAnalysis, path or baseline, or a list of them
-        The job before a change and that after it. A list has several recordings of a side, each a
-        run of its own, which tell a change from the difference of two runs. A baseline is a path
-        that ends in ``.arrow``. Of a job with several files, give their folder.
-        Without `second`, the first is a list of two or more jobs, which are compared with the
-        first of them.
+        The jobs before and after a change. A list holds several recordings of one side, each of
+        a separate run; with these, a change can be told from run-to-run noise. A path that ends in
+        ``.arrow`` is a baseline. For a job with several files, pass their folder. Without `second`,
+        `first` is a list of two or more jobs, which are compared with the first of them.
 
     Returns
     -------
     Change or SeveralJobs
-        Both are shown by a notebook.
+        A notebook displays either of them.
 
     Examples
     --------

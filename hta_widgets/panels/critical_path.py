@@ -1,4 +1,4 @@
-"""Panel of the critical path: what sets the time of the steps."""
+"""Panel of the critical path: what bounds the steps."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Listed: TypeAlias = Literal["kernels", "classes", "operators", "ranks", "pieces"
 class CriticalPathPanel(Panel[CriticalPathTables]):
     """The longest path through everything that waits for something else, over all ranks.
 
-    Being on it is not being worth something, as another path may be hardly shorter: kernels are
-    sorted by what the steps gain without one of their calls.
+    A kernel on the path is not necessarily worth optimising, as another path may be almost as long.
+    Kernels are therefore sorted by what the steps gain without one of their calls.
     """
 
     name = "critical_path"
@@ -37,9 +37,10 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
     needs_gpu_work = True
     any_number_of_ranks = True
     table_selects: ClassVar = {"kernel": "kernel", "rank": "ranks", "operator": "operators"}
+    table_labels: ClassVar = {"ns": "on the path (ns)", "percent": "on the path (%)"}
 
     num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels", max=60))
-    """Kernels with a bar of their own."""
+    """Number of kernels to draw."""
 
     listed: Listed = parameter(
         LabelledEnum(
@@ -53,25 +54,25 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
         ),
         Choice("Table"),
     )
-    """Contents of the table: kernels with slack and drag; time of the path by class, by operator
-    and by rank; or its pieces in order of time."""
+    """Contents of the table: kernels with slack and drag; time on the path by class, by operator
+    or by rank; or the pieces of the path in order of time."""
 
     def analyse(self, ranks: list[int]) -> CriticalPathTables:
-        """Find the path; that of all ranks, whatever is selected."""
+        """Find the path of all ranks, whatever is selected."""
         asked = () if self.linked else tuple(ranks)
         steps = self.selection.steps_of(self.job)
         return self._memo.get("result", partial(self._find, asked, steps), asked, steps)
 
     def _find(self, ranks: tuple[int, ...], steps: tuple[int, ...]) -> CriticalPathTables:
         found = critical_path(self.job, ranks or None, steps=steps or None)
-        self.job.forget(replay_of_ranks)  # as after each selection, see `Dashboard`
+        self.job.forget(replay_of_ranks)  # to free memory, like `Dashboard` after each selection
         return found
 
     def draw(self, result: CriticalPathTables) -> dict[str, Drawing]:
-        """Draw the classes, the kernels that are worth most, and the path over time."""
+        """Draw the classes, the kernels with the most to gain, and the path over time."""
         figures = {"Classes of the critical path": path_classes(result)}
         if (result.kernels["drag_ns"] > 0).any():
-            figures["What single kernels are worth"] = kernel_drags(
+            figures["What one call of each kernel is worth"] = kernel_drags(
                 result, num_kernels=self.num_kernels, selected=self.selection.kernel
             )
         ranks = self.ranks if self.linked else []

@@ -1,4 +1,4 @@
-"""Panel of the performance counters."""
+"""Panel of the CUPTI performance counters, by operator."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Statistic: TypeAlias = Literal["sum", "mean"]
 
 
 def counters_of(job: Job) -> dict[str, str]:
-    """Counters of the job."""
+    """Names of the job's counters, with their labels."""
     return {name: name for name in cupti_counters(job).counters}
 
 
 class CuptiCountersPanel(Panel[CuptiCounters]):
-    """CUPTI performance counters, by the operator that launched the kernel."""
+    """CUPTI performance counters by the operator that launched the kernel."""
 
     name = "cupti_counters"
     tab = "counters"
@@ -37,7 +37,7 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
     follows = TIME_FIELDS
 
     counter: str = parameter(Unicode(), Choice("Counter", counters_of))
-    """Counter to show; by default the first that is not always 0."""
+    """Counter to show; by default the first one with any value other than 0."""
 
     level: Level = parameter(
         LabelledEnum({"top_level_op": "Outermost", "bottom_level_op": "Innermost"}),
@@ -70,7 +70,7 @@ class CuptiCountersPanel(Panel[CuptiCounters]):
         return {"By operator": figure}
 
     def tabulate(self, result: CuptiCounters) -> pd.DataFrame:
-        """List the operators of the level shown."""
+        """List the operators of the level that is shown."""
         every = result.operators
         table = every[(every["counter"] == self.counter) & (every["level"] == self.level)]
         return table.drop(columns="level")

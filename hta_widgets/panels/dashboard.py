@@ -1,4 +1,7 @@
-"""One instrument for a job: verdict, budget, timeline, and tabs of panels, linked."""
+"""The dashboard of a job: verdict, budget, timeline and tabs of panels that share one selection.
+
+Its bands are computed only for a page or a report, and a panel in a tab only when it is shown.
+"""
 
 from __future__ import annotations
 
@@ -50,24 +53,24 @@ from hta_widgets.trace.remote.urls import PathLike
 
 
 class Dashboard(DrawnWidget):
-    """Why a job is slow, where a step goes, and the panels that tell more, sharing one selection.
+    """Why a job is slow, where a step goes, and panels with details, which share one selection.
 
     Parameters
     ----------
     source : Job, TraceAnalysis, path, list of paths or mapping of rank to path
         What to analyse.
     compare : Job, TraceAnalysis, path, list of paths, mapping of rank to path, Summary, optional
-        A second job, such as a later run, with which the tab *Compare* compares the first; or a
-        baseline: a `Summary`, or the path of an ``.arrow`` file. Without it, the tab offers what
-        lies beside the traces.
+        A second job, such as a later run, that the tab *Compare* compares with the first; or a
+        baseline: a `Summary`, or the path of an ``.arrow`` file. Without it, the tab offers traces
+        next to those of the job.
     cycle : int, optional
-        Which cycle to show of traces that hold several: 0 is the oldest, -1 the newest. By default
-        the newest, or that of a job. The header has a menu of them.
+        Which cycle to show if the traces have several: 0 is the oldest, -1 the newest. Defaults to
+        the newest, or to that of a given job. The header has a menu of cycles.
     output_dir : path, optional
-        Where the buttons of the panels write; by default beside the traces, or for some in the
+        Where the buttons of the panels write; by default next to the traces, for some in the
         working folder.
     tab : str, optional
-        The tab that is open first, such as ``"kernels"``; by default that of the first finding.
+        The tab to open first, such as ``"kernels"``; defaults to that of the first finding.
     layout : ipywidgets.Layout or dict, optional
         Size and place of the widget.
 
@@ -77,14 +80,13 @@ class Dashboard(DrawnWidget):
     selection : Selection
         What is selected in all panels.
     header : Panel
-        The name of the job, its ranks and what was left out.
+        The panel with the name of the job, its ranks and what was left out.
     panels : dict of str to Panel
-        The panels by the name of their analysis; those that are not visible compute when they are
-        asked.
+        The panels by the name of their analysis; hidden panels compute on demand.
     panel : str
-        Name of the panel that the tabs show; another one opens its tab.
+        Name of the panel that the tabs show; setting another name opens its tab.
     unticked : tuple of int
-        Places of the findings that stay in what the verdict says of all others together.
+        Positions of the findings that the combined saving does not include.
     """
 
     from_browser = frozenset({"_visible"})
@@ -145,7 +147,7 @@ class Dashboard(DrawnWidget):
         self.on_msg(self._act)
 
     def _take(self, job: Job, compare: Job | Summary | None, unfinished: ExitStack) -> None:
-        """Make the panels of a job, and then take it over; nothing changes where that fails."""
+        """Make the panels of a job, then switch to it; nothing changes if that fails."""
         header = unfinished.enter_context(closing(JobPanel(job)))
         panels = {
             name: unfinished.enter_context(closing(make())) for name, make in _makers(job).items()
@@ -180,9 +182,9 @@ class Dashboard(DrawnWidget):
 
     @property
     def cycle(self) -> int:
-        """Number of the cycle that is shown, from 0; another can be set, -1 for the newest.
+        """Number of the shown cycle, from 0; settable, where -1 is the newest.
 
-        The panels and the selection are then new ones, of the job of that cycle.
+        Setting it replaces the panels and the selection by those of the cycle's job.
         """
         return self.job.cycle
 
@@ -194,7 +196,7 @@ class Dashboard(DrawnWidget):
 
     @locked
     def _change_to(self, job: Job) -> None:
-        """Show another cycle, in the tab that is open; it trades places with the compared one."""
+        """Show another cycle in the open tab; if it is the compared one, the two are swapped."""
         left, selection, output_dir = self._children(), self.selection, self.output_dir
         compared = self._compare
         if isinstance(compared, Job) and compared.cycles == job.cycles:
@@ -215,19 +217,19 @@ class Dashboard(DrawnWidget):
         UPDATES.ask(self)
 
     def _show_panels(self) -> None:
-        """Tell a page of other panels; the one that was shown stays where there is one."""
+        """Tell a page about other panels; the shown panel stays if it still exists."""
         self._panels, self._spec = self._children(), self._describe()
         if self.panel not in _shown(self._spec):
             self.panel = _first(self._spec)
 
     @property
     def tab(self) -> str:
-        """Name of the open tab; one that is set shows its main panel.
+        """Name of the open tab; setting it shows the tab's main panel.
 
         Raises
         ------
         ParameterError
-            If there is no tab of the name.
+            If there is no tab with this name.
         """
         tabs = self._spec["tabs"]
         return next((tab["name"] for tab in tabs if self.panel in _inside(self._spec, tab)), "")
@@ -235,11 +237,11 @@ class Dashboard(DrawnWidget):
     @tab.setter
     def tab(self, name: str) -> None:
         self.panel = _main(self._spec, name)
-        self._is_chosen = True  # also where it is the one that would be open at first
+        self._is_chosen = True  # even if it is the tab that would open first
 
     @property
     def compare(self) -> Job | Summary | None:
-        """The second job; anything that can be opened can be set, and None ends the comparison."""
+        """The second job; settable to anything that can be opened, or to None to stop comparing."""
         return self._compare
 
     @compare.setter
@@ -269,7 +271,7 @@ class Dashboard(DrawnWidget):
 
     @property
     def events(self) -> pd.DataFrame:
-        """The GPU work that is selected, and its launches: see `selected_events`."""
+        """The selected GPU work and its launches: see `selected_events`."""
         return selected_events(self.job, self.selection)
 
     @property
@@ -288,11 +290,11 @@ class Dashboard(DrawnWidget):
             panel.output_dir = folder
 
     def report_state(self) -> dict[str, Any]:
-        """What can be searched for, which a page otherwise asks for."""
+        """The options of the search, which a live page requests instead."""
         return {"_options": self._options or options(self.job)}
 
     def compute_all(self) -> None:
-        """Compute the bands, also if no page shows them; a failure is a part of them."""
+        """Compute the bands, even if no page shows them; a failure becomes part of them."""
         self._show()
 
     def close(self) -> None:
@@ -319,20 +321,20 @@ class Dashboard(DrawnWidget):
         return [self.header, *self.panels.values()]
 
     def _selected(self, name: str) -> None:
-        """Follow the selection; another phase of a server has findings of its own."""
+        """Follow the selection; each phase of a server has its own findings."""
         if name == "phase":
             self.unticked = ()
         UPDATES.ask(self)
 
     def _keep_panel(self, _: object) -> None:
-        """Somebody chose a panel, which no verdict takes away."""
+        """Remember that somebody chose a panel, so that no verdict replaces it."""
         self._is_chosen = True
 
     def _ask_update(self, _: object) -> None:
         UPDATES.ask(self)
 
     def _act(self, _: object, message: object, __: object) -> None:
-        """Do what a page asks for, or send the selected events as text."""
+        """Do what a page requests, or send the selected events as text."""
         if not isinstance(message, dict):
             return
         if is_about_table(message):
@@ -351,7 +353,7 @@ class Dashboard(DrawnWidget):
             self._shown_for = None
 
     def _show_cycle(self, number: object) -> None:
-        """Show the cycle that a page asks for, if the menu has it."""
+        """Show the cycle that a page requests, if the menu has it."""
         if type(number) is int and 0 <= number < len(self.job.cycles):
             self.cycle = number
 
@@ -372,29 +374,29 @@ class Dashboard(DrawnWidget):
         }
 
     def _go(self, by: int) -> None:
-        """Show the next event of the kernel or operator that is selected, or the one before."""
+        """Show the next or the previous event of the selected kernel or operator."""
         go_to_event(self.job, self.selection, by)
 
     @locked
     def _offer(self) -> None:
-        """List what the search finds; that takes long where ranks must be loaded."""
+        """List what the search finds; that takes long if ranks must be loaded."""
         self._options = self._options or options(self.job)
 
     def _announce(self) -> None:
-        """The bands stay while newer ones are computed."""
+        """Keep the bands while newer ones are computed."""
 
     def _tell_interrupted(self) -> None:
         self._shown_for = None
 
     def _update(self) -> None:
-        """Tell what is selected, and compute the bands if a page shows them."""
+        """Report what is selected, and compute the bands if a page shows them."""
         self._tell(self.verdict, plain_selection(self.selection))
         if self._visible:
             self._show()
 
     @locked
     def _show(self) -> None:
-        """Compute the bands for what is selected; a failure is a part of them."""
+        """Compute the bands for the selection; a failure becomes part of them."""
         wanted = {**self.selection.values(), "unticked": self.unticked}
         before = self._shown_for or {}
         if wanted == before:
@@ -409,7 +411,7 @@ class Dashboard(DrawnWidget):
             if before != {**wanted, "unticked": before.get("unticked")}:
                 is_all = self.selection.values() == self.selection.nothing()
                 self._bands = first["bands"] if is_all else bands_of(self.findings, self.selection)
-                self.job.forget(replay_of_ranks)  # of 1.5 M events 60 MB
+                self.job.forget(replay_of_ranks)  # 60 MB for 1.5 M events
             self._tell(self._verdict(), plain_selection(self.selection))
             self._open_answer(first["answer"])
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
@@ -417,18 +419,18 @@ class Dashboard(DrawnWidget):
         self._shown_for = wanted
 
     def _verdict(self) -> str:
-        """The report of the diagnosis, which holds no folders of this machine."""
+        """The report of the diagnosis, without folders of this machine."""
         return self.header._shortening()(self.job.remember(first_screen)["verdict"])  # noqa: SLF001
 
     def _repr_llm_(self) -> str:
-        """What the diagnosis found, what is selected, and what can be asked next."""
+        """What the diagnosis found, what is selected, and what to read next."""
         self._show()
         said = [self.verdict or self._bands["error"] or "", "", f"Selected: {self.selected}"]
         then = f"panel.table, panel.verdict of one of panels: {', '.join(self.panels)}"
         return bounded("\n".join(said), f"Next: findings; {then}.")
 
     def _open_answer(self, answer: str) -> None:
-        """Begin with the panel of the first finding, unless one was chosen before."""
+        """Open the panel of the first finding, unless a panel was chosen before."""
         if not self._is_chosen and answer in _shown(self._spec):
             self.panel = answer
         self._is_chosen = True
@@ -437,10 +439,10 @@ class Dashboard(DrawnWidget):
         self._show()
         if self.panel:
             self.panels[self.panel]._show()  # noqa: SLF001
-        return_freed_memory()  # of 1.5 M events 50 MB that the timeline would be on top of
+        return_freed_memory()  # 50 MB for 1.5 M events, which would add to the timeline's
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         html = self._summary()
-        return_freed_memory()  # of 1.5 M events 70 MB
+        return_freed_memory()  # 70 MB for 1.5 M events
         return {**data, "text/html": html}, metadata
 
     def _summary(self) -> str:
@@ -458,7 +460,7 @@ class Dashboard(DrawnWidget):
 
 
 def _as_second(source: Source | Summary | None) -> Job | Summary | None:
-    """What is compared: a job, or a baseline where it is one or the name is that of one."""
+    """The thing to compare with: a job, or a baseline if it is one or is named like one."""
     if source is None or isinstance(source, Summary):
         return source
     return opened(str(source)) if str(source).endswith(SUFFIX) else as_job(source)

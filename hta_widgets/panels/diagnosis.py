@@ -1,4 +1,4 @@
-"""Panel of the diagnosis: what costs time, and how much."""
+"""Panel of the diagnosis: what costs time, and how much it costs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 
 class DiagnosisPanel(Panel[Diagnosis]):
     """Why a job is slow: the causes with their cost, and where the time of a step goes.
 
-    A panel that is linked to others diagnoses all ranks, whatever is selected, so that the causes
-    stay while *Show* selects their ranks; the budget is that of the selected ranks.
+    A linked panel diagnoses all ranks, whatever is selected, so that the list of causes does not
+    change when *Show* selects their ranks. The budget is that of the selected ranks.
     """
 
     name = "diagnosis"
@@ -39,7 +39,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
     needs = (Recorded.KERNELS,)
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
-        """Diagnose the job, or some ranks."""
+        """Diagnose the job, or some of its ranks."""
         self.job.select_ranks(ranks)
         asked, phase = tuple(ranks), self.selection.served_phase
         if self.linked or not asked:
@@ -60,12 +60,12 @@ class DiagnosisPanel(Panel[Diagnosis]):
         return figures
 
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
-        """List the budget of each rank and step, in classes that occur."""
+        """List the budget of each rank and step, in the classes that occur."""
         table = self._budget(result)
         return table.loc[:, table.columns.isin(["rank", "step"]) | table.any()]
 
     def sentence(self, result: Diagnosis) -> str:
-        """What was recorded, and the finding."""
+        """The kind of recording, and the finding."""
         kind = recording_in_words(result.job)
         said = f"{kind[:1].upper()}{kind[1:]}{'.' if ':' in kind else ':'} " if kind else ""
         return f"{said}{result.finding}"
@@ -79,7 +79,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
         return shown_rows(result, self.selection) if self.linked else finding_rows(result, result)
 
     def _budget(self, result: Diagnosis) -> pd.DataFrame:
-        """Of the selected ranks and steps; of all steps if none of the selected is analysed."""
+        """Budget of the selected ranks and steps; of all steps if no selected step is analysed."""
         steps = result.steps
         if self.ranks:
             steps = steps[steps["rank"].isin(self.ranks)]
@@ -87,7 +87,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
         return budget(steps[selected] if selected.any() else steps)
 
     def _in_words(self, chosen: pd.DataFrame) -> str:
-        """Whose steps are shown."""
+        """Which ranks and steps are shown, in words."""
         ranks, noun = "all ranks", "rank" if len(self.ranks) == 1 else "ranks"
         if self.ranks:
             ranks = f"{noun} {number_ranges(self.ranks)}"

@@ -1,4 +1,4 @@
-"""Panel of the duration tails."""
+"""Panel of the duration tails: how much time the few longest events take."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Listed: TypeAlias = Literal["tails", "categories"]
 
 
 class DurationTailsPanel(Panel[DurationTails]):
-    """How much of the time the longest few kernels, copies and API calls take."""
+    """How much time the longest few kernels, copies and API calls take."""
 
     name = "duration_tails"
     tab = "kernels"
@@ -35,7 +35,7 @@ class DurationTailsPanel(Panel[DurationTails]):
     percent: float = parameter(
         Float(1.0, min=0.1, max=50), Slider("Longest events", step=0.1, unit="%", log=True)
     )
-    """Share of the events (0.1 to 50 %), besides 1, 5 and 10 %."""
+    """Share of the events (0.1 to 50 %), in addition to 1, 5 and 10 %."""
 
     side: Side = parameter(
         LabelledEnum({"all": "Both", "device": "Device", "host": "Host"}), Choice("Side")
@@ -59,7 +59,7 @@ class DurationTailsPanel(Panel[DurationTails]):
         }
 
     def tabulate(self, result: DurationTails) -> pd.DataFrame:
-        """List the tails or categories of the side; if there are several ranks, with their sums."""
+        """List the tails or categories of the side, including sums if there are several ranks."""
         table: pd.DataFrame = getattr(result, self.listed)
         several = len(self.job.select_ranks(self.ranks)) > 1
         rows = zip(table["rank"].tolist(), table["category"].tolist(), strict=True)

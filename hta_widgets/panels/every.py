@@ -1,4 +1,4 @@
-"""The panel of every analysis: a class in a module of this package that has its name."""
+"""The panels of all analyses, each a class in the module of this package named after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _found() -> Iterator[type[Panel[Any]]]:
 
 
 EVERY: Final = {panel.name: panel for panel in sorted(_found(), key=order)}
-"""By name, in their order on a dashboard; also those that compare two jobs."""
+"""Panels by name, in their order on a dashboard, including those that compare two jobs."""
 
 PANELS: Final = {name: panel for name, panel in EVERY.items() if not issubclass(panel, PanelOfTwo)}
-"""Those of one job."""
+"""The panels of one job."""

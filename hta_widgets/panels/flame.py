@@ -1,4 +1,4 @@
-"""Panel of the flame graph."""
+"""Panel of the flame graph: time of one rank by call path, drawn in the browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hta_widgets.trace.remote.urls import PathLike
 _NOTHING: Final = {
     "gpu": "No GPU work was recorded on this rank: show CPU time.",
     "cpu": "No CPU calls were recorded on this rank.",
-    "idle": "No idle time of a GPU was recorded on this rank.",
+    "idle": "No GPU idle time was recorded on this rank.",
     "bytes": "No allocations were recorded on this rank (profile_memory=True records them).",
 }
 
@@ -51,7 +51,7 @@ class FlamePanel(Panel[Flame]):
     needs = (Recorded.OPERATORS,)
 
     rank: int = parameter(Int(), ONE_RANK)
-    """The rank shown. A selection of others changes it to the first of these."""
+    """The rank to show. Selecting other ranks changes it to the first of them."""
 
     weight: Weight = parameter(
         LabelledEnum(
@@ -59,23 +59,23 @@ class FlamePanel(Panel[Flame]):
         ),
         Choice("Show"),
     )
-    """What the boxes are as wide as: time of the GPU work that calls launch, of the CPU, idle time
-    of the GPU that belongs to them, or memory that they allocate. Of a rank without GPU work,
-    it begins with CPU time."""
+    """What the width of a box stands for: time of the GPU work that its calls launch, their CPU
+    time, the GPU idle time that belongs to them, or the memory they allocate. The default is GPU
+    time, or CPU time for a rank without GPU work."""
 
     order: Order = parameter(
         LabelledEnum({"merged": "Merged", "time": "In time order"}), Choice("Order")
     )
-    """One box for all calls with the same calls around them, or for neighbours, in order of
-    time."""
+    """One box for all calls with the same callers, or one box for each run of neighbouring calls,
+    in time order."""
 
     root: tuple[str, ...] = parameter(Texts())
-    """Names from an outermost call to the one that fills the width; everything if empty. Where
-    there is no such call, the innermost that exists of those around it is the root."""
+    """Names from an outermost call to the one that fills the width; empty shows everything. If
+    there is no such call, its innermost caller that exists is the root."""
 
     sandwich: str = parameter(Unicode())
-    """Name whose calls are shown as one box, with what they call below and what calls them above;
-    ignored where nothing of this name has a part."""
+    """Name whose calls are shown as one box, with their callees below and their callers above;
+    ignored if no call of this name takes part."""
 
     _flame = Unicode().tag(sync=True)
     """What the browser draws; see `hta_widgets.figures.flame`."""
@@ -104,7 +104,7 @@ class FlamePanel(Panel[Flame]):
         return self._memo.get("result", analyse, *asked)
 
     def _below_root(self, rank: int, **time: Any) -> Flame:  # noqa: ANN401
-        """The time below the innermost call on the path to the root that there is."""
+        """The time below the innermost call that exists on the path to the root."""
         make = partial(flame, self.job, rank, weight=self.weight, order=self.order, **time)
         roots = [self.root[:length] for length in range(len(self.root), -1, -1)]
         tried = [(self.sandwich, root) for root in roots] if self.sandwich else []
@@ -116,11 +116,11 @@ class FlamePanel(Panel[Flame]):
         return make()
 
     def draw(self, result: Flame) -> dict[str, Drawing]:  # noqa: ARG002
-        """Draw nothing with plotly: the browser has a canvas of its own."""
+        """Draw nothing with plotly: the browser draws on its own canvas."""
         return {}
 
     def tabulate(self, result: Flame) -> pd.DataFrame:
-        """List the names with most time of their own."""
+        """List the names, with their self time and its share."""
         whole = max(int(result.nodes[f"total_{result.unit}"].iloc[0]), 1)
         own = result.names[f"own_{result.unit}"]
         return result.names.assign(own_percent=100 * own / whole)
@@ -133,8 +133,8 @@ class FlamePanel(Panel[Flame]):
     def write_collapsed_stacks(self, output_dir: PathLike | None = None) -> Path:
         """Write all paths as text that other flame graph tools read, such as speedscope.
 
-        The file is ``rank-0-gpu.collapsed``, with the rank and the weight shown. When not given,
-        `output_dir` is that of the panel, or else the working folder of the notebook; see
+        The file name has the rank and the weight: ``rank-0-gpu.collapsed``. `output_dir` defaults
+        to the panel's, or else to the working folder of the notebook; see
         `hta_widgets.analyses.flame.collapsed_stacks`.
         """
         rank = self.rank

@@ -1,4 +1,4 @@
-"""Panel of the user annotations."""
+"""Panel of the user annotations: their time on the GPU and on the CPU."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     needs = (Recorded.KERNELS,)
 
     on: On = parameter(LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Time on"))
-    """Whose time the bars show, and orders the table; without GPU work, at first the CPU's."""
+    """Time that the bars show and the table is sorted by; defaults to CPU without GPU work."""
 
     num_annotations: int = parameter(Int(15, min=1), Slider("Top annotations", max=60))
-    """Annotations with a bar."""
+    """Number of annotations to draw."""
 
     @default("on")
     def _usual_on(self) -> On:
@@ -61,17 +61,17 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
         return self._memo.get("result", analyse, chosen, self.on, tuple(time.values()))
 
     def draw(self, result: GpuAnnotations) -> dict[str, Drawing]:
-        """Draw the annotations with most time."""
+        """Draw the annotations with the most time."""
         drawn = figure(
             result.annotations,
             on=self.on,
             num_annotations=self.num_annotations,
             selected=SelectedOperators(self.selection.operators),
         )
-        return {f"User annotations with most {self.on.upper()} time": drawn}
+        return {f"User annotations with the most {self.on.upper()} time": drawn}
 
     def tabulate(self, result: GpuAnnotations) -> pd.DataFrame:
-        """List the annotations, those with most time first."""
+        """List the annotations, those with the most time first."""
         return result.annotations
 
     def nothing_to_show(self, result: GpuAnnotations) -> str | None:

@@ -1,4 +1,4 @@
-"""Panel of the owners of idle time."""
+"""Panel of the owners of idle time: which code each GPU waits for."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ By: TypeAlias = Literal["line", "call"]
 Listed: TypeAlias = Literal["owners", "lines", "causes", "drains"]
 
 CAUSES = "Causes of the idle time of each GPU"
-LINES = "Lines of Python with the most idle time"
+LINES = "Python lines with the most idle time"
 CALLS = "Calls with the most idle time"
 
 
 class IdleOwnersPanel(Panel[IdleOwners]):
-    """Which code each GPU waits for, and what on the GPU.
+    """Which code, or what on the GPU itself, each GPU waits for.
 
     A click on a line or a call selects what it launches.
     """
@@ -55,11 +55,11 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     needs_gpu_work = True
 
     num_owners: int = parameter(Int(10, min=1), Slider("Top owners", max=40))
-    """Lines or calls with a bar of their own."""
+    """Number of lines or calls to draw."""
 
     by: By = parameter(LabelledEnum({"line": "Python line", "call": "Call"}), Choice("Group by"))
-    """What has a bar: the innermost line of Python that is neither of PyTorch nor of Python
-    itself, and calls that are in none; or the innermost call."""
+    """What a bar stands for: the innermost Python line outside PyTorch and Python itself (or the
+    call, if it has no such line); or the innermost call."""
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
     """Show shares of the idle time instead of time."""
@@ -75,7 +75,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         ),
         Choice("Table"),
     )
-    """Contents of the table: owners by path, lines of Python, causes by step and part, or blocking
+    """Contents of the table: owners by path, Python lines, causes by step and part, or blocking
     calls that let the GPU run dry."""
 
     def analyse(self, ranks: list[int]) -> IdleOwners:
@@ -104,12 +104,12 @@ class IdleOwnersPanel(Panel[IdleOwners]):
             num_owners=self.num_owners,
             as_percent=as_percent,
             selected=SelectedOperators(self.selection.operators),
-            has_legend=len(causes) == 1,  # a page leaves the other chart out, as it has one bar
+            has_legend=len(causes) == 1,  # a page omits the other chart if it has only one bar
         ).in_words(words)
         return {title: with_width(by_name, LONG_NAMES), CAUSES: with_width(by_cause, FEW_BARS)}
 
     def _named(self, result: IdleOwners) -> tuple[str, pd.DataFrame]:
-        """Title and times of the bars: of lines, or of calls where none is in a line."""
+        """Title and times of the bars: of lines, or of calls if no line is known."""
         found = with_lines(result.owners, result.paths)
         if self.by == "call" or not found["line"].any():
             return CALLS, owners_by_name(result.owners)
@@ -125,14 +125,14 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         return self._memo.get(self.listed, make, result)
 
     def sentence(self, result: IdleOwners) -> str:
-        """The finding; of idle time that is too short for one, how much there is."""
+        """The finding, or the amount of idle time if it is too short for a finding."""
         if result.finding or result.owners.empty:
             return result.finding
         idle_ns, whole_ns = (int(result.devices[each].sum()) for each in ("idle_ns", "window_ns"))
         return idle_in_words(idle_ns, whole_ns, len(result.devices), "analysed time")
 
     def nothing_to_show(self, result: IdleOwners) -> str | None:
-        """Explain an empty panel: no GPU work, or none of the time idle."""
+        """Explain an empty panel: no GPU work, or no idle time."""
         if result.devices.empty:
             return result.finding
         return "The GPUs are never idle." if result.owners.empty else None

@@ -1,4 +1,4 @@
-"""Panel of the idle time."""
+"""Panel of the idle time: why GPUs or streams are idle."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def counted_steps(
     steps: Collection[int] = (),
     window_ns: Sequence[int] | None = None,
 ) -> int:
-    """Count the ProfilerSteps of each rank in the time that is counted.
+    """Number of ProfilerSteps of each rank in the time that is counted.
 
     Parameters
     ----------
     job : Job
     ranks : iterable of int
-        All ranks if empty.
+        Empty means all ranks.
     steps : collection of int
-        Numbers of those that count; all that are analysed if empty.
+        Numbers of the steps to count; empty means all analysed steps.
     window_ns : pair of int, optional
-        A window, which need not hold whole steps.
+        A window; it need not contain whole steps.
 
     Returns
     -------
     int
-        0 where time cannot be told per step: the ranks have different numbers of steps or none, or
-        a window is counted.
+        0 if there is no time per step: the ranks have no steps or different numbers of steps, or a
+        window is counted.
     """
     if window_ns is not None:
         return 0
@@ -77,19 +77,19 @@ class IdleTimePanel(Panel[IdleTime]):
     table_names = PART_NAMES
 
     streams: list[int] = parameter(List(Int()), STREAM_PICKER)
-    """Streams to show; an empty list means all. GPUs always count all their streams."""
+    """Streams to show; an empty list means all. For a GPU, all of its streams always count."""
 
     level: Level = parameter(LabelledEnum({"device": "GPUs", "stream": "Streams"}), Choice("Level"))
-    """Idle time of each GPU (no stream is busy), or of each stream."""
+    """Idle time of each GPU (when no stream is busy), or of each stream."""
 
     consecutive_kernel_delay: float = parameter(
         Float(30, min=0), Slider("Kernel-to-kernel gaps: under", unit="µs", max=200)
     )
-    """Shorter intervals (µs) whose launch call began in time are between kernels, longer ones held
-    back."""
+    """If the launch call started in time, shorter intervals (µs) count as kernel-to-kernel gaps,
+    longer ones as blocked on a dependency."""
 
     visualize_pctg: bool = parameter(Bool(False), SHARE_OR_TIME)
-    """Show shares of the idle time instead of time, on one scale."""
+    """Show shares of the idle time instead of time; all bars share one scale."""
 
     def analyse(self, ranks: list[int]) -> IdleTime:
         """Break down the idle time of the ranks."""
@@ -115,14 +115,14 @@ class IdleTimePanel(Panel[IdleTime]):
         return {"Idle time of each GPU": figure.in_words(words)}
 
     def tabulate(self, result: IdleTime) -> pd.DataFrame:
-        """List the streams or GPUs with the parts of their idle time, of each the longest first."""
+        """List the streams or GPUs with the parts of their idle time, the longest part first."""
         table = result.stream_split if self.level == "stream" else result.device_split
         keys = [name for name in ("rank", "device", "stream") if name in table]
         of = table.groupby(keys, sort=False).ngroup().to_numpy()
         return table.iloc[np.lexsort((-table["idle_time_ns"].to_numpy(), of))]
 
     def sentence(self, result: IdleTime) -> str:
-        """The finding; of idle time that is too short for one, how much there is."""
+        """The finding, or the amount of idle time if it is too short for a finding."""
         spans = result.device_split.drop_duplicates(["rank", "device"])["span_ns"]
         if result.finding or not spans.sum():
             return result.finding

@@ -1,4 +1,4 @@
-"""Panel of the kernel breakdown."""
+"""Panel of the kernel breakdown: GPU time by kernel type and by kernel."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     table_names = TYPE_WORDS
 
     num_kernels: int = parameter(Int(10, min=1), Slider("Top kernels per type", max=100))
-    """Number of kernels of each type, on each rank, to name."""
+    """Number of kernels to name, per type and rank."""
 
     duration_ratio: float = parameter(Float(1, min=0, max=1), Slider("Time covered", step=0.01))
-    """Name no more than the fewest that cover this share (0 to 1) of the time of their type, where
-    there are more than `num_kernels`; 1 names `num_kernels`."""
+    """If a type has more than `num_kernels` kernels, name only the fewest that cover this share
+    (0 to 1) of its time; 1 names `num_kernels`."""
 
     kernel_type: KernelType = parameter(
         LabelledEnum(
@@ -89,7 +89,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
     """Bars over all ranks, or a pie for each of up to four ranks."""
 
     launch_facts: bool = parameter(Bool(False), Toggle("Launch facts"))
-    """List how kernels are launched in the table."""
+    """Add columns to the table on how kernels are launched."""
 
     def analyse(self, ranks: list[int]) -> KernelBreakdown:
         """Break down the GPU time of the ranks."""
@@ -114,7 +114,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return types | top | self._durations(result)
 
     def tabulate(self, result: KernelBreakdown) -> pd.DataFrame:
-        """List the top kernels of each rank, and how they are launched if that is asked for."""
+        """List the top kernels of each rank, optionally with how they are launched."""
         table = result.kernels
         if self.launch_facts:
             table = with_launch_facts(table, self._launches().kernels)
@@ -132,7 +132,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return f"No {_NOUNS.get(self._type, 'kernels')} on the selected ranks."
 
     def _launches(self) -> LaunchFacts:
-        """How the kernels of the selected ranks are launched in the selected time."""
+        """How the kernels of the selected ranks are launched during the selected time."""
         ranks, time = tuple(self.ranks), self.selection.time_of(self.job)
         analyse = partial(launch_facts, self.job, ranks, **time)
         return self._memo.get("launches", analyse, ranks, tuple(time.values()))
@@ -146,7 +146,7 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return {"Top kernels": with_width(bars, LONG_NAMES)}
 
     def _marked(self) -> Collection[str]:
-        """The selected kernel, or all that the selected finding is about."""
+        """The selected kernel, or all kernels of the selected finding."""
         kernel, place = self.selection.kernel, self.selection.finding
         if kernel or place is None:
             return {kernel}

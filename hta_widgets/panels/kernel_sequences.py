@@ -1,4 +1,4 @@
-"""Panel of the kernel sequences."""
+"""Panel of the kernel sequences that an operator launches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def operator_options(job: Job) -> list[Option]:
 
 
 class KernelSequencesPanel(Panel[KernelSequences]):
-    """Sequences of kernels that an operator launches, and how often, on the first selected rank."""
+    """Sequences of kernels that an operator launches, with counts, on the first selected rank."""
 
     name = "kernel_sequences"
     tab = "kernels"
@@ -55,19 +55,19 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     any_number_of_ranks = True
 
     operator_name: str = parameter(Unicode(), Search("Operator", operator_options, free_text=True))
-    """Name of the operator; by default a repeated one that launches several kernels each time."""
+    """Name of the operator; defaults to a repeated one that launches several kernels each time."""
 
     min_pattern_len: int = parameter(Int(3, min=1), Slider("Minimum kernels", max=20))
     """Occurrences that launch fewer GPU operations are left out."""
 
     top_k: int = parameter(Int(5, min=1), Slider("Top sequences", max=50))
-    """Number of sequences to show and to mark, the most frequent first."""
+    """Number of sequences to show and mark, the most frequent first."""
 
     as_time: bool = parameter(Bool(False), Choice("Show", {False: "Occurrences", True: "GPU time"}))
     """Show GPU time instead of the number of occurrences."""
 
     whole_name: bool = parameter(Bool(True), Toggle("Match whole name"))
-    """Match the whole name; otherwise part of it, as in HTA."""
+    """Match the whole name; otherwise match part of it, as HTA does."""
 
     @default("operator_name")
     def _suggested_operator(self) -> str:
@@ -77,10 +77,10 @@ class KernelSequencesPanel(Panel[KernelSequences]):
     def write_overlay(
         self, output_dir: PathLike | None = None, *, compress_other_kernels: bool = True
     ) -> Path:
-        """Write a copy of the trace in which the events of the sequences shown are marked.
+        """Write a copy of the trace in which the events of the shown sequences are marked.
 
-        When not given, `output_dir` is that of the panel, or else the working folder of the
-        notebook; see `hta_widgets.export.overlaid_trace.write_overlaid_trace`.
+        `output_dir` defaults to the panel's, or else to the working folder of the notebook; see
+        `hta_widgets.export.overlaid_trace.write_overlaid_trace`.
         """
         return write_overlaid_trace(
             self.job,
@@ -91,7 +91,7 @@ class KernelSequencesPanel(Panel[KernelSequences]):
         )
 
     def analyse(self, ranks: list[int]) -> KernelSequences:
-        """Find the sequences on the first of the ranks."""
+        """Find the sequences on the first rank."""
         return kernel_sequences(
             self.job,
             self.job.select_ranks(ranks)[0],

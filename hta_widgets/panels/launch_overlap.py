@@ -1,4 +1,4 @@
-"""Panel of the launch overlap."""
+"""Panel of the launch overlap: how much launch time runs behind kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Listed: TypeAlias = Literal["threads", "launch_apis", "apis_by_kernel"]
 
 
 class LaunchOverlapPanel(Panel[LaunchOverlap]):
-    """Launches that start before an earlier kernel has ended, and the time that this hides."""
+    """Launches that start before an earlier kernel has ended, and the launch time this hides."""
 
     name = "launch_overlap"
     tab = "idle"
@@ -33,13 +33,13 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     table_labels: ClassVar = {
         "hidden_ns": "hidden behind kernels",
         "exposed_ns": "not hidden",
-        "beside_copies_ns": "of that while copying",
+        "beside_copies_ns": "of which during copies",
     }
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
-    """Show shares of the launch time and of the kernel time instead of times."""
+    """Show shares of the launch time and the kernel time instead of times."""
 
     listed: Listed = parameter(
         LabelledEnum(

@@ -1,4 +1,4 @@
-"""Panel of the launch statistics."""
+"""Panel of the launch statistics: what launching GPU work costs, and the slowest launches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LaunchStatsPanel(Panel[LaunchStats]):
         LabelledEnum({"launch_delay": "Launch delay", "cpu_duration": "Call duration"}),
         Choice("Slowest by"),
     )
-    """How the slowest launches, which the table lists, are ranked."""
+    """Ranking of the slowest launches in the table."""
 
     def analyse(self, ranks: list[int]) -> LaunchStats:
         """Pair the operations of the ranks with their launches."""

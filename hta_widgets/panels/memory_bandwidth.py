@@ -1,4 +1,4 @@
-"""Panel of the memory bandwidth."""
+"""Panel of the memory bandwidth: copies and memsets over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = "all"
 
 
 def transfers_of(job: Job) -> dict[str, str]:
-    """Kinds of transfers that occur in a job."""
+    """Kinds of transfer that occur in a job."""
     names = sorted(set(memory_bandwidth(job).transfers["name"]))
     return {ALL: "All", **{name: name for name in names}}
 
@@ -40,7 +40,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
     """Kind of transfer to show, such as ``"Memcpy HtoD"``; ``"all"`` by default."""
 
     def analyse(self, ranks: list[int]) -> MemoryBandwidth:
-        """Add up the transfers of the ranks."""
+        """Add up the transfers of the ranks over time."""
         chosen = tuple(ranks)
         return self._memo.get("result", lambda: memory_bandwidth(self.job, chosen), chosen)
 

@@ -1,4 +1,4 @@
-"""Panel of the memory use."""
+"""Panel of the memory use: allocated memory over time, and what fills it at the peak."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Listed: TypeAlias = Literal["alive", "devices", "steps", "survivors"]
 
 
 class MemoryPanel(ZoomedPanel[MemoryUse]):
-    """Memory that is allocated and reserved over time, and what fills it at its peak."""
+    """Memory allocated and reserved over time, and what fills it at the peak."""
 
     name = "memory_use"
     tab = "memory"
@@ -35,15 +35,15 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
     needs = (Recorded.MEMORY,)
 
     memory: Memory = parameter(LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Memory"))
-    """Whose memory to show; without GPU work, at first the CPU's."""
+    """Whose memory to show; defaults to CPU without GPU work."""
 
     by: OwnerColumn = parameter(
         LabelledEnum({"caller": "Operators", "module": "Modules"}), Choice("Owners")
     )
-    """Show what is alive at the peak by the operator or by the module that allocated it."""
+    """Group what is alive at the peak by the operator or the module that allocated it."""
 
     num_owners: int = parameter(Int(10, min=1), Slider("Top owners", max=40))
-    """Owners with a bar of their own."""
+    """Number of owners to draw."""
 
     listed: Listed = parameter(
         LabelledEnum(
@@ -57,7 +57,7 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
         Choice("Table"),
     )
     """Contents of the table: what is alive at the peak, the peaks, what each step leaves behind,
-    or the blocks that outlive the step after theirs."""
+    or the blocks that outlive the step after the one that allocated them."""
 
     @default("memory")
     def _usual_memory(self) -> Memory:
@@ -65,7 +65,7 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether the job may have been recorded with memory events."""
+        """Whether the job may have memory events."""
         return super().concerns(job) and may_record_memory(job)
 
     def analyse(self, ranks: list[int]) -> MemoryUse:
@@ -106,13 +106,13 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
         return None
 
     def _of_memory(self, result: MemoryUse) -> MemoryUse:
-        """The part of the result that is shown."""
+        """The part of the result about the memory that is shown."""
         is_cpu = self.memory == "cpu"
         return self._memo.get("shown", lambda: _part(result, is_cpu=is_cpu), result, is_cpu)
 
 
 def _part(result: MemoryUse, *, is_cpu: bool) -> MemoryUse:
-    names = ("peak", "alive_at_peak", "steps", "survivors")  # with a line for each of the peaks
+    names = ("peak", "alive_at_peak", "steps", "survivors")  # tables with a device column
     tables = {name: getattr(result, name) for name in names}
     chosen = {
         name: table[(table["device"] == CPU) == is_cpu].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Panel of the modules."""
+"""Panel of the modules: a tree of ``nn.Module`` calls with their time by phase."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _NOUNS = {
 
 
 class ModulesPanel(Panel[ModuleTree]):
-    """What each module takes, forward and backward, with the modules inside it.
+    """Time of each module, forward and backward, including the modules inside it.
 
-    A click on a module selects it, and shows what is inside.
+    A click on a module selects it and shows the modules inside.
     """
 
     name = "modules"
@@ -66,22 +66,22 @@ class ModulesPanel(Panel[ModuleTree]):
         ),
         Choice("Show"),
     )
-    """Time that the bars show: on the GPU, on the CPU, idle time of the GPU, or communication that
-    is not hidden behind computation. Without GPU work, it begins with CPU time."""
+    """Time that the bars show: GPU time, CPU time, GPU idle time, or exposed communication.
+    Defaults to CPU time without GPU work."""
 
     merge: Merge = parameter(
         LabelledEnum({"class": "Classes", "instance": "Instances"}), Choice("Rows")
     )
-    """One row for all modules of a class that are called side by side, or for each."""
+    """One row for all sibling modules of a class, or one row for each."""
 
     module_source: ModuleSource = parameter(
         LabelledEnum({"auto": "Automatic", "modules": "Modules", "regions": "Annotations"}),
         Choice("Of"),
     )
-    """Modules, or annotations in their place; by default where there are no modules."""
+    """Show modules or annotations; by default annotations only if there are no modules."""
 
     levels: int = parameter(Int(3, min=1), Slider("Levels", max=10))
-    """Levels of the tree that are open."""
+    """Number of open levels of the tree."""
 
     @default("weight")
     def _usual_weight(self) -> Weight:
@@ -89,7 +89,7 @@ class ModulesPanel(Panel[ModuleTree]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether any module was recorded, or an annotation of the program."""
+        """Whether any module, or any annotation of the program, was recorded."""
         recorded = job.reduce(recorded_calls, job.ranks) if super().concerns(job) else {}
         return any(each.modules for each in recorded.values())
 
@@ -122,7 +122,7 @@ class ModulesPanel(Panel[ModuleTree]):
     def tabulate(self, result: ModuleTree) -> pd.DataFrame:
         """List the modules in the order of the tree, summed over ranks and phases.
 
-        FLOP and memory are listed where they are recorded.
+        FLOP and memory are listed if they were recorded.
         """
         totals = self._totals(result)
         empty = [name for name in COSTS if not totals[name].any()]
@@ -140,7 +140,7 @@ class ModulesPanel(Panel[ModuleTree]):
         return self._memo.get("totals", lambda: module_totals(result.modules), result)
 
     def _whole_ns(self, result: ModuleTree) -> int:
-        """All of the time that is shown, also outside of modules."""
+        """Total of the time that is shown, including time outside of modules."""
         outside_ns = int(result.outside[_OUTSIDE[self.weight]].sum())
         column = WEIGHTS[self.weight]
         rows = result.modules

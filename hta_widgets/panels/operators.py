@@ -1,4 +1,4 @@
-"""Panel of the operators."""
+"""Panel of the operators: their time on the CPU and on the GPU."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Weight: TypeAlias = Literal["gpu", "cpu", "idle"]
 Phase: TypeAlias = Literal["all", "forward", "backward", "optimizer", "other"]
 
 _TITLES = {
-    "gpu": "Operators with most GPU time of their own",
-    "cpu": "Operators with most CPU time of their own",
-    "idle": "Operators that let the GPU wait longest",
+    "gpu": "Operators with the most self GPU time",
+    "cpu": "Operators with the most self CPU time",
+    "idle": "Operators that keep the GPU waiting longest",
 }
 
 
 class OperatorsPanel(Panel[OperatorTable]):
-    """What each operator takes, on the CPU and on the GPU.
+    """Time of each operator, on the CPU and on the GPU.
 
     It shows the operators of the selected modules and phase. A click on an operator selects it.
     """
@@ -49,8 +49,8 @@ class OperatorsPanel(Panel[OperatorTable]):
     by: RowsBy = parameter(
         LabelledEnum({"name": "Name", "shape": "Shape", "stack": "Stack"}), Choice("By")
     )
-    """What tells rows apart: the name of the operator, also the shapes and types of its inputs, or
-    also the Python frames around it."""
+    """What a row stands for: an operator name; a name with the shapes and types of its inputs; or
+    a name with the Python frames around it."""
 
     phase: Phase = parameter(
         LabelledEnum(
@@ -64,16 +64,16 @@ class OperatorsPanel(Panel[OperatorTable]):
         ),
         Choice("Phase"),
     )
-    """Part of a step to show; if all, the selected one."""
+    """Phase of a step to show; ``all`` shows the selected phase."""
 
     weight: Weight = parameter(
         LabelledEnum({"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time"}), Choice("Show")
     )
-    """Time that the bars show, and that orders the table: on the GPU or on the CPU, without
-    operators inside, or idle time of the GPU. Without GPU work, it begins with CPU time."""
+    """Time that the bars show and the table is sorted by: self GPU time, self CPU time, or GPU idle
+    time. Defaults to CPU time without GPU work."""
 
     num_operators: int = parameter(Int(15, min=1), Slider("Top operators", max=60))
-    """Operators with a bar."""
+    """Number of operators to draw."""
 
     @default("weight")
     def _usual_weight(self) -> Weight:
@@ -90,11 +90,11 @@ class OperatorsPanel(Panel[OperatorTable]):
         return self._memo.get("result", analyse, *asked)
 
     def _shown_phase(self) -> str | None:
-        """The phase of the panel, else the selected one; None for all."""
+        """The panel's phase, or else the selected one; None means all."""
         return (self.selection.code_phase or None) if self.phase == "all" else self.phase
 
     def draw(self, result: OperatorTable) -> dict[str, Drawing]:
-        """Draw the operators with most of the time that is shown."""
+        """Draw the operators with the most of the chosen time."""
         column = "gpu_ns" if self.weight == "gpu" else "idle_ns"
         whole_ns = int(
             result.rows["cpu_self_ns"].sum() if self.weight == "cpu" else result.ranks[column].sum()
@@ -109,17 +109,17 @@ class OperatorsPanel(Panel[OperatorTable]):
         return {_TITLES[self.weight]: drawn}
 
     def tabulate(self, result: OperatorTable) -> pd.DataFrame:
-        """List the operators, those with most of the time that is shown first."""
+        """List the operators, those with the most of the chosen time first."""
         column = WEIGHTS[self.weight].column
         return self._memo.get("table", partial(_listed, result.rows, column), *(result, column))
 
     def nothing_to_show(self, result: OperatorTable) -> str | None:
-        """Explain an empty panel: no calls, none of the phase, or none of the time."""
+        """Explain an empty panel: no calls, none in the phase, or none with the chosen time."""
         if result.rows.empty:
             phase = self._shown_phase()
             if not result.ranks["gpu_ns"].sum() or not (phase or self.selection.modules):
                 return result.finding
-            of = f" in the phase {phase}" if phase else ""
+            of = f" in the {phase} phase" if phase else ""
             return (
                 f"No operators run{of}{' in the selected modules' * bool(self.selection.modules)}."
             )
@@ -130,6 +130,6 @@ class OperatorsPanel(Panel[OperatorTable]):
 
 
 def _listed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Rows in order of a column, without that of the collectives if there are none."""
+    """Rows sorted by a column, without the column of collectives if it is empty."""
     ordered = rows.sort_values(column, ascending=False, kind="stable", ignore_index=True)
     return ordered if ordered["collectives"].any() else ordered.drop(columns="collectives")

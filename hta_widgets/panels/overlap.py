@@ -1,4 +1,4 @@
-"""Panel of the communication–computation overlap."""
+"""Panel of the overlap: how much communication is hidden behind computation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OverlapPanel(Panel[Overlap]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether any rank communicates, as a single GPU does not."""
+        """Whether any rank communicates; a single GPU does not."""
         return super().concerns(job) and any(job.reduce(may_communicate, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> Overlap:
@@ -55,9 +55,9 @@ class OverlapPanel(Panel[Overlap]):
         return {"Communication time of each GPU": figure}
 
     def tabulate(self, result: Overlap) -> pd.DataFrame:
-        """List the GPUs; without columns on CUDA graphs of unknown content where there are none.
+        """List the GPUs, without the columns on CUDA graphs of unknown content if there are none.
 
-        A column of zeros was read as "no CUDA graphs" of a job that replays 3,720 kernels in them.
+        For a job that replays 3,720 kernels in graphs, a column of zeros read as "no CUDA graphs".
         """
         graphs = ["cuda_graph_time_ns", "beside_graph_ns"]
         has_any = bool(result.ranks[graphs].any(axis=None))

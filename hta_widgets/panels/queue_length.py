@@ -1,4 +1,4 @@
-"""Panel of the queue length."""
+"""Panel of the queue length: operations launched but not yet started, over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hta_widgets.trace.model.formats import Recorded
 
 
 class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
-    """How many operations wait on each stream: launched but not yet started."""
+    """Number of operations on each stream that are launched but have not started."""
 
     name = "queue_length"
     tab = "idle"

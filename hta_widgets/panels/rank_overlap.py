@@ -1,4 +1,4 @@
-"""Panel of the overlap by rank."""
+"""Panel of the overlap by rank: activities compared across ranks and over time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Listed: TypeAlias = Literal["times", "outliers"]
 
 
 class RankOverlapPanel(Panel[RankOverlap]):
-    """Computation, communication, both or neither: compared across ranks, and over time."""
+    """Computation, communication, both or neither, compared across ranks and over time."""
 
     name = "rank_overlap"
     tab = "ranks"
@@ -63,7 +63,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
     listed: Listed = parameter(
         LabelledEnum({"times": "Times", "outliers": "Outliers"}), Choice("Table")
     )
-    """Contents of the table: the times of all, or the outliers by each rule."""
+    """Contents of the table: the times of all lanes, or the outliers by each rule."""
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
@@ -71,7 +71,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
         return len(job.ranks) > 1 or max(job.reduce(busy_devices, job.ranks).values()) > 1
 
     def analyse(self, ranks: list[int]) -> RankOverlap:
-        """Measure the ranks."""
+        """Measure the activities of the ranks."""
         return rank_overlap(
             self.job,
             ranks,
@@ -103,7 +103,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
     def tabulate(self, result: RankOverlap) -> pd.DataFrame:
         """List the lanes, or the outliers of each column, the strongest first.
 
-        Outliers are found among all ranks, even if some are selected.
+        Outliers are always determined among all ranks, even if some are selected.
         """
         if self.listed == "times":
             return result.lanes
@@ -116,6 +116,6 @@ class RankOverlapPanel(Panel[RankOverlap]):
         return None if result.lanes["kernels"].any() else result.finding
 
     def _time(self) -> str:
-        """The time that is cut into slices; all other numbers are of all of the time."""
+        """The time that is cut into slices; all other numbers cover the whole time."""
         window = super()._time()
         return f"time slices of {window}" if window else ""

@@ -1,4 +1,4 @@
-"""Panel of the roofline."""
+"""Panel of the roofline: how close operators are to the peak of their GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listed: TypeAlias = Literal["operators", "uncounted", "devices"]
 
 
 class RooflinePanel(Panel[Roofline]):
-    """How close operators come to what their GPU can do."""
+    """How close operators come to the peak of their GPU."""
 
     name = "roofline"
     tab = "operators"
@@ -33,12 +33,17 @@ class RooflinePanel(Panel[Roofline]):
     title = "Roofline"
     follows = ("operators", "shapes", *TIME_FIELDS)
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
+    table_labels: ClassVar = {
+        "tflops": "TFLOP/s",
+        "gb_per_s": "GB/s",
+        "percent_of_peak": "% of peak",
+    }
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
     needs_gpu_work = True
     any_number_of_ranks = True
 
     num_operators: int = parameter(Int(15, min=1), Slider("Top operators", max=60))
-    """Operators by shape with a bar of their own."""
+    """Number of operators, by shape, to draw."""
 
     listed: Listed = parameter(
         LabelledEnum({"operators": "Operators", "uncounted": "Not counted", "devices": "GPUs"}),
@@ -49,7 +54,7 @@ class RooflinePanel(Panel[Roofline]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether shapes were recorded, without which nothing is counted."""
+        """Whether shapes were recorded; nothing can be counted without them."""
         recorded = job.reduce(recorded_calls, job.ranks) if super().concerns(job) else {}
         return any(each.shapes for each in recorded.values())
 
@@ -60,7 +65,7 @@ class RooflinePanel(Panel[Roofline]):
         return self._memo.get("result", analyse, chosen, tuple(time.values()))
 
     def draw(self, result: Roofline) -> dict[str, Drawing]:
-        """Draw the operators under the roof if it is known, else their rates; and their times."""
+        """Draw the operators under the roof, or their rates if it is unknown, and their times."""
         table = self._memo.get("sums", lambda: over_ranks(result.operators), result)
         selected = SelectedOperators(self.selection.operators, self.selection.shapes)
         peak, drawn = result.peak, {}
@@ -88,7 +93,7 @@ class RooflinePanel(Panel[Roofline]):
             rates = figures.operator_rates(
                 table, num_operators=self.num_operators, selected=selected
             )
-            return "Rates of operators by shape (the peak of the GPU is not known)", rates
+            return "Operator rates by shape (the peak of the GPU is unknown)", rates
         drawn = self._memo.get(
             "roofline",
             lambda: figures.roofline(table, peak, selected=selected),

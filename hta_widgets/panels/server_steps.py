@@ -1,4 +1,4 @@
-"""Panel of the steps of an inference server."""
+"""Panel of the steps of an inference server, by phase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECOND = ("output_tokens_per_s", "prompt_tokens_per_s", "period_ns", "busy_perc
 
 
 class ServerStepsPanel(Panel[ServerStepTable]):
-    """What a server does step by step, and what its prompts and its answers take.
+    """What a server does, step by step, and the time that prompts and answers take.
 
     All steps are shown, and the selected ones stand out. A click on a phase in the table selects
     its steps in all panels.
@@ -33,7 +33,7 @@ class ServerStepsPanel(Panel[ServerStepTable]):
     table_labels: ClassVar = {
         "output_token_ns": "per output token",
         "period_ns": "median step",
-        "like": "like steps",
+        "like": "comparable steps",
     }
     table_open = True
     any_number_of_ranks = True
@@ -56,14 +56,14 @@ class ServerStepsPanel(Panel[ServerStepTable]):
         return {"Steps by phase": drawn}
 
     def tabulate(self, result: ServerStepTable) -> pd.DataFrame:
-        """List the phases of each rank, with their tokens first."""
+        """List the phases of each rank, starting with their tokens."""
         first = [*_FIRST, *_SECOND]
         return result.phases[[*first, *(each for each in result.phases if each not in first)]]
 
     def nothing_to_show(self, result: ServerStepTable) -> str | None:
-        """Explain an empty panel: no rank serves, or no step of one has GPU work."""
-        return "No steps of an inference server are recorded." if result.steps.empty else None
+        """Explain an empty panel: no rank serves, or no step has GPU work."""
+        return "No steps of an inference server were recorded." if result.steps.empty else None
 
     def _time(self) -> str:
-        """Nothing: also the steps that are not selected are shown."""
+        """Empty, because all steps are shown, whether selected or not."""
         return ""

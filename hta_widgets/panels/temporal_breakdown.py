@@ -1,4 +1,4 @@
-"""Panel of the temporal breakdown."""
+"""Panel of the temporal breakdown: computing, otherwise busy, or idle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hta_widgets.trace.job import Job
 
 
 class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
-    """How each GPU spends its time: computing, in CUDA graphs, busy otherwise, or idle."""
+    """How each GPU spends its time: computing, in CUDA graphs, otherwise busy, or idle."""
 
     name = "temporal_breakdown"
     tab = "ranks"
@@ -37,7 +37,7 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether there are ranks to compare; that of one is the budget."""
+        """Whether there are several ranks; for a single one, the budget shows the same."""
         return super().concerns(job) and len(job.ranks) > 1
 
     def analyse(self, ranks: list[int]) -> TemporalBreakdown:

@@ -1,10 +1,10 @@
-"""Panel of the what-if: a step if something were different."""
+"""Panel of the what-if: how long a step would take if something were different."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
 from traitlets import Bool, Float
@@ -37,19 +37,19 @@ _AS_RECORDED: Final = {
     "kernel_percent": AS_RECORDED,
     "without_loading": False,
 }
-"""Positions of the knobs at which nothing changes."""
+"""Settings of the knobs that change nothing."""
 
 FASTEST_HOST = 16.0
-"""A host that is faster is taken to need no time at all."""
+"""From this speed on, the host is assumed to need no time at all."""
 
 
 class WhatIfPanel(Panel[WhatIfSteps]):
-    """What a step would take with a faster host, hidden communication, equal ranks or kernels.
+    """How long a step would take with a faster host or kernels, hidden communication, equal ranks.
 
-    All of it together is replayed through everything that waits for something else, over all
-    ranks. At its end, the slider of the host is one that needs no time. A finding that is shown
-    turns no knob: hardly one leaves out just what its price is of, and two answers to the same
-    question, 919 and 927 ms, are one too many.
+    All changes are replayed together, through everything that waits for something else, over all
+    ranks. At its maximum, the slider of the host means a host that needs no time. Showing a finding
+    turns no knob: hardly any knob removes exactly what the price covers, and two answers to the
+    same question (919 and 927 ms) are one too many.
     """
 
     name = "what_if"
@@ -57,6 +57,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
     place = 1
     title = "What if"
     follows = ("kernel", "steps", "phase")
+    table_labels: ClassVar = {"ms": "changed (ms)"}
     needs = (Recorded.KERNELS,)
     any_number_of_ranks = True
 
@@ -64,12 +65,12 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         Float(1, min=0.25, max=FASTEST_HOST),
         Slider("Host speed", step=0.25, unit="×", log=True),
     )
-    """How many times as fast the host launches; from 16 on, it needs no time."""
+    """Factor by which the host launches faster; from 16 on, the host needs no time."""
 
     hidden_percent: float = parameter(
         Float(0, min=0, max=100), Slider("Communication hidden", step=5, unit="%")
     )
-    """Part of all transfers (percent) that takes no time; ranks still wait for late ones."""
+    """Share (%) of all transfers that takes no time; ranks still wait for late ones."""
 
     kernels: KernelClass = parameter(
         LabelledEnum(
@@ -83,35 +84,35 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         ),
         Choice("Kernels"),
     )
-    """Which kernels `kernel_percent` is about."""
+    """The kernels that `kernel_percent` changes."""
 
     kernel_percent: float = parameter(Float(100, min=0, max=100), Slider("take", step=5, unit="%"))
-    """How long these kernels take, in percent of what is recorded."""
+    """Duration of these kernels, in percent of the recorded one."""
 
     without_loading: bool = parameter(Bool(False), Toggle("Input data always ready"))
-    """Take out the time in which the host loads data."""
+    """Remove the time in which the host loads data."""
 
     equal_ranks: EqualRanks = parameter(
         LabelledEnum({"recorded": "As recorded", "slower": "Slower ones", "all": "All"}),
         Choice("Level ranks to the median"),
     )
-    """Whose kernels take as long as the same ones on the median rank."""
+    """Ranks whose kernels take as long as the same kernels on the median rank."""
 
     listed: Listed = parameter(
         LabelledEnum({"classes": "Critical path", "ranks": "Ranks"}), Choice("Table")
     )
-    """Contents of the table: what sets the time, or when each rank is done."""
+    """Contents of the table: what bounds the step, or when each rank finishes."""
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether anything ran on a GPU, on a rank whose time is priced."""
+        """Whether anything ran on a GPU, on a rank whose time can be priced."""
         priced = [rank for rank in job.ranks if not job.kinds[rank].why_not_priced]
         if not priced:
             return False
         return super().concerns(job) and any(job.reduce(has_gpu_work, priced).values())
 
     def _describe(self) -> PanelSpec:
-        """Without the knobs that the job has nothing for."""
+        """Leave out the knobs that would change nothing in this job."""
         spec = super()._describe()
         without = {"equal_ranks"} if len(self.job.ranks) == 1 else set()
         if not any(self.job.reduce(may_communicate, self.job.ranks).values()):
@@ -140,19 +141,19 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         return self._memo.get("result", replayed, asked, steps, *changes.items())
 
     def draw(self, result: WhatIfSteps) -> dict[str, Drawing]:
-        """Draw the step now and changed, and when each rank is done, if that differs."""
+        """Draw the step now and changed, and when each rank finishes, once a knob is turned."""
         if all(getattr(self, name) == value for name, value in _AS_RECORDED.items()):
             return {}
         name = "The mean step, now and changed"
         figures = {f"{name} (a bound)" if result.is_bound else name: changed_step(result)}
         if len(result.ranks) > 1:
-            figures["When each rank is done"] = rank_ends(
+            figures["When each rank finishes"] = rank_ends(
                 result, selected=self.ranks if self.linked else ()
             )
         return figures
 
     def tabulate(self, result: WhatIfSteps) -> pd.DataFrame:
-        """List what sets the time, or when each rank is done."""
+        """List what bounds the step, or when each rank finishes."""
         return result.classes if self.listed == "classes" else result.ranks
 
     def nothing_to_show(self, result: WhatIfSteps) -> str | None:

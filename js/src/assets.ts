@@ -1,4 +1,4 @@
-// The large modules, once per page: gunzipped from the bytes that the kernel's assets model holds.
+// The large modules, loaded once per page: gunzipped from the bytes in the kernel's assets model.
 import type { Model } from "./models";
 import type { AssetName, AssetsState, Gzipped } from "./types";
 
@@ -17,7 +17,7 @@ function cache(): Cache {
   return page[CACHE];
 }
 
-/** Whether the page refuses a script from a `blob:` address, which browsers report beside the failure. */
+/** Whether the page refuses a script from a `blob:` address; browsers report this separately from the failure. */
 function refusal(signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const report = ({ blockedURI }: SecurityPolicyViolationEvent) => blockedURI.startsWith("blob") && resolve(true);

@@ -1,4 +1,4 @@
-// A button that runs a method of the panel in Python, one at a time, and where it writes.
+// A button that runs a method of the panel in Python, one run at a time, with a field for the output folder.
 import type { ControlContext } from "./context";
 import { keepKeys, make, pushButton } from "./dom";
 import { listen } from "./models";
@@ -6,9 +6,9 @@ import { float } from "./popover";
 import { isSaved } from "./saved";
 import type { ButtonSpec } from "./types";
 
-const TIMEOUT = 600_000; // a large file takes long to write
+const TIMEOUT = 600_000; // writing a large file takes long
 
-/** The button, and where it takes a folder, what opens a field for one. */
+/** The button and, if it accepts a folder, a button that opens a field for one. */
 export function actionButton(spec: ButtonSpec, context: ControlContext): HTMLElement[] {
   const { name, label } = spec;
   const { model, send, signal } = context;
@@ -30,12 +30,12 @@ export function actionButton(spec: ButtonSpec, context: ControlContext): HTMLEle
   return spec.takes_folder && !button.disabled ? [button, ...folderField(spec, context, run)] : [button];
 }
 
-/** What a user types stays in the page: a notebook is saved with what its models know. */
+/** The typed folder stays in the page, because a notebook is saved with the state of its models. */
 function folderField({ name, label }: ButtonSpec, { signal, prefix }: ControlContext, run: (folder: string) => void) {
   const id = `${prefix}-${name}-folder`;
   const said = `${label} to a folder`;
   const open = pushButton("", { className: "hta-open", title: said, "aria-label": said });
-  const input = keepKeys(make("input", { type: "text", id, placeholder: "the usual place" }));
+  const input = keepKeys(make("input", { type: "text", id, placeholder: "default folder" }));
   const write = pushButton("Write");
   const popover = make(
     "div",

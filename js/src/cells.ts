@@ -1,10 +1,10 @@
-// The values of a table: as text, in an order, through a filter, and as a file. Python does the same for rows that are
-// not loaded (panels/base/table.py).
+// The values of a table: formatted, sorted, filtered, and written to a file. Python does the same for rows that are not
+// loaded (panels/base/table.py).
 import type { Cell, Column, Table } from "./types";
 
 export type Row = readonly Cell[];
 
-/** Which rows, in which order; an empty `sort` means the table's own order. */
+/** A filter and an order of rows; an empty `sort` means the table's own order. */
 export interface Order {
   sort: string;
   descending: boolean;
@@ -18,13 +18,13 @@ const DIGITS = 3;
 const MINUS = "−";
 const FORMULA_START = /^[=+\-@\t\r\n＝＋－＠]/;
 
-/** The same number with a minus, which unlike a hyphen is as wide as a plus. */
+/** The same number with a minus sign, which is as wide as a plus, unlike a hyphen. */
 export const withMinus = (text: string) => text.replace("-", MINUS);
 
-/** By how many decimals: making one takes longer than using it for all cells of a table. */
+/** Formatters by number of decimals: making one takes longer than using it for all cells of a table. */
 const FORMATS: Intl.NumberFormat[] = [];
 
-/** Three significant digits and separated thousands. */
+/** Three significant digits, with separated thousands. */
 export function number(value: number): string {
   const size = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
   const decimals = Math.min(Math.max(0, DIGITS - 1 - size), 20);
@@ -43,14 +43,14 @@ export function heading({ label, unit }: Column): string {
   return unit ? `${label}${NO_BREAK}(${unit})` : label;
 }
 
-/** What is wrong with a filter, or which texts it finds: by a part, or by a regular expression between slashes. */
+/** A predicate for texts that contain the filter, or match the regular expression between its slashes; or an error. */
 export function finder(filter: string): ((text: string) => boolean) | string {
   if (filter.length > 2 && filter.startsWith("/") && filter.endsWith("/")) {
     try {
       const pattern = new RegExp(filter.slice(1, -1), "i");
       return (text) => pattern.test(text);
     } catch (error) {
-      return `the filter is no regular expression: ${(error as Error).message}`;
+      return `the filter is not a valid regular expression: ${(error as Error).message}`;
     }
   }
   const wanted = filter.trim().toLowerCase();
@@ -76,7 +76,7 @@ function compare(one: Cell, other: Cell): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** The rows in an order, those without a value last; a text says what is wrong with the filter. */
+/** The sorted rows, those without a value last; or a message on what is wrong with the filter. */
 export function ordered(table: Table, { sort, descending, filter }: Order): Row[] | string {
   const matches = matcher(table, filter);
   if (typeof matches === "string") return matches;
@@ -89,7 +89,7 @@ export function ordered(table: Table, { sort, descending, filter }: Order): Row[
   return [...known.sort((a, b) => sign * compare(a[place] ?? null, b[place] ?? null)), ...rest];
 }
 
-/** What is shown in place of a text, such as the readable form of a kernel's name. */
+/** The text to show, such as the readable form of a kernel's name. */
 export function shownAs({ names }: Table, text: string): string {
   return Object.hasOwn(names, text) ? (names[text] ?? text) : text;
 }
@@ -103,7 +103,7 @@ function safe(value: Cell): string {
 
 const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
 
-/** Rows as a spreadsheet takes them, with the names of columns that Python has; no text is a formula. */
+/** Rows for a spreadsheet, with Python's column names; no text is a formula. */
 export function delimited({ columns }: Table, rows: readonly Row[], style: "csv" | "tsv"): string {
   const cell = (value: Cell) => {
     const text = safe(value);

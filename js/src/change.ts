@@ -1,4 +1,4 @@
-// What changed between two jobs: a panel, and a step of each below its charts, on one axis.
+// What changed between two jobs: a panel, with one step of each job below its charts, on one axis.
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make, uniquePrefix } from "./dom";
 import { listen, type Model, resolve, write } from "./models";
@@ -12,13 +12,13 @@ import type { StackedStep, Step, TimelineState } from "./timeline/types";
 import type { PanelState, SelectionState } from "./types";
 
 export interface ChangeState extends PanelState {
-  /** The first on top. */
+  /** The first job comes first. */
   _stacked: StackedStep[];
-  /** Of the job of the dashboard, and of the other one. */
+  /** The timelines of the dashboard's job and of the other job. */
   _timelines: string[];
 }
 
-const TITLE = "A step of each, from its start (drag or A/D pans, W/S or Ctrl + wheel zooms both)";
+const TITLE = "One step of each job, from its start (drag or A/D to pan, W/S or Ctrl + wheel to zoom both)";
 const TYPICAL = "";
 
 /** The step of one of the jobs. */
@@ -73,7 +73,7 @@ class Side {
     this.#light();
   }
 
-  /** Light where the finding is seen that is selected in this job, else the open row of the waterfall. */
+  /** Highlight the finding selected in this job, or else the open row of the waterfall. */
   #light(): void {
     const step = this.#shown && this.find(this.#shown);
     if (!this.#shown || !step) return;
@@ -144,9 +144,9 @@ async function stack({ model, host, signal }: RenderProps<ChangeState>, place: H
       for (const other of sides) if (other !== side) other.stage.join(view);
     };
     sides.push(side);
-    place.append(side.element); // where it reads the colours of the page
+    place.append(side.element); // in the page, where it reads its colours
     listen(timeline, "change:_timeline", show, signal);
-    followVisibility(place, timeline, signal); // both are needed for the axis of one
+    followVisibility(place, timeline, signal); // both are needed for the common axis
   }
   listen(model, "change:_stacked", show, signal);
   show();

@@ -1,4 +1,4 @@
-// The figures of a view side by side; a figure keeps its chart while its name stays.
+// The figures of a view, side by side; a figure keeps its chart as long as its name stays.
 import { make } from "./dom";
 import { Chart, type Handlers } from "./figure";
 import type { Plotly } from "./plotly";
@@ -9,7 +9,7 @@ interface Shown {
   stop: AbortController;
 }
 
-/** Let the page answer between two charts, each of which may take a twentieth of a second. */
+/** Let the page respond between two charts, each of which can take 50 ms. */
 const nextTask = () => new Promise((resolve) => setTimeout(resolve));
 
 export class Charts {
@@ -33,7 +33,7 @@ export class Charts {
       const plotly = await this.#plotly;
       if (figures !== this.#latest || this.#signal.aborted) return;
       this.#keepOnly(figures);
-      // Place all before drawing the first: its width depends on how many share the row.
+      // Place all before drawing the first: its width depends on the number in its row.
       const placed = figures.map((figure) => ({ figure, chart: this.#chart(figure, plotly) }));
       for (const { figure, chart } of placed) chart.place(figure, placed.length > 1);
       for (const [place, { figure, chart }] of placed.entries()) {

@@ -1,4 +1,4 @@
-// The row of controls. Each follows its trait, which the user, Python or jslink may change.
+// The row of controls. Each one follows its trait, which the user, Python or jslink can change.
 import { actionButton } from "./button";
 import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
@@ -56,7 +56,7 @@ function numberField(id: string, spec: Bounds, signal: AbortSignal, commit: (val
     commit(value);
   };
   input.addEventListener("change", read, { signal });
-  // In JupyterLab, Enter does not end in a change event.
+  // In JupyterLab, Enter causes no change event.
   input.addEventListener("keydown", ({ key }) => key === "Enter" && read(), { signal });
   const show = (value: number) => {
     known = value;
@@ -154,7 +154,7 @@ function picker({ name, label: words, noun, options }: PickerSpec, context: Cont
   return row("picker", label, picker.button, picker.popover);
 }
 
-/** The element of one control; hidden if there is nothing to choose. */
+/** The element of a control; hidden if there is nothing to choose. */
 export function control(spec: ControlSpec, context: ControlContext): HTMLElement {
   const element = build(spec, context);
   element.classList.toggle("hta-of-charts", "of_charts" in spec && spec.of_charts);

@@ -1,4 +1,4 @@
-/** As much of a text as fits into a width, ended by "…" where it is cut. */
+/** As much of a text as fits into a width, with "…" at the end if it is cut. */
 export function cut(text: string, width: number, measure: (text: string) => number): string {
   let [low, high] = [0, text.length];
   while (low < high) {

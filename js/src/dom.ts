@@ -1,6 +1,6 @@
-// Creates elements; text from traces reaches the page only as text.
+// Creates elements; text from traces reaches the page only as text, never as HTML.
 
-/** Properties of an element, and attributes for assistive technology: several browsers have no properties for these. */
+/** Properties of an element, and ARIA attributes, for which several browsers have no properties. */
 type Properties<Tag extends keyof HTMLElementTagNameMap> = Partial<
   Omit<HTMLElementTagNameMap[Tag], "style" | "dataset" | "children" | "role" | `aria${string}`>
 > & { role?: string; [name: `aria-${string}`]: string };
@@ -19,13 +19,13 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Keep JupyterLab's one-key commands away while the element has the focus ("b" adds a cell). */
+/** Keep JupyterLab's one-key commands (such as "b", which adds a cell) away while the element has the focus. */
 export function keepKeys<T extends HTMLElement>(element: T): T {
   element.dataset.lmSuppressShortcuts = "true";
   return element;
 }
 
-/** A button that may do something until the signal aborts; without a type of its own it would submit a form around it. */
+/** A button that works until the signal aborts; without the type "button" it would submit a form around it. */
 export function pushButton(
   text: string,
   properties: Properties<"button"> = {},
@@ -37,7 +37,7 @@ export function pushButton(
   return button;
 }
 
-/** Call whenever the size of an element changes, and once at first. */
+/** Call whenever the size of an element changes, and once at the start. */
 export function followSize(element: HTMLElement, resized: () => void, signal: AbortSignal): void {
   const observer = new ResizeObserver(resized);
   observer.observe(element);

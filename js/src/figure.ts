@@ -8,7 +8,7 @@ import { template } from "./theme";
 import type { Figure, Layout } from "./types";
 import { Zoom, type Zooming } from "./zoom";
 
-/** What happens when a user picks a point of a chart, or zooms. */
+/** Callbacks for when a user picks a point of a chart, or zooms. */
 export interface Handlers {
   pick(pick: Pick, add: boolean): void;
   zoom: Zooming;
@@ -21,14 +21,14 @@ const CONFIG = {
   typesetMath: false,
   displaylogo: false,
   displayModeBar: "hover",
-  doubleClick: false, // Zoom does what it would
-  showTips: false, // about it
+  doubleClick: false, // Zoom handles it
+  showTips: false, // about double clicks
   modeBarButtons: [["toImage"]], // plotly's own choice has one that uploads the chart
 };
 
 const STEPS: Record<string, number> = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
-/** The layout without plotly's legend where the chart has another. */
+/** The layout, without plotly's legend if the chart has another one. */
 function bare(figure: Figure): Layout {
   const { layout } = figure;
   if (legendOf(figure).length === 0) return layout;
@@ -48,7 +48,7 @@ export class Chart {
   #figure: Figure;
   #handlers: Handlers;
   #zoom: Zoom;
-  #drawn = ""; // the figure as text; none while it is still to be drawn
+  #drawn = ""; // the figure as text; empty until it is drawn
   #unshaped = ""; // the same without its shapes
   #followed = false;
   #width = 0;
@@ -75,7 +75,7 @@ export class Chart {
     signal.addEventListener("abort", () => this.#plotly.purge(this.#node), { once: true });
   }
 
-  /** Take the room that a figure needs. */
+  /** Reserve the room that a figure needs. */
   place(figure: Figure, captioned: boolean): void {
     this.#caption.textContent = captioned ? figure.name : "";
     const { wide = false, least_width } = figure.layout.meta ?? {};
@@ -104,7 +104,7 @@ export class Chart {
     return this.#drawn !== "" && this.#unshaped === withoutShapes(this.#figure);
   }
 
-  /** Draw the shapes anew, such as the ring around what is selected: charts of a thousand bars take long. */
+  /** Redraw only the shapes, such as the ring around the selection: a chart of a thousand bars takes long to redraw. */
   async #reshape(): Promise<void> {
     this.#drawn = JSON.stringify(this.#figure);
     await this.#plotly.relayout(this.#node, { shapes: structuredClone(this.#figure.layout.shapes ?? []) });
@@ -146,7 +146,7 @@ export class Chart {
 
   async #resized(): Promise<void> {
     const width = this.element.clientWidth;
-    // A figure sets its own height, and is drawn with it.
+    // A figure sets its own height and is drawn at that height.
     if (width === 0 || width === this.#width) return;
     this.#width = width;
     if (this.#isDrawn()) await this.#plotly.Plots.resize(this.#node);

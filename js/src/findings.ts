@@ -1,5 +1,5 @@
-// Causes of lost time as rows: the price, a sentence, what to try first, why and what else behind it, and a button that
-// selects where it is seen. While it is shown, two more step through all windows in which it is seen.
+// Causes of lost time as rows: the price, a sentence, what to try first, details behind disclosures, and a button that
+// selects where the cause is seen. While it is shown, two more buttons step through all windows in which it is seen.
 import { keepKeys, make, pushButton } from "./dom";
 import { swatch } from "./legend";
 import { listen, type Model } from "./models";
@@ -13,15 +13,15 @@ type Send = (values: Fields, target: Model) => void;
 
 const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
-/** What a price says of the true one. */
+/** What the sign before a price means. */
 const SIGNS: Record<string, string> = {
-  "": "This much less, as a replay of the recording has it",
-  "≤": "At most this much less: what replaces it takes time, too, or a rank is missing",
-  "≥": "At least this much less: part of the time is not explained",
-  "≈": "About this much less, by an estimate",
+  "": "Saves this much, according to a replay of the recording",
+  "≤": "Saves at most this much: its replacement also takes time, or a rank is missing",
+  "≥": "Saves at least this much: part of the time is unexplained",
+  "≈": "Saves about this much, by an estimate",
 };
 
-/** The text with numbers and their units on one line. */
+/** The text, with each number kept on one line with its unit. */
 function unbroken(text: string): string {
   return text.replace(/(\d) (?=(%|[nµm]?s|[kMGT]?B)(?![\p{L}\d]))/gu, "$1\u00a0");
 }
@@ -39,14 +39,14 @@ function disclosure(title: string, ...contents: Node[]): HTMLElement {
   return element;
 }
 
-/** Code that is broken at spaces and where a name ends: "--option" would be after its dashes. */
+/** Code with line breaks only at spaces and after names; browsers would break "--option" after its dashes. */
 function breakable(code: string): HTMLElement {
   const parts = (word: string) => word.split(/(?<=[.,()[\]{}])(?=\w)/).flatMap((part) => [make("wbr"), part]);
   const words = code.split(" ").flatMap((word) => [" ", make("span", {}, ...parts(word).slice(1))]);
   return make("code", {}, ...words.slice(1));
 }
 
-/** What to do, with code to copy. */
+/** Advice, with code to copy. */
 function advised({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice" }, make("p", {}, what));
   if (code)
@@ -54,7 +54,7 @@ function advised({ do: what, code }: AdviceRow): HTMLElement {
   return element;
 }
 
-/** The same in running text; of code of several lines, the first that is no import. */
+/** The same in running text; multi-line code shows only its first line that is not an import. */
 function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
   const lines = code.split("\n");
@@ -76,22 +76,22 @@ function bar(row: FindingRow): HTMLElement {
   return make("span", { className: "hta-bar", "aria-hidden": "true" }, filled);
 }
 
-/** How the rows of a dashboard differ: lower, and what is shown is said. */
+/** What differs for the rows of a dashboard: they are compact, and report what is shown. */
 export interface Compact {
   shown: (panel: string, button: HTMLElement) => void;
-  /** The box that counts a finding in what all of them save together, if it has one. */
+  /** The box that includes a finding in the combined saving, if it has one. */
   tick: (place: number, describedBy: string) => HTMLElement | null;
 }
 
 interface Shown {
-  /** Null until it is known. */
+  /** Null until known. */
   selection: Model<SelectionState> | null;
   isSecond: boolean;
-  /** Each selects where it is seen; the first is what is shown at first. */
+  /** Selection values for each occurrence; the first one is shown first. */
   places: readonly Fields[];
   button: HTMLButtonElement;
   row: HTMLElement;
-  /** Says which place is shown, -1 for none. */
+  /** Report which occurrence is shown, -1 for none. */
   turns: Turns | null;
 }
 
@@ -127,7 +127,7 @@ export class Findings {
     this.#signal = signal;
   }
 
-  /** Draw the rows, unless they are there: what is opened stays open. */
+  /** Draw the rows, unless they are already drawn, so that open parts stay open. */
   show(rows: readonly FindingRow[], title = ""): void {
     if (same(rows, this.#rows)) return;
     this.#rows = rows;
@@ -198,7 +198,7 @@ export class Findings {
     return button;
   }
 
-  /** The way through the places in which a finding is seen. */
+  /** Buttons that step through the occurrences of a finding. */
   #turns(
     occurrences: readonly Occurrence[],
     places: readonly Fields[],
@@ -229,7 +229,7 @@ export class Findings {
     this.#send(places[(place + by + places.length) % places.length] ?? {}, selection);
   }
 
-  /** Select what a row shows, or everything again; whether it is shown. */
+  /** Select what a row shows, or deselect it; return whether it is shown now. */
   #press(places: readonly Fields[], selection: Model<SelectionState>): boolean {
     const [first = {}] = places;
     const none = Object.fromEntries(Object.keys(first).map((name) => [name, EVERYTHING[name]]));
@@ -260,7 +260,7 @@ function mark({ selection, places, button, row, turns }: Shown): void {
   turns?.say(place);
 }
 
-/** Which of some places is selected, -1 for none. */
+/** Index of the selected occurrence, -1 for none. */
 function shownPlace(selection: Model<SelectionState>, places: readonly Fields[]): number {
   return places.findIndex((fields) => holds(selection, fields));
 }

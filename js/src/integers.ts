@@ -1,6 +1,6 @@
-// Sets of ranks or streams in words, as a filter, and under clicks. An empty list means all of them.
+// Sets of ranks or streams: in words, from a filter, and after a click. An empty list means all of them.
 
-/** Describe the chosen integers compactly; the noun is what they number. */
+/** Describe the chosen integers compactly; the noun is what they count. */
 export function describe(chosen: readonly number[], all: readonly number[], noun: string): string {
   if (chosen.length === 0 || chosen.length === all.length) {
     if (all.length === 1) return `${noun} ${all[0]}`;
@@ -11,7 +11,7 @@ export function describe(chosen: readonly number[], all: readonly number[], noun
   return `${chosen.length} of ${all.length} ${noun}s`;
 }
 
-/** The integers that a filter such as "3, 8-15" names; all of them when it is empty. */
+/** The integers that a filter such as "3, 8-15" names; an empty filter names all. */
 export function filter(text: string, all: readonly number[]): number[] {
   const spans = text
     .split(/[\s,;]+/)
@@ -25,7 +25,7 @@ function span(text: string): [number, number] {
   return [Number(low), high === "" ? Number.POSITIVE_INFINITY : Number(high)];
 }
 
-/** Selection after a click on an item: it alone, or nothing; `add` adds or removes it. */
+/** Selection after a click on an item: only this item, or nothing; `add` adds or removes it. */
 export function afterClick<T>(chosen: readonly T[], item: T, add: boolean): T[] {
   const rest = chosen.filter((other) => other !== item);
   const was = rest.length < chosen.length;

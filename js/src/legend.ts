@@ -1,8 +1,8 @@
-// Areas and what they mean: a legend that wraps, and lies over nothing, as plotly's does not on a narrow page.
+// A legend of colours that wraps and covers nothing, unlike plotly's on a narrow page.
 import { make } from "./dom";
 import type { Figure, Fill, Trace } from "./types";
 
-/** How the areas, lines or marks of a chart look. */
+/** Look of the areas, lines or marks of a chart. */
 type Look = Fill | "mirrored" | "barred" | "crossed" | "line" | "dashed" | "circle" | "diamond";
 
 interface Entry {
@@ -39,13 +39,13 @@ function labelOf({ name }: Trace): string {
   return String(name ?? "").replace(/&(?:lt|gt|amp);/g, (entity) => ENTITIES[entity] ?? entity); // as plotly reads it
 }
 
-/** What stands above a chart: what its layout says, or what plotly would put into the chart. */
+/** Entries above a chart: those in its layout, or those of the legend that plotly would draw. */
 export function legendOf({ data, layout }: Figure): Entry[] {
   const { meta, showlegend, legend } = layout;
   if (meta?.legend) return meta.legend;
   const named = data.filter(({ name, showlegend }) => name && showlegend !== false);
   const isShown = showlegend ?? named.length > 1;
-  const isAbove = (legend as Record<string, unknown> | undefined)?.orientation === "h"; // else it is beside a pie
+  const isAbove = (legend as Record<string, unknown> | undefined)?.orientation === "h"; // else it is next to a pie
   if (!isShown || !isAbove) return [];
   const entries = named.map((each) => ({ label: labelOf(each), ...lookOf(each) }));
   return [...new Map(entries.map((each) => [each.label, each])).values()];

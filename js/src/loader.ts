@@ -1,4 +1,4 @@
-// The front end that is sent with every widget; it gets the rest from the assets model of the kernel.
+// The loader that is sent with every widget; it gets the rest of the front end from the kernel's assets model.
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
 import type { WidgetState } from "./dashboard/types";

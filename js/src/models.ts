@@ -1,4 +1,4 @@
-// Models are the browser's side of widgets; their state follows Python's and Python's follows theirs.
+// Models are the browser side of widgets; their state is kept in sync with Python's.
 import type { AnyModel, Host } from "@anywidget/types";
 import type { PanelState, View } from "./types";
 

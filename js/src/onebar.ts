@@ -1,7 +1,7 @@
-// Charts of one bar, such as those over the ranks of a job with one: there is nothing to compare it with.
+// Detects charts of one bar, such as a chart over the ranks of a single-rank job: there is nothing to compare.
 import type { Figure, Trace } from "./types";
 
-/** Numbers come as a list, or as base64 with the type of an item. */
+/** Numbers come as a list, or as base64 with the item type. */
 function lengthOf(values: unknown): number {
   if (Array.isArray(values)) return values.length;
   const { bdata = "", dtype = "" } = (values ?? {}) as { bdata?: string; dtype?: string };
@@ -12,9 +12,9 @@ function bars({ x, y, orientation }: Trace): number {
   return lengthOf(orientation === "h" ? y : x);
 }
 
-/** Whether all that a figure has is a single bar, or the parts of one. */
+/** Whether a figure has only a single bar, or the parts of one. */
 export function isOneBar({ data, layout }: Figure): boolean {
   const isBars = data.length > 0 && data.every(({ type }) => type === "bar");
-  if (layout.meta?.legend) return false; // it was meant to be one
+  if (layout.meta?.legend) return false; // it is one on purpose
   return isBars && (data.length === 1 || layout.barmode === "stack") && data.every((each) => bars(each) === 1);
 }

@@ -9,17 +9,17 @@ interface Item {
   element: HTMLElement;
 }
 
-/** What a value names; those of the search of a dashboard are JSON, of a field and what it selects. */
+/** The name in a value; values of a dashboard's search are JSON of a field and what it selects. */
 function named(value: string): string {
   if (!value.startsWith('["')) return value;
   try {
     return [JSON.parse(value)[1]].flat().join(" ");
   } catch {
-    return value; // the name of an operator may begin like that
+    return value; // an operator name may look like JSON at the start
   }
 }
 
-/** The options that have every word of a text somewhere in their label or in what they name. */
+/** The options whose label or name contains every word of a text. */
 export function matches(options: readonly Option[], text: string): Option[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return options.filter(([label, value]) => {
@@ -45,7 +45,7 @@ export class Options {
     this.element = make("ul", { className: "hta-options", id, role: "listbox", "aria-label": label });
   }
 
-  /** Show options, one of them active; returns a message on those that are not shown. */
+  /** Show options, one of them active; returns a message about those that are not shown. */
   fill(options: readonly Option[], active: number): string {
     this.#items = options.slice(0, SHOWN_AT_MOST).map((option, place) => item(option, `${this.element.id}-${place}`));
     this.element.replaceChildren(...this.#items.map(({ element }) => element));
@@ -67,7 +67,7 @@ export class Options {
     return this.#items[this.#active]?.option;
   }
 
-  /** The option that an element of the page belongs to. */
+  /** The option that a page element belongs to. */
   at(target: Node): Option | undefined {
     return this.#items.find(({ element }) => element.contains(target))?.option;
   }

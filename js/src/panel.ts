@@ -1,4 +1,4 @@
-// Contents of every panel: text, a row of controls, charts and a table, all from one `_view`.
+// The contents of every panel: text, a row of controls, charts and a table, all drawn from one `_view`.
 import type { RenderProps } from "@anywidget/types";
 import { importOnce } from "./assets";
 import { Charts } from "./charts";
@@ -19,7 +19,7 @@ import type { AssetsState, PanelState, SelectionState } from "./types";
 import { Words } from "./words";
 import { writtenFiles } from "./written";
 
-/** Send Python whether the panel is visible: hidden panels are not recomputed. */
+/** Tell Python whether the panel is visible; hidden panels are not recomputed. */
 export function followVisibility(root: HTMLElement, model: Model<PanelState>, signal: AbortSignal): void {
   let inSight = true;
   const tell = () => {
@@ -33,7 +33,7 @@ export function followVisibility(root: HTMLElement, model: Model<PanelState>, si
     { rootMargin: "200px" },
   );
   observer.observe(root);
-  // A second view of the panel was hidden while this one is still visible.
+  // Another view of the panel was hidden, but this one is still visible.
   listen(model, "change:_visible", () => inSight && tell(), signal);
   const leave = () => {
     observer.disconnect();
@@ -69,7 +69,7 @@ function hideEmpty(row: HTMLElement): void {
   row.hidden = [...row.children].every((each) => (each as HTMLElement).hidden);
 }
 
-/** Draw a panel; of a panel of two jobs, with more below its charts, and the selection of the second. */
+/** Draw a panel; a panel of two jobs also has content below its charts, and the selection of the second job. */
 function render(
   { model, el, signal, host }: RenderProps<PanelState>,
   more?: HTMLElement,
@@ -137,7 +137,7 @@ function render(
     const figures = view.figures.filter((figure) => !isOneBar(figure));
     root.classList.toggle("hta-table-beside", open && figures.length > 0);
     const allAreOneBar = figures.length < view.figures.length && figures.length === 0;
-    if (allAreOneBar) table.element.open = true; // it says as much
+    if (allAreOneBar) table.element.open = true; // it shows the same numbers
     for (const each of ofCharts) each.hidden = allAreOneBar;
     hideEmpty(controls);
     table.show(view.table);

@@ -1,4 +1,4 @@
-// Bytes that Python sends in parts, as an answer must not be too large.
+// Fetches bytes that Python sends in parts, because an answer must not be too large.
 import type { Model } from "./models";
 
 interface Part {
@@ -7,7 +7,7 @@ interface Part {
   bytes?: number;
 }
 
-/** All parts of what is asked for, gzipped; an error says what is wrong, or that no answer comes. */
+/** All parts of what is asked for, gzipped; an error says what is wrong, or that Python does not answer. */
 export async function inParts(model: Model, question: Record<string, unknown>, patience: number): Promise<Blob> {
   const parts: Uint8Array<ArrayBuffer>[] = [];
   for (let offset = 0; ; ) {
@@ -30,7 +30,7 @@ function next(model: Model, question: Record<string, unknown>, patience: number)
     };
     const timer = setTimeout(() => {
       done();
-      reject(new Error("there is no answer from Python"));
+      reject(new Error("Python is not responding"));
     }, patience);
     const done = () => {
       clearTimeout(timer);

@@ -1,4 +1,4 @@
-// Picks integers, such as ranks: a button that shows the choice, and a popover with check boxes.
+// A picker of integers, such as ranks: a button that shows the choice, and a popover with check boxes.
 import { keepKeys, make, pushButton } from "./dom";
 import { describe, filter } from "./integers";
 import { float } from "./popover";

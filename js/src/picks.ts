@@ -1,12 +1,12 @@
-// Selections by a click or a key on a chart: `meta.select` names the field, `customdata[i][0]` the item of point i (of
-// a heatmap, of row i); `meta.also` a field that goes with it, such as the shapes of operators, and `customdata[i][1]` its
-// item. `meta.sets` names a parameter of the panel that a click sets in place of a field.
+// Selections by a click or a key on a chart. `meta.select` names the field, and `customdata[i][0]` is the item of point i
+// (in a heatmap, of row i). `meta.also` names a second field, such as the shapes of operators, and `customdata[i][1]` is its
+// item. `meta.sets` names a parameter of the panel that a click sets instead of a field.
 
 import { afterClick } from "./integers";
 import type { Model } from "./models";
 import type { Figure, SelectionState } from "./types";
 
-/** Values of all fields in a selection of everything. */
+/** Values of all fields when everything is selected. */
 export const EVERYTHING: Record<string, unknown> = {
   ranks: [],
   steps: [],
@@ -20,7 +20,7 @@ export const EVERYTHING: Record<string, unknown> = {
   finding: null,
 };
 
-/** Phases of a server: of what is selected, those that are steps. */
+/** The selectable phases that are steps of a server; the others are phases of code. */
 export const SERVED_PHASES: readonly string[] = ["decode", "mixed", "prefill"];
 
 export interface Point {
@@ -36,7 +36,7 @@ export interface Pick {
   isOwn?: boolean;
 }
 
-/** The item at a point of a figure, if it can be selected. */
+/** The selectable item at a point of a figure, if any. */
 export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): Pick | null {
   const trace = data[curveNumber];
   const own = trace?.meta?.sets;
@@ -49,7 +49,7 @@ export function pickAt({ data }: Figure, { curveNumber, pointNumber }: Point): P
   return also !== undefined && other ? { field, item, also: { field: also, item: other } } : { field, item };
 }
 
-/** One point for each item that can be selected, in drawing order. */
+/** One point for each selectable item, in drawing order. */
 export function focusablePoints(figure: Figure): Point[] {
   const found = new Map<unknown, Point>();
   figure.data.forEach((trace, curveNumber) => {
@@ -73,7 +73,7 @@ export function selected(selection: Model<SelectionState>, pick: Pick, add: bool
   return { [field]: afterClick(current, item, add), ...of };
 }
 
-/** Both fields together: a second click takes the item back, with `add` only from the field that goes with the other. */
+/** Both fields together: a second click deselects the item; with `add`, only in the second field. */
 function both(
   selection: Model<SelectionState>,
   { field, item }: Pick,

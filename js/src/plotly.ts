@@ -1,5 +1,5 @@
-// The part of plotly.js that panels use: only the trace types that figures/ draws (scatter is in the core), a quarter
-// of it all.
+// The part of plotly.js that panels use: only the trace types that figures/ draws (scatter is in the core), which is a
+// quarter of plotly.js.
 import bar from "plotly.js/lib/bar";
 import core from "plotly.js/lib/core";
 import heatmap from "plotly.js/lib/heatmap";

@@ -1,4 +1,4 @@
-// Popovers stay next to the element that opened them, and close when that is scrolled out of sight.
+// Popovers stay next to the element that opened them, and close when it scrolls out of sight.
 // JupyterLab scrolls when a click makes a cell the active one: the first click must not be lost.
 
 function place(popover: HTMLElement, anchor: HTMLElement): void {
@@ -9,7 +9,7 @@ function place(popover: HTMLElement, anchor: HTMLElement): void {
   popover.style.top = `${below ? bottom + 4 : top - height - 4}px`;
 }
 
-/** Whether nothing but the popover, which may not have its place yet, is over the anchor. */
+/** Whether only the popover, which may not be in place yet, covers the anchor. */
 function isInSight(anchor: HTMLElement, popover: HTMLElement): boolean {
   const { left, right, top, bottom } = anchor.getBoundingClientRect();
   const root = anchor.getRootNode() as Document | ShadowRoot;

@@ -1,4 +1,4 @@
-// Reports that were saved to a file: their models are there, but no kernel follows them.
+// Reports saved to a file: they have models, but no kernel.
 import type { Model } from "./models";
 
 /** Whether no kernel will ever answer. */

@@ -1,4 +1,4 @@
-// A combobox: a field that filters a long list, for keyboard and mouse.
+// A combobox: a field that filters a long list, usable by keyboard and mouse.
 import { keepKeys, make } from "./dom";
 import { matches, Options } from "./options";
 import { float } from "./popover";
@@ -47,7 +47,7 @@ export class Combobox {
   }
 
   #listenToList(signal: AbortSignal): void {
-    // Keeps the focus in the field.
+    // Keep the focus in the field.
     this.popover.addEventListener("mousedown", (event) => event.preventDefault(), { signal });
     const clicked = ({ target }: Event) => this.#choose(this.#options.at(target as Node));
     this.popover.addEventListener("click", clicked, { signal });

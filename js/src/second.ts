@@ -1,5 +1,5 @@
-// What a job is compared with: what lies beside it, a path, or a baseline that is dropped. Nothing is opened without a
-// click. Python sends what there is when it is asked, so that no notebook is saved with names of folders.
+// Picks what a job is compared with: neighbouring traces, a path, or a dropped baseline. Nothing is opened without a
+// click. Python sends the offers only on request, so that no notebook is saved with names of folders.
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make, pushButton, uniquePrefix } from "./dom";
 import { listen, type Model } from "./models";
@@ -8,14 +8,14 @@ import { followPage } from "./styles";
 import type { PanelState } from "./types";
 
 export interface SecondState extends PanelState {
-  /** Name of what is compared now, empty for nothing. */
+  /** Name of what the job is compared with now; empty for nothing. */
   _second: string;
 }
 
 type Offers = { second: "offers"; offers: [label: string, detail: string][] };
 type Picked = { second: "picked"; error: string };
 
-const MOST_BYTES = 2_000_000; // of a baseline; those that are written have some 100 kB
+const MOST_BYTES = 2_000_000; // of a baseline; typical ones have about 100 kB
 const TICK = 1_000;
 
 class Picker {
@@ -119,8 +119,8 @@ class Picker {
 
   #takeDrops(): void {
     const over = (event: DragEvent) => {
-      event.preventDefault(); // or the page would show the file
-      event.stopPropagation(); // nor is it for JupyterLab
+      event.preventDefault(); // otherwise the browser would open the file
+      event.stopPropagation(); // otherwise JupyterLab would handle it
       this.root.classList.toggle("hta-dragged", event.type === "dragover");
     };
     for (const type of ["dragover", "dragleave"] as const) {

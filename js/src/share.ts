@@ -1,7 +1,7 @@
-// Text to the clipboard and into a file, also where a page is not served securely.
+// Copies text to the clipboard and saves it to a file, even if the page is not served securely.
 import { make } from "./dom";
 
-/** Copy text, which may come later: the browser is told at once, while it still sees a click. */
+/** Copy text that may arrive later; the browser must be told now, while it still sees a click. */
 export async function copyText(text: string | Promise<string>, beside: HTMLElement): Promise<boolean> {
   try {
     if (typeof text === "string") await navigator.clipboard.writeText(text);
@@ -15,7 +15,7 @@ export async function copyText(text: string | Promise<string>, beside: HTMLEleme
   }
 }
 
-/** The only way on a page without https. */
+/** The only way that works on a page without https. */
 function copyByCommand(text: string, beside: HTMLElement): boolean {
   const area = make("textarea", { value: text, className: "hta-offscreen" });
   const focused = (beside.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
@@ -37,8 +37,8 @@ export function download(text: string, name: string, beside: HTMLElement): void 
 }
 
 /**
- * Save a file; the link is in the page, where VS Code looks for it. It is beside the button: inside, its click would be one on
- * the button, which asked for the same file again and again.
+ * Save a file through a link in the page, where VS Code looks for it. The link is next to the button: inside the button, its
+ * click would also click the button, which would request the same file again and again.
  */
 export function save(content: Blob, name: string, beside: HTMLElement): void {
   const address = URL.createObjectURL(content);

@@ -1,4 +1,4 @@
-// The style sheet of all widgets of a page, adopted by the document or the shadow root that a widget stands in.
+// The style sheet of all widgets of a page, adopted by the document or shadow root that contains a widget.
 import dashboard from "./dashboard/dashboard.css";
 import flame from "./flame/flame.css";
 import panel from "./panel.css";
@@ -8,7 +8,7 @@ import timeline from "./timeline/timeline.css";
 
 const SHEET = Symbol.for("hta_widgets.styles");
 
-// This module runs once per page, and once more after each build that is reloaded.
+// This module runs once per page, and again after each reloaded build.
 function pageSheet(): CSSStyleSheet {
   const page = globalThis as { [SHEET]?: CSSStyleSheet };
   page[SHEET] ??= new CSSStyleSheet();
@@ -18,14 +18,14 @@ function pageSheet(): CSSStyleSheet {
 
 const sheet = pageSheet();
 
-/** Give its styles to an element that is in the page. */
+/** Give an element in the page its styles. */
 export function adoptStyles(element: Element): void {
   if (!element.isConnected) return;
   const root = element.getRootNode() as Document | ShadowRoot;
   if (!root.adoptedStyleSheets.includes(sheet)) root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet];
 }
 
-/** Give a widget the styles and the colour scheme of its page, at once and with each change of its theme. */
+/** Give a widget the styles and colour scheme of its page, now and after each change of theme. */
 export function followPage(root: HTMLElement, signal: AbortSignal, changed: () => void = () => undefined): void {
   const apply = () => {
     adoptStyles(root);

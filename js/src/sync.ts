@@ -1,9 +1,9 @@
-// One request in flight, the newest values win, and what the kernel is known to be doing.
+// Requests for views: one in flight, the newest values win; and what the kernel is known to be doing.
 import { listen, type Model, viewOf, write } from "./models";
 import { isSaved } from "./saved";
 import type { PanelState } from "./types";
 
-/** Whether what is shown is what the controls say, and if not, why. */
+/** Whether the view matches the controls, and if not, why. */
 export type Progress = "idle" | "busy" | "interrupted" | "silent" | "gone";
 type Values = Record<string, unknown>;
 
@@ -11,7 +11,7 @@ export class Requests {
   #model: Model<PanelState>;
   #report: (progress: Progress) => void;
   #timeout: number;
-  #longest: number; // of what is pending
+  #longest: number; // longest timeout of the pending requests
   #pending = new Map<Model, Values>();
   #awaited: number | null = null;
   #last = 0;
@@ -29,10 +29,10 @@ export class Requests {
     if (model.get("_activity") !== "idle") this.#tell();
   }
 
-  /** Set values of the panel's model, or of another one (the selection), and request a new view where one is made. */
+  /** Set values of the panel's model, or another one (the selection), and request a new view if a kernel can make one. */
   send(values: Values, target: Model = this.#model, timeout = this.#timeout): void {
     if (isSaved(this.#model)) {
-      if (target !== this.#model) write(target, values); // what is drawn in the browser follows
+      if (target !== this.#model) write(target, values); // what the browser draws itself follows
       return;
     }
     this.#longest = Math.max(this.#longest, timeout);
@@ -45,7 +45,7 @@ export class Requests {
     return this.#awaited !== null;
   }
 
-  /** Report what is going on. */
+  /** Report the progress. */
   #tell(): void {
     const activity = this.waiting ? "computing" : this.#model.get("_activity");
     if (this.#gone) this.#report("gone");
@@ -54,7 +54,7 @@ export class Requests {
 
   #flush(): void {
     if (this.waiting || this.#pending.size === 0) return;
-    // A second view of this panel counts on the same model.
+    // A second view of this panel counts requests on the same model.
     this.#last = Math.max(this.#last, this.#model.get("_req")) + 1;
     this.#awaited = this.#last;
     const values = this.#pending.get(this.#model);
@@ -63,7 +63,7 @@ export class Requests {
     this.#pending.clear();
     write(this.#model, { ...values, _req: this.#awaited });
     if (this.#gone)
-      this.#awaited = null; // perhaps nobody answers
+      this.#awaited = null; // an answer may never come
     else this.#wait(this.#longest);
     this.#longest = this.#timeout;
     this.#tell();
@@ -82,7 +82,7 @@ export class Requests {
   }
 
   #silence(timeout: number): void {
-    // A cell computes this panel: its request comes next.
+    // A cell is computing this panel: the request is handled next.
     if (this.#model.get("_activity") === "computing") this.#wait(timeout);
     else {
       this.#awaited = null;
@@ -90,7 +90,7 @@ export class Requests {
     }
   }
 
-  /** The kernel has stopped; only one that sends a view is there again. */
+  /** The kernel has stopped; it is back only when it sends a view. */
   #lost(): void {
     this.#stop();
     this.#pending.clear();

@@ -1,4 +1,4 @@
-// The collapsible data table: drawn when it is opened, and kept up to date while it is open.
+// The collapsible data table: drawn when opened, and kept up to date while open.
 import { keepKeys, make } from "./dom";
 import { type TableContext, TableView } from "./tableview";
 import type { Table } from "./types";
@@ -23,7 +23,7 @@ export class DataTable {
 
   show(table: Table | null): void {
     const text = JSON.stringify(table);
-    if (text !== this.#text) this.#table = table; // else order and rows stay
+    if (text !== this.#text) this.#table = table; // otherwise keep order and rows
     this.#text = text;
     this.element.hidden = !table?.total;
     if (table) this.#summary.textContent = heading(table);

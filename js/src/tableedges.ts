@@ -1,16 +1,16 @@
-// Shades the sides of a table that scrolls sideways, where there are more columns, and says how many.
+// Shades the sides of a wide table where more columns are hidden, and says how many.
 import { make, pushButton } from "./dom";
 
 const LEAST = 1; // px; widths are rounded
-const PADDING = 12; // px of a cell, which nobody misses
+const PADDING = 12; // px of a cell; hiding only this does not count
 
 interface Edges {
   element: HTMLElement;
-  /** Says how many columns stand to the right, and goes there. */
+  /** Says how many columns are hidden on the right, and scrolls to them. */
   more: HTMLButtonElement;
 }
 
-/** Put a frame that scrolls into an element that shades its sides. */
+/** Put a scrolling frame into an element that shades its sides. */
 export function withEdges(frame: HTMLElement, content: HTMLElement, signal: AbortSignal): Edges {
   const element = make("div", { className: "hta-table-edges" }, frame);
   const scroll = () => frame.scrollBy({ left: frame.clientWidth / 2 });
@@ -25,7 +25,7 @@ export function withEdges(frame: HTMLElement, content: HTMLElement, signal: Abor
     more.textContent = `${hidden} more ${hidden === 1 ? "column" : "columns"} ▸`;
     element.classList.toggle("hta-more-left", scrollLeft > LEAST);
     element.classList.toggle("hta-more-right", scrollWidth - clientWidth - scrollLeft > LEAST);
-    // Beside the scroll bars, which belong to the frame.
+    // Next to the scroll bars, which belong to the frame.
     element.style.setProperty("--hta-right", `${frame.offsetWidth - frame.clientLeft - clientWidth}px`);
     element.style.setProperty("--hta-bottom", `${frame.offsetHeight - frame.clientTop - clientHeight}px`);
   };

@@ -1,10 +1,10 @@
-// The rows of a table to the clipboard and into a file: from Python, or those that are loaded where it does not answer.
+// Copies and saves the rows of a table: all rows from Python, or the loaded ones if it does not answer.
 import { delimited, type Row } from "./cells";
 import { copyText, download } from "./share";
 import type { TableRows } from "./tablerows";
 import type { Table } from "./types";
 
-/** Copy the marked rows, or all if there are none; what to say about it. */
+/** Copy the marked rows, or all if none are marked; returns a message. */
 export async function copyRows(
   table: Table,
   rows: TableRows,
@@ -25,7 +25,7 @@ export async function copyRows(
   return copied ? said : "The browser blocked the copy";
 }
 
-/** Save all rows in a file named after the title; what to say about it, if anything. */
+/** Save all rows to a file named after the title; returns a message, or "". */
 export async function saveRows(table: Table, rows: TableRows, title: string, beside: HTMLElement): Promise<string> {
   const whole = await rows.text("csv");
   const text = whole ?? delimited(table, rows.loaded, "csv");
@@ -34,10 +34,10 @@ export async function saveRows(table: Table, rows: TableRows, title: string, bes
     .replace(/[^\p{L}\d]+/gu, "-")
     .replace(/^-|-$/g, "");
   download(text, `${name || "table"}.csv`, beside);
-  return whole === null && !isComplete(rows) ? `Only the ${rows.loaded.length} loaded rows` : "";
+  return whole === null && !isComplete(rows) ? `Only the ${rows.loaded.length} loaded rows were saved` : "";
 }
 
-/** Whether all rows that pass the filter are here. */
+/** Whether all rows that pass the filter are loaded. */
 function isComplete(rows: TableRows): boolean {
   return rows.loaded.length >= rows.total && rows.note === "";
 }

@@ -1,4 +1,4 @@
-// What the rows of a table select: the fields of the selection that their columns name, or else the rows themselves.
+// What the rows of a table select: the selection fields that their columns name, or else just the rows.
 import type { Row } from "./cells";
 import { afterClick } from "./integers";
 import { listen, type Model } from "./models";
@@ -10,20 +10,20 @@ const NUMBERED = new Set(["ranks", "streams", "steps"]);
 export class TablePicks {
   #selection: Model<SelectionState> | null = null;
   #send: (values: Record<string, unknown>, target: Model) => void;
-  #marked = new Set<string>(); // rows of a table that selects nothing
+  #marked = new Set<string>(); // marked rows, for a table that selects nothing
 
   constructor(send: (values: Record<string, unknown>, target: Model) => void) {
     this.#send = send;
   }
 
-  /** Follow a selection; `changed` is called at once, and with each change of it. */
+  /** Follow a selection; `changed` is called now, and after each change. */
   follow(selection: Model<SelectionState>, changed: () => void, signal: AbortSignal): void {
     this.#selection = selection;
     for (const name of Object.keys(EVERYTHING)) listen(selection, `change:${name}`, changed, signal);
     changed();
   }
 
-  /** Fields of the selection that a row is about, and its values of them. */
+  /** The selection fields that a row is about, with its values. */
   of(table: Table, row: Row): [field: string, value: Cell][] {
     return table.columns.flatMap(({ select, besides }, place): [string, Cell][] => {
       const value = row[place] ?? null;
@@ -38,7 +38,7 @@ export class TablePicks {
     return picks.every(([field, value]) => holds(this.#selection?.get(field), value));
   }
 
-  /** Select what the row is about, or nothing if it is selected; `add` keeps the rest. */
+  /** Select what the row is about, or deselect it; `add` keeps the rest. */
   pick(table: Table, row: Row, add: boolean): void {
     const picks = this.#selection ? this.of(table, row) : [];
     if (!this.#selection || picks.length === 0) {
@@ -58,7 +58,7 @@ export class TablePicks {
   }
 }
 
-/** Whether a field can hold the value: a row of all ranks, or of no stream, selects nothing by it. */
+/** Whether a field can hold the value; a row for all ranks, or for no stream, selects nothing. */
 function isItem(field: string, value: Cell): boolean {
   return NUMBERED.has(field) ? typeof value === "number" && value >= 0 : typeof value === "string" && value !== "";
 }

@@ -1,15 +1,15 @@
-// The rows of a table that are shown: all that are needed are loaded, or Python is asked for them.
+// The shown rows of a table: those that are not loaded are requested from Python.
 import { type Order, ordered, type Row, UNSORTED } from "./cells";
 import { listen, type Model } from "./models";
 import { inParts } from "./parts";
 import type { Cell, Table } from "./types";
 
-/** What a table asks Python with; panels/base/table.py answers. */
+/** How a table asks Python; panels/base/table.py answers. */
 export const ROWS = "table-rows";
 export const TEXT = "table-text";
 
 const PAGE = 200;
-const PATIENCE = 400; // ms until the loaded rows are shown meanwhile
+const PATIENCE = 400; // ms to wait before showing the loaded rows meanwhile
 
 interface Answer {
   kind: string;
@@ -22,10 +22,10 @@ interface Answer {
   names?: Record<string, string>;
 }
 
-/** Rows in an order; `changed` is called when there are others. */
+/** Filtered and sorted rows; `changed` is called when they change. */
 export class TableRows {
   total = 0;
-  /** What is wrong, or what is missing; empty where all is well. */
+  /** What is wrong or missing; empty if all is well. */
   note = "";
   /** Whether the filter is wrong. */
   refused = false;
@@ -34,7 +34,7 @@ export class TableRows {
   #table: Table | null = null;
   #order: Order = UNSORTED;
   #local: readonly Row[] = [];
-  #head: readonly Row[] = []; // the first rows, until their page is here
+  #head: readonly Row[] = []; // the first rows, until their page is loaded
   #pages = new Map<number, readonly Row[]>();
   #pagesOf: Order = UNSORTED;
   #asked = new Set<number>();
@@ -66,7 +66,7 @@ export class TableRows {
     return this.#order;
   }
 
-  /** Whether all rows of the table are here. */
+  /** Whether all rows of the table are loaded. */
   get complete(): boolean {
     return this.#table !== null && this.#table.rows.length >= this.#table.total;
   }
@@ -75,7 +75,7 @@ export class TableRows {
     return this.#table;
   }
 
-  /** Those that are here, in order. */
+  /** The loaded rows, in order. */
   get loaded(): Row[] {
     if (!this.#remote) return [...this.#local];
     const pages = [...this.#pages].sort(([one], [other]) => one - other).flatMap(([, rows]) => rows);
@@ -88,7 +88,7 @@ export class TableRows {
     this.arrange(this.#order);
   }
 
-  /** Take another order. */
+  /** Change the order. */
   arrange(order: Order): void {
     const table = this.#table;
     if (!table) return;
@@ -106,7 +106,7 @@ export class TableRows {
     }
   }
 
-  /** The row at a place, which is asked for where it is not loaded. */
+  /** The row at a position; it is requested if it is not loaded. */
   at(place: number): Row | undefined {
     if (!this.#remote) return this.#local[place];
     const page = Math.floor(place / PAGE);
@@ -115,7 +115,7 @@ export class TableRows {
     return row;
   }
 
-  /** All rows in this order as text, from Python; nothing where it does not answer. */
+  /** All rows in this order as text, from Python; null if it does not answer. */
   async text(style: "csv" | "tsv", patience = 10_000): Promise<string | null> {
     if (!this.#model || this.#gone) return null;
     try {
@@ -145,7 +145,7 @@ export class TableRows {
     this.refused = typeof rows === "string";
     this.#local = typeof rows === "string" ? table.rows : rows;
     this.total = this.#local.length;
-    const some = `the first ${table.rows.length} of ${table.total.toLocaleString("en")} rows${this.#model ? ": there is no answer from Python" : ""}`;
+    const some = `the first ${table.rows.length} of ${table.total.toLocaleString("en")} rows${this.#model ? ": Python is not responding" : ""}`;
     this.note = typeof rows === "string" ? rows : this.complete ? "" : some;
     this.#changed();
   }

@@ -1,5 +1,5 @@
-// A table that is sorted, filtered, copied, downloaded, and selects by its rows. Only rows in sight are drawn. The grid
-// is one tab stop: arrow keys walk its rows, and from the first one up into its headings.
+// A table that can be sorted, filtered, copied and downloaded, and whose rows select. Only rows in sight are drawn. The
+// grid is one tab stop: arrow keys move through its rows, and from the first row up into the headings.
 import { cellText, heading, type Order, shownAs } from "./cells";
 import { keepKeys, make, pushButton } from "./dom";
 import * as hover from "./hover";
@@ -11,12 +11,12 @@ import { TableRows } from "./tablerows";
 import type { Column, SelectionState, Table } from "./types";
 
 export interface TableContext {
-  /** Of the panel that has the table; without, what is loaded is all there is. */
+  /** Model of the panel that has the table; null if all rows are loaded. */
   model: Model | null;
   selection: Promise<Model<SelectionState>> | null;
   send: (values: Record<string, unknown>, target: Model) => void;
   prefix: string;
-  /** Names the table, and files that are written. */
+  /** Name of the table, and of saved files. */
   title: string;
 }
 
@@ -39,7 +39,7 @@ export class TableView {
   #head = make("tr", { "aria-rowindex": "1" });
   #body = make("tbody");
   #picks: TablePicks;
-  #active = 0; // place of the row that keys act on
+  #active = 0; // position of the row that keys act on
   #column = 0; // of the heading that keys act on
   #widths: number[] = [];
   #signal: AbortSignal;
@@ -101,7 +101,7 @@ export class TableView {
 
   #sort({ name, kind }: Column): void {
     const { sort, descending } = this.#rows.order;
-    const first = kind === "number"; // the largest is what one looks for
+    const first = kind === "number"; // numbers: largest first
     if (sort !== name) this.#arrange({ sort: name, descending: first });
     else if (descending === first) this.#arrange({ descending: !first });
     else this.#arrange({ sort: "", descending: false });
@@ -119,7 +119,7 @@ export class TableView {
     const drawn = Array.from({ length: end - first }, (_, place) => this.#row(table, first + place));
     this.#body.replaceChildren(gap(first), ...drawn, gap(rows - end));
     this.#grid.setAttribute("aria-rowcount", String(rows + 1));
-    setTimeout(() => this.#keepWidths()); // a task of its own, as it waits until the page is laid out
+    setTimeout(() => this.#keepWidths()); // a separate task, because it waits for the layout
     this.#point();
     this.#filter.setAttribute("aria-invalid", String(refused));
     const few = total < table.total ? `${total.toLocaleString("en")} of ${table.total.toLocaleString("en")} rows` : "";
@@ -160,7 +160,7 @@ export class TableView {
     return `${this.#context.prefix}-${what}-${place}`;
   }
 
-  /** Columns never become narrower while one scrolls. */
+  /** Keep columns from becoming narrower while scrolling. */
   #keepWidths(): void {
     const cells = [...this.#head.children] as HTMLElement[];
     this.#widths = cells.map(({ offsetWidth }, place) => Math.max(offsetWidth, this.#widths[place] ?? 0));
@@ -176,7 +176,7 @@ export class TableView {
     else this.#grid.removeAttribute("aria-activedescendant");
   }
 
-  /** Tell the page what a row is about. */
+  /** Tell the other parts of the page what a row is about. */
   #pointAt(target: Element): void {
     const place = target.closest<HTMLElement>("tr[data-place]")?.dataset.place;
     const table = this.#rows.table;
@@ -199,7 +199,7 @@ export class TableView {
     }
     const row = target.closest<HTMLElement>("tr[data-place]");
     const text = (this.#grid.getRootNode() as Document).getSelection?.() ?? getSelection();
-    if (!row || (text && !text.isCollapsed)) return; // somebody marks text
+    if (!row || (text && !text.isCollapsed)) return; // the user is marking text
     this.#active = Number(row.dataset.place);
     this.#pick(event.shiftKey || event.ctrlKey || event.metaKey);
   }
@@ -242,7 +242,7 @@ export class TableView {
     else if (column) this.#sort(column);
   }
 
-  /** Select what the row is about, or nothing if it is selected; `add` keeps the rest. */
+  /** Select what the row is about, or deselect it; `add` keeps the rest. */
   #pick(add: boolean): void {
     const table = this.#rows.table;
     const row = this.#rows.at(this.#active);
@@ -274,7 +274,7 @@ function align({ kind }: Column): string {
   return kind === "text" ? "hta-left" : "hta-right";
 }
 
-/** A row as high as those that are not drawn. */
+/** A row as high as the rows that are not drawn. */
 function gap(rows: number): HTMLTableRowElement {
   const element = make("tr", { className: "hta-gap", hidden: rows <= 0, "aria-hidden": "true" });
   element.style.height = `${Math.max(rows, 0) * ROW}px`;

@@ -1,4 +1,4 @@
-// The notebook's theme, read from the page and followed when it changes.
+// The notebook's theme: read from the page, and followed when it changes.
 
 type Attributes = Pick<DOMStringMap, string>;
 
@@ -21,7 +21,7 @@ export function luminance(colour: string): number | undefined {
   return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / (space.startsWith("rgb") ? 255 : 1);
 }
 
-/** The element around another one, or around the shadow root that it stands in. */
+/** The parent of an element, or of the shadow root that contains it. */
 function around(element: Element): Element | null {
   const root = element.getRootNode();
   return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
@@ -56,7 +56,7 @@ export function template(element: HTMLElement): object {
     tickcolor: `rgba(${ink}, 0.25)`,
     zeroline: false,
     automargin: true,
-    ticklabeloverflow: "allow", // automargin makes room; to look for what has none takes plotly long
+    ticklabeloverflow: "allow", // automargin makes room; plotly's own check is slow
     ticklabelstandoff: 4,
     title: { font: { size: 12 }, standoff: 8 },
   };
@@ -79,12 +79,12 @@ export function template(element: HTMLElement): object {
     },
     legend: { bgcolor: "rgba(0, 0, 0, 0)" },
   };
-  // In cells plotly takes white for legible on pale orange, of which it is 2.2 times as light.
+  // In heatmap cells, plotly considers white legible on pale orange, although the contrast is only 2.2.
   const data = { heatmap: [{ textfont: { color: style.color } }] };
   return { layout, data };
 }
 
-/** Whether only icons came or went: JupyterLab changes its own whenever the kernel starts or ends to compute. */
+/** Whether only icons changed: JupyterLab changes its own whenever the kernel starts or stops computing. */
 function isOfIcons({ type, addedNodes, removedNodes }: MutationRecord): boolean {
   const isIcon = (node: Node) => node instanceof HTMLLinkElement && node.relList.contains("icon");
   return type === "childList" && [...addedNodes, ...removedNodes].every(isIcon);

@@ -1,4 +1,4 @@
-// Tick labels of a stretch that is enlarged without Python, in the unit of the labels that Python wrote.
+// Tick labels for a stretch that is enlarged without Python, in the unit of Python's labels.
 
 interface Ticks {
   tickvals?: number[];
@@ -12,7 +12,7 @@ function roundStep(least: number): number {
   return power * ([1, 2, 5].find((digit) => digit * power >= least * 0.999) ?? 10);
 }
 
-/** Round labels in a stretch; those that are there already if they tell no unit. */
+/** Round labels in a stretch; the existing labels if their unit is unknown. */
 export function ticksIn([start, end]: [number, number], written: Ticks): Ticks {
   const [from, to] = (written.tickvals ?? []) as [number?, number?];
   const [low, high] = (written.ticktext ?? []).map((text) => Number(text.replaceAll(",", "").replace("−", "-")));

@@ -1,5 +1,5 @@
-// Messages between hta_widgets/panels and the front end; panels/base/protocol.py has the same types in Python.
-// A test compares the two.
+// Messages between hta_widgets/panels and the front end. panels/base/protocol.py declares the same types in Python, and a
+// test compares the two.
 
 export interface TraceMeta {
   select?: string;
@@ -46,16 +46,16 @@ export interface Figure {
 export type Cell = string | number | boolean | null;
 
 export interface Column {
-  /** In Python. */
+  /** Name in Python. */
   name: string;
   label: string;
   unit: string;
-  /** What a value is divided by where it is shown. */
+  /** Divisor of the shown values. */
   scale: number;
   kind: "text" | "number" | "id";
-  /** The field of the selection that its values are for, or empty. */
+  /** The selection field that its values set, or empty. */
   select: string;
-  /** Texts that stand for nothing that could be selected. */
+  /** Texts that cannot be selected. */
   besides: string[];
 }
 
@@ -63,7 +63,7 @@ export interface Table {
   columns: Column[];
   rows: Cell[][];
   total: number;
-  /** What is shown in place of long texts. */
+  /** Labels shown in place of long texts. */
   names: Record<string, string>;
 }
 
@@ -96,7 +96,7 @@ export interface FindingRow {
   advice: AdviceRow[];
   numbers: Numbers[];
   show: Record<string, unknown> | null;
-  /** Whether that is of the second of two jobs. */
+  /** Whether that is in the selection of the second of two jobs. */
   of_second: boolean;
   occurrences: Occurrence[];
   panel: string;
@@ -105,7 +105,7 @@ export interface FindingRow {
 
 export interface View {
   rev: number;
-  /** The time that is counted if it is not all, such as "steps 11, 13". */
+  /** The time that is counted, such as "steps 11, 13"; empty means all. */
   time: string;
   finding: string;
   findings: FindingRow[];
@@ -176,14 +176,14 @@ export interface PickerSpec extends Named {
 
 export type ControlSpec = SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec;
 
-/** What a panel does while its view is not that of its parameters; idle where it is. */
+/** What a panel is doing while its view lags behind its parameters; idle when up to date. */
 export type Activity = "idle" | "computing" | "interrupted";
 
-/** Request of a button, with a new number each time. */
+/** Request from a button, with a new number each time. */
 export interface Action {
   name?: string;
   number?: number;
-  /** Empty for the usual place. */
+  /** Empty means the default folder. */
   folder?: string;
 }
 
@@ -208,7 +208,7 @@ export interface PanelState {
   _req: number;
   _action: Action;
   _answer: Answer;
-  /** Null until a page tells. */
+  /** Null until a page reports it. */
   _visible: boolean | null;
   _assets: string;
   _selection: string;
@@ -219,16 +219,16 @@ export interface SelectionState {
   ranks: number[];
   streams: number[];
   kernel: string;
-  /** An empty list means all, also of the modules and steps. */
+  /** An empty list means all, as for modules and steps. */
   operators: string[];
-  /** Of the inputs of operators, as `input_dims` in tables. */
+  /** Input shapes of operators, like `input_dims` in tables. */
   shapes: string[];
   /** Names from the outermost to the innermost, joined by " › ". */
   modules: string[];
   /** Empty means all. */
   phase: string;
   steps: number[];
-  /** Since the first event of all ranks; null means all of the time. */
+  /** Start and end since the first event of all ranks; null means all of the time. */
   window_ns: [start: number, end: number] | null;
   finding: number | null;
   [field: string]: unknown;

@@ -1,4 +1,4 @@
-// Units of time and of memory, and numbers as Python writes them.
+// Units of time and memory, and numbers formatted as Python formats them.
 
 type Unit = readonly [symbol: string, size: number];
 
@@ -19,12 +19,12 @@ export const SIZES: readonly Unit[] = [
   ["B", 1],
 ];
 
-/** The largest of some units that is no larger than a value, else the smallest. */
+/** The largest unit that is no larger than a value, or else the smallest. */
 export function unitOf(units: readonly Unit[], value: number): Unit {
   return units.find(([, size]) => value >= size) ?? (units.at(-1) as Unit);
 }
 
-/** Three significant digits and separated thousands; ties are rounded as in Python, unlike those of a table. */
+/** Three significant digits with separated thousands; ties are rounded as in Python, unlike in tables. */
 export function threeDigits(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
 }

@@ -1,4 +1,4 @@
-// Draws any widget but a dashboard: what stands in a cell of its own, and in a dashboard.
+// Draws any widget except a dashboard, in its own cell or inside a dashboard.
 import type { RenderProps } from "@anywidget/types";
 import change, { type ChangeState } from "./change";
 import type { WidgetState } from "./dashboard/types";

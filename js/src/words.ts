@@ -1,11 +1,11 @@
-// All text of a panel: title, status, finding, error, empty state, notices.
+// All texts of a panel: title, status, finding, error, empty state, notices.
 import { keepKeys, make, pushButton } from "./dom";
 import type { Progress } from "./sync";
 import type { Answer, View } from "./types";
 
 const BUSY_DELAY = 200;
 const SAID: Partial<Record<Progress, string>> = {
-  interrupted: "Interrupted before it was recomputed; showing the last result.",
+  interrupted: "Interrupted before recomputing; showing the last result.",
   silent: "The kernel is not responding; showing the last result.",
   gone: "The kernel has stopped; showing the last result. Run the cell again.",
 };
@@ -26,8 +26,8 @@ export class Words {
   readonly empty = make("p", { className: "hta-empty" });
   readonly notices = make("div", { className: "hta-notices" });
   #root: HTMLElement;
-  #links: readonly Node[] = []; // beside what is told
-  #told: Answer = {}; // shown while there is no other status; a failure only until the next request
+  #links: readonly Node[] = []; // next to the message
+  #told: Answer = {}; // shown if there is no other status; a failure only until the next request
   #progress: Progress = "idle";
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -67,13 +67,13 @@ export class Words {
     if (progress === "busy") this.#timer = setTimeout(() => this.#computing(true), BUSY_DELAY);
   }
 
-  /** Show "Computing…", only for slow steps: the class restyles all charts. */
+  /** Show "Computing…" only for slow computations, as the class restyles all charts. */
   #computing(shown: boolean): void {
     this.#root.classList.toggle("hta-computing", shown);
     if (shown) this.say("Computing…");
   }
 
-  /** Show the outcome of an action, and what to do with it. */
+  /** Show the outcome of an action, and links to its files. */
   tell(answer: Answer, links: readonly Node[] = []): void {
     this.#told = answer;
     this.#links = links;

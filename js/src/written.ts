@@ -1,15 +1,15 @@
-// Files that a button wrote where the kernel runs: how to get them, and what opens them.
+// Files that a button wrote on the kernel's machine: buttons to download and open them.
 import { make, pushButton } from "./dom";
 import type { Model } from "./models";
 import { inParts } from "./parts";
 import { isSaved } from "./saved";
 import { save } from "./share";
 
-/** What the page asks Python with; panels/base/written_files.py answers. */
+/** How the page asks Python; panels/base/written_files.py answers. */
 const FILE = "written-file";
 const PATIENCE = 20_000;
 
-/** A button to download the files, and a link to Perfetto; nothing without a kernel. */
+/** A button that downloads the files, and a link to Perfetto; nothing without a kernel. */
 export function writtenFiles(model: Model, names: readonly string[] = []): Node[] {
   if (names.length === 0 || isSaved(model)) return [];
   const label = names.length === 1 ? "Download" : `Download ${names.length} files`;

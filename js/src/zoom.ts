@@ -1,5 +1,5 @@
-// Level of detail: a figure whose `layout.meta.zoom` names a parameter shows the stretch of x that the parameter
-// holds; an empty list means all of it. Python redraws each stretch, so that a zoom shows more detail.
+// Level of detail: a figure whose `layout.meta.zoom` names a parameter shows the x range in that parameter; an empty list
+// means the whole range. Python redraws each range, so that zooming in shows more detail.
 import { make, pushButton } from "./dom";
 import type { Plotly, PlotlyNode } from "./plotly";
 import { ticksIn } from "./ticks";
@@ -7,20 +7,20 @@ import type { Figure, Layout } from "./types";
 
 type Stretch = [start: number, end: number];
 
-/** What a zoom does to the panel. */
+/** How a zoom affects the panel. */
 export interface Zooming {
   set(parameter: string, stretch: readonly number[]): void;
   isSet(parameter: string): boolean;
   /** Whether a newer figure is on its way. */
   waits(): boolean;
-  /** Whether nobody redraws: a zoom enlarges what is there. */
+  /** Whether no kernel redraws, so that a zoom only enlarges the chart. */
   isFixed: boolean;
 }
 
 const HINT = "Drag to zoom in, double-click to zoom out";
 const DIGITS = 4;
 
-/** A stretch rounded to the digits that are visible. */
+/** A stretch, rounded to the visible digits. */
 function rounded([start, end]: Stretch): Stretch {
   const digits = Math.min(Math.max(Math.ceil(DIGITS - Math.log10(end - start)), 0), 12);
   return [Number(start.toFixed(digits)), Number(end.toFixed(digits))];
@@ -61,7 +61,7 @@ export class Zoom {
   #plotly: Plotly;
   #node: PlotlyNode;
   #parameter: string | undefined;
-  #axis: Record<string, unknown> = {}; // as the figure was drawn
+  #axis: Record<string, unknown> = {}; // as drawn by the figure
 
   constructor(zooming: Zooming, plotly: Plotly, node: PlotlyNode, signal: AbortSignal) {
     this.#zooming = zooming;
@@ -71,7 +71,7 @@ export class Zoom {
     this.#whole.addEventListener("click", () => this.#set([]), { signal });
   }
 
-  /** Follow the user's zooms of the chart, once it is drawn. */
+  /** Follow the user's zooms, once the chart is drawn. */
   follow(): void {
     this.#node.on("plotly_relayout", (event) => this.#set(asked(event)));
     this.#node.on("plotly_doubleclick", () => this.#set([]));
@@ -86,14 +86,14 @@ export class Zoom {
     return Boolean(this.#parameter);
   }
 
-  /** The layout to draw: if a newer figure is on its way, the user has zoomed on. */
+  /** The layout to draw; if a newer figure is on its way, the user has zoomed further. */
   layout(layout: Layout): Layout {
     const range = this.#node._fullLayout?.xaxis?.range;
     if (!this.#parameter || !range || !this.#zooming.waits()) return layout;
     return { ...layout, xaxis: { ...layout.xaxis, range: [...range] } };
   }
 
-  /** Handle a key; returns whether it has a meaning. */
+  /** Handle a key; returns whether it is used. */
   key(key: string): boolean {
     const range = this.#node._fullLayout?.xaxis?.range;
     const next = this.#parameter && range ? afterKey(key, range) : null;
@@ -108,7 +108,7 @@ export class Zoom {
     else this.#zooming.set(this.#parameter, stretch);
   }
 
-  /** Show a stretch of what is drawn, with labels of its own. */
+  /** Show a stretch of the chart, with labels for that stretch. */
   #enlarge(stretch: Stretch | []): void {
     const { range, tickvals, ticktext } = this.#axis as { range: Stretch; tickvals: number[]; ticktext: string[] };
     const isWhole = stretch.length === 0 || String(stretch) === String(rounded(range));

@@ -207,16 +207,16 @@ test("a panel that counts more than the selected time says so", async () => {
   const { texts, model, selection } = await show();
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("window_ns", [5, 9]);
-  expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Covers everything analysed, not only the selected window."]);
   selection.receive("steps", [11]);
   model.receive("panel", "overlap_panel");
-  expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected steps and window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Covers everything analysed, not only the selected steps and window."]);
   model.receive("panel", "kernels_panel");
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("phase", "decode");
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("phase", "backward"); // sums operators, and no kernels
-  expect(texts(".hta-unlimited")).toEqual(["Counts everything analysed, not only the selected phase."]);
+  expect(texts(".hta-unlimited")).toEqual(["Covers everything analysed, not only the selected phase."]);
 });
 
 test("further panels of a tab stand behind segments, which name them as text", async () => {
@@ -435,7 +435,7 @@ test("the events of what is selected are asked for as a file", async () => {
   expect(asked).toEqual({ kind: "table-text", style: "csv", offset: 0, sort: "", descending: false, filter: "" });
   model.emit("msg:custom", { id, problem: "too many" }, []);
   await settle();
-  expect(el.querySelector(".hta-turns [role=status]")?.textContent).toBe("Python does not respond.");
+  expect(el.querySelector(".hta-turns [role=status]")?.textContent).toBe("Python is not responding.");
 });
 
 test("the footer says what there is in Python", async () => {

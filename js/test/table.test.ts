@@ -86,7 +86,7 @@ test("a filter is a text, a regular expression, or a whole number", () => {
   expect(names("/^a/")).toEqual(["Add", "all_reduce"]);
   expect(names("10")).toEqual(["all_reduce"]);
   expect(names("1")).toEqual([]);
-  expect(names("/(/")).toContain("no regular expression");
+  expect(names("/(/")).toContain("not a valid regular expression");
 });
 
 test("a filter finds what is shown in place of a name", () => {
@@ -251,9 +251,9 @@ test("a filter that Python refuses is said beside it", () => {
   field.dispatchEvent(new Event("input"));
   vi.advanceTimersByTime(250);
   expect(model.sent.at(-1)).toMatchObject({ filter: "/(/" });
-  answer(model, { problem: "the filter is no regular expression" });
+  answer(model, { problem: "the filter is not a valid regular expression" });
   expect(field.getAttribute("aria-invalid")).toBe("true");
-  expect(view.element.querySelector("[role=status]")?.textContent).toContain("no regular expression");
+  expect(view.element.querySelector("[role=status]")?.textContent).toContain("not a valid regular expression");
   vi.useRealTimers();
 });
 

@@ -142,7 +142,7 @@ test("bands are known by their pixels, a click on one unfolds the ranks", async 
   expect(known).toEqual([[0, 0.2, 1], [0.2, 0.4, 0.8], null]);
   at("pointermove", GUTTER + 10, 30);
   expect(el.querySelector(".hta-tip")?.textContent).toContain(
-    "least 0\u00a0%, median 20\u00a0%, most 100\u00a0% of 40 ranks",
+    "min 0\u00a0%, median 20\u00a0%, max 100\u00a0% of 40 ranks",
   );
   key("ArrowDown");
   expect([...el.querySelectorAll("[aria-live=polite]")].at(-1)?.textContent).toContain("compute, median 30\u00a0%");
@@ -166,7 +166,7 @@ test("bands are asked for the view where they are blurred", async () => {
   model.reply({ kind: "bands", id: asked.id, start: 0, end: 1000, bins: 100, bands: [{ code: 0, at: 0 }] }, [planes]);
   await settle();
   at("pointermove", GUTTER + 900, 30);
-  expect(el.querySelector(".hta-tip")?.textContent).toContain("least 20\u00a0%, median 20\u00a0%, most 100\u00a0%");
+  expect(el.querySelector(".hta-tip")?.textContent).toContain("min 20\u00a0%, median 20\u00a0%, max 100\u00a0%");
   key("w");
   expect(model.sent.at(-1)).toMatchObject({ kind: "bands", pixels: 100 });
   expect(model.sent).toHaveLength(2);
@@ -760,7 +760,7 @@ test("what only the capture of a graph has is said of a kernel that the graph re
     describe(scene as unknown as Scene, { ...followed, launched: [], captured, pick: null })
       .map((part) => (part as HTMLElement).textContent)
       .filter((text) => text?.includes("capture"));
-  expect(words("aten::mm")).toEqual(["in aten::mm, as the capture of the graph has it"]);
+  expect(words("aten::mm")).toEqual(["in aten::mm, as recorded in the graph's capture"]);
   expect(words("")).toEqual([]);
 });
 

@@ -15,7 +15,7 @@ from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, host, kernel, read, write
 
 RECORD = "record_param_comms"
-BARS = "Operators with most GPU time of their own"
+BARS = "Operators with the most self GPU time"
 
 
 def record(start, gpu_us, number, **arguments):

@@ -233,7 +233,7 @@ def test_figures_show_the_graphs_where_there_are_any(export):
     without = kernels_job({0: [(COMPUTE, 0, 10, 0, 7), (COMMUNICATE, 20, 9, 0, 20)]})
     for job, shown in ((with_graphs, True), (without, False)):
         assert ("CUDA graphs" in names(draw_temporal_breakdown(temporal_breakdown(job)))) == shown
-        assert ("Beside CUDA graphs" in names(draw_overlap(overlap(job)))) == shown
+        assert ("During CUDA graphs" in names(draw_overlap(overlap(job)))) == shown
         result = rank_overlap(job)
         for draw in (time_by_lane, images_over_time, strips_over_time):
             drawn = draw(result)

@@ -199,7 +199,7 @@ def test_counters_are_written_by_a_button(lab: Lab, own_job: str):
     button.click()
     status = page.panel().get_by_role("status")
     expect(status).to_contain_text("Wrote ")
-    expect(status).to_contain_text("beside the traces")
+    expect(status).to_contain_text("next to the traces")
     expect(button).to_have_attribute("aria-disabled", "false")
     written = sorted(path.name for path in Path(own_job).glob("*_with_counters*"))
     assert len(written) == 2

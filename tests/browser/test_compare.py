@@ -88,7 +88,7 @@ def test_a_path_is_typed_and_one_that_is_not_there_is_said(lab: Lab, runs: Path)
 def test_a_baseline_is_dropped(lab: Lab, runs: Path):
     page = opened(lab, runs / "after")
     page.page.evaluate(DROP, ["notes.txt", [1, 2, 3]])
-    expect(picker(page).get_by_role("alert")).to_contain_text("notes.txt is no baseline")
+    expect(picker(page).get_by_role("alert")).to_contain_text("notes.txt is not a baseline")
     page.page.evaluate(DROP, ["broken.arrow", [1, 2, 3]])
     expect(picker(page).get_by_role("alert")).to_contain_text("broken.arrow is no baseline")
     page.page.evaluate(DROP, ["nightly.arrow", [*(runs / "nightly.arrow").read_bytes()]])

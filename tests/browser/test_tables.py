@@ -54,7 +54,7 @@ def test_a_filter_finds_rows_that_were_not_sent(lab: Lab, job8: str):
     count = page.python("int(panel.table['name'].str.startswith('Memcpy').sum())")
     expect(grid(page)).to_have_attribute("aria-rowcount", str(count + 1))
     page.panel().get_by_role("searchbox").fill("/(/")
-    expect(page.panel().get_by_text("no regular expression")).to_be_visible()
+    expect(page.panel().get_by_text("not a valid regular expression")).to_be_visible()
 
 
 SHADES = """frame => ['::before', '::after'].map(side =>

@@ -47,7 +47,7 @@ def test_a_shown_finding_turns_no_knob_and_what_is_ticked_is_taken_out(lab: Lab,
     knobs = board.locator(".hta-what-if")
     expect(knobs.get_by_role("checkbox", name="Input data always ready")).not_to_be_checked()
     assert knobs.bounding_box()["height"] == height  # what is shown stays where it was
-    board.get_by_role("checkbox", name="Count finding 1").uncheck()
+    board.get_by_role("checkbox", name="Include finding 1").uncheck()
     page.wait_for("list(dash.unticked)", [0])
     expect(board.locator(".hta-together")).to_have_text(page.python("dash._together"))
     assert page.python("len(dash.findings)") > 2

@@ -58,7 +58,7 @@ def test_of_many_ranks_those_that_differ_most_are_drawn(ranks):
     assert drawn == sorted(drawn)
     assert {40, 50, 63} <= {*drawn}
     assert [drawn[at] for at in figure.data[0].selectedpoints] == [63]
-    many = f"Rank (64 of {ranks} that differ most from the median)"
+    many = f"Rank (the 64 of {ranks} that differ most from the median)"
     assert figure.layout.xaxis.title.text == ("Rank" if ranks == 64 else many)
     heights = dict(zip(drawn, figure.data[0].y, strict=True))
     assert (heights[40], heights[50], heights[63]) == (15, 85, 50)

@@ -30,7 +30,7 @@ def test_outer_modules_stand_above_inner_ones(tmp_path):
         "Net_0 › Linear_0",
         "Net_0 › Linear_1",
     ]
-    assert "60 µs, 84.5 % of all" in figure.data[0].hovertext[0]
+    assert "60 µs, 84.5 % of the total" in figure.data[0].hovertext[0]
     assert figure.data[0].meta == {"select": "modules"}
 
 

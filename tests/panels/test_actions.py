@@ -118,7 +118,7 @@ def test_the_folder_is_said_as_the_notebook_sees_it(tmp_path, monkeypatch):
     assert describe(Path("a.json")) == "Wrote a.json to the working folder"
     assert describe(Path("out/of/a.json")) == "Wrote a.json to out/of"
     assert describe(tmp_path / "traces/a.json", [Path("traces")]) == (
-        "Wrote a.json beside the traces"
+        "Wrote a.json next to the traces"
     )
 
 
@@ -131,7 +131,7 @@ def test_a_folder_reaches_the_method_and_is_forgotten(panel):
 def test_a_folder_for_a_button_that_takes_none_is_refused(panel):
     answer = press(panel, "write", folder="/anywhere")
     assert answer["failed"]
-    assert answer["text"] == "'Write' of WritingPanel writes into no folder"
+    assert answer["text"] == "'Write' of WritingPanel does not write into a folder"
     assert panel.calls == 0
 
 

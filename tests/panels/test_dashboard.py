@@ -274,7 +274,7 @@ class TestBudget:
         board.selection.set(ranks=[3], steps=(10,))
         chosen = bar_of(board)
         assert (whole["compared"], chosen["compared"]) == (False, True)
-        assert chosen["whose"].startswith("rank 3, 1 step, in ms: ")
+        assert chosen["whose"].startswith("rank 3, 1 step, in ms; ")
         table = budget(board.findings.steps)
         own = table[(table["rank"] == 3) & (table["step"] == 10)].iloc[0]
         longest = max(table["period_ns"].mean(), own["period_ns"])
@@ -291,7 +291,7 @@ class TestBudget:
         table = window_budget(board.job, [1, 3], window).groupby("rank").sum()
         assert chosen["title"] == "Where the window goes"
         assert chosen["whose"].startswith("mean of ranks 1, 3 in ")
-        assert (chosen["compared"], chosen["behind"].endswith("as long as the window")) == (
+        assert (chosen["compared"], chosen["behind"].endswith("scaled to the window")) == (
             True,
         ) * 2
         all_shares = {part["name"]: part["share"] for part in whole["parts"]}
@@ -311,12 +311,12 @@ class TestBudget:
         end = int(last["end_ns"].iloc[0])
         board.selection.set(ranks=last["rank"].tolist(), window_ns=(end - 3_000_000, end))
         whose = bar_of(board)["whose"]
-        assert whose.endswith("the sum is 3 ms")
+        assert whose.endswith("total 3 ms")
         board.selection.set(
             ranks=last["rank"].tolist(), window_ns=(end - 3_000_000, end + beyond_ns)
         )
         said = bar_of(board)["whose"].removeprefix(whose.partition(" in ")[0])
-        assert said.endswith(", the other 40 µs are not analysed") is is_said
+        assert said.endswith(", the other 40 µs is not analysed") is is_said
 
     def test_its_steps_add_up_to_a_window_to_the_nanosecond(self, board):
         """Means of ranks, of which one may have a step in the window that another has not."""
@@ -372,14 +372,14 @@ class TestBudget:
         """Before the first step, the whole job was shown, as if nothing were selected."""
         board.selection.window_ns = (-1_000, -500)
         chosen = bar_of(board)
-        assert chosen["whose"] == f"nothing of {board.selection.time_in_words()} is analysed"
+        assert chosen["whose"] == f"no analysed time in {board.selection.time_in_words()}"
         assert chosen["compared"]
         assert not any(part["share"] for part in chosen["parts"])
         assert sum(part["all_share"] for part in chosen["parts"]) == pytest.approx(1)
         for name in ("ranks", "steps"):
             panel = board.panels[name]
             panel._show()
-            said = "Nothing of the selected window is analysed."
+            said = "The selected window contains no analysed time."
             assert panel.nothing_to_show(panel.result) == said
             assert panel._view["empty"] == said
 
@@ -507,7 +507,7 @@ def test_ranks_and_steps_say_what_their_tables_show(loaded: Job):
         if name == "ranks":
             own = table[[each for each in table if each in panel.table_labels and each != told]]
             most = panel.table_labels[own.sum().idxmax()]
-            assert said.startswith(f"Largest part of the mean rank, besides waiting: {most} (")
+            assert said.startswith(f"Largest part of the mean rank apart from waiting: {most} (")
         for end in (table[told].min(), table[told].max()):
             assert duration(end * NS_PER_MS) in said
     steps = diagnosis(loaded).steps
@@ -523,7 +523,7 @@ def test_the_longest_step_is_told_with_what_it_has_more_of(real_traces):
     longest = table["period_ms"].idxmax()
     more = (table.loc[longest] - table.median()).drop("period_ms")
     said = f"Step {longest} is the longest: {panel.table_labels[more.idxmax()]} +"
-    assert f"{said}{duration(more.max() * NS_PER_MS)}, against" in panel.sentence(panel.result)
+    assert f"{said}{duration(more.max() * NS_PER_MS)} compared" in panel.sentence(panel.result)
 
 
 @pytest.mark.parametrize(
@@ -546,7 +546,7 @@ def test_the_header_says_where_a_recording_is_not_sound(tmp_path):
     for events, facts in (
         (sound, []),
         ([*sound, *sound], [faulty]),
-        (early, ["⚠ recording not sound"]),  # findings are doubted
+        (early, ["⚠ recording unreliable"]),  # findings are doubted
     ):
         write(tmp_path / "rank-0.json", events)
         board = Dashboard(tmp_path)
@@ -565,14 +565,14 @@ def test_what_captures_of_graphs_add_is_said(real_traces):
     captures = real_traces / "kineto/vllm_piecewise_capture"
     board = Dashboard(open_trace(trace, captures=captures))
     board.set_state({"_visible": True})
-    assert "25 of 25 graph replays from captures" in board._bands["facts"]
+    assert "25 of 25 graph replays matched to captures" in board._bands["facts"]
     assert any(
         "have the operators of their captures" in each for each in board.header.result.notices
     )
     joined = board.events[board.events["launch"].str.contains("GraphLaunch")].iloc[0]
     for field, name in (("operators", [joined["operator"]]), ("kernel", joined["name"])):
         board.selection.set(**{field: name})
-        assert "as the capture of the graph has it" in board._bands["detail"]["about"]
+        assert "as recorded in the graph's capture" in board._bands["detail"]["about"]
     plain.selection.set(kernel=joined["name"])
     assert "capture" not in plain._bands["detail"]["about"]
 
@@ -605,9 +605,9 @@ def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
     bands = board._bands
     assert bands["facts"][-1] == "GPU span of 90 ms"
     assert bands["verdict"].startswith(board.findings.bound_by)
-    assert verdict(board.findings).endswith(" of the 40 ms GPU span of a rank")
+    assert verdict(board.findings).endswith(" of a rank's 40 ms GPU span")
     assert bands["budget"]["whose"].endswith(
-        "the sum is 40 ms of the 90 ms from the first rank's start to the last one's end"
+        "total 40 ms of the 90 ms from the first rank's start to the last one's end"
     )
     assert "GPU span of 90 ms" in page
     assert "40 ms in the mean GPU span" in page

@@ -35,10 +35,10 @@ def test_bars(job):
     panel.selection.operators = ()
     assert list(figure.layout.yaxis.ticktext) == ["forward", "loss"]
     assert (list(own.x), list(inside.x)) == ([20, 30], [30, 0])
-    assert "2 pieces of GPU work of 50 µs, busy 40 µs of 40 µs" in own.hovertext[0]
+    assert "2 pieces of GPU work, 50 µs; GPU busy for 40 µs of a span of 40 µs" in own.hovertext[0]
     send(panel, on="cpu", num_annotations=1)
     ((name, figure),) = panel.figures.items()
-    assert name == "User annotations with most CPU time"
+    assert name == "User annotations with the most CPU time"
     assert list(figure.data[0].x) == [50]
 
 

@@ -12,7 +12,7 @@ from tests.panels.fakes import send
 
 CAUSES = "Causes of the idle time of each GPU"
 CALLS = "Calls with the most idle time"
-LINES = "Lines of Python with the most idle time"
+LINES = "Python lines with the most idle time"
 
 
 def test_the_result_is_that_of_the_analysis(loaded: Job):

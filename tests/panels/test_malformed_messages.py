@@ -88,7 +88,7 @@ def test_it_is_said_in_the_panel_and_changes_nothing(panel, message, capsys):
 
 def test_a_request_that_is_refused_is_answered(panel):
     view = send(panel, bars=9, _view={"finding": "forged"})
-    assert (view["rev"], view["error"]) == (1, "_view is set by Python only")
+    assert (view["rev"], view["error"]) == (1, "only Python can set _view")
     assert panel.bars == 3
 
 

@@ -12,7 +12,7 @@ from tests.analyses.test_modules import NET
 from tests.kineto_text import call, host, kernel, write
 from tests.panels.fakes import send
 
-MOST_GPU = "Operators with most GPU time of their own"
+MOST_GPU = "Operators with the most self GPU time"
 
 
 @pytest.fixture
@@ -93,13 +93,13 @@ def test_the_selected_modules_and_phase_count(tmp_path):
     panel.phase = "backward"
     assert panel.table["operator"].tolist() == ["MmBackward0"]
     panel.selection.modules = ["Net_0 › Linear_1"]
-    expected = "No operators run in the phase backward in the selected modules."
+    expected = "No operators run in the backward phase in the selected modules."
     assert panel._view["empty"] == expected
 
 
 def test_nothing_is_explained(small, tmp_path):
     panel = OperatorsPanel(small, phase="forward")
-    assert panel._view["empty"] == "No operators run in the phase forward."
+    assert panel._view["empty"] == "No operators run in the forward phase."
     none = OperatorsPanel(open_trace(write(tmp_path / "b.json", [kernel(0, 5)]), progress=False))
     expected = "No operators or launch calls were recorded on the selected ranks."
     assert none._view["empty"] == expected

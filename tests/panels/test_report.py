@@ -248,7 +248,7 @@ def test_an_earlier_report_is_replaced_and_nothing_else(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [file]
     for content in (b"", b"<html>mine</html>", b" " * MARKED_BYTES + MARK.encode()):
         file.write_bytes(content)
-        with pytest.raises(ParameterError, match="is not a report of hta_widgets"):
+        with pytest.raises(ParameterError, match="is not an hta_widgets report"):
             panel.to_html(file)
         assert file.read_bytes() == content
 
@@ -262,7 +262,7 @@ def test_a_place_that_does_not_suit_is_refused_before_anything_is_computed(tmp_p
     with pytest.raises(ParameterError, match="is not a folder"):
         panel.to_html(tmp_path / "none" / "a.html")
     (tmp_path / "b.html").mkdir()
-    with pytest.raises(ParameterError, match="is not a report"):
+    with pytest.raises(ParameterError, match="is not an hta_widgets report"):
         panel.to_html(tmp_path / "b.html")
     assert panel.runs == runs
 

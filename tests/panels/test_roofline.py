@@ -9,7 +9,7 @@ from tests.kineto_text import host
 from tests.panels.fakes import send
 
 ROOF = "Roofline by operator shape"
-RATES = "Rates of operators by shape (the peak of the GPU is not known)"
+RATES = "Operator rates by shape (the peak of the GPU is unknown)"
 TIMES = "GPU time of operators by shape"
 
 

@@ -71,7 +71,7 @@ def test_a_window_in_steps_of_another_phase_is_said_to_be_so(board):
     (prompts,) = table[table["step"] == 6].to_dict("records")
     board.selection.window_ns = (prompts["gpu_start_ns"] - 100_000, prompts["gpu_end_ns"])
     board.compute_all()
-    assert board._bands["budget"]["whose"].endswith(" are of no decode step")
+    assert board._bands["budget"]["whose"].endswith(" is in no decode step")
 
 
 @pytest.mark.parametrize(("opened", "shown"), [("steps", "steps"), ("", "idle")])
@@ -127,4 +127,4 @@ def test_a_recording_of_no_server_has_no_such_panel(tmp_path):
     assert not ServerStepsPanel.concerns(job)
     assert "server_steps" not in Dashboard(job).panels
     panel = ServerStepsPanel(job)
-    assert panel.nothing_to_show(panel.result) == "No steps of an inference server are recorded."
+    assert panel.nothing_to_show(panel.result) == "No steps of an inference server were recorded."

@@ -54,7 +54,7 @@ def test_a_zoom_sets_the_window(panel):
 def test_a_window_is_a_start_before_an_end(panel, window):
     with pytest.raises(TraitError, match=r"must be \[start, end\] in µs, or \[\] for all"):
         panel.window_us = window
-    wrong = "a message is JSON" if math.isnan(window[0]) else "must be [start, end]"
+    wrong = "a message must be UTF-8 JSON" if math.isnan(window[0]) else "must be [start, end]"
     assert wrong in send(panel, window_us=window)["error"]
     assert panel.window_us == []
 

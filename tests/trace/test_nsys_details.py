@@ -80,7 +80,7 @@ def test_the_panels_wait_until_a_large_export_is_read(opened, monkeypatch):
         return next(each["text"] for each in bands.launch_of(job, "gemm", events))
 
     monkeypatch.setattr(bands, "MOST_EVENTS", 0)
-    assert grid() == "with “Launch facts” in the kernel breakdown"
+    assert grid() == "tick “Launch facts” in the kernel breakdown"
     launch_facts(job)
     assert grid() == "1×2×3 blocks of 4×5×6 threads"
 

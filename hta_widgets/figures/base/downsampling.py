@@ -1,4 +1,4 @@
-"""Choose the changes of a step line that a screen can show."""
+"""Reduce a step line to the changes that a screen can show, so that peaks stay visible."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _KEPT_PER_INTERVAL = 3
 def steps_to_draw(
     time_ns: Times, values: NDArray[Any], start_ns: int, end_ns: int, points: int
 ) -> Int64Array:
-    """Choose the changes of a step line that show it on a stretch of time, ends included.
+    """Choose the changes of a step line that are needed to draw it between two times, inclusive.
 
-    If there are more changes than points, the stretch is cut into equal intervals, and the minimum,
-    the maximum and the last value of each are kept: peaks stay, and between intervals the line has
-    its true height. The change that holds when the stretch begins is always kept, in addition.
+    If there are more changes than points, the time is cut into equal intervals, and the minimum,
+    maximum and last value of each interval are kept: peaks stay visible, and the line has its true
+    height between intervals. The value that holds at the start is always kept as well.
 
-    Times ascend, and no value is NaN. Returned are ascending positions in both.
+    Times must ascend, and values must not be NaN. Returns ascending positions in both.
     """
     first = max(int(np.searchsorted(time_ns, start_ns, side="right")) - 1, 0)
     last = int(np.searchsorted(time_ns, end_ns, side="right"))

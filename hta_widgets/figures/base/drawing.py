@@ -1,4 +1,4 @@
-"""Figures as plotly's JSON: cheap to make, and validated by plotly when Python asks for them."""
+"""Figures as plotly's JSON: cheap to make, and validated only when Python asks for a figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PlotlyTrace: TypeAlias = dict[str, Any]
 
 LONG_NAMES: Final = 580
-"""Least width (px) of bars with names of kernels or lines, where `FEW_BARS` stand beside them."""
+"""Minimum width (px) of bars labelled with kernel or line names, next to a chart of `FEW_BARS`."""
 
 FEW_BARS: Final = 420
 
@@ -26,7 +26,7 @@ _NOT_READ: Final = ("customdata", "meta")
 
 @dataclass(frozen=True)
 class Drawing:
-    """What plotly draws: its traces and its layout, with arrays of numpy in them."""
+    """Plotly's traces and layout, holding NumPy arrays."""
 
     data: list[PlotlyTrace]
     layout: dict[str, Any]
@@ -63,7 +63,7 @@ def _worded(value: Any, words: Callable[[str], str]) -> Any:  # noqa: ANN401
 
 
 def with_width(figure: Drawing, least_width: int) -> Drawing:
-    """The same figure, as wide as this (px) at least where others stand beside it."""
+    """The same figure, with a minimum width (px) where other figures stand next to it."""
     meta = {**figure.layout.get("meta", {}), "least_width": least_width}
     return Drawing(figure.data, {**figure.layout, "meta": meta})
 

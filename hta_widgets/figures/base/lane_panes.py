@@ -1,4 +1,4 @@
-"""Lanes as rows of cells, in panes side by side: one for each activity."""
+"""Lanes drawn as rows of cells, in side-by-side panes: one pane per activity."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SCALE_HEIGHT = 36
 
 
 class Pane(NamedTuple):
-    """The place of one activity among those side by side; `column` is its place in `ACTIVITIES`."""
+    """The pane of one activity; `column` is the activity's position in `ACTIVITIES`."""
 
     column: int
     place: int
@@ -53,12 +53,12 @@ class Pane(NamedTuple):
 
     @property
     def axis(self) -> str:
-        """Suffix of its axis names."""
+        """Suffix of the pane's axis names."""
         return str(self.place + 1) if self.place else ""
 
     @property
     def scale(self) -> list[list[Any]]:
-        """Colours from the least to the most."""
+        """Colour scale, from the lowest to the highest value."""
         return [[0, faded(self.color, _FAINTEST)], [1, self.color]]
 
 
@@ -79,7 +79,7 @@ _COLORS = (
 
 
 def panes_for(lanes: pd.DataFrame) -> list[Pane]:
-    """Panes of the activities; that of CUDA graphs only where some were recorded as a whole."""
+    """Panes of the activities; CUDA graphs get one only where some were recorded as a whole."""
     has_graphs = lanes["graph_ns"].any()
     columns = [each for each in range(len(ACTIVITIES)) if each != GRAPH or has_graphs]
     return [

@@ -1,4 +1,4 @@
-"""Bars over ranks, for tables with one row per GPU."""
+"""Bars over ranks, for tables with one row per GPU; with many ranks, only the most telling ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hta_widgets.quantities import duration, percent, time_unit
 SELECT_RANKS = {"select": "ranks"}
 _TICKS_AT_MOST = 24
 _MOST_BARS: Final = 64
-"""Of 256 ranks, plotly takes 0.2 s for bars of a pixel: those that say most are drawn."""
+"""Plotly takes 0.2 s to draw 256 ranks as bars one pixel wide: only the most telling are drawn."""
 
 
 class BarPart(NamedTuple):
@@ -41,7 +41,7 @@ class BarPart(NamedTuple):
 
     @property
     def marker(self) -> dict[str, Any]:
-        """Look of its bars."""
+        """Marker of its bars."""
         return bar_marker(self.color, self.pattern)
 
     @classmethod
@@ -71,7 +71,7 @@ def rank_labels(table: pd.DataFrame) -> list[str]:
 def _drawn_rows(
     table: pd.DataFrame, heights: Sequence[Float64Array], selected: Collection[int]
 ) -> Int64Array:
-    """Places of the rows that are drawn: all, or the selected and what differs most from others.
+    """Positions of the rows to draw: all, or the selected ones and those that differ most.
 
     How much a row differs is the sum of the distances of its parts from their medians.
     """
@@ -87,7 +87,7 @@ def _drawn_rows(
 
 def _rank_axis(table: pd.DataFrame, ranks: int) -> dict[str, Any]:
     """Axis with one position per row, and fewer labels if there are many."""
-    those = f" ({len(table)} of {ranks} that differ most from the median)"
+    those = f" (the {len(table)} of {ranks} that differ most from the median)"
     labels = rank_labels(table)
     step = -(-len(labels) // _TICKS_AT_MOST) if labels else 1
     return axis(
@@ -125,7 +125,7 @@ def stacked_time_bars(
     whole : str
         Column that the parts add up to.
     steps : int
-        Number of steps by which time is divided, also in what is said on hover; 0 for all of it.
+        Number of steps to divide times by, also in hover texts; 0 shows the total.
     """
     if steps:
         columns = [whole, *(each.column for each in parts)]
@@ -165,9 +165,9 @@ def bars_of_ranks(
     selected: Collection[int] = (),
     **attributes: Any,  # noqa: ANN401
 ) -> Drawing:
-    """Draw one bar per row, with what it says on hover; a click selects the rank.
+    """Draw one bar per row, with a hover text each; a click selects the rank.
 
-    The table has ``rank`` and ``device``; further attributes are of the bars, in plotly's words.
+    The table has ``rank`` and ``device``; further attributes are plotly attributes of the bars.
     """
     rows, count = _drawn_rows(table, [heights], selected), len(table)
     table, hover = table.iloc[rows], [hover[row] for row in rows.tolist()]
@@ -197,7 +197,7 @@ def bars_of_ranks(
 def _hover(
     table: pd.DataFrame, parts: Sequence[BarPart], whole: str, whole_name: str
 ) -> list[list[str]]:
-    """Hover texts of each bar of each part."""
+    """Hover text of each bar, for each part."""
     totals = table[whole].tolist()
     ends = [f"{duration(total)} {whole_name}" for total in totals]
     labels = rank_labels(table)
@@ -242,7 +242,7 @@ def rank_emphasis(ranks: Iterable[int], selected: Collection[int]) -> dict[str, 
 
 
 def rows_of_ranks(ranks: Sequence[int], selected: Collection[int]) -> dict[str, Any]:
-    """Layout settings of a row for each rank, the first on top: its axis, and rings."""
+    """Layout settings for one row per rank, the first on top: the axis, and rings."""
     rings = [ring(y0=row - 0.5, y1=row + 0.5) for row, rank in enumerate(ranks) if rank in selected]
     rows = axis(
         "Rank",
@@ -255,7 +255,7 @@ def rows_of_ranks(ranks: Sequence[int], selected: Collection[int]) -> dict[str, 
 
 
 def rank_rings(ranks: Iterable[int], selected: Collection[int]) -> dict[str, Any]:
-    """Layout settings that draw a ring around upright bars of selected ranks, if not of all."""
+    """Layout settings that ring the vertical bars of selected ranks, unless all are selected."""
     every = list(ranks)
     marked = [place for place, rank in enumerate(every) if rank in set(selected)]
     if len(marked) == len(every):

@@ -26,11 +26,11 @@ ZOOM = {"zoom": "window_us"}
 
 _STRIP_HEIGHT = 76
 _LOWEST_STRIP = 48
-_STRIPS_HEIGHT = 400  # of many, together
+_STRIPS_HEIGHT = 400  # of many strips together
 _AXES_HEIGHT = 60
 _LABEL_HEIGHT = 20
 _LABEL_SIZE = 11
-_OF_FOUR_TICKS = 50  # px: of eight strips, 0.6, 0.4 and 0.2 were printed over each other
+_OF_FOUR_TICKS = 50  # px: with eight strips, the ticks 0.6, 0.4 and 0.2 overprinted each other
 _TICKS = 6
 
 
@@ -44,16 +44,16 @@ class StepLine:
     time_ns: Times
     values: NDArray[Any]
     beside: bool = False
-    """Whether it stands in the strip of the line before it, in front of that line."""
+    """Whether it is drawn in the previous line's strip, in front of that line."""
 
 
 class StepLines(NamedTuple):
-    """Lines to draw, and how many there are in total if these are only some of them."""
+    """Lines to draw, and the total number of lines if only some are drawn."""
 
     drawn: Sequence[StepLine]
     in_all: int = 0
     what: str = "changes"
-    """What these have most of."""
+    """What the drawn lines have the most of."""
 
 
 class _Stretch(NamedTuple):
@@ -79,11 +79,11 @@ def lines_of_ranks(
     Parameters
     ----------
     rank, count : ndarray of int64
-        Rank of each line, and its number of changes; the lines of a rank are contiguous.
+        Rank and number of changes of each line; the lines of a rank are contiguous.
     changes : mapping of rank to columns
-        ``time_ns`` and the column `value`, from then on; line by line.
+        ``time_ns``, and the column `value` that holds from then on; line by line.
     shift_ns : mapping of rank to int
-        Time to add to those of each rank, for a common axis; 0 for ranks that it lacks.
+        Time to add for each rank, to put all on a common axis; 0 for missing ranks.
     """
     first = _first_changes(rank, count)
     found = []
@@ -121,7 +121,7 @@ def step_lines(
 ) -> Drawing:
     """Draw each line in its own strip, over one time axis in µs.
 
-    At most so many points are drawn of all lines together.
+    `points` is the maximum number of points, over all lines.
     """
     drawn, in_all, what = lines
     strips = np.cumsum([not line.beside for line in drawn], dtype=np.int64) - 1
@@ -154,7 +154,7 @@ def step_lines(
 
 
 def _strips_height(count: int) -> int:
-    """Height of all strips together: the more there are, the lower is each."""
+    """Height of all strips together; the more strips, the lower each is."""
     each = max(_LOWEST_STRIP, min(_STRIP_HEIGHT, _STRIPS_HEIGHT // max(count, 1)))
     return max(DEFAULT_HEIGHT - _AXES_HEIGHT, each * count)
 
@@ -176,7 +176,7 @@ def _changes_on(stretch: _Stretch, time_ns: Times) -> int:
 
 
 def _shares(changes: Sequence[int], points: int) -> list[int]:
-    """Points for each line: those that a line with few changes does not need go to the others."""
+    """Number of points for each line; what a line with few changes does not need goes to others."""
     shares = [0] * len(changes)
     left = points
     for done, place in enumerate(np.argsort(changes).tolist()):
@@ -225,7 +225,7 @@ def _value_axes(values: Sequence[NDArray[Any]]) -> dict[str, Any]:
             anchor="x",
             rangemode="tozero",
             nticks=4,
-            exponentformat="none",  # a copy of few bytes at 400 µ of a GB/s reads as a time
+            exponentformat="none",  # plotly's "400µ" (of a GB/s) reads as a time
             **(_whole_ticks(each) if inside >= _OF_FOUR_TICKS else _two_ticks(each)),
         )
         for place, each in enumerate(values)
@@ -233,13 +233,13 @@ def _value_axes(values: Sequence[NDArray[Any]]) -> dict[str, Any]:
 
 
 def _whole_ticks(values: NDArray[Any]) -> dict[str, Any]:
-    """Ticks of counts up to two, between whole numbers of which plotly would tick."""
+    """Whole ticks for counts up to two, where plotly would also tick fractions."""
     is_few = values.dtype.kind in "iu" and values.max(initial=0) <= 2  # noqa: PLR2004
     return {"dtick": 1} if is_few else {}
 
 
 def _two_ticks(values: NDArray[Any]) -> dict[str, Any]:
-    """Ticks at 0 and near the top; of those that plotly chooses, one at 0 may be the only one."""
+    """Ticks at 0 and near the top; plotly's own choice may leave only the one at 0."""
     most = float(values.max(initial=0))
     if most <= 0:
         return {"tickvals": [0]}
@@ -271,7 +271,7 @@ def _caption(shown: int, changes: int, strips: int, lines_in_all: int, what: str
 
 
 def _time_axis(stretch: _Stretch, caption: str, strips: int) -> dict[str, Any]:
-    """Axis in µs, the unit that a zoom reports, labelled in the unit that reads best."""
+    """Axis in µs, as a zoom reports it, with labels in the most readable unit."""
     start_ns, end_ns = stretch
     unit = time_unit(max(abs(start_ns), abs(end_ns)))
     ticks, decimals = round_ticks(start_ns / unit.ns, end_ns / unit.ns, _TICKS)

@@ -1,4 +1,4 @@
-"""One look for all figures: colours by meaning, the notebook's own theme for the rest."""
+"""One look for all figures: colours carry meaning, the notebook's theme supplies the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLASS_COLORS: Final = {
     "data_loading": "#CC79A7",
     "other_idle": "#888888",
 }
-"""Colours of the classes of the budget of a step, by name; the same wherever one is drawn."""
+"""Colours of the budget classes, by name; a class has the same colour in every figure."""
 
 IDLE: Final = CLASS_COLORS["other_idle"]
 
@@ -32,7 +32,7 @@ CLASS_PATTERNS: Final = {
     "late_synchronising": "/",
     "other_idle": "",
 }
-"""What tells classes of one colour apart (plotly's shapes); without any, a mere outline."""
+"""Patterns (plotly's shapes) that tell classes of one colour apart; empty means outline only."""
 
 Fill = Literal["solid", "hatched", "dotted", "outline"]
 _FILLS: Final[dict[str | None, Fill]] = {
@@ -43,10 +43,10 @@ _FILLS: Final[dict[str | None, Fill]] = {
 }
 
 CLASS_INK: Final = {"transfer": "#000000", "copies": "#000000", "data_loading": "#000000"}
-"""Colour of text on a class's colour, where white is not legible on it."""
+"""Text colour on classes whose colour makes white text illegible."""
 
 OVERLAPPED: Final = "#3B8EBF"
-"""Colour of communication that computation hides, and of launches behind which a kernel runs."""
+"""Colour of communication hidden by computation, and of launches hidden by a running kernel."""
 
 NEUTRAL: Final = "#7A8794"
 PHASE_COLORS: Final = {
@@ -55,16 +55,16 @@ PHASE_COLORS: Final = {
     "optimizer": "#CC79A7",
     "other": NEUTRAL,
 }
-"""Colours of the phases of a step, in which code runs."""
+"""Colours of the phases of a step."""
 
 SERVED_COLORS: Final = {"decode": "#0072B2", "mixed": "#7A5195", "prefill": "#CC79A7"}
-"""Colours of the phases of an inference server, which are those of its steps."""
+"""Colours of the phases of an inference server's steps."""
 
 ACCENT: Final = "#1976D2"
 """Colour of the ring around what is selected."""
 
 NOT_SELECTED_OPACITY: Final = 0.6
-"""What is not selected stays legible; what is selected has a ring as well."""
+"""Low enough to fade, high enough to stay legible; selected items also get a ring."""
 
 TYPE_COLORS: Final = {
     KernelType.COMPUTATION.name: CLASS_COLORS["compute"],
@@ -73,10 +73,10 @@ TYPE_COLORS: Final = {
     KernelType.CUDA_GRAPH.name: "#5E81AC",
     KernelType.OTHER.name: NEUTRAL,
 }
-"""A graph that was recorded as a whole counts as compute, and is near it."""
+"""A CUDA graph recorded as a whole counts as compute, so its colour is close to compute's."""
 
 _FEW: Final = 6
-"""Counts below this are ticked one by one; above, plotly's ticks are whole by themselves."""
+"""Counts below this get a tick each; above, plotly chooses whole numbers by itself."""
 
 DEFAULT_HEIGHT = 320
 ROW_HEIGHT = 26
@@ -91,7 +91,7 @@ _LEGEND_ABOVE: Final = {
     "traceorder": "normal",
 }
 _LEAST_HEIGHT = 150
-"""Minimum height (px): with less, a legend above and the title of an axis leave plotly no room."""
+"""Minimum height (px): below it, the legend and the axis title leave plotly no room."""
 
 
 def type_color(kernel_type: str) -> str:
@@ -104,22 +104,22 @@ def type_color(kernel_type: str) -> str:
 
 
 def class_fill(name: str) -> Fill:
-    """How a class of the budget is filled where the browser draws it."""
+    """Fill of a budget class where the browser draws it."""
     return _FILLS[CLASS_PATTERNS.get(name)]
 
 
 def legend_entry(label: str, name: str) -> dict[str, str]:
-    """What a legend above a chart says of a class of the budget: see `LegendEntry`."""
+    """Entry of a budget class in the legend above a chart: see `LegendEntry`."""
     return {"label": label, "color": CLASS_COLORS[name], "fill": class_fill(name)}
 
 
 def class_marker(name: str) -> dict[str, Any]:
-    """Look of the bars of a class of the budget."""
+    """Marker for the bars of a budget class."""
     return bar_marker(CLASS_COLORS[name], CLASS_PATTERNS.get(name))
 
 
 def bar_marker(color: str, pattern: str | None = None) -> dict[str, Any]:
-    """Look of bars: filled, with a pattern (plotly's shapes), or an outline if that is empty."""
+    """Marker for bars: filled, patterned (plotly's shapes), or outlined if the pattern is empty."""
     if pattern is None:
         return {"color": color}
     line = {"width": 1, "color": color}
@@ -167,7 +167,7 @@ def drawing(traces: list[PlotlyTrace], **layout: Any) -> Drawing:  # noqa: ANN40
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "height": DEFAULT_HEIGHT,
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 8},  # a label at the right end needs the room
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 8},  # right: room for the last tick label
         "bargap": 0.25,
         "hovermode": "closest",
         "dragmode": False,
@@ -192,7 +192,7 @@ def titled(drawn: Drawing, title: str) -> Drawing:
 
 
 def emphasis(points: Sequence[int]) -> dict[str, Any]:
-    """Settings of a bar trace that fade all bars except some; none given means no fading."""
+    """Settings of a bar trace that fade all bars except these; with none given, nothing fades."""
     if not points:
         return {}
     rest = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
@@ -223,7 +223,7 @@ def names_axis(names: list[str]) -> dict[str, Any]:
         range=[len(names) - 0.5, -0.5],
         showgrid=False,
         ticks="",
-        ticklabeloverflow="allow",  # automargin makes room; to look for it takes plotly long
+        ticklabeloverflow="allow",  # automargin makes room; plotly's own check is slow
     )
 
 
@@ -232,7 +232,7 @@ def row_bars(
     said: Sequence[str],
     **attributes: Any,  # noqa: ANN401
 ) -> PlotlyTrace:
-    """Horizontal bars, the first on top, with what each says on hover."""
+    """Horizontal bars with hover texts, the first on top."""
     return trace(
         "bar",
         x=lengths,
@@ -250,6 +250,6 @@ def rows_drawing(
     xaxis: dict[str, Any],
     **layout: Any,  # noqa: ANN401
 ) -> Drawing:
-    """Draw `row_bars`, with a row for each name; a legend tells several bars of a row apart."""
+    """Draw `row_bars`, one row per name, with a legend if a row has several bars."""
     shape = {"height": height_for_rows(len(names)), "showlegend": len(bars) > 1}
     return drawing(bars, **shape | layout, xaxis=xaxis, yaxis=names_axis(names))

@@ -1,4 +1,4 @@
-"""Make text of a trace safe and readable inside a plotly figure.
+"""Make text from a trace safe and readable inside a plotly figure.
 
 Plotly interprets a subset of HTML in texts: a kernel name with ``<`` would be garbled, and a
 malicious one would become a link.
@@ -34,7 +34,7 @@ def plot_text(text: str) -> str:
 
 
 def plot_name(name: str, width: int = 48) -> str:
-    """Label of a kernel, or short form of another name, for an axis or a legend."""
+    """Readable label of a kernel, or short form of any other name, for an axis or a legend."""
     label = readable_name(name)
     return plot_text(label if label and len(label) <= width else short_name(name, width))
 
@@ -45,7 +45,7 @@ def plot_names(names: Sequence[str], width: int = 48, *, among: Iterable[str] = 
 
 
 def hover_name(name: str) -> str:
-    """Whole name in lines that fit the screen; only extremely long names are cut."""
+    """Full name, wrapped to fit the screen; only extremely long names are cut."""
     lines = [name[start : start + _HOVER_LINE] for start in range(0, len(name), _HOVER_LINE)]
     shown = [plot_text(line) for line in lines[:_HOVER_LINES]]
     return "<br>".join(shown + (["…"] if len(lines) > _HOVER_LINES else []))

@@ -8,9 +8,9 @@ _STEPS = (1, 2, 5, 10)
 
 
 def round_ticks(start: float, end: float, count: int) -> tuple[list[float], int]:
-    """Round numbers from `start` to `end`, and the decimals that they need.
+    """Round numbers from `start` to `end`, and the number of decimals they need.
 
-    There are at most `count` intervals between them.
+    They have at most `count` intervals between them.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Drawings as SVG, without a browser: the picture in a saved notebook."""
+"""Drawings as SVG, made without a browser: the picture in a saved notebook."""

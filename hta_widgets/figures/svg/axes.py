@@ -1,4 +1,4 @@
-"""Axes: from the numbers of a figure to places in a picture."""
+"""Axes: map the numbers of a figure to places in a picture."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Axis:
     Parameters
     ----------
     settings : dict
-        Of the layout.
+        Settings in the layout.
     start, end : float
-        Float64Array at its ends; logarithms on a logarithmic axis.
+        Numbers at its ends; logarithms on a logarithmic axis.
     names : tuple of str
         What the numbers 0, 1, … stand for on an axis of names.
     first, last : float
@@ -46,7 +46,7 @@ class Axis:
 
     @classmethod
     def of(cls, settings: dict[str, Any], shown: Iterable[Any], *, padded: bool = True) -> Axis:
-        """Make an axis that shows numbers, with room beyond them if padded, or names."""
+        """Make an axis that shows names, or numbers with room beyond them if `padded`."""
         columns = [np.asarray(each) for each in shown]
         texts = [text for each in columns if each.dtype.kind in "OU" for text in each.tolist()]
         names = tuple(dict.fromkeys(text for text in texts if isinstance(text, str)))
@@ -64,13 +64,13 @@ class Axis:
         return replace(self, first=first + low * length, last=first + high * length)
 
     def at(self, values: Any) -> Float64Array:  # noqa: ANN401
-        """Places (px) of numbers or names; not a number where there is none."""
+        """Places (px) of numbers or names; NaN where there is none."""
         share = (self._numbers(values) - self.start) / ((self.end - self.start) or 1)
         return np.asarray(self.first + share * (self.last - self.first))
 
     @cached_property
     def ticks(self) -> list[tuple[Any, str]]:
-        """Values and labels; none of an axis that is not visible."""
+        """Values and labels of the ticks; none if the axis is not visible."""
         if not self._is_visible:
             return []
         values = self.settings.get("tickvals")
@@ -80,7 +80,7 @@ class Axis:
         return self._powers() if self._is_log else self._round()
 
     def ticks_side_by_side(self) -> list[tuple[Any, str]]:
-        """Values and labels of a horizontal axis, as many as have room."""
+        """Values and labels of a horizontal axis, as many as fit."""
         ticks = self.ticks
         widest = max((text_width(text) for _, text in ticks), default=0) + _LABEL_GAP
         room = max(1, int(abs(self.last - self.first) / widest))
@@ -88,7 +88,7 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """Its title; empty if it has none or is not visible."""
+        """Title; empty if there is none or the axis is not visible."""
         return str(self.settings.get("title", {}).get("text", "")) if self._is_visible else ""
 
     @property
@@ -129,7 +129,7 @@ class Axis:
         return [(value, f"{value:,.{decimals}f}") for value in values]
 
     def _powers(self) -> list[tuple[float, str]]:
-        """Powers of ten, and 2 and 5 between them if they are few."""
+        """Powers of ten, with ticks at 2 and 5 between them if there are few."""
         start, end = sorted((self.start, self.end))
         few = end - start <= _FEW_POWERS
         numbers = [

@@ -1,4 +1,4 @@
-"""Bars of a figure as boxes, as plotly stacks, groups or overlays them."""
+"""Bars of a figure as boxes, placed as plotly stacks, groups or overlays them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _GAP = 0.2
 
 
 class Boxes(NamedTuple):
-    """Rectangles in the numbers of their axes.
+    """Rectangles, in the units of their axes.
 
     Parameters
     ----------
     x, y : ndarray
-        Both ends of each box, of the shape (2, boxes); along the bars, from their base.
+        Both ends of each box, with shape (2, boxes); along the bars, starting at their base.
     colors : list of str
     opacity : ndarray
     texts : list of str
-        Text at the end of each bar; empty if there is none.
+        Text at the end of each bar; empty for none.
     inside : bool
-        Whether the texts stand inside, at the start of the bars, where they have room.
+        Whether texts that fit go inside, at the start of the bars.
     hatched : bool
     edge : str
         Colour of the line around the boxes; empty for none.
@@ -45,7 +45,7 @@ class Boxes(NamedTuple):
 
 
 class Whiskers(NamedTuple):
-    """Vertical ranges in the numbers of their axes."""
+    """Vertical ranges, in the units of their axes."""
 
     x: Float64Array
     low: Float64Array
@@ -58,7 +58,7 @@ def is_horizontal(bar: PlotlyTrace) -> bool:
 
 
 def boxes_of(bars: Sequence[PlotlyTrace], layout: dict[str, Any]) -> Iterator[Boxes]:
-    """Place the bars of traces that share their axes, one group of boxes for each trace."""
+    """Place the bars of traces that share axes, as one group of boxes per trace."""
     mode = layout.get("barmode", "group")
     slot = _spacing(bars) * (1 - layout.get("bargap", _GAP))
     ends: defaultdict[float, float] = defaultdict(float)

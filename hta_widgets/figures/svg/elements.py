@@ -1,4 +1,4 @@
-"""Elements of SVG as text."""
+"""SVG elements as text; widths of texts are estimated, as no browser is there to measure them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FONT_SIZE = 11
 LINE_HEIGHT = 14
 
 _WIDTH, _CAPITAL_WIDTH, _WIDE_WIDTH = 0.56, 0.72, 1.1
-"""Mean width of a character, as a share of the font size, in the widest common sans-serif fonts."""
+"""Mean character width, as a share of the font size, in the widest common sans-serif fonts."""
 
 _BRIGHT = 140
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,9 +31,9 @@ def decimal(value: float) -> str:
 
 
 def element(tag: str, content: str = "", **attributes: str | float) -> str:
-    """Write an element around SVG; in names of attributes, ``_`` stands for ``-``.
+    """Write an element around SVG content; in attribute names, ``_`` stands for ``-``.
 
-    Text of attributes is escaped; numbers get at most one decimal.
+    Attribute text is escaped; numbers get at most one decimal.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def _value(value: str | float) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Replace characters that XML does not allow, which would make a whole picture unreadable."""
+    """Replace characters that XML does not allow; one would make the whole picture unreadable."""
     return _NOT_IN_XML.sub("�", text)
 
 
 def lines_of(text: str) -> list[str]:
-    """Read the text of a figure, which is escaped and has ``<br>`` between lines.
+    """Split the text of a figure, which is escaped and has ``<br>`` between lines.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def label(text: str, x: float, y: float, *, at_most: float = inf, **attributes: str | float) -> str:
-    """Write one line of a figure's text around a height `y`, squeezed into a width (px)."""
+    """Write a figure's text as one line, centred at height `y` and squeezed into a width (px)."""
     line = escape(xml_text(" ".join(lines_of(text))), quote=False)
     if text_width(text) > at_most:
         attributes |= {"textLength": at_most, "lengthAdjust": "spacingAndGlyphs"}
@@ -96,6 +96,6 @@ def widest(texts: Iterable[str]) -> float:
 
 
 def outline(points: Sequence[tuple[float, float]], *, closed: bool = False) -> str:
-    """Path through some points."""
+    """Path through the points."""
     path = "L".join(f"{decimal(x)} {decimal(y)}" for x, y in points)
     return f"M{path}{'z' if closed else ''}"

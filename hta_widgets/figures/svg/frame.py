@@ -1,4 +1,4 @@
-"""Where things lie in a picture: its axes, and the room around them."""
+"""Layout of a picture: its axes, and the room around them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EDGE: Final = 8
 TICK_GAP: Final = 5
 TITLE_HEIGHT: Final = 18
 SCALE_HEIGHT: Final = 26
-_RIGHT_MARGIN = 2 * EDGE  # a label at the right end needs the room
+_RIGHT_MARGIN = 2 * EDGE  # room for the last tick label
 _LABELS_AT_MOST = 440
 _DEFAULT_HEIGHT = 320
 
@@ -32,12 +32,12 @@ class Frame:
     Attributes
     ----------
     bars : dict of (str, str) to list of Boxes
-        Bars by the names of their axes in the layout, as all that follows.
+        Bars, by the names of their axes in the layout (as are the next two).
     whiskers : dict of (str, str) to list of Whiskers
     traces : dict of (str, str) to list of dict
         The other traces.
     height : float
-        Of the picture (px).
+        Height of the picture (px).
     """
 
     def __init__(self, drawn: Drawing) -> None:
@@ -68,7 +68,7 @@ class Frame:
 
     @cached_property
     def legend(self) -> list[list[Entry]]:
-        """Rows of the legend, as wide as the axes."""
+        """Rows of the legend, which is as wide as the axes."""
         return in_rows(self._entries, self.right - self.left)
 
     @cached_property
@@ -100,7 +100,7 @@ class Frame:
         return {name: axis.placed(self.bottom, self.top) for name, axis in unplaced}
 
     def on_paper(self, x: float, y: float) -> tuple[float, float]:
-        """Place of shares of the width and height that the axes take."""
+        """Place (px) of a point given as shares of the axes' width and height."""
         across = self.left + x * (self.right - self.left)
         return across, self.bottom - y * (self.bottom - self.top)
 

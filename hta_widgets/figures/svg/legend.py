@@ -1,4 +1,4 @@
-"""Legend of a picture: a row above the charts, or a column beside a pie."""
+"""Legend of a picture: rows above the charts, or a column next to a pie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GAP = 16
 
 
 class Entry(NamedTuple):
-    """A name, and what it looks like: the colour of an area, a line or a mark."""
+    """A name with its look: the colour of an area, a line or a mark."""
 
     name: str
     color: str
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
         return _TEXT_LEFT + text_width(self.name) + _GAP
 
     def draw(self, x: float, y: float) -> str:
-        """Draw it around a height `y`."""
+        """Draw the entry, centred at height `y`."""
         return self._swatch(x, y) + label(self.name, x + _TEXT_LEFT, y)
 
     def _swatch(self, x: float, y: float) -> str:
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 def entries_of(drawn: Drawing) -> list[Entry]:
-    """Entries of the legend that plotly would show."""
+    """The entries of the legend that plotly would show."""
     named = [trace for trace in drawn.data if trace.get("name") and trace.get("showlegend", True)]
     shown = drawn.layout.get("showlegend", len(drawn.data) > 1)
     return [_entry(trace) for trace in named] if shown else []
@@ -69,7 +69,7 @@ def _entry(trace: PlotlyTrace) -> Entry:
 
 
 def in_rows(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
-    """Share entries among rows of a width."""
+    """Distribute entries over rows of a given width."""
     rows: list[list[Entry]] = []
     left = 0.0
     for entry in entries:
@@ -82,7 +82,7 @@ def in_rows(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
 
 
 def draw_rows(rows: Sequence[Sequence[Entry]], x: float, y: float) -> str:
-    """Draw rows of entries from a corner on."""
+    """Draw rows of entries, starting at their top left corner."""
     drawn = []
     for number, row in enumerate(rows):
         left, middle = x, y + ROW_HEIGHT * (number + 0.5)

@@ -21,7 +21,7 @@ _LEVELS = 20
 _TEXT_GAP = 4
 _APART = 3
 _STEP_UNIT = 10
-"""Tenths of a pixel, in which steps are chosen."""
+"""Steps are chosen in tenths of a pixel."""
 
 DASHES: Final = {"dot": "1 3", "dash": "5 4"}
 _SYMBOLS: Final = {
@@ -86,14 +86,14 @@ def draw_cells(trace: PlotlyTrace, x: Axis, y: Axis) -> str:
 
 
 def shares_of_scale(trace: PlotlyTrace) -> Float64Array:
-    """Share of the colour scale at which each cell of a heatmap is."""
+    """Position of each cell of a heatmap on the colour scale, from 0 to 1."""
     values = np.asarray(trace["z"], dtype=float)
     low, high = trace["zmin"], trace["zmax"]
     return np.asarray((values - low) / ((high - low) or 1))
 
 
 def cell_edges(trace: PlotlyTrace) -> Float64Array:
-    """Numbers between the columns of a heatmap, and at both ends."""
+    """Edges of the columns of a heatmap, including both ends."""
     columns = np.asarray(trace["z"]).shape[1]
     step = trace.get("dx", 1)
     first = trace["x0"] if "x0" in trace else trace["x"][0]
@@ -101,7 +101,7 @@ def cell_edges(trace: PlotlyTrace) -> Float64Array:
 
 
 def _scale_of(trace: PlotlyTrace) -> tuple[str, float]:
-    """Colour of the most, and opacity of the least."""
+    """Colour of the highest value, and opacity of the lowest."""
     (_, least), (_, most) = trace["colorscale"]
     return most, float(least.rpartition(",")[2].rstrip(")"))
 
@@ -122,7 +122,7 @@ def draw_points(trace: PlotlyTrace, x: Axis, y: Axis, most: int) -> str:
 
 
 def symbol_mark(name: str, x: float, y: float, size: float, color: str) -> str:
-    """Draw one mark; those whose name ends in ``-open`` are not filled."""
+    """Draw one mark; symbols whose name ends in ``-open`` are not filled."""
     shape = name.removesuffix("-open")
     look = {"fill": "none" if name.endswith("-open") else color, "stroke": color}
     if shape == "circle":
@@ -150,7 +150,7 @@ def _line(trace: PlotlyTrace, x: Axis, y: Axis, most: int) -> str:
 
 
 def _steps(x: Float64Array, y: Float64Array, most: int) -> str:
-    """Path of a step line: as many steps as the picture can show."""
+    """Path of a step line, with as many steps as the picture can show."""
     times = np.rint(_STEP_UNIT * x).astype(np.int64)
     kept = steps_to_draw(times, y, int(times[0]), int(times[-1]), most)
     # The last point ends the line.
@@ -164,7 +164,7 @@ def _steps(x: Float64Array, y: Float64Array, most: int) -> str:
 
 
 def _apart(x: Float64Array, y: Float64Array) -> list[tuple[float, float]]:
-    """Points of a line that are some pixels apart, and the last one."""
+    """Points of a line that are at least `_APART` pixels apart, and the last one."""
     kept = [(float(x[0]), float(y[0]))]
     for point in zip(x[1:].tolist(), y[1:].tolist(), strict=True):
         if abs(point[0] - kept[-1][0]) + abs(point[1] - kept[-1][1]) >= _APART:
@@ -174,7 +174,7 @@ def _apart(x: Float64Array, y: Float64Array) -> list[tuple[float, float]]:
 
 
 def _rectangle(left: float, top: float, width: float, height: float) -> str:
-    """Part of a path; what is too thin to be seen is drawn as a hairline."""
+    """Rectangle as part of a path; one that is too thin to see becomes a hairline."""
     wide, high = (decimal(max(size, _LEAST_HEIGHT)) for size in (width, height))
     return f"M{decimal(left)} {decimal(top)}h{wide}v{high}h-{wide}z"
 
@@ -187,7 +187,7 @@ def _filled(look: tuple[str, float], path: str, edge: str = "") -> str:
 
 
 def _hatched(look: tuple[str, float], path: str) -> str:
-    """Pale boxes with a line around them, which stand for stripes."""
+    """Pale boxes with an outline, in place of stripes."""
     color, opacity = look
     return element(
         "path", class_="b", d=path, fill=color, fill_opacity=f"{opacity / 2:.2f}", stroke=color
@@ -195,7 +195,7 @@ def _hatched(look: tuple[str, float], path: str) -> str:
 
 
 def _inside(text: str, x: Axis, ends: tuple[float, float], middle: float, color: str) -> str:  # noqa: ARG001
-    """Text at the start of a horizontal bar, none where there is no room."""
+    """Text at the start of a horizontal bar, if it fits."""
     start, end = ends
     if start + 2 * _TEXT_GAP + text_width(text) > end:
         return ""
@@ -203,7 +203,7 @@ def _inside(text: str, x: Axis, ends: tuple[float, float], middle: float, color:
 
 
 def _at_end(text: str, x: Axis, ends: tuple[float, float], middle: float, color: str) -> str:
-    """Text beyond the end of a horizontal bar, or inside it where there is no room."""
+    """Text beyond the end of a horizontal bar, or inside if there is no room."""
     end = ends[1]
     if end + _TEXT_GAP + text_width(text) <= x.last:
         return label(text, end + _TEXT_GAP, middle)

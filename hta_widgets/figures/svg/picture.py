@@ -1,4 +1,4 @@
-"""A drawing as one SVG: axes, what is drawn between them, legend and notes."""
+"""A drawing as one SVG, with those features of plotly that the figures use."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from hta_widgets.figures.svg.marks import DASHES, draw_boxes, draw_cells, draw_p
 from hta_widgets.figures.svg.pie import draw_pie, pie_height
 
 LINE_POINTS: Final = 240
-"""Points at which a line of the whole width shows all that this many pixels can."""
+"""Number of points with which a line across the whole width shows all that its pixels can."""
 
 _STYLE: Final = (
     f"svg{{background:#fff;color:#1f1f1f;fill:currentColor;font:{FONT_SIZE}px sans-serif}}"
     ".b{shape-rendering:crispEdges}"
     "@media(prefers-color-scheme:dark){svg{background:#1e1e1e;color:#d4d4d4}}"
 )
-"""A page in its dark theme declares ``color-scheme``; on one that does not, the picture keeps its
-own background and stays readable."""
+"""A page with a dark theme declares ``color-scheme``. On a page that does not, the picture keeps
+its own background and stays readable."""
 
 
 def svg(drawn: Drawing, *, points: int = 2_000) -> str:
     """Draw a figure of `hta_widgets.figures` as one ``<svg>`` element, `WIDTH` pixels wide.
 
-    Bars, heatmaps, lines, marks and pies are drawn, with the attributes of plotly that the figures
-    use. The picture has its own background, light or dark as the page around it. All step lines
-    together have at most `points` points.
+    It draws bars, heatmaps, lines, marks and pies, with those plotly attributes that the figures
+    use. The picture has its own background, light or dark like the page. All step lines together
+    have at most `points` points.
     """
     pies = [each for each in drawn.data if each["type"] == "pie"]
     if pies:
@@ -46,13 +46,13 @@ def svg(drawn: Drawing, *, points: int = 2_000) -> str:
 
 
 def whole(height: float, content: str) -> str:
-    """Write the ``<svg>`` element around a content that is `WIDTH` pixels wide."""
+    """Write the ``<svg>`` element around content that is `WIDTH` pixels wide."""
     size = f'width="{WIDTH}" height="{decimal(height)}" viewBox="0 0 {WIDTH} {decimal(height)}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{_STYLE}</style>{content}</svg>'
 
 
 def _chart(frame: Frame, points: int) -> Iterator[str]:
-    """Draw a figure with axes from back to front."""
+    """Draw a figure with axes, from back to front."""
     shapes = frame.layout.get("shapes", ())
     yield _grid(frame)
     yield from (_shape(each, frame) for each in shapes if each.get("layer") == "below")
@@ -138,7 +138,7 @@ def _scale(trace: PlotlyTrace, x: Axis, frame: Frame) -> str:
 
 
 def _group(content: str, **attributes: str) -> str:
-    """Elements that share attributes; nothing without any."""
+    """Group elements that share attributes; nothing if there are none."""
     return element("g", content, **attributes) if content else ""
 
 
@@ -170,7 +170,7 @@ def _corner(shape: dict[str, Any], end: str, frame: Frame) -> tuple[float, float
 
 
 def _note(note: dict[str, Any], frame: Frame) -> str:
-    """Lines of text above, or around, a place on the paper."""
+    """Lines of text above a place on the paper, or centred at it."""
     x, y = frame.on_paper(note["x"], note["y"])
     anchor = {"left": "start", "right": "end"}.get(note.get("xanchor", ""), "middle")
     lines = note["text"].split("<br>")
@@ -183,7 +183,7 @@ def _note(note: dict[str, Any], frame: Frame) -> str:
 
 
 def _known(axis: Axis, values: Iterable[Any]) -> list[float]:
-    """Places of the values that are on an axis."""
+    """Places (px) of the values that lie on an axis."""
     low, high = sorted((axis.first, axis.last))
     places = axis.at(list(values)).tolist()
     return [at for at in places if np.isfinite(at) and low - 0.5 <= at <= high + 0.5]

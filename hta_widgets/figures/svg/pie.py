@@ -1,4 +1,4 @@
-"""A pie, with its legend beside it."""
+"""A pie, with its legend next to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pie_height(pie: PlotlyTrace) -> float:
 
 
 def draw_pie(pie: PlotlyTrace) -> str:
-    """Draw the slices clockwise from the top, and a legend beside them."""
+    """Draw the slices clockwise from the top, and a legend next to them."""
     values = np.nan_to_num(np.asarray(pie["values"], dtype=float))
     ends = np.concatenate([[0.0], np.cumsum(values)]) / (values.sum() or 1)
     colors = pie["marker"]["colors"]

@@ -12,4 +12,4 @@ CUDA_SASS_INSTRUCTION_COUNTER_FLOPS: Final = {
     for precision in _PRECISIONS
     for operation, flop in _OPERATIONS.items()
 }
-"""FLOP of each executed instruction, by the performance counter that counts it in threads."""
+"""FLOP per executed instruction, by the performance counter that counts it per thread."""

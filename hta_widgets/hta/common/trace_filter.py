@@ -1,6 +1,6 @@
-"""``hta.common.trace_filter``: each filter takes a frame of `Trace`, and returns some of its rows.
+"""``hta.common.trace_filter``: each filter takes a frame of a `Trace` and returns some of its rows.
 
-All of them leave the frame as it is, and a result without rows keeps the columns.
+No filter changes the frame, and a result without rows keeps the columns.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 _WAITS: Final = ("Event Sync", "Context Sync")
-"""Names of synchronisations of the GPU that have no stream."""
+"""Names of GPU synchronisations that have no stream."""
 
 
 class Filter(ABC):
-    """From a frame to some of its rows."""
+    """A function from a frame to some of its rows."""
 
     @abstractmethod
     def __call__(
@@ -53,12 +53,12 @@ class Filter(ABC):
         ----------
         df : DataFrame
         symbol_table : TraceSymbolTable, optional
-            Of the trace, for frames that have no column ``s_name``.
+            Symbol table of the trace, for frames without the column ``s_name``.
         """
 
 
 class _ValuesFilter(Filter):
-    """Rows with one of some numbers in a column."""
+    """Rows that have one of the given numbers in a column."""
 
     column = ""
 
@@ -68,7 +68,7 @@ class _ValuesFilter(Filter):
     def __call__(
         self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
     ) -> pd.DataFrame:
-        """Return the rows; all where the frame has no such column."""
+        """Return the rows; all of them if the frame has no such column."""
         del symbol_table
         return df[df[self.column].isin(self.numbers)] if self.column in df.columns else df
 
@@ -94,7 +94,7 @@ class IterationIndexFilter(Filter):
     def __call__(
         self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
     ) -> pd.DataFrame:
-        """Return the rows; all where the frame has no steps."""
+        """Return the rows; all of them if the frame has no steps."""
         del symbol_table
         if "iteration" not in df.columns:
             return df
@@ -111,12 +111,12 @@ class FirstIterationFilter(IterationIndexFilter):
 
 
 class TimeRangeFilter(Filter):
-    """Events that begin and end between two times (µs), both included.
+    """Events that start and end between two times (µs), inclusive.
 
     Raises
     ------
     ParameterError
-        If it is no pair of numbers, the smaller one first.
+        If the range is not a pair of numbers, the smaller one first.
     """
 
     def __init__(self, time_range: tuple[float, float]) -> None:
@@ -125,7 +125,7 @@ class TimeRangeFilter(Filter):
             raise ParameterError(msg)
         self.time_start, self.time_end = time_range
         if self.time_start > self.time_end:
-            msg = f"time_range must begin before it ends, got {time_range!r}"
+            msg = f"time_range must start before it ends, got {time_range!r}"
             raise ParameterError(msg)
 
     def __call__(
@@ -137,13 +137,13 @@ class TimeRangeFilter(Filter):
 
 
 class NameFilter(Filter):
-    """Rows of which the name matches a regular expression from its beginning.
+    """Rows whose name matches a regular expression from the start.
 
     Parameters
     ----------
     name_pattern : str
     symbol_table : TraceSymbolTable, optional
-        For frames in which ``name`` is a number; the column ``s_name`` is used without one.
+        For frames in which ``name`` is a number; without it, the column ``s_name`` is used.
     name_column : str, optional
         Column with the names as text, ``s_name`` or ``name`` by default.
     """
@@ -189,7 +189,7 @@ class NameStringColumnFilter(NameFilter):
 
 
 class QueryFilter(Filter):
-    """Rows that a query of pandas holds for, such as ``"dur > 5"``."""
+    """Rows that satisfy a pandas query, such as ``"dur > 5"``."""
 
     def __init__(self, query_str: str) -> None:
         self.filter_query = query_str
@@ -203,7 +203,7 @@ class QueryFilter(Filter):
 
 
 ZeroDurationFilter: Final = QueryFilter("dur > 0")
-"""HTA's name for the filter that leaves out what has no duration."""
+"""HTA's name for the filter that drops events without a duration."""
 
 
 class GPUKernelFilter(Filter):
@@ -227,12 +227,12 @@ class CPUOperatorFilter(Filter):
 
 
 class CompositeFilter(Filter):
-    """Several filters, one after the other.
+    """Several filters, applied one after the other.
 
     Raises
     ------
     ParameterError
-        If one of them is no filter.
+        If one of them is not a filter.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:
@@ -245,14 +245,14 @@ class CompositeFilter(Filter):
     def __call__(
         self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
     ) -> pd.DataFrame:
-        """Return the rows that all filters let through."""
+        """Return the rows that pass all filters."""
         for each in self.filters:
             df = each(df, symbol_table)
         return df
 
 
 class MemCopyEventFilter(Filter):
-    """Copies with a name, such as ``"Memcpy DtoH (Device -> Pinned)"``."""
+    """Copies with the given name, such as ``"Memcpy DtoH (Device -> Pinned)"``."""
 
     def __init__(self, memory_copy_type: str, symbol_table: TraceSymbolTable | None = None) -> None:
         self.memory_copy_type = memory_copy_type
@@ -276,7 +276,7 @@ def _on_gpu(df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.Series:
 def _equal(
     df: pd.DataFrame, column: str, texts: Sequence[str], symbols: TraceSymbolTable | None
 ) -> pd.Series:
-    """Whether a name or category is one of some texts."""
+    """Whether a name or category is one of the given texts."""
     if symbols is not None and df[column].dtype.kind == "i":
         return df[column].isin([symbols.sym_index.get(text) for text in texts])
     decoded = f"s_{column}"

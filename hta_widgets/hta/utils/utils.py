@@ -1,4 +1,4 @@
-"""``hta.utils.utils``: functions on the names of kernels and of columns."""
+"""``hta.utils.utils``: functions for names of kernels and columns."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _KIND_OF_COPY: Final = len("Memcpy DtoH")
 
 
 def shorten_name(name: str) -> str:
-    """Name without template arguments and signature."""
+    """Return a name without template arguments and signature."""
     return plain_name(name)
 
 
 def flatten_column_names(df: pd.DataFrame) -> None:
-    """Join the names of columns that have several levels with ``_``, in place."""
+    """Join the levels of multi-level column names with ``_``, in place."""
     if df.columns.nlevels > 1:
         df.columns = ["_".join(map(str, each)).rstrip("_") for each in df.columns]
 
 
 def get_kernel_type(name: str) -> str:
-    """``COMMUNICATION``, ``MEMORY`` or ``COMPUTATION``, as far as the name alone says.
+    """``COMMUNICATION``, ``MEMORY`` or ``COMPUTATION``, based on the name alone.
 
-    The tables also use what is recorded of each kernel: see the kernel breakdown.
+    The tables also use what was recorded about each kernel: see the kernel breakdown.
     """
     return type_by_name(name).name
 

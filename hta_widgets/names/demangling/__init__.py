@@ -1,7 +1,7 @@
-"""Demangle C++ names (``_Z…``) of the Itanium C++ ABI, as PyTorch traces have them.
+"""Demangle C++ names (``_Z…``) of the Itanium C++ ABI, as found in PyTorch traces.
 
 The ABI defines the grammar: https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling. It is read
-by recursive descent, one method per rule: `cursor.Cursor` has the place in the name and its
+by recursive descent, one method per rule: `cursor.Cursor` holds the position in the name and its
 numbered parts, `symbols.Symbol` reads types and names with it::
 
     types, template arguments, expressions        PKf        float const*
@@ -25,7 +25,7 @@ from hta_widgets.names.demangling.symbols import Symbol
 from hta_widgets.names.demangling.templates import UnreadableError
 
 LONGEST = 2**14
-"""Names with more characters are returned unchanged."""
+"""Longer names are returned unchanged."""
 
 _MANGLED = re.compile(r"_Z[\w.$]+")
 
@@ -39,7 +39,7 @@ def demangled(name: str) -> str:
     """Demangle a name; return it unchanged if it is not mangled or cannot be read.
 
     The result is that of ``__cxa_demangle`` in libstdc++, which Kineto calls. Names come from files
-    of unknown origin, and a short one can stand for a text of any length, so depth and length are
+    of unknown origin, and a short one can expand to a text of any length, so depth and length are
     bounded.
 
     Examples

@@ -138,7 +138,7 @@ _SEQUENCE = re.compile(r"([0-9A-Z]{0,6})_")
 
 
 class Cursor:
-    """Position in a mangled name, at first after its ``_Z``."""
+    """Position in a mangled name; it starts after the ``_Z``."""
 
     def __init__(self, mangled: str) -> None:
         self._mangled = mangled
@@ -230,5 +230,5 @@ class Cursor:
             raise UnreadableError
 
     def ascend(self) -> None:
-        """Come back from a level."""
+        """Go one level back up."""
         self._depth -= 1

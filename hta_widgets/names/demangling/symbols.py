@@ -1,4 +1,4 @@
-"""Read names and functions, of which a mangled symbol consists, and the types in them.
+"""Read the names and functions that make up a mangled symbol, and the types in them.
 
 =============================  ====================  ==============================
 rule of the ABI                begins with           means
@@ -45,7 +45,7 @@ from hta_widgets.names.demangling.templates import (
 )
 
 HERE = "\0"
-"""Place of the declared name in the text of a type, where that is not its end."""
+"""Place of the declared name in the text of a type, if it is not at the end."""
 
 _LITERAL = re.compile(r"(n?)([0-9a-f]*)E")
 _ANONYMOUS = re.compile(r"_GLOBAL_[._$]N")
@@ -62,9 +62,9 @@ class Name(NamedTuple):
     arguments: list[Argument] | None = None
     """Template arguments at its end."""
     qualifiers: str = ""
-    """Those of a member function, such as ``const``."""
+    """Qualifiers of a member function, such as ``const``."""
     returns: bool = True
-    """A return type follows if it is a template; constructors have none."""
+    """Whether a return type follows if it is a template; constructors have none."""
 
 
 class Symbol(Cursor):

@@ -1,4 +1,7 @@
-"""All that the bands of a dashboard say: header, chips, findings, details, budget."""
+"""Contents of the bands of a dashboard: header, chips, findings, details, budget.
+
+They are plain data (see `messages`), made from one diagnosis of the job and the selection.
+"""
 
 from __future__ import annotations
 
@@ -42,26 +45,26 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import joined_replays
 
 MOST_EVENTS: Final = 300_000
-"""Of a rank whose file is read for this, which then takes less than a second."""
+"""Maximum events of a rank whose file is read for launch details; that takes under a second."""
 
 _NOT_RECORDED: Final = Fact(label="grid", text="not recorded")
 
-_NOT_SOUND: Final = "⚠ recording not sound"
-"""The notices beside it say what the recorder got wrong."""
+_NOT_SOUND: Final = "⚠ recording unreliable"
+"""Shown next to the notices, which say what the recorder got wrong."""
 
 _HAS_FAULTS: Final = "recording faults, see notices"
-"""The same where no finding is doubted for it, as in a trace of which three calls of 56 that wait
-for the GPU return 1.3 µs too early."""
+"""Shown instead if the faults put no finding in doubt. In one such trace, three of 56 calls that
+wait for the GPU return 1.3 µs too early."""
 
-_NOT_READ: Final = Fact(label="grid", text="with “Launch facts” in the kernel breakdown")
+_NOT_READ: Final = Fact(label="grid", text="tick “Launch facts” in the kernel breakdown")
 
 _LONGEST_NAME: Final = 40
 
 _MOST_KINDS: Final = 2
 
 MOSTLY: Final = 60
-"""Percent of the critical path below which it is also said what sets most of the rest: of 52.3 % of
-the GPU beside a finding on launches, a jury asked which of the two it was."""
+"""Percentage of the critical path below which the second-largest bound is named too: given 52.3 %
+for the GPU and a finding about launches, readers asked which of the two it was."""
 
 LEAST_OUTSIDE: Final = 1
 """Percent of the GPU time outside the steps of the verdict from which the page says so: a kernel
@@ -87,13 +90,13 @@ NOT_YET: Final = Bands(
 
 
 def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
-    """Turn what the CPUs did into rows; none where GPU work was recorded.
+    """Turn what the CPUs did into rows; none if GPU work was recorded.
 
     Parameters
     ----------
     found : Diagnosis
     selection : Selection or None
-        What *Show* sets; None if there is nothing to set.
+        The selection that *Show* sets; None if there is none.
     """
     work = found.cpu_work
     if work is None:
@@ -140,7 +143,7 @@ def _row(
     *,
     windows: Sequence[Occurrence] = (),
 ) -> FindingRow:
-    """A row without a price: what a step would save is not known."""
+    """A row without a price, as it is unknown what a step would save."""
     return FindingRow(
         price="",
         bound="",
@@ -167,7 +170,7 @@ def _table(label: str, owners: Sequence[CpuOwner]) -> Numbers:
 
 
 def launch_of(job: Job, kernel: str, events: pd.DataFrame) -> list[Fact]:
-    """Grid and block with most of the time, on the rank with most of it, and what follows."""
+    """Grid and block that take the most time, on the rank with the most, and what follows."""
     if not kernel or events.empty:
         return []
     by_rank = events.groupby("rank")["duration_ns"].sum()
@@ -188,7 +191,7 @@ def launch_of(job: Job, kernel: str, events: pd.DataFrame) -> list[Fact]:
 
 
 def _facts(row: Row, others: int, occupancy_percent: float) -> list[Fact]:
-    """What is known of the size with most time; the occupancy is that of tables, over all."""
+    """Facts about the size with the most time; the occupancy is over all sizes, as in tables."""
     more = f" and {counted(others, 'other size')}" if others else ""
     sizes = f"{row['grid']} blocks of {row['block']} threads{more}"
     found = [Fact(label="grid", text=sizes)]
@@ -212,7 +215,7 @@ def _facts(row: Row, others: int, occupancy_percent: float) -> list[Fact]:
 
 
 def devices_in_words(job: Job) -> str:
-    """How many GPUs of which kind did work, such as ``4 × NVIDIA H100``, and how many ranks."""
+    """GPUs that did work, by kind, such as ``4 × NVIDIA H100``, and the number of ranks."""
     by_rank = job.reduce(gpu_names, job.ranks)
     identities = job.reduce(identity_of, job.ranks)
     again = {rank for ranks in sharing_ranks(identities) for rank in ranks[1:]}
@@ -226,7 +229,7 @@ def devices_in_words(job: Job) -> str:
 
 
 def gpu_names(rank: Rank) -> tuple[str, ...]:
-    """Name of each GPU on which the rank did work; an empty text where it is not recorded."""
+    """Name of each GPU on which the rank did work; empty if it was not recorded."""
     known = devices_of(rank.trace.metadata)
     return tuple(
         cut_in_the_middle(known[device].name, _LONGEST_NAME) for device in rank.gpu_work.devices
@@ -234,7 +237,7 @@ def gpu_names(rank: Rank) -> tuple[str, ...]:
 
 
 def facts(job: Job, found: Diagnosis) -> list[str]:
-    """Whether findings are doubted, its kind, devices, graphs, steps, and the time of one."""
+    """Facts about a job: reliability, kind, devices, graphs, steps, and the time of a step."""
     words = (_soundness(found), recording_in_words(job), devices_in_words(job), _graphs(job))
     said = [each for each in words if each]
     steps = found.steps["step"].unique().tolist()
@@ -275,7 +278,7 @@ def _busy_ns(rank: Rank) -> int:
 
 
 def _soundness(found: Diagnosis) -> str:
-    """Whether what is wrong with the recording makes anything doubtful; empty without faults."""
+    """Whether faults of the recording put anything in doubt; empty without faults."""
     if found.health.is_sound:
         return ""
     is_doubted = any(each.confidence == "inconclusive" for each in found)
@@ -283,10 +286,10 @@ def _soundness(found: Diagnosis) -> str:
 
 
 def _graphs(job: Job) -> str:
-    """How many replays have the operators of captures; empty without captures."""
+    """How many graph replays get operators from captures; empty without captures."""
     counts = [*job.reduce(joined_replays, job.ranks).values()]
     joined, replays = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
-    return f"{joined:,} of {counted(replays, 'graph replay')} from captures" if replays else ""
+    return f"{joined:,} of {counted(replays, 'graph replay')} matched to captures" * bool(replays)
 
 
 def _analysed_ns(rank: Rank) -> int:
@@ -295,25 +298,26 @@ def _analysed_ns(rank: Rank) -> int:
 
 
 def verdict(found: Diagnosis) -> str:
-    """How much of a step computes nothing; empty where that is not known."""
+    """How much of a step the GPU does not compute; empty if that is unknown."""
     if found.steps.empty:
         return ""
     table = budget(found.steps)
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
-    of = f"{duration(whole_ns)} per step"
-    of = of if (table["step"] >= 0).any() else f"the {duration(whole_ns)} GPU span"
-    of += " of a rank" if found.step_ns > APART * found.period_ns else ""
+    whose = "a rank's " if found.step_ns > APART * found.period_ns else ""
+    has_steps = (table["step"] >= 0).any()
+    of = f"{whose or 'the ' * (not has_steps)}{duration(whole_ns)} "
+    of += "per step" if has_steps else "GPU span"
     of += " with the profiler" if found.profiler_ns else ""
     return f"GPU not computing for {duration(idle_ns)} of {of}"
 
 
 def headline(found: Diagnosis) -> str:
-    """What a step is bound by, and where anything was found, how much of it computes nothing.
+    """What a step is bound by and, if there are findings, how much of it computes nothing.
 
-    And much time that no finding is about: of two ranks of DLRM, the largest part of a step was
-    idle time for which no launch was late; of eight, 37 % was waiting that goes with late launches.
-    And what is fine. Each on a line of its own: as clauses of one sentence, nobody read them.
+    Further lines say what is unexplained, and what is fine. With two ranks of DLRM, the largest
+    part of a step was idle time for which no launch was late; with eight, 37 % was waiting that
+    goes with late launches. Each has its own line: as clauses of one sentence, nobody read them.
     """
     said = [each for each in (_pace(found), verdict(found) if found else "") if each]
     fine = [f"fine: {found.fine}"] * bool(found.fine)
@@ -321,7 +325,7 @@ def headline(found: Diagnosis) -> str:
 
 
 def _pace(found: Diagnosis) -> str:
-    """What sets the pace, and what else does where that is not most of the critical path."""
+    """What sets the pace, and the next bound if the first has too little of the critical path."""
     if not found.shares:
         return found.bound_by
     (_, most), (other, share), *_ = found.shares.items()
@@ -332,12 +336,12 @@ def _pace(found: Diagnosis) -> str:
 
 
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:
-    """Put the bands together.
+    """Assemble the bands.
 
     Parameters
     ----------
     found : Diagnosis
-        Of all ranks of the job.
+        Diagnosis of all ranks of the job.
     selection : Selection
     """
     rows = shown_rows(found, selection)
@@ -364,10 +368,10 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
 
 
 def _notices(found: Diagnosis) -> list[str]:
-    """What is noticed of the verdict, besides the job: what limits it, and what it does not count.
+    """Notices about the verdict, not the job: what limits it, and what it does not count.
 
-    What was not recorded stands below what the CPUs did, if that takes the place of findings, and
-    much unexplained time beside the heading.
+    They leave out unexplained time, which is next to the heading. If what the CPUs did replaces the
+    findings, they also leave out what was not recorded, which is shown below that.
     """
     others = {*found.job.notices_for(found.job.ranks), *found.unexplained}
     if found.cpu_work is not None:
@@ -376,7 +380,7 @@ def _notices(found: Diagnosis) -> list[str]:
 
 
 def _said(found: Diagnosis) -> str:
-    """What stands in place of findings, or above what the CPUs did."""
+    """Text in place of findings, or above what the CPUs did."""
     if found.cpu_work is not None:
         return found.cpu_work.no_gpu_work if found.cpu_work.sentences else found.finding
     return "" if found else found.finding

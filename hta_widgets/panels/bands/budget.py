@@ -1,4 +1,4 @@
-"""The budget band: where a step goes, of what is selected and of all."""
+"""The budget band: where a step goes, for the selection and for everything."""
 
 from __future__ import annotations
 
@@ -32,30 +32,35 @@ _TABS: Final = {
     "data_loading": "idle",
     "other_idle": "idle",
 }
-"""The tab that says more of each class."""
+"""The tab that shows more about each class."""
 
 _LEAST: Final = 0.005
 """Smallest number that two decimals show."""
 
 APART: Final = 1.01
-"""From here on it is said that a step of the job is longer than those of its ranks: eight of DLRM
-take 15.7 ms on average and begin up to 1.3 ms apart, which makes 19.4 ms of one step."""
+"""Ratio from which the text says that a step of the job is longer than those of its ranks: the
+eight ranks of DLRM take 15.7 ms on average but start up to 1.3 ms apart, so a step takes 19.4."""
 
 
 def budget_band(
     found: Diagnosis, selection: Selection, findings: Sequence[FindingRow]
 ) -> BudgetBand | None:
-    """Divide the mean step of the selected ranks and steps, or a window; None without GPU work.
+    """Divide the mean step of the selected ranks and steps, or a window, into classes.
 
     Parameters
     ----------
     found : Diagnosis
-        Of all ranks.
+        Diagnosis of all ranks.
     selection : Selection
-        Only its ranks, steps and window count; if nothing analysed is among them, all does. Of a
-        window, the mean rank is divided, and all stands behind as if it were as long.
+        Only its ranks, steps and window count; if they contain nothing analysed, everything counts.
+        With a window, the mean rank is divided, and everything is drawn behind at the same length.
     findings : sequence of FindingRow
-        Those of `found`; a click on a class selects the first that is seen in it, in whole steps.
+        Rows of `found`; a click on a class selects the first one of that class, in whole steps.
+
+    Returns
+    -------
+    BudgetBand or None
+        None without GPU work.
     """
     steps = found.steps
     if steps.empty:
@@ -84,17 +89,17 @@ def budget_band(
         title="Where the window goes" if where else budget_title(everything),
         whose=_whose(table, found, selection, where),
         compared=bool(where) or len(chosen) < len(steps),
-        behind=f"All ranks and steps{', drawn as long as the window' if where else ''}",
+        behind=f"All ranks and steps{', scaled to the window' if where else ''}",
         parts=parts,
     )
 
 
 def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -> BudgetBand:
-    """Nothing, with all behind it: a window before the first step was shown as the whole job."""
+    """An empty bar in front of everything; such a window was once shown as the whole job."""
     all_ns = float(everything["period_ns"].mean())
     return BudgetBand(
         title="Where the window goes",
-        whose=f"nothing of {selection.time_in_words()} is analysed",
+        whose=f"no analysed time in {selection.time_in_words()}",
         compared=True,
         behind="All ranks and steps",
         parts=[
@@ -108,13 +113,13 @@ def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -
 def budgets_in_window(
     job: Job, steps: pd.DataFrame, window_ns: Sequence[int] | None
 ) -> pd.DataFrame | None:
-    """The budget of each rank and step with time in a window; None without one.
+    """The budget of each rank and step with time in a window; None without a window.
 
     Parameters
     ----------
     job : Job
     steps : DataFrame
-        ``rank`` and ``step`` of those that count.
+        ``rank`` and ``step`` of the steps that count.
     window_ns : pair of int, optional
     """
     if window_ns is None:
@@ -124,7 +129,7 @@ def budgets_in_window(
 
 
 def selected_steps(steps: pd.DataFrame, selection: Selection) -> pd.DataFrame:
-    """Rows of `Diagnosis.steps` of the selected ranks and steps, or all if that is none."""
+    """Rows of `Diagnosis.steps` of the selected ranks and steps, or all if there are none."""
     inside = pd.Series(data=True, index=steps.index)
     if selection.ranks:
         inside &= steps["rank"].isin(selection.ranks)
@@ -156,10 +161,7 @@ def _part(
 
 
 def _in_unit(value: float) -> str:
-    """Three digits, but no more than two decimals: parts of one bar are read beside each other.
-
-    Nothing of what would be 0.00.
-    """
+    """Three digits but at most two decimals, to compare the parts of a bar; empty below 0.005."""
     return number(value) if value >= 1 else f"{value:.2f}" if value >= _LEAST else ""
 
 
@@ -169,7 +171,7 @@ def _show(name: str, found: Diagnosis, findings: Sequence[FindingRow]) -> dict[s
 
 
 def _whose(table: pd.DataFrame, found: Diagnosis, selection: Selection, where: str) -> str:
-    """What the bar is the mean of, and how long that is."""
+    """What the bar is the mean of, and its length."""
     own = table["rank"].unique().tolist()
     steps = table["step"].unique().tolist()
     has_steps = steps != [NO_STEP] and not where
@@ -184,11 +186,11 @@ def _whose(table: pd.DataFrame, found: Diagnosis, selection: Selection, where: s
         of += f", {counted(len(steps), f'{found.phase} step'.strip())}"
     of += where
     whole_ns = float(table["period_ns"].mean())
-    said = f"{of}, in {time_unit(whole_ns).symbol}: the sum is {duration(whole_ns)}"
+    said = f"{of}, in {time_unit(whole_ns).symbol}; total {duration(whole_ns)}"
     said += " with the profiler" if found.profiler_ns else ""
     if window_ns and window_ns[1] - window_ns[0] > APART * whole_ns:
-        other = f"of no {found.phase} step" if found.phase else "not analysed"
-        said += f", the other {duration(window_ns[1] - window_ns[0] - whole_ns)} are {other}"
+        other = f"in no {found.phase} step" if found.phase else "not analysed"
+        said += f", the other {duration(window_ns[1] - window_ns[0] - whole_ns)} is {other}"
     is_all = not where and len(table) == len(found.steps)
     if is_all and found.step_ns > APART * whole_ns:
         said += (

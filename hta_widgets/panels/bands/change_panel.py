@@ -1,4 +1,4 @@
-"""Panel of what changed from one job to another: the verdict, where the time went, and causes."""
+"""Panel of what changed from one job to another: the verdict, where the time went, the causes."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
 
-WATERFALL = "Where the difference comes from (a click on a row opens it)"
+WATERFALL = "Where the difference comes from (click a row to open it)"
 _FIELDS = {"module": "modules", "operator": "operators", "kernel": "kernel"}
 
 _OF_BOTH: Final = ("operators", "kernel")
-"""What is selected in one job is in the other, too."""
+"""Fields that are selected in both jobs at once."""
 
 
 class ChangePanel(PanelOfTwo[Change]):
-    """Whether steps take longer than before, where the difference comes from, and which causes.
+    """Whether steps take longer than before, where the difference comes from, and why.
 
     All ranks of both jobs count, whatever is selected. A click on a bar opens it, selects its
-    module, operator or kernel in both jobs, and marks in a step of each where that is, also of what
-    only the second has; one on a bar above goes back. *Show* selects and marks where a finding is
-    seen in the first job, or in the second if only that has it.
+    module, operator or kernel in both jobs, and marks it in a step of each, even if only the second
+    job has it. A click on a bar above goes back. *Show* selects and marks a finding in the first
+    job, or in the second if only that has it.
     """
 
     name = "change"
@@ -72,10 +72,10 @@ class ChangePanel(PanelOfTwo[Change]):
     }
 
     opened: tuple[str, ...] = parameter(Texts())
-    """Row of the waterfall that is open: its texts, from the class down; nothing for all of it."""
+    """The open row of the waterfall: its labels, from the class down; empty for the top level."""
 
     reverse: bool = parameter(Bool(False), Toggle("Swap before and after"))
-    """Whether the change is that from the second job to the first; by default if the second is a
+    """Show the change from the second job to the first; the default if the second is a
     baseline."""
 
     _stacked = cast("List[StackedStep]", List()).tag(sync=True)
@@ -106,7 +106,7 @@ class ChangePanel(PanelOfTwo[Change]):
 
     @property
     def _selections(self) -> tuple[Selection, ...]:
-        """That of the first job, and that of the second if that is another one."""
+        """Selection of the first job, and that of the second if it is a different job."""
         if isinstance(self.other, Summary) or self.other is self.job:
             return (self.selection,)
         return self.selection, Selection.of(self.other)
@@ -120,13 +120,13 @@ class ChangePanel(PanelOfTwo[Change]):
         super().close()
 
     def analyse(self, ranks: list[int]) -> Change:  # noqa: ARG002
-        """Explain the change between all ranks of both."""
+        """Explain the change over all ranks of both jobs."""
         pair = (self.job, self.other)
         explain = partial(explain_change, *(pair[::-1] if self.reverse else pair))
         return self._memo.get("result", explain, self.reverse)
 
     def draw(self, result: Change) -> dict[str, Drawing]:
-        """Draw the budgets of both on one axis, and the waterfall where it is open."""
+        """Draw the budgets of both jobs on one axis, and the open level of the waterfall."""
         chosen = opened(result.waterfall, self.opened)
         return {
             "Where a step goes, before and after": budgets_of_both(result),
@@ -135,16 +135,16 @@ class ChangePanel(PanelOfTwo[Change]):
 
     @property
     def steps(self) -> tuple[OneStep, ...]:
-        """A step of each job, with where in it the open row of the waterfall is seen.
+        """A step of each job, with the pieces that belong to the open row of the waterfall.
 
-        It is the one that is selected in that job, else the typical one, as long as the median; of
-        the rank that is selected there, else in the first job, else of the first that the main
-        cause of the change is on. A baseline has none.
+        It is the step selected in that job, or else the typical one, which is as long as the
+        median. Its rank is the one selected in that job, or else in the first job, or else the
+        first rank that has the main cause of the change. A baseline has no steps.
         """
         return tuple(each for _, each in self._steps(self.result))
 
     def _steps(self, change: Change) -> list[tuple[int, OneStep]]:
-        """The same, each with 0 for the job of this dashboard and 1 for the other."""
+        """The steps, each with 0 for the dashboard's job or 1 for the other job."""
         jobs = [self.job] if isinstance(self.other, Summary) else [self.job, self.other]
         asked = self._asked()
         with_cause = _ranks_with_the_cause(change)[:: -1 if self.reverse else 1]
@@ -158,12 +158,12 @@ class ChangePanel(PanelOfTwo[Change]):
         return found[::-1] if self.reverse else found
 
     def _asked(self) -> list[tuple[int | None, int | None]]:
-        """The rank and the step that are selected in each job, where these are one each."""
+        """The rank and the step selected in each job; None unless there is exactly one."""
         ranks = self.selection.ranks
         return [(_only(each.ranks or ranks), _only(each.steps)) for each in self._selections]
 
     def _stack(self, change: Change) -> list[StackedStep]:
-        """What a page shows of both steps."""
+        """What a page shows about both steps."""
         chosen = opened(change.waterfall, self.opened)
         lines = [each.path for each in (*chosen.above[1:], *chosen.below)]
         what = change.label(self.opened) if self.opened in lines else ""
@@ -204,7 +204,7 @@ class ChangePanel(PanelOfTwo[Change]):
             self._pass_on(name)
 
     def _pass_on(self, name: str) -> None:
-        """Select in the other job what was selected in one of them since they were alike."""
+        """Select in the other job what has been selected in one since they last agreed."""
         if len(self._selections) == 1:
             return
         values = [getattr(each, name) for each in self._selections]
@@ -218,7 +218,7 @@ class ChangePanel(PanelOfTwo[Change]):
         setattr(self._selections[other], name, values[other])
 
     def _counterpart(self, name: str, value: Any, of: int) -> Any:  # noqa: ANN401
-        """What is called so in the other job: kernels by what all profilers agree on."""
+        """The same item in the other job; kernels are matched by what all profilers agree on."""
         if name != "kernel" or not value:
             return value
         own, others = (self._names(each)["kernel"] for each in (of, 1 - of))
@@ -234,7 +234,7 @@ class ChangePanel(PanelOfTwo[Change]):
         return with_picture(steps_picture(shown), "A step of each job", limit, super().summary)
 
     def tabulate(self, result: Change) -> pd.DataFrame:
-        """List what is below the row that is open, with the times of both (ns per step)."""
+        """List the rows below the open one, with the times of both jobs (ns per step)."""
         rows = opened(result.waterfall, self.opened).below
         what = LEVELS[len(rows[0].path) - 1] if rows else "class"
         return pd.DataFrame([_row(what, result.label(line.path), line) for line in rows])
@@ -244,7 +244,7 @@ class ChangePanel(PanelOfTwo[Change]):
         return None if result.first.mean_ns and result.second.mean_ns else result.finding
 
     def title_findings(self, result: Change) -> str:
-        """How many findings remain, where there are any."""
+        """How many findings remain, if there are any."""
         return result.causes_title if result.causes else ""
 
     def list_findings(self, result: Change) -> list[FindingRow]:
@@ -265,12 +265,12 @@ class ChangePanel(PanelOfTwo[Change]):
 
     @observe("opened")
     def _select_opened(self, change: Bunch) -> None:
-        """Select what was opened in each job, as far as it has that."""
+        """Select what was opened in each job, as far as the job has it."""
         texts = dict(zip(LEVELS, change.new, strict=False))
         with self.selection.hold():
             for of, selection in enumerate(self._selections):
                 fields: dict[str, Any] = {"modules": (), "operators": (), "kernel": ""}
-                fields["finding"] = None  # what is marked is the row now
+                fields["finding"] = None  # the row is marked now, not a finding
                 for what, field in _FIELDS.items():
                     names = self._names(of)[what].get(texts.get(what, ""), ())
                     if names:
@@ -281,14 +281,14 @@ class ChangePanel(PanelOfTwo[Change]):
                 self._passed[name] = [getattr(each, name) for each in self._selections]
 
     def _names(self, of: int) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Of the first job, or of the second."""
+        """Names by key, of the first job or the second."""
         return self._memo.get(("names", of), partial(_names_of, self.second if of else self.job))
 
 
 def _ranks_with_the_cause(change: Change) -> tuple[int | None, int | None]:
     """The first rank of the main cause in each job, if not all of them have it.
 
-    In the job without it, the rank that has it in the other.
+    For a job without the cause, the rank that has it in the other job.
     """
     cause = change.main_cause or next(iter(change.causes), None)
     if cause is None:

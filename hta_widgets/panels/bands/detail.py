@@ -1,4 +1,4 @@
-"""What is known of the one kernel or operator that is selected."""
+"""Details of the one kernel or operator that is selected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hta_widgets.trace.model.kernels import type_words
 MOST_BARS: Final = 64
 
 _LONGEST_NAME: Final = 96
-"""Characters of one line; symbols of templates have thousands."""
+"""Maximum characters of the label; template symbols can have thousands."""
 
 
 def detail_of(
@@ -31,17 +31,17 @@ def detail_of(
     more: Sequence[Fact] = (),
     captured: Collection[str] = (),
 ) -> Detail:
-    """Describe the kernel that is selected, else the operator.
+    """Describe the selected kernel, or else the selected operator.
 
     Parameters
     ----------
     events : DataFrame
-        `selected_events`, whatever the window is.
+        `selected_events`, ignoring the window.
     selection : Selection
     more : sequence of Fact
-        How the kernel is launched, or what the operator takes on the CPU.
+        How the kernel is launched, or the CPU time of the operator.
     captured : collection of str
-        Operators that are known from captures of graphs.
+        Operators known from graph captures.
     """
     kind = "kernel" if selection.kernel else "operator"
     name = selection.kernel or selection.operators[0]
@@ -68,9 +68,9 @@ def detail_of(
 
 
 def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Collection[str]) -> str:
-    """What it is, and of which part of the job this is said."""
+    """What it is, and which part of the job the facts cover."""
     if events.empty:
-        return "launches no GPU work that is selected"
+        return "launches no selected GPU work"
     types = ", ".join(type_words(each) for each in sorted(set(events["type"])))
     streams = sorted(set(events["stream"].tolist()))
     said = [types] if kind == "kernel" else [f"launches {types}"]
@@ -81,7 +81,7 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Coll
             said.append(f"launched by {named[0]}")
     in_graphs = events.loc[events["launch"].str.contains("GraphLaunch"), "operator"]
     if in_graphs.isin([*captured]).any():
-        said.append("as the capture of the graph has it")
+        said.append("as recorded in the graph's capture")
     if selection.ranks:
         noun = "rank" if len(selection.ranks) == 1 else "ranks"
         said.append(f"on {noun} {number_ranges(selection.ranks)}")
@@ -91,7 +91,7 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Coll
 
 
 def calls_on_cpu(job: Job, selection: Selection) -> list[Fact]:
-    """What an operator takes on the CPU, where it launches no GPU work that is selected."""
+    """CPU time of an operator, for one that launches no selected GPU work."""
     steps = selection.steps_of(job) or None
     table = operators(job, job.select_ranks(selection.ranks), steps=steps).operators
     own = table[table["operator"].isin(selection.operators)]
@@ -99,13 +99,13 @@ def calls_on_cpu(job: Job, selection: Selection) -> list[Fact]:
         return []
     return [
         Fact(label="CPU time", text=duration(int(own["cpu_total_ns"].sum()))),
-        Fact(label="without operators inside", text=duration(int(own["cpu_self_ns"].sum()))),
+        Fact(label="self CPU time", text=duration(int(own["cpu_self_ns"].sum()))),
         Fact(label="calls", text=counted(int(own["calls"].sum()), "call")),
     ]
 
 
 def _in_window(events: pd.DataFrame, window_ns: tuple[int, ...] | None) -> list[Fact]:
-    """The part of the events in the window; empty without one."""
+    """The part of the events inside the window; empty without a window."""
     if window_ns is None:
         return []
     start_ns, end_ns = events["start_ns"], events["start_ns"] + events["duration_ns"]
@@ -136,14 +136,14 @@ def _facts(events: pd.DataFrame) -> list[Fact]:
 
 
 class Windows(NamedTuple):
-    """The windows (ns) that show each of some events, in order; one for events at the same time."""
+    """Windows (ns) that show each of the events, in order; simultaneous events share one."""
 
     start_ns: Int64Array
     end_ns: Int64Array
 
     @classmethod
     def of(cls, events: pd.DataFrame) -> Windows:
-        """An event, and half its length before and after it."""
+        """Windows of each event with half its length before and after it."""
         start_ns, length_ns = (
             events[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")
         )
@@ -156,14 +156,14 @@ class Windows(NamedTuple):
         return cls(first_ns[is_new], last_ns[is_new])
 
     def place(self, window_ns: tuple[int, ...] | None) -> int:
-        """Place, from 1, of the event that a window shows; 0 if it shows none."""
+        """Position, from 1, of the event that a window shows; 0 if it shows none."""
         if window_ns is None:
             return 0
         same = (self.start_ns == window_ns[0]) & (self.end_ns == window_ns[1])
         return int(same.argmax()) + 1 if same.any() else 0
 
     def neighbour(self, window_ns: tuple[int, ...] | None, by: int) -> tuple[int, int] | None:
-        """The window of the next event (1) or the one before (-1); None if there is none."""
+        """The window of the next (1) or previous (-1) event; None if there are no events."""
         count = self.start_ns.size
         if not count:
             return None
@@ -173,7 +173,7 @@ class Windows(NamedTuple):
 
 
 def go_to_event(job: Job, selection: Selection, by: int) -> None:
-    """Select the window of the next event (1) of what is selected, or of the one before (-1)."""
+    """Select the window of the next (1) or previous (-1) event of what is selected."""
     if not (selection.kernel or selection.operators):
         return
     events = selected_events(job, selection, in_window=False)

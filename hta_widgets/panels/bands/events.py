@@ -1,4 +1,4 @@
-"""The GPU work of a job that a selection selects, as a table."""
+"""The GPU work of a job that is selected, as a table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 NONE: Final = -1
-"""Time and length of a launch call that was not recorded."""
+"""Start and duration of a launch call that was not recorded."""
 
 
 class Asked(NamedTuple):
-    """What is selected on one rank; `window_ns` on its own clock."""
+    """What is selected on one rank; `window_ns` is on the rank's own clock."""
 
     streams: tuple[int, ...]
     kernel: str
@@ -40,18 +40,18 @@ class Asked(NamedTuple):
 def selected_events(job: Job, selection: Selection, *, in_window: bool = True) -> pd.DataFrame:
     """List the analysed GPU work that is selected, and its launches.
 
-    Work is selected by all fields at once: its rank, stream and name; the step in which its launch
-    call starts (that in which it starts itself, where the call is not recorded); the window, of
-    which any part of it lies inside; and its launch call, which lies in one of the operators with
-    inputs of one of the shapes, in one of the modules (in its backward pass, the module of its
-    forward operator), and in the phase.
+    Work must match all fields: its rank, stream and name; the step in which its launch call starts
+    (or, if the call was not recorded, in which the work itself starts); the window, which it must
+    overlap; and its launch call, which must lie in one of the operators with one of the input
+    shapes, in one of the modules (for the backward pass, the module of the forward operator), and
+    in the phase.
 
     Parameters
     ----------
     job : Job
     selection : Selection
     in_window : bool
-        Follow the window of the selection, too.
+        Also apply the window of the selection.
 
     Returns
     -------
@@ -59,8 +59,8 @@ def selected_events(job: Job, selection: Selection, *, in_window: bool = True) -
         One row per kernel, copy, memset or CUDA graph, by rank and start: ``rank``, ``device``,
         ``stream``, ``step`` (-1 without steps), ``name``, ``type``, ``start_ns`` and
         ``duration_ns``; ``launch`` and ``operator``, the names of the launch call and of the
-        innermost operator around it (empty where there is none), ``launch_start_ns`` and
-        ``launch_duration_ns`` (-1 where there is none). Times are int64 ns since the first event of
+        innermost operator around it (empty if there is none), ``launch_start_ns`` and
+        ``launch_duration_ns`` (-1 if there is none). Times are int64 ns since the first event of
         all ranks, on the common clock.
 
     Raises
@@ -108,7 +108,7 @@ def _count_of(rank: Rank, asked: Asked) -> int:
 
 
 def chosen_work(rank: Rank, asked: Asked) -> Int64Array:
-    """Positions in `gpu_work` of what is selected."""
+    """Positions of the selected work in `gpu_work`."""
     rank = with_replayed_calls(rank)  # its GPU work has the same positions
     work = rank.gpu_work
     chosen = np.ones(len(work), dtype=np.bool_)
@@ -150,7 +150,7 @@ def _chosen_operators(rank: Rank, calls: Calls, asked: Asked) -> Mask:
 
 
 def _steps(rank: Rank) -> Int64Array:
-    """Number of the step of each piece of work."""
+    """Step number of each piece of work."""
     whole = window_of(rank)
     numbers: Int64Array = whole.steps[whole.step_of(rank, rank.gpu_work)]
     return numbers

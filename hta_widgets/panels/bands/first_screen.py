@@ -1,4 +1,4 @@
-"""What a dashboard says before anything is selected; it is kept where the traces are cached."""
+"""What a dashboard shows before anything is selected; it is cached with the traces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hta_widgets.trace.job import Job
 
 
 class FirstScreen(TypedDict):
-    """All that is made of the diagnosis of a job before anything is selected.
+    """Everything made from the diagnosis of a job before anything is selected.
 
     `verdict` is its report, `answer` the name of the panel that shows the most expensive finding,
     and `budget` a picture of where a step goes, as SVG, by its title.
@@ -33,7 +33,7 @@ class FirstScreen(TypedDict):
 
 
 def first_screen(job: Job) -> FirstScreen:
-    """Diagnose a job, or take what was made of its diagnosis in an earlier session."""
+    """Diagnose a job, or reuse what an earlier session made of its diagnosis."""
     return job.recall(_first_screen, FirstScreen)
 
 
@@ -53,7 +53,7 @@ def _first_screen(job: Job) -> FirstScreen:
 
 
 class _Nothing(Selection):
-    """A selection that no page is told of."""
+    """A selection that pages are not told about."""
 
     def open(self) -> None:
-        """Open no model: on a page, one that is closed again at once is an error."""
+        """Open no model: a page reports an error for a model that is closed at once."""

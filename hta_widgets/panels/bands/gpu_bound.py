@@ -1,4 +1,4 @@
-"""Where only faster kernels would help: how far from the peak they are, and the largest of them."""
+"""For jobs bound by the GPU: how far from the peak they are, and their largest kernels."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job
 
 _MOST: Final = 5
-"""Kernels that are listed."""
+"""Number of kernels to list."""
 
 LEAST_KNOWN: Final = 0.1
-"""Part of the kernel time from which it is said how far those of known roof are from it: of a
-server that replays CUDA graphs, these may be 16 of 10,000 µs."""
+"""Minimum share of the kernel time with a known roof for saying how far it is from that roof: for
+a server that replays CUDA graphs, it can be 16 of 10,000 µs."""
 
 SLOWER: Final = 0.8
-"""Part of the best rate of its operator below which a shape is called slow."""
+"""Share of its operator's best rate below which a shape is called slow."""
 
 _LEAST_SHARE: Final = 0.02
-"""Part of the kernel time that a slow shape must take."""
+"""Minimum share of the kernel time of a slow shape."""
 
 _LOOK: Final = TableLook(
     selects={"kernel": "kernel"},
@@ -41,9 +41,9 @@ _LOOK: Final = TableLook(
 
 
 def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
-    """How far from the peak the GPUs are, and the kernels with most time.
+    """How far from the peak the GPUs are, and the kernels with the most time.
 
-    None where something else than the GPU sets the pace, or findings bring more than a little.
+    None if anything but the GPU sets the pace, or if the findings would save more than a little.
     """
     if found.gpu_bound is None or not found.gpu_bound.finds_little:
         return None
@@ -61,14 +61,14 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
 
 
 def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
-    """The computing kernels that take most time on some ranks, in some steps, the most first.
+    """The compute kernels that take the most time on some ranks, in some steps, longest first.
 
     Returns
     -------
     DataFrame
         ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``, ``mean_ns``,
         ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
-        ``tensor_cores``; columns of which nothing is known are left out.
+        ``tensor_cores``; columns without any value are left out.
     """
     every = kernels_by_name(job, ranks, steps)
     whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
@@ -92,11 +92,11 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
 def far_from_peak(
     job: Job, ranks: Sequence[int], steps: Sequence[int], spans_ns: pd.Series[int]
 ) -> str:
-    """MFU, the time of kernels that is beyond the roof, and the shape that is slow among others.
+    """MFU, the kernel time in excess of the roof, and a shape that is slower than others.
 
-    What the roof of is not known says the roofline: beside verdict and table it was one figure too
-    many. Without steps, the MFU is that over the GPU span of each rank, as the verdict's shares:
-    beside 12.5 ms it was 32.5 % of 12.9, and not 33.5.
+    Time without a known roof is left to the roofline panel: next to verdict and table, it was one
+    number too many. Without steps, the MFU is over the GPU span of each rank, like the verdict's
+    shares: next to a span of 12.5 ms, it was 32.5 % (of 12.9 ms) instead of 33.5 %.
     """
     found = roofline(job, ranks, steps=steps)
     devices = found.devices
@@ -121,7 +121,7 @@ def far_from_peak(
 
 
 def slow_shape(known: pd.DataFrame, whole_ns: float) -> str:
-    """The shape that would save most at the best rate that its operator reaches with another.
+    """The shape that would save the most at the best rate of its operator with another shape.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Panel of the job itself."""
+"""Panel of the job itself, which is the header of a dashboard."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobPanel(Panel[Result]):
         return Result(finding=finding, notices=notices)
 
     def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
-        """Draw nothing: the job has no figure."""
+        """Return no figures: the job has none."""
         return {}
 
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""The kernels of a job, and the times of one of them."""
+"""The kernels of a job, with counts and total times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class KernelTimes(NamedTuple):
-    """Executions of each kernel, copy and memset of a rank: parallel arrays."""
+    """Executions of each kernel, copy and memset of a rank, as parallel arrays."""
 
     names: tuple[str, ...]
     counts: Int64Array
@@ -22,7 +22,7 @@ class KernelTimes(NamedTuple):
 
 
 def times_of_rank(rank: Rank) -> KernelTimes:
-    """Executions and time of each kernel of a rank."""
+    """Count the executions of each kernel of a rank, and sum up their time."""
     work = rank.gpu_work
     codes, which = np.unique(work.name, return_inverse=True)
     total_ns = sums_at(which, work.duration_ns, codes.size)
@@ -36,7 +36,7 @@ def kernel_times(job: Job) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``name``, ``count``, and ``total_ns`` (int64), of all ranks, the most time first.
+        ``name``, ``count`` and ``total_ns`` (int64) over all ranks, the longest time first.
     """
     by_rank = job.reduce(times_of_rank, job.ranks).values()
     table = pd.DataFrame(

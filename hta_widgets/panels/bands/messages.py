@@ -1,6 +1,6 @@
-"""What travels from a dashboard to its page; js/src/dashboard/types.ts has the same types.
+"""Messages from a dashboard to its page.
 
-A test compares the two.
+js/src/dashboard/types.ts declares the same types, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hta_widgets.panels.base.protocol import FindingRow, Numbers
 
 
 class Tab(TypedDict):
-    """A tab of a dashboard: the places of its panels among all, its main one first."""
+    """A tab of a dashboard: positions of its panels among all panels, the main one first."""
 
     name: str
     label: str
@@ -19,12 +19,12 @@ class Tab(TypedDict):
 
 
 class BoardSpec(TypedDict):
-    """The parts of a dashboard; a second job brings more of them.
+    """The parts of a dashboard; a second job adds more.
 
-    `names` are those of the panels behind the first, which is the header, `titles` their headings,
-    and `follows` the fields of the selected time that each counts. `timeline` and `what_if` are the
-    places of these panels, if there are such. `cycles` are all cycles of the job in words, none if
-    it has only one, and `cycle` is the place of the one that is shown.
+    `names` are the names of the panels after the first, which is the header; `titles` are their
+    headings, and `follows` lists which fields of the selected time each one honours. `timeline` and
+    `what_if` are the positions of these panels, if they exist. `cycles` describes all cycles of the
+    job, and is empty if there is only one; `cycle` is the position of the one that is shown.
     """
 
     names: list[str]
@@ -40,8 +40,8 @@ class BoardSpec(TypedDict):
 class BudgetPart(TypedDict):
     """A class of the time of a step.
 
-    `share` and `all_share` are parts of the longer of the two bars, from 0 to 1. A click sets
-    `show` in the selection, if that is something, and opens the tab.
+    `share` and `all_share` are fractions of the longer of the two bars. A click sets `show` in the
+    selection, unless it is None, and opens the tab.
     """
 
     name: str
@@ -58,9 +58,9 @@ class BudgetPart(TypedDict):
 
 
 class BudgetBand(TypedDict):
-    """Where a step goes, of what is selected; `compared` where that is not everything.
+    """Where a step goes, for the selection; `compared` if that is not everything.
 
-    `behind` says what stands behind it then.
+    `behind` then describes the bar behind it.
     """
 
     title: str
@@ -71,14 +71,14 @@ class BudgetBand(TypedDict):
 
 
 class Fact(TypedDict):
-    """A number with its unit, and what it is."""
+    """A number with its unit, and a label."""
 
     label: str
     text: str
 
 
 class RankBar(TypedDict):
-    """A bar of a rank; `share` is its length, from 0 to 1."""
+    """The bar of a rank; `share` is its length, from 0 to 1."""
 
     rank: int
     text: str
@@ -86,10 +86,10 @@ class RankBar(TypedDict):
 
 
 class Detail(TypedDict):
-    """What is known of the one thing that is selected, which is read by its `label`.
+    """Details of the one selected item, which is shown by its `label`.
 
-    `place` is that of the event that the window shows among `count` of them, from 1; 0 where it
-    shows none.
+    `place` is the position, from 1, of the event that the window shows among `count` events; 0 if
+    it shows none.
     """
 
     kind: str
@@ -104,13 +104,12 @@ class Detail(TypedDict):
 
 
 class Bands(TypedDict):
-    """What a dashboard shows above its tabs; not `ready` until it is computed.
+    """What a dashboard shows above its tabs; `ready` once it is computed.
 
-    `everything` stands in place of chips where nothing is selected.
-    `replayed` are the places of the findings that can be ticked, to be taken out together;
-    where the GPU sets the pace, `to_try` is what else can be done, and where they bring little,
-    `kernels` are those with most time. `notices` are those on the verdict; what is noticed of the
-    job is not among them.
+    `everything` takes the place of chips if nothing is selected. `replayed` are the positions of
+    the findings that can be ticked, to be removed together. If the GPU sets the pace, `to_try`
+    lists what else can be done; if the findings save little as well, `kernels` lists the kernels
+    with the most time. `notices` are about the verdict, not the job.
     """
 
     ready: bool

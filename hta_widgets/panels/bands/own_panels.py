@@ -1,4 +1,4 @@
-"""Panels that only a dashboard has: the budget of ranks and steps, and what changed since."""
+"""Panels that only a dashboard has: the budget of ranks and steps, and fusable kernels."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 
 FEW_RANKS: Final = 16
-"""The page of more has no room for a sentence: it is as high as a screen."""
+"""Maximum ranks for which there is a sentence; with more, the panel already fills a screen."""
 
 LONGER: Final = 1.05
-"""From which multiple of the median the longest step is told apart."""
+"""Multiple of the median from which the longest step is described separately."""
 
 NOTHING_TO_FUSE = (
-    "Nothing to fuse: these ranks ran no unfused attention, nor three elementwise kernels in a row."
+    "Nothing to fuse: these ranks ran no unfused attention and no three consecutive elementwise "
+    "kernels."
 )
 
 
 class _OfDiagnosis(Panel[Diagnosis]):
-    """What the diagnosis of all ranks knows of each rank and step."""
+    """Base of the panels about what the diagnosis of all ranks knows of each rank and step."""
 
     any_number_of_ranks = True
     follows: ClassVar[tuple[str, ...]] = TIME_FIELDS
@@ -53,7 +54,7 @@ class _OfDiagnosis(Panel[Diagnosis]):
     needs_gpu_work = True
 
     def analyse(self, ranks: list[int]) -> Diagnosis:
-        """Diagnose the job: what ranks wait for is seen on all of them."""
+        """Diagnose all ranks of the job, as what one rank waits for shows on the others."""
         self.job.select_ranks(ranks)
         found = self._diagnosed()
         return self._memo.get("result", lambda: replace(found, finding=""), found)
@@ -62,20 +63,20 @@ class _OfDiagnosis(Panel[Diagnosis]):
         return diagnosis_of_phase(self.job, self.selection.served_phase)
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:
-        """Explain an empty panel: no GPU work, none that is priced, or a window without any."""
+        """Explain an empty panel: no GPU work, none that can be priced, or none in the window."""
         if not result.steps.empty:
             inside = self._in_window(result)
             is_outside = inside is not None and inside.empty
-            return "Nothing of the selected window is analysed." if is_outside else None
+            return "The selected window contains no analysed time." if is_outside else None
         work = result.cpu_work
         return self._diagnosed().finding if work is None else work.no_gpu_work
 
     def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:  # noqa: ARG002
-        """What of ranks or steps is in the selected window; None where that does not matter."""
+        """The part of ranks or steps in the selected window; None if the window does not count."""
         return None
 
     def _in_steps(self, result: Diagnosis) -> pd.DataFrame:
-        """The budget in the selected steps; in all if none of these is analysed."""
+        """The budget in the selected steps, or in all steps if none of them is analysed."""
         chosen = result.steps["step"].isin(self.selection.steps)
         return budget(result.steps[chosen] if chosen.any() else result.steps)
 
@@ -90,16 +91,16 @@ class RanksPanel(_OfDiagnosis):
     table_open = True
 
     def sentence(self, result: Diagnosis) -> str:
-        """The class that takes most time, and who waits least and most; none of many ranks."""
+        """The class that takes the most time, and the ranks that wait least and most."""
         table = self.tabulate(result)
         if table.empty or len(table) > FEW_RANKS:
             return ""
         waiting = table.get("waiting_ms", pd.Series(0.0, table.index))
         most = _most(table.drop(columns="waiting_ms", errors="ignore"))
         unit = _unit(result).removeprefix("ms ") if self._in_window(result) is None else ""
-        beside = ", besides waiting" * bool(waiting.any())
+        apart = " apart from waiting" * bool(waiting.any())
         amount = f"{_between(table[most])} {unit}".rstrip()
-        said = f"Largest part of the mean rank{beside}: {COLUMN_LABELS[most]} ({amount})"
+        said = f"Largest part of the mean rank{apart}: {COLUMN_LABELS[most]} ({amount})"
         if not waiting.any():
             return f"{said}."
         first, last = (f"rank {rank}" for rank in table["rank"].iloc[[0, -1]])
@@ -110,7 +111,7 @@ class RanksPanel(_OfDiagnosis):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether there are ranks to compare; that of one is the budget."""
+        """Whether there are several ranks; for a single one, the budget shows the same."""
         return super().concerns(job) and len(job.ranks) > 1
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
@@ -121,7 +122,7 @@ class RanksPanel(_OfDiagnosis):
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
         """List the classes of each rank (ms), the one that waits least first.
 
-        They are those of its mean step, or of its time in the selected window.
+        They cover its mean step, or its time in the selected window.
         """
         by_rank = self._in_window(result)
         if by_rank is None:
@@ -138,7 +139,7 @@ class RanksPanel(_OfDiagnosis):
 
 
 def _unit(result: Diagnosis) -> str:
-    """What times are means of."""
+    """Unit of the times, and what they are means of."""
     has_steps = bool((result.steps["step"] != NO_STEP).any())
     return "ms per step" if has_steps else "ms of the GPU span"
 
@@ -158,7 +159,7 @@ def _ms(value: float) -> str:
 
 
 def _between(times_ms: pd.Series[float]) -> str:
-    """The shortest and the longest of some times; one of them where they look alike."""
+    """The shortest and the longest time, or only one if they look the same."""
     return " to ".join(dict.fromkeys((_ms(times_ms.min()), _ms(times_ms.max()))))
 
 
@@ -168,7 +169,7 @@ def has_several_steps(rank: Rank) -> bool:
 
 
 class StepsPanel(_OfDiagnosis):
-    """What each step is spent on, and which rank needs longer than the others in it."""
+    """What each step is spent on, and which rank takes longer than the others in it."""
 
     name = "steps"
     tab = "steps"
@@ -176,7 +177,7 @@ class StepsPanel(_OfDiagnosis):
     title = "Where each step goes"
 
     def sentence(self, result: Diagnosis) -> str:
-        """How long steps take, and what the longest has more of; in a window, what takes most."""
+        """How long steps take, and why the longest is longer; in a window, what takes the most."""
         table = self.tabulate(result)
         if table.empty:
             return ""
@@ -193,18 +194,18 @@ class StepsPanel(_OfDiagnosis):
         name = max(more, key=lambda each: more[each])
         return (
             f"{said}. Step {longest['step']:.0f} is the longest: {COLUMN_LABELS[name]} "
-            f"+{_ms(more[name])}, against the median step."
+            f"+{_ms(more[name])} compared with the median step."
         )
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether there are steps to compare; what one of them goes to is the budget."""
+        """Whether there are several steps; for a single one, the budget shows the same."""
         return super().concerns(job) and any(job.reduce(has_several_steps, job.ranks).values())
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw a stacked bar for each step, and the own time of all ranks in all steps.
 
-        In a window, behind the part of a step that is inside stands all of it.
+        In a window, the whole step is drawn behind the part of it that is inside.
         """
         steps, inside = self.selection.steps, self._in_window(result)
         has_steps = bool((result.steps["step"] != NO_STEP).any())
@@ -213,16 +214,16 @@ class StepsPanel(_OfDiagnosis):
         unit = "ms" if inside is None else "ms in the window"
         figures = {title: step_budgets(self.tabulate(result), selected=steps, unit=unit)}
         own = own_time(result.steps)
-        if len(own.percent) > 1:  # the bars show which step of one rank takes longer
+        if len(own.percent) > 1:  # for a single rank, the bars show which step takes longer
             figures[OWN_TIME] = own_time_cells(own, selected=self.ranks, steps=steps)
         return figures
 
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
         """List the classes of each step (ms), as means of the selected ranks.
 
-        Of a server, also what the step computes (``phase``) and for how many ``requests``.
-        In a window, those of the part of each step that is inside: means of the ranks with time in
-        the window, so that the steps add up to the budget of the window.
+        For a server, they also have what the step computes (``phase``) and for how many
+        ``requests``. In a window, they cover the part of each step inside, as means of the ranks
+        with time in the window, so that the steps add up to the budget of the window.
         """
         inside = self._in_window(result)
         table = self._means(result) if inside is None else self._parts(result, inside)
@@ -238,7 +239,7 @@ class StepsPanel(_OfDiagnosis):
         return _in_ms(means.assign(whole_step_ns=whole / len(ranks)), result)
 
     def _in_window(self, result: Diagnosis) -> pd.DataFrame | None:
-        """The budget of each rank and step inside the window; None without time in one."""
+        """The budget of each rank and step inside the window; None without a window."""
         return budgets_in_window(result.job, self._of_ranks(result), self.selection.window_ns)
 
     def _of_ranks(self, result: Diagnosis) -> pd.DataFrame:
@@ -258,7 +259,7 @@ class FusableKernelsPanel(_OfDiagnosis):
     table_selects: ClassVar = {"first_kernel": "kernel"}
 
     def sentence(self, result: Diagnosis) -> str:
-        """How much they take and fusing would save, and of what time."""
+        """How much time they take, and how much fusing them would save."""
         found = self._found(result)
         if found.empty:
             return ""
@@ -276,12 +277,12 @@ class FusableKernelsPanel(_OfDiagnosis):
         return f"{' and '.join(what)} {verb} {total} {unit}{of}; fusing would save {saved}."
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
-        """Draw their time, and what fusing them would save."""
+        """Draw their time, and how much of it fusing would save."""
         most = self._found(result).head(MOST_CHAINS)
-        return {"Time of kernels in a row": fusable_bars(most, unit=_unit(result))}
+        return {"Time of consecutive kernels": fusable_bars(most, unit=_unit(result))}
 
     def tabulate(self, result: Diagnosis) -> pd.DataFrame:
-        """List them, those with most to save first."""
+        """List them, those with the most to save first."""
         found = self._found(result)
         return found if found["first_kernel"].any() else found.drop(columns="first_kernel")
 
@@ -297,7 +298,7 @@ class FusableKernelsPanel(_OfDiagnosis):
 
 
 def _with_phases(table: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
-    """The steps with the phase and the requests of each, where a server made them."""
+    """The steps of a server, with the phase and the requests of each; others are unchanged."""
     served = server_steps(result.job).steps.drop_duplicates("step").set_index("step")
     if served.empty:
         return table
@@ -310,7 +311,7 @@ def _with_phases(table: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
 
 
 def _classes(in_ms: pd.DataFrame, result: Diagnosis) -> list[str]:
-    """Columns of the classes that occur: that of the first finding, then by their time."""
+    """Columns of the classes that occur: that of the first finding, then the others by time."""
     times = {f"{each.name}_ms": in_ms[f"{each.name}_ms"].sum() for each in BUDGET}
     first = [f"{class_of(found.cause).name}_ms" for found in [*result][:1]]
     by_time = sorted((name for name in times if times[name]), key=lambda name: -times[name])
@@ -327,20 +328,20 @@ def _in_ms(by_step: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:
 OF_DIAGNOSIS: dict[str, type[Panel[Any]]] = {
     panel.name: panel for panel in (RanksPanel, StepsPanel, FusableKernelsPanel)
 }
-"""Panels of a dashboard that show more of the diagnosis."""
+"""Panels of a dashboard that show more about the diagnosis."""
 
 OF_TWO_JOBS: dict[str, type[PanelOfTwo[Any]]] = {
     panel.name: panel for panel in (ChangePanel, ComparePanel)
 }
-"""Panels of a dashboard that has a second job; of one with a baseline, only the first."""
+"""Panels of a dashboard with a second job; with a baseline, only the first of them."""
 
 
 def panels_of_two(
     job: Job, second: Job | Summary | None, timeline: TimelinePanel | None
 ) -> dict[str, Panel[Any]]:
-    """Make the panels that compare a job with a second one, or a baseline; none without that.
+    """Make the panels that compare a job with a second job or a baseline; none if there is none.
 
-    `timeline` is that of the job, if it has one.
+    `timeline` is the timeline panel of the job, if it has one.
     """
     if second is None:
         return {}

@@ -1,4 +1,4 @@
-"""What the search of a dashboard finds: numbers, kernels, operators, annotations, frames."""
+"""What the search of a dashboard finds: numbers, kernels, operators, annotations, functions."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import with_replayed_calls
 
 MOST_NAMES: Final = 400
-"""Names of each kind that can be found: those with most time."""
+"""Maximum names of each kind that can be found: those with the most time."""
 
 LONGEST: Final = 4_000
-"""Characters of a name that a page is sent."""
+"""Maximum characters of a name that is sent to a page."""
 
 _WIDTH: Final = 64
 
 
 def options(job: Job) -> list[Option]:
-    """Everything that can be found: its label, the field and value that it selects, and what it is.
+    """Everything that can be found: its label, the field and value that it selects, and its detail.
 
-    Of several things of one name, such as a Triton kernel and the operator that launches it, only
-    the first is there, in the order of numbers, kernels, operators, annotations and functions.
-    The value is JSON of a pair of the field and its value. Annotations and Python functions are no
-    field of a selection: they select the window of their longest call.
+    If several things share a name, such as a Triton kernel and the operator that launches it, only
+    the first is listed, in the order of numbers, kernels, operators, annotations and functions.
+    The value is JSON of a pair: the field and its value. A selection has no fields for annotations
+    and Python functions; these select the window of their longest call.
     """
     found: dict[str, Option] = {}
     for option in (
@@ -87,7 +87,7 @@ def _operators(job: Job) -> Iterator[Option]:
 
 
 def proof_of_annotations(job: Job, name: str) -> Proof:
-    """When the annotations of a name are, and the windows that show them."""
+    """Intervals of the annotations with a name, and the windows that show them."""
     offsets_ns, by_rank = common_offsets_ns(job), job.reduce(_annotations_of, job.ranks, name)
     found = {
         rank: Stretches(*(times + offsets_ns[rank] for times in each))
@@ -98,7 +98,7 @@ def proof_of_annotations(job: Job, name: str) -> Proof:
 
 
 def _annotations_of(rank: Rank, name: str) -> tuple[Int64Array, Int64Array]:
-    """Starts and ends of those on a rank, on its own clock."""
+    """Starts and ends of the annotations on a rank, on its own clock."""
     events = rank.trace.events
     rows = events.rows_of(Kind.ANNOTATION)
     codes = [code for code, each in enumerate(events.name.values) if each == name]
@@ -107,7 +107,7 @@ def _annotations_of(rank: Rank, name: str) -> tuple[Int64Array, Int64Array]:
 
 
 def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
-    """The calls of a kind by name; the window is on the common clock."""
+    """The calls of a kind, by name; each selects a window on the common clock."""
     offsets_ns, every = common_offsets_ns(job), dict[str, _Calls]()
     for rank, found in job.reduce(_calls_of, job.ranks, kind).items():
         for each in found:
@@ -116,12 +116,12 @@ def _calls(job: Job, kind: Kind, noun: str) -> Iterator[Option]:
             every[each.name] = moved if known is None else moved.with_those_of(known)
     most = sorted(every.values(), key=lambda each: (-each.total_ns, each.name))[:MOST_NAMES]
     for name, times, _, start_ns, longest_ns in most:
-        detail = f"{noun}, {counted(times, 'call')}, the longest {duration(longest_ns)}"
+        detail = f"{noun}, {counted(times, 'call')}, longest {duration(longest_ns)}"
         yield _option(name, "window_ns", [start_ns, start_ns + longest_ns], detail)
 
 
 class _Calls(NamedTuple):
-    """All calls of a name; start and length are those of the longest one."""
+    """All calls of one name; start and length are those of the longest call."""
 
     name: str
     times: int
@@ -140,7 +140,7 @@ def _option(label: str, field: str, value: Any, detail: str) -> Option:  # noqa:
 
 
 def _operators_of(rank: Rank) -> tuple[tuple[str, int, int], ...]:
-    """The operators of a rank with most GPU time (ns), with what they call, and their calls."""
+    """The operators of a rank with the most total GPU time (ns), and their number of calls."""
     rank = with_replayed_calls(rank)
     listed = listed_calls(rank)
     if not listed.are_operators:
@@ -159,7 +159,7 @@ def _operators_of(rank: Rank) -> tuple[tuple[str, int, int], ...]:
 
 
 def _calls_of(rank: Rank, kind: Kind) -> tuple[_Calls, ...]:
-    """The calls of a kind that last longest in all, without the marks of steps."""
+    """The calls of a kind with the longest total time, without step annotations."""
     events = rank.trace.events
     rows, names = events.rows_of(kind), events.name.values
     rows = rows[~np.isin(rows, rank.steps.rows)]

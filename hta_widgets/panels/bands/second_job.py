@@ -1,4 +1,4 @@
-"""What a job can be compared with: what lies beside its traces, offered and opened by a click."""
+"""What a job can be compared with: traces next to its own, offered and opened by a click."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.cycle import descriptions
 
 SECOND: Final = "second"
-"""Key of the messages that a page and a panel exchange about what is compared."""
+"""Key of the messages between page and panel about what to compare with."""
 
 MOST_OFFERED: Final = 30
-"""Names that begin as those of the job come first, then what was changed last."""
+"""Maximum offers; names that start like the job's come first, then the most recently changed."""
 
 MOST_READ: Final = 2_000
-"""Entries of a folder that are looked at: of their names, nothing is opened."""
+"""Maximum entries of a folder to list; only their names are read, nothing is opened."""
 
 MOST_IN_A_FOLDER: Final = 200
-"""The same of a folder beside, to see whether it holds traces."""
+"""The same for a neighbouring folder, to see whether it holds traces."""
 
 _TRACES: Final = (".json", ".json.gz", ".sqlite", ".parquet")
 _TABLES: Final = ("conc_kernel.csv", "cuda_runtime.csv")
@@ -54,7 +54,7 @@ class Offer(NamedTuple):
     Attributes
     ----------
     label : str
-        Its name, without the folders around it.
+        Its name, without parent folders.
     detail : str
         What it is.
     open : callable
@@ -67,9 +67,9 @@ class Offer(NamedTuple):
 
 
 def offers(job: Job) -> list[Offer]:
-    """List what a job can be compared with: its other cycles, what lies beside it, baselines.
+    """List what a job can be compared with: its other cycles, neighbouring traces, baselines.
 
-    Folders are listed and nothing is read, so that traces which nobody asked for stay closed.
+    Folders are listed but nothing is read, so that traces nobody asked for stay closed.
     """
     cycles = [
         Offer(words, "cycle of the same run", lambda number=number: job.open_cycle(number))  # type: ignore[misc]
@@ -87,19 +87,19 @@ def offers(job: Job) -> list[Offer]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters two names begin with alike."""
+    """Length of the common prefix of two names."""
     return sum(1 for _ in takewhile(lambda each: each[0] == each[1], zip(one, other, strict=False)))
 
 
 def _own_files(job: Job) -> set[Path]:
-    """The files of a job, of all its cycles."""
+    """The files of all cycles of a job."""
     of_all_cycles = [each.sources for each in job.cycles] or [job.sources]
     every = [source for sources in of_all_cycles for source in sources.values()]
     return {source.path.absolute() for source in every if source.remote is None}
 
 
 def _beside(job: Job) -> Iterator[tuple[float, Offer]]:
-    """Files and folders of traces around those of a job, with when each was changed."""
+    """Files and folders of traces near those of a job, with the time of their last change."""
     own = _own_files(job)
     folders = dict.fromkeys(path.parent for path in sorted(own))
     around = [*folders, *dict.fromkeys(each.parent for each in folders)]
@@ -139,7 +139,7 @@ def _offered(entry: os.DirEntry[str]) -> Iterator[tuple[float, Offer]]:
 
 def _file(name: str, size: int) -> str:
     if any(each.is_part(name) for each in FORMATS):
-        return ""  # of a trace that is a folder
+        return ""  # part of a trace that is a folder
     if name.endswith(SUFFIX):
         return f"baseline, {data_size(size)}"
     return f"file, {data_size(size)}" if name.endswith(_TRACES) else ""
@@ -154,7 +154,7 @@ def _folder(path: Path) -> str:
 
 
 def opened(path: str) -> Job | Summary:
-    """Open traces, or a baseline where the name is that of one."""
+    """Open traces, or a baseline if the name is that of one."""
     path = path.strip()
     if path.endswith(SUFFIX):
         return read_baseline(str(Path(path).expanduser()))
@@ -162,10 +162,10 @@ def opened(path: str) -> Job | Summary:
 
 
 class SecondJobPanel(Panel[Result]):
-    """What to compare a job with: what lies beside it, any path, or a baseline.
+    """What to compare a job with: neighbouring traces, any path, or a baseline.
 
-    What it offers is sent when a page asks, and kept in no notebook. Nothing is opened that nobody
-    clicked.
+    Its offers are sent when a page asks, and never saved in a notebook. Nothing is opened without
+    a click.
     """
 
     name = "second_job"
@@ -175,7 +175,7 @@ class SecondJobPanel(Panel[Result]):
     any_number_of_ranks = True
 
     _second = Unicode().tag(sync=True)
-    """Name of what is compared now, empty for nothing."""
+    """Name of what the job is compared with now; empty for nothing."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class SecondJobPanel(Panel[Result]):
         super().__init__(job, **parameters)
 
     def say(self, second: Job | Summary | None) -> None:
-        """Tell the page what is compared."""
+        """Tell the page what the job is compared with."""
         self._second = second.name if second else ""
 
     def analyse(self, ranks: list[int]) -> Result:
@@ -203,7 +203,7 @@ class SecondJobPanel(Panel[Result]):
         return {}
 
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
-        """List nothing: names of folders would be saved with a notebook."""
+        """List nothing, as folder names would be saved with a notebook."""
         return pd.DataFrame()
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:  # noqa: ANN401
@@ -219,7 +219,7 @@ class SecondJobPanel(Panel[Result]):
 
     @locked
     def _answer_pick(self, content: dict[str, Any], buffers: Any) -> None:  # noqa: ANN401
-        """Open what was picked, and say why that failed."""
+        """Open what was picked, or say why that failed."""
         error = ""
         try:
             self._taken(self._picked(content, buffers))
@@ -239,8 +239,8 @@ class SecondJobPanel(Panel[Result]):
             data = bytes(buffers[0])
             if not value.endswith(SUFFIX) or len(data) > LARGEST_FILE:
                 msg = (
-                    f"{Path(value).name[:80]} is no baseline: drop a file that ends in {SUFFIX}, "
-                    "as hta-widgets baseline save writes it, or type the path of traces"
+                    f"{Path(value).name[:80]} is not a baseline: drop a {SUFFIX} file written by "
+                    "hta-widgets baseline save, or type the path of traces"
                 )
                 raise BaselineError(msg)
             return parsed_baseline(data, Path(value).name[:80])

@@ -1,4 +1,4 @@
-"""Static HTML of a dashboard, for saved notebooks shown without widgets."""
+"""Static HTML of a dashboard, for saved notebooks that are shown without widgets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hta_widgets.quantities import duration
 _COLUMNS: Final = ("name", "count", "total_ns")
 
 _WIDTH: Final = 80
-"""Characters of the name of a kernel."""
+"""Maximum characters of a kernel name."""
 
 
 def dashboard_summary(
@@ -44,14 +44,14 @@ def dashboard_summary(
     title : str
         Name of the job.
     header : View
-        That of the panel of the job.
+        View of the job's panel.
     bands : Bands
     budget : mapping of str to str
-        A picture of where a step goes, as SVG, by its title; none where that failed.
+        A picture of where a step goes, as SVG, by its title; empty if that failed.
     timeline : str
-        Its summary; left out if it is too large.
+        Summary of the timeline; left out if it is too large.
     kernels : DataFrame, optional
-        All kernels of the job; None where the diagnosis failed, and `bands` says why.
+        All kernels of the job; None if the diagnosis failed, in which case `bands` says why.
     limit : int
         Maximum number of bytes.
     """

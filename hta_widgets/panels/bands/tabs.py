@@ -23,24 +23,24 @@ TABS: Final = {
     "counters": "CUPTI counters",
     "others": "More",
 }
-"""Tabs as panels name them, and as on screen, in that order; one without panels is left out."""
+"""Names and labels of the tabs, in order; a tab without panels is left out."""
 
 OF_KERNELS: Final = "kernel_breakdown"
-"""Name of the panel that says most of a job that only faster kernels would help."""
+"""The panel that says the most about a job that only faster kernels would help."""
 
 OF_CPUS: Final = "operators"
 OF_RANGES: Final = "gpu_annotations"
-"""Name of the panel that says most of a job without GPU work, and where only ranges are recorded:
-that of the operators was empty, and opened all the same."""
+"""The panels that say the most about a job without GPU work: in general, and if only ranges were
+recorded, where the operators panel used to open although it was empty."""
 
 
 def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:
-    """Sort key of panels in their order on a dashboard: bands, then tab by tab.
+    """Sort key for the order of panels on a dashboard: bands, then tab by tab.
 
     Raises
     ------
     TypeError
-        If there is no tab of the name that the panel gives.
+        If the panel names a tab that does not exist.
     """
     tabs = [None, *TABS]
     if panel.tab not in tabs:
@@ -55,7 +55,7 @@ def tabs_of(panels: Mapping[str, type[Panel[Any]]]) -> list[Tab]:
     Parameters
     ----------
     panels : mapping of str to type
-        Classes of its panels by name. They stand behind the header, so the first has place 1.
+        Classes of its panels by name. They follow the header, so the first is at position 1.
     """
     numbers = {panel: number for number, panel in enumerate(panels.values(), start=1)}
     tabs = []
@@ -70,7 +70,7 @@ def tabs_of(panels: Mapping[str, type[Panel[Any]]]) -> list[Tab]:
 def answering_panel(found: Diagnosis) -> str:
     """Name of the panel that shows the most expensive finding.
 
-    That is the kernels where nothing stands out, and the operators or ranges without GPU work.
+    Without a finding, this is the kernels panel; without GPU work, the operators or ranges.
     """
     for finding in found:
         return finding.links[0].panel if finding.links else ""

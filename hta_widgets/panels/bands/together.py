@@ -1,4 +1,4 @@
-"""The findings that are ticked, all taken out together: they may be parts of the same time."""
+"""What a step takes without all ticked findings: prices overlap, so they are removed together."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent, signed
 
 
 def tickable(found: Diagnosis) -> list[int]:
-    """Places of the findings that are replayed."""
+    """Positions of the findings that can be replayed."""
     prices = found.replayed.prices if found.replayed else {}
     return [place for place, each in enumerate(found) if each.cause in prices]
 
 
 def together(found: Diagnosis, unticked: Collection[int]) -> str:
-    """Say what a step would take without the ticked findings; empty where none is replayed.
+    """Say how long a step would take without the ticked findings; empty if none can be replayed.
 
     Parameters
     ----------
     found : Diagnosis
     unticked : collection of int
-        Places of the findings that stay.
+        Positions of the findings that stay.
     """
     places = tickable(found)
     ticked = [found[place] for place in places if place not in unticked]
     if not places:
         return ""
     if not ticked:
-        return "Tick findings to see what a step takes without them."
+        return "Tick findings to see how long a step takes without them."
     result = found.together(ticked)
     before, after = (duration(found.step_ns - ms * NS_PER_MS) for ms in (0, result.gain_ms))
     count = "both findings" if len(ticked) == len(found) == 2 else counted(len(ticked), "finding")  # noqa: PLR2004
     whose = f"Without {'this finding' if len(places) == 1 else count}"
     at_best = ", at best" if any(each.bound == "at most" for each in ticked) else ""
     change = signed(-100 * result.gain_ms * NS_PER_MS / found.step_ns, percent)
-    # of ranks that begin a first step apart, it is not recorded what the earlier ones wait for
+    # if ranks start the first step apart, what the earlier ones wait for is not recorded
     then = (
         "; most of the rest precedes the recording: record more steps to see it"
         if PRECEDING in result.bound_by

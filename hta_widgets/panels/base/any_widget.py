@@ -1,4 +1,4 @@
-"""anywidget's widget, as type checkers see it."""
+"""anywidget's base class, as type checkers see it."""
 # ruff: noqa: ANN401, D102
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
     class AnyWidget(HasTraits):
-        """What is called of it here.
+        """The methods used here.
 
-        Type checkers and editors make the constructor of a subclass that has none of its own from
-        its annotated attributes: `Panel` has those of all panels. They would let a class with an
-        untyped base take any keyword, and ipywidgets has no types.
+        For a subclass without a constructor, type checkers and editors derive one from its
+        annotated attributes; `Panel` has those of all panels. With an untyped base, they would
+        accept any keyword, and ipywidgets has no types.
         """
 
         def __init__(self, **traits: Any) -> None: ...

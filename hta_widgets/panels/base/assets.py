@@ -1,6 +1,6 @@
-"""The large part of the front end: one hidden model per kernel, shared by all panels.
+"""The large part of the front end, in one hidden model per kernel that all panels share.
 
-anywidget sends and saves the text of `_esm` with every widget, so panels have only a loader.
+anywidget sends and saves the text of `_esm` with every widget, so a panel carries only a loader.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ MODULES = ("panel", "plotly")
 
 
 class SharedModel(Widget):
-    """State in the browser that panels refer to, without a view."""
+    """State in the browser that panels refer to and that has no view."""
 
     _esm = "export default {}"
     _view_name = Unicode(None, allow_none=True).tag(sync=True)
 
 
 class Assets(SharedModel):
-    """Modules of the front end that are loaded once per page: gzipped files and their checksums."""
+    """Modules of the front end, loaded once per page: gzipped files and their checksums."""
 
     files = Dict().tag(sync=True)
     sums = Dict().tag(sync=True)

@@ -1,4 +1,4 @@
-"""The lines of Python that show what a panel shows."""
+"""Writes the lines of Python that reproduce a panel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 
 PLACE: Final = "path/to/traces"
-"""Stands for the path of a job: code that is passed on names no folder of whoever wrote it."""
+"""Placeholder for the path of a job, so that shared code does not reveal the author's folders."""
 
 _PACKAGE: Final = "hta_widgets.panels"
 _WIDTH: Final = 88
 
 
 def changed(holder: HasTraits, names: Iterable[str]) -> dict[str, str]:
-    """Those of the traits that differ from their defaults, as code."""
+    """The traits that differ from their defaults, as code."""
     values = {name: getattr(holder, name) for name in names}
     return {
         name: repr(value) for name, value in values.items() if value != holder.trait_defaults(name)
@@ -34,22 +34,22 @@ def panel_code(
     *,
     linked: bool,
 ) -> str:
-    """Write the import, the job and the panel with what differs from its defaults.
+    """Write the import, the job, and the panel with the parameters that differ from defaults.
 
     Parameters
     ----------
     kind : type
         Class of the panel.
     jobs : sequence of Job
-        What it was made with: one or two.
+        The one or two jobs that the panel was made with.
     parameters : mapping of str to str
-        Those that differ from their defaults, as code.
+        Parameters that differ from their defaults, as code.
     picked : mapping of str to str
-        The same, of those that are fields of the selection as well.
+        The same for parameters that are also selection fields.
     followed : mapping of str to str
-        The same, of other fields of the selection that the panel depends on.
+        The same for other selection fields that the panel depends on.
     linked : bool
-        Whether it follows a selection that others follow too.
+        Whether the panel shares its selection with others.
     """
     names = ["job"] if len(jobs) == 1 else ["first", "second"]
     keywords = dict(parameters)

@@ -1,4 +1,4 @@
-"""The controls that a parameter can be declared with; the front end draws them.
+"""Controls that a parameter can be declared with; the front end draws them.
 
 ::
 
@@ -42,7 +42,7 @@ class Control(ABC):
     Parameters
     ----------
     label : str
-        Text beside the control.
+        Text next to the control.
     """
 
     traits: ClassVar[Traits]
@@ -51,7 +51,7 @@ class Control(ABC):
     label: str
 
     def check(self, trait: Any) -> None:  # noqa: ANN401
-        """Raise a TypeError if the control does not suit the trait."""
+        """Raise a TypeError if the control does not fit the trait."""
         if not isinstance(trait, self.traits):
             known = " or ".join(known.__name__ for known in self.traits)
             self._refuse(f"sets a trait of type {known}, not {type(trait).__name__}")
@@ -72,7 +72,7 @@ class Number(Control):
     Parameters
     ----------
     label : str
-        Text beside the field.
+        Text next to the field.
     step : float
         Smallest change; if it is an integer, so are the numbers.
     unit : str
@@ -105,12 +105,12 @@ class Number(Control):
 
 @dataclass(frozen=True)
 class Slider(Number):
-    """A slider with a number field beside it.
+    """A slider with a number field next to it.
 
     Parameters
     ----------
     label : str
-        Text beside the slider.
+        Text next to the slider.
     step : float
         Smallest change; if it is an integer, so are the numbers.
     unit : str
@@ -154,12 +154,12 @@ class Choice(Control):
     Parameters
     ----------
     label : str
-        Text beside the choice.
+        Text next to the choice.
     labels : mapping of value to str, or function of the job that returns one, optional
         Label of each value. A `LabelledEnum` has its own labels; a `Bool` needs labels for True and
         False; a `Unicode` or an `Int` needs a function that finds its values in the job.
     of_charts : bool
-        Whether it changes the charts only: without any, as of a single rank, it is not shown.
+        Whether it only changes charts; it is then hidden without charts, such as for one rank.
     """
 
     traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode, Int)
@@ -203,11 +203,11 @@ class Search(Control):
     Parameters
     ----------
     label : str
-        Text beside the field.
+        Text next to the field.
     options : function of the job that returns a sequence of (label, value, detail)
         Values to search. The detail follows the label, such as ``12.3 ms, 48 calls``.
     free_text : bool
-        Whether the typed text itself can be chosen as well.
+        Whether the typed text itself can be chosen.
     """
 
     traits: ClassVar[Traits] = (Unicode,)
@@ -233,9 +233,9 @@ class Picker(Control):
     Parameters
     ----------
     label : str
-        Text beside the picker.
+        Text next to the picker.
     noun : str
-        What the integers number, such as ``rank``.
+        What the integers count, such as ``rank``.
     options : function of the job that returns a list of int
         Integers to pick from.
     """
@@ -253,7 +253,7 @@ class Picker(Control):
 
 
 def _bound(bound: float | None) -> float | None:
-    """Bound of a trait; without one, an `Int` has None and a `Float` infinity."""
+    """Bound of a trait; an unbounded `Int` has None, an unbounded `Float` infinity."""
     return None if bound is None or math.isinf(bound) else bound
 
 
@@ -273,13 +273,13 @@ def _streams_of(rank: Rank) -> list[int]:
 
 
 RANK_PICKER = Picker("Ranks", "rank", lambda job: list(job.ranks))
-"""For the trait `ranks`."""
+"""Control for the trait `ranks`."""
 
 STREAM_PICKER = Picker("Streams", "stream", streams_of)
-"""For the trait `streams`."""
+"""Control for the trait `streams`."""
 
 ONE_RANK = Choice("Rank", lambda job: {rank: str(rank) for rank in job.ranks})
-"""For a trait `rank`, of a panel that shows one."""
+"""Control for a trait `rank` of a panel that shows one rank."""
 
 SHARE_OR_TIME = Choice("Show", {True: "Share", False: "Time"}, of_charts=True)
-"""For a trait `as_percent`."""
+"""Control for a trait `as_percent`."""

@@ -33,10 +33,10 @@ COMMON: Final = {
     "output_dir": None,
     "on_demand": False,
 }
-"""Keywords that every panel takes besides its parameters, and their defaults."""
+"""Keywords that every panel accepts in addition to its parameters, with their defaults."""
 
 FOLDER = "output_dir"
-"""Parameter of the methods that write into a folder."""
+"""Name of the parameter of methods that write into a folder."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +48,28 @@ class Button:
     """Whether the method writes into a folder that can be chosen."""
 
     def works_for(self, job: Job) -> bool:
-        """Whether any rank has a trace file that can be copied with events added."""
+        """Whether any rank has a trace file to which events can be added in a copy."""
         return any(source.format == KINETO for source in job.sources.values())
 
     def spec(self, name: str) -> ButtonSpec:
-        """Describe the button of the method of that name to the front end."""
+        """Describe the button of the method with this name to the front end."""
         return ButtonSpec(
             kind="button", name=name, label=self.label, takes_folder=self.takes_folder
         )
 
 
 def parameter(trait: TraitType[Value, Any], control: Control | None = None) -> Value:
-    """Declare a parameter of a panel, and the control that sets it if it has one.
+    """Declare a parameter of a panel and, optionally, the control that sets it.
 
-    It is a keyword of the constructor, of the type that it is annotated with. What it means is said
-    below it.
+    The parameter becomes a keyword of the constructor, with its annotated type. Document it in a
+    string below the declaration.
 
     Parameters
     ----------
     trait : TraitType
-        What the panel and its page share.
+        The trait that the panel and its page share.
     control : Control, optional
-        Takes bounds and choices from the trait.
+        The control; it takes bounds and choices from the trait.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def parameter(trait: TraitType[Value, Any], control: Control | None = None) -> V
 def button(label: str) -> Callable[[Method], Method]:
     """Decorator that adds a button with this label, which calls the method.
 
-    The method returns the files that it wrote, or a status message. If it has a parameter
+    The method returns the files it wrote, or a status message. If it has a parameter
     ``output_dir``, the page lets the user choose a folder. The browser cannot call any other
     methods.
 
@@ -121,13 +121,13 @@ def buttons_of(panel: type) -> dict[str, Button]:
 
 
 def check_declarations(panel: type) -> None:
-    """Check the declarations of a class, without those of its bases.
+    """Check the declarations of a class, excluding those of its bases.
 
     Raises
     ------
     TypeError
-        If a control or a button would have no effect, or does not suit its trait, or a trait hides
-        a method of all widgets.
+        If a control or a button would have no effect or does not fit its trait, or if a trait hides
+        a method that all widgets have.
     """
     for name, value in vars(panel).items():
         try:
@@ -170,9 +170,9 @@ def _check_trait(name: str, trait: TraitType[Any, Any]) -> None:
 
 
 def docs_of(panel: type) -> dict[str, str]:
-    """Texts below the attributes of a class and of its bases, by name.
+    """Docstrings below the attributes of a class and of its bases, by name.
 
-    A class that was typed into a notebook may have no source: then it has none.
+    A class that was typed into a notebook may have no source, and then has no such docstrings.
     """
     texts: dict[str, str] = {}
     for each in reversed(panel.__mro__):
@@ -207,11 +207,11 @@ def _declared(panel: type) -> Iterable[tuple[str, object]]:
 class PanelSignature:
     """The constructor's signature with named parameters instead of ``**parameters``.
 
-    Type checkers make one from the annotations; code completion in a kernel inspects the class.
+    Type checkers derive it from annotations; code completion in a kernel inspects the class.
     """
 
     def __get__(self, panel: object, owner: Any) -> Signature:  # noqa: ANN401
-        """Make the signature of a class from its traits."""
+        """Build the signature of a class from its traits."""
         _, *accepted = signature(owner.__init__).parameters.values()
         traits = owner.class_traits()
         defaults = {name: traits[name].default() for name in owner.parameters()} | COMMON
@@ -226,23 +226,23 @@ class PanelSignature:
 
 _GIVEN: Final = {
     "source": "What to analyse.",
-    "first": "What to compare; changes are those from the first to the second.",
-    "second": "What to compare it with.",
+    "first": "The job to compare; changes are from the first to the second.",
+    "second": "The job to compare it with.",
 }
 _OPENED: Final = "Job, TraceAnalysis, path, list of paths or mapping of rank to path"
 
 
 class PanelDoc:
-    """The docstring of a panel class, with the parameters that are described below their traits.
+    """The docstring of a panel class, including the parameters documented below their traits.
 
-    Editors show what stands below a trait; a kernel shows the docstring of the class.
+    Editors show the text below a trait; a kernel shows the docstring of the class.
     """
 
     def __init__(self, text: str | None) -> None:
         self._text = text
 
     def __get__(self, panel: object, owner: Any) -> str | None:  # noqa: ANN401
-        """Put the docstring of a class together, when somebody asks for it."""
+        """Assemble the docstring of a class on first access."""
         if self._text is None:
             return None
         below, traits, own = docs_of(owner), owner.class_traits(), owner.parameters()
@@ -263,10 +263,10 @@ class PanelDoc:
 
 
 class PanelType(MetaHasTraits):
-    """The class of panel classes, which gives docstrings to all but `Panel`, last of all.
+    """Metaclass of panels, which gives docstrings to all but `Panel`, after the class is made.
 
-    traitlets reads every attribute of a class while the class is made. A docstring that is put
-    together then reads the sources of the class and its bases: it took most of an import.
+    traitlets reads every attribute while it makes a class. A docstring assembled at that time would
+    read the sources of the class and its bases, which took most of the import time.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class PanelType(MetaHasTraits):
 
 
 def _values(trait: TraitType[Any, Any]) -> str:
-    """What a trait takes, as numpydoc says it."""
+    """The values that a trait accepts, in numpydoc's notation."""
     if isinstance(trait, LabelledEnum):
         return f"{{{', '.join(map(json.dumps, trait.labels))}}}"
     kind = trait.info().removeprefix("a ").removeprefix("an ")

@@ -1,4 +1,4 @@
-"""Widgets that the loader of the front end draws: panels and dashboards."""
+"""Base of the widgets that the front end's loader draws: panels and dashboards."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ Source: TypeAlias = Job | HasJob | TraceSource | LiveProfiler
 """What a widget can open: a job, a `TraceAnalysis`, paths or URLs, a profiler."""
 
 _PART_BYTES: Final = 20_000
-"""Of the summary of each panel in the report of a dashboard."""
+"""Maximum size of the summary of each panel in the report of a dashboard."""
 
 _MOST_OF_VERDICT: Final = 6_500
-"""With the selection, at most `MOST_CHARACTERS`."""
+"""Maximum length of the verdict; with the selection, it stays below `MOST_CHARACTERS`."""
 
 
 class _Loader(anywidget.AnyWidget):
-    """Never made: anywidget watches the file of the class, if ANYWIDGET_HMR=1.
+    """Never instantiated: it has anywidget watch the file of the class, if ANYWIDGET_HMR=1.
 
-    A widget whose class has such a file would be kept in memory by it, even once it is closed.
+    The watched file would keep widgets of its class in memory, even once they are closed.
     """
 
     _esm = static_file("loader.js")
 
 
 class DrawnWidget(Widget):
-    """A widget of a job that finds the front end in the kernel's assets."""
+    """A widget of a job, drawn by the front end in the kernel's assets."""
 
     if TYPE_CHECKING:
         job: Job = field(init=False)
 
     verdict = Unicode(read_only=True).tag(sync=True)
-    """What was found, in words, of what is shown; empty until it is computed for a page or a
-    report. Only for reading, by programs and hosts that see nothing but a widget's traits."""
+    """The finding about what is shown, in words; empty until it is computed for a page or a report.
+    Read-only, for programs and hosts that see only the traits of a widget."""
 
     selected: Dict[str, object] = Dict(read_only=True).tag(sync=True)
-    """What is selected, as plain values by field of `Selection`, without those that select all:
-    `plain_selection`. Of a panel, what its `verdict` depends on."""
+    """What is selected, as plain values by field of `Selection`, omitting fields that select all:
+    see `plain_selection`. For a panel, only the fields that its `verdict` depends on."""
 
     _esm = Unicode().tag(sync=True)
     _assets = anywidget.WidgetTrait().tag(sync=True)
 
     _ipython_display_ = None
-    """That of ipywidgets 7 would be used instead of `_repr_mimebundle_`, and has no HTML."""
+    """ipywidgets 7 has one without HTML, which would replace `_repr_mimebundle_`."""
 
     def __init__(self, **traits: Any) -> None:  # noqa: ANN401
         super().__init__(_assets=shared_assets(), **traits)
@@ -68,18 +68,18 @@ class DrawnWidget(Widget):
 
     @locked
     def to_html(self, path: PathLike, *, progress: bool = False) -> Path:
-        """Save as one HTML file in which charts and tables are alive, without kernel or network.
+        """Save as one HTML file with interactive charts and tables that needs no kernel or network.
 
-        It is made of the present values: its parameters are fixed. All panels are computed first,
-        also those that no page shows. Like a saved notebook, it holds names and numbers of the
-        trace and no folder of this machine.
+        The file has the current parameters, which are fixed. All panels are computed first, even
+        those that no page shows. Like a saved notebook, it contains names and numbers of the trace,
+        but no folders of this machine.
 
         Parameters
         ----------
         path : path
-            Ends in ``.html`` and is in an existing folder. An earlier report is replaced.
+            A path in an existing folder that ends in ``.html``. An earlier report is replaced.
         progress : bool
-            Show a progress bar where it takes long.
+            Show a progress bar if it takes long.
 
         Returns
         -------
@@ -89,7 +89,7 @@ class DrawnWidget(Widget):
         Raises
         ------
         ParameterError
-            If the path is not one for a report, or a file of that name is not a report.
+            If the path is unsuitable for a report, or an existing file there is not a report.
         WriteError
             If the system refuses to write it.
         """
@@ -102,13 +102,13 @@ class DrawnWidget(Widget):
         return target
 
     def _tell(self, verdict: str, selected: dict[str, object]) -> None:
-        """Set the traits that are for reading."""
+        """Set the read-only traits."""
         with self.hold_sync():
             self.set_trait("verdict", bounded(verdict, most=_MOST_OF_VERDICT))
             self.set_trait("selected", selected)
 
     def summary(self, limit: int) -> str:  # noqa: ARG002
-        """Return what is shown as HTML without scripts, of limited size (bytes)."""
+        """Return what is shown as HTML without scripts, limited to a size (bytes)."""
         return ""
 
     @default("_esm")
@@ -120,7 +120,7 @@ _open: WeakSet[DrawnWidget] = WeakSet()
 
 
 def _reload(loader: str) -> None:
-    """Send rebuilt modules, and then the loader that imports them into what is open."""
+    """Send rebuilt modules, and then the loader, which imports them into open widgets."""
     reload_assets()
     for widget in list(_open):
         widget._esm = loader  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""The findings of a diagnosis as rows of a panel."""
+"""The findings of a diagnosis as rows of a panel, including what *Show* selects."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hta_widgets.trace.job import Job
 INCONCLUSIVE: Final = "Inconclusive."
 _WHY_LESS: Final[Mapping[LessBy, str]] = {
     "": "",
-    "profiler": ", as the rest may be the profiler's",
-    "end": ", as a loop that does not wait for the GPU would lose nothing of it",
-    "alone": ", as it brings less before the other findings are fixed",
-    "moved": ", as other ranks have to take over some of the work",
+    "profiler": ", as the rest may be profiler overhead",
+    "end": ", as a loop that does not wait for the GPU would lose none of it",
+    "alone": ", as it saves less until the other findings are fixed",
+    "moved": ", as other ranks would have to take over some of the work",
 }
 _UNITS: Final = {
     "ns": "ns",
@@ -39,19 +39,19 @@ _UNITS: Final = {
 
 
 def shown_rows(found: Diagnosis, selection: Selection) -> list[FindingRow]:
-    """Turn the findings of a diagnosis into rows, with what *Show* sets of a selection."""
+    """Turn the findings of a diagnosis into rows, with what *Show* selects."""
     return _showing(found, found, selection, 0)
 
 
 def rows_to_try(found: Diagnosis, selection: Selection) -> list[FindingRow]:
-    """Turn what to try beside the findings into rows, with what *Show* sets of a selection."""
+    """Turn what to try besides the findings into rows, with what *Show* selects."""
     return _showing(found, found.to_try, selection, len(found))
 
 
 def _showing(
     found: Diagnosis, shown: Sequence[Finding], selection: Selection, first: int
 ) -> list[FindingRow]:
-    """Rows of some findings; `first` is the place of the first of them."""
+    """Rows of some findings; `first` is the position of the first of them."""
     rows = zip(shown, finding_rows(shown, found), strict=True)
     return [
         {
@@ -64,9 +64,10 @@ def _showing(
 
 
 def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]:
-    """Turn findings of a diagnosis into rows that show nothing, in their order.
+    """Turn findings of a diagnosis into rows without *Show*, in their order.
 
-    Their bars are parts of the largest price: 2.76 ms to try were drawn as long as a finding of 41.
+    Bars are relative to the largest price of all: else, something to try for 2.76 ms had a bar as
+    long as that of a 41 ms finding.
     """
     most = max((each.recoverable_ms for each in (*whole, *found)), default=0)
     return [
@@ -93,7 +94,7 @@ def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]
 
 
 def _doubt(found: Finding, whole: Diagnosis) -> str:
-    """Whether the trace lacks what would tell, and between what the price lies, and why."""
+    """Whether the finding is inconclusive, the range of its price, and the reason for it."""
     is_open = found.confidence == "inconclusive"
     if not is_open and not found.less_by:
         return ""
@@ -110,7 +111,8 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
-            said += f" The GPU is idle for {duration(idle_ns)}; communication would be hidden, too."
+            said += f" The GPU is idle for {duration(idle_ns)}; "
+            said += "communication would be hidden as well."
     return f"Inconclusive: {said}" if is_open else f"{said[0].upper()}{said[1:]}"
 
 
@@ -122,9 +124,9 @@ def _others(job: Job) -> str:
 def _fields(
     found: Finding, place: int, selection: Selection, every: Collection[int]
 ) -> dict[str, Any]:
-    """Values of all fields of a selection of what a finding is about.
+    """Values of all selection fields that select what a finding is about.
 
-    All ranks are none in particular: of 256, each would get a lane of its own.
+    All ranks become an empty list: otherwise each of 256 would get its own lane.
     """
     link = found.links[0] if found.links else Link(panel="", ranks=found.ranks, steps=found.steps)
     values = {
@@ -145,8 +147,8 @@ def _fields(
 def occurrences(proof: Proof, selection: Selection) -> list[Occurrence]:
     """Windows that show where a finding is seen.
 
-    A window is all of the time that is selected: the densest may be in another step than those that
-    the finding names, which are only the ones with most of it.
+    A window selects its time only, not the finding's steps: the finding names the steps with most
+    of the lost time, but the densest window may be in another one.
     """
     if "window_ns" not in selection.fields():
         return []

@@ -1,4 +1,4 @@
-"""The built front end: where its files are, and whether they are up to date.
+"""The built front end: the paths of its files, and whether they are up to date.
 
 Only the standard library is imported here: the build hook loads this module before anything else
 is installed.

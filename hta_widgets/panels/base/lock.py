@@ -1,4 +1,4 @@
-"""The lock of all panels: ipykernel 7 handles messages in a thread beside the running cell."""
+"""The lock that all panels share: ipykernel 7 handles messages in parallel to the running cell."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 PANEL_LOCK = RLock()
-"""Held by the thread in which panels compute. All panels share one lock because they set each
-other's parameters: with a lock each, two threads could deadlock."""
+"""Held by the thread in which panels compute. There is one lock for all panels because they set
+each other's parameters: with one lock per panel, two threads could deadlock."""
 
 
 def locked(method: Method) -> Method:

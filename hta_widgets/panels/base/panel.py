@@ -1,4 +1,8 @@
-"""The base of every panel: parameters as traits, one analysis, its figures and its table."""
+"""Base class of every panel: parameters as traits, one analysis, its figures and its table.
+
+A subclass declares parameters and implements `analyse`, `draw` and `tabulate`. The base computes
+them when the panel is visible or asked for, and sends the browser one view per change.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +90,7 @@ NOTHING_YET: View = {
 
 @dataclass(frozen=True)
 class Computed(Generic[ResultT]):
-    """What was computed, and of what: one never goes without the other."""
+    """An outcome together with the inputs it was computed from."""
 
     inputs: tuple[object, ...]
     outcome: RenderedView[ResultT] | Exception
@@ -102,18 +106,18 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     selection : Selection, optional
         The selection to follow; by default the one that all panels of the job share.
     job_notices : bool
-        Show the notices about the job, besides those about the analysis.
+        Show the notices about the job in addition to those about the analysis.
     on_demand : bool
-        Compute only what a browser shows or Python asks for; otherwise also what no browser has
-        told anything about.
+        Compute only what a browser shows or Python asks for; otherwise also compute while no
+        browser has reported anything.
     ranks : list of int, optional
-        Ranks to analyse; an empty list means all. They are always those of the selection. With
+        Ranks to analyse; an empty list means all. They always equal those of the selection. With
         `ranks` or `streams`, but without a `selection`, the panel has a separate selection and is
         not linked to others.
     layout : ipywidgets.Layout or dict, optional
         Size and position of the widget.
     output_dir : path, optional
-        Where the buttons write; by default beside the traces, or for some in the working folder.
+        Where the buttons write; by default next to the traces, for some in the working folder.
     **parameters
         Initial values of the panel's own parameters.
 
@@ -122,55 +126,54 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     TypeError
         If a parameter is unknown.
     TraitError, UnknownRankError
-        If a parameter, or a rank of the selection, is not one that the job has.
+        If a parameter has an invalid value, or the job lacks a selected rank.
     """
 
-    # What subclasses declare; a wrong declaration fails with the class.
+    # Declarations of subclasses; a wrong one raises an error when the class is defined.
 
     name: ClassVar[str] = ""
-    """Name of its analysis, of the module of the panel, and of its page; on a dashboard, that of
-    the panel."""
+    """Name of its analysis, of the panel's module and documentation page, and of the panel on a
+    dashboard."""
 
     title: ClassVar[str] = ""
     """Heading of the panel."""
 
     tab: ClassVar[str | None] = "others"
-    """Name of the tab of a dashboard that shows it, one of `TABS`; None if it is a band."""
+    """Name of the dashboard tab that shows it, one of `TABS`; None for a band."""
 
     place: ClassVar[int] = 100
-    """Where it stands among the panels of its tab: ascending, for equal ones by name."""
+    """Sort key among the panels of its tab; equal ones are sorted by name."""
 
     follows: ClassVar[tuple[str, ...]] = ()
-    """Fields of the selection that the panel depends on, apart from those in `LINKED_FIELDS`."""
+    """Selection fields that the panel depends on, apart from those in `LINKED_FIELDS`."""
 
     table_selects: ClassVar[Mapping[str, str]] = SELECTS
-    """Columns of the table, and the fields of the selection that a click on a row sets to their
-    values."""
+    """Columns of the table, and the selection fields that a click on a row sets to their values."""
 
     table_open: ClassVar[bool] = False
-    """Whether the table is open from the start, on a wide page beside the chart."""
+    """Whether the table is open from the start (next to the chart on a wide page)."""
 
     table_names: ClassVar[Mapping[str, str]] = {}
-    """What the table shows in place of some texts."""
+    """Labels that the table shows in place of some texts."""
 
     table_besides: ClassVar[tuple[str, ...]] = ()
-    """Texts of these columns that stand for nothing that could be selected, such as ``others``."""
+    """Texts in these columns that cannot be selected, such as ``others``."""
 
     table_labels: ClassVar[Mapping[str, str]] = {}
-    """Headings of the table that are not the columns' names in words, without units."""
+    """Headings, without units, that differ from the column's name in words."""
 
     table_of_all: ClassVar[bool] = False
-    """Whether a page lists the ranks that are not selected as well, as charts that mark the
-    selected ones do."""
+    """Whether a page also lists ranks that are not selected, like charts that mark the selected
+    ones."""
 
     needs: ClassVar[tuple[Recorded, ...]] = ()
-    """What a format must record for the panel to show anything."""
+    """What the format must record for the panel to show anything."""
 
     needs_gpu_work: ClassVar[bool] = False
-    """Whether the panel has nothing to show of a recording of the CPU alone."""
+    """Whether the panel has nothing to show for a CPU-only recording."""
 
     any_number_of_ranks: ClassVar[bool] = False
-    """Whether the analysis needs only one rank at a time, so that it can show all of a big job."""
+    """Whether the analysis needs one rank at a time, so that it can show all ranks of a big job."""
 
     controls: ClassVar[Mapping[str, Control]]
     """Controls on the parameters, from left to right; read from the declarations."""
@@ -191,7 +194,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters that the constructor takes."""
+        """Names of the parameters that the constructor accepts."""
         inherited = anywidget.AnyWidget.class_trait_names()
         ours = {k: v for k, v in cls.class_traits(sync=True).items() if k not in inherited}
         return tuple(name for name, each in ours.items() if name[0] != "_" and not each.read_only)
@@ -204,7 +207,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return job.holds(*cls.needs)
 
     def analyse(self, ranks: list[int]) -> ResultT:
-        """Run the analysis on some ranks, or on all for an empty list."""
+        """Run the analysis on some ranks; an empty list means all."""
         raise NotImplementedError
 
     def draw(self, result: ResultT) -> dict[str, Drawing]:
@@ -216,7 +219,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         raise NotImplementedError
 
     def sentence(self, result: ResultT) -> str:
-        """Return what stands below the title: the finding of a result."""
+        """Return the sentence below the title: the finding of a result."""
         return result.finding
 
     def nothing_to_show(self, result: ResultT) -> str | None:  # noqa: ARG002
@@ -224,11 +227,11 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return None
 
     def list_findings(self, result: ResultT) -> list[FindingRow]:  # noqa: ARG002
-        """Return rows that stand below the sentence; none for most panels."""
+        """Return rows to show below the sentence; most panels have none."""
         return []
 
     def title_findings(self, result: ResultT) -> str:  # noqa: ARG002
-        """Return the heading of these rows; none where the sentence introduces them."""
+        """Return the heading of these rows; empty if the sentence introduces them."""
         return ""
 
     # Construction
@@ -328,7 +331,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """What the panel was made with: one job, of some panels two."""
+        """The job that the panel was made with; some panels have two."""
         return (self.job,)
 
     @property
@@ -353,14 +356,14 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return self._current().table
 
     def write_csv(self, path: PathLike) -> Path:
-        """Write all rows of the table to a CSV file, in which no name is a formula.
+        """Write all rows of the table to a CSV file; no name in it is a formula.
 
         See `hta_widgets.export.csv_file.write_csv`.
         """
         return write_csv(self.table, path)
 
     def code(self) -> str:
-        """Lines of Python that show what the panel shows, with a place-holder for the path.
+        """Lines of Python that reproduce the panel, with a placeholder for the path.
 
         Examples
         --------
@@ -391,12 +394,12 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def of_all_ranks(self, result: ResultT) -> ResultT:
         """Return the result of all ranks, for figures that highlight the selected ones.
 
-        For a panel that is not linked to others, or that shows all ranks, this is the given result.
+        If the panel is not linked to others, or shows all ranks, this is the given result.
         """
         return self.analyse([]) if self.linked and self.ranks else result
 
     def compute_all(self) -> None:
-        """Compute the view if it is outdated; a failure is a part of it."""
+        """Compute the view if it is outdated; a failure becomes part of the view."""
         self._show()
 
     def summary(self, limit: int = SUMMARY_BYTES) -> str:
@@ -417,7 +420,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return f"{type(self).__name__}({', '.join([repr(self.job.name), *values])})"
 
     def _repr_llm_(self) -> str:
-        """What was found in which selection, the first rows of the table, and how to go on."""
+        """The finding, the selection, the first rows of the table, and what to read next."""
         self._show()
         shown = [f"{self!r}: {self.title}", self.verdict]
         if self.selected:
@@ -435,9 +438,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         }
         return {**data, **texts}, metadata
 
-    # What a page says
+    # Messages from a page
     #
-    # It sends values with the number of the request, `_req`, and waits for the view of that number.
+    # A page sends values with a request number, `_req`, and waits for the view with that number.
 
     from_browser = frozenset({"_req", "_visible", "_action"})
 
@@ -447,7 +450,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     _answer = typed_dict(Answer()).tag(sync=True)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply a message from the browser, which gets one new view, and press its button."""
+        """Apply a message from the browser, answer with one new view, and press its button."""
         with self.hold():
             self._refused = None
             before = self._action
@@ -479,7 +482,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def _act(self, action: Action) -> None:
         """Run the method of a button, and answer with what it returns or why it failed.
 
-        A folder that the user gave is forgotten, as notebooks are saved with the state.
+        A folder given by the user is not kept, because notebooks are saved with the state.
         """
         name, number, folder = action["name"], action["number"], action.get("folder")
         given = {FOLDER: folder} if folder else {}
@@ -495,23 +498,23 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         self._action = {"name": name, "number": number}
 
     def _method(self, name: str, *given: str) -> Callable[..., Any]:
-        """The method behind a button; a browser can call no other."""
+        """The method behind a button; a browser can call no other methods."""
         button = self.buttons.get(name)
         if button is None:
             msg = f"{type(self).__name__} has no button {name!r}"
             raise HtaWidgetsError(msg)
         if given and not button.takes_folder:
-            msg = f"{button.label!r} of {type(self).__name__} writes into no folder"
+            msg = f"{button.label!r} of {type(self).__name__} does not write into a folder"
             raise HtaWidgetsError(msg)
         method: Callable[..., Any] = getattr(self, name)
         return method
 
     def _folder(self, output_dir: PathLike | None) -> Path:
-        """Where a button writes: into a folder, else that of the panel, else the working folder."""
+        """Folder that a button writes to: the given one, the panel's, or the working folder."""
         return Path(output_dir or self.output_dir or "").expanduser()
 
     def _shortening(self, folder: PathLike | None = None) -> Callable[[str], str]:
-        """Function that shortens paths in the texts that a notebook is saved with."""
+        """Make a function that shortens paths in texts that are saved with a notebook."""
         others = [Path(each).expanduser() for each in (self.output_dir, folder) if each]
         return without_folders(self._trace_folders.union(others))
 
@@ -520,7 +523,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return frozenset(source.path.parent for job in self.jobs for source in job.sources.values())
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:  # noqa: ANN401
-        """Answer for the table that is shown and the files written; others are for who listens."""
+        """Answer messages about the shown table and written files; pass others to listeners."""
         if is_about_table(content):
             self._answer_about_table(content)
         elif is_about_file(content):
@@ -556,17 +559,17 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         elif name in self.follows:
             UPDATES.ask(self)
 
-    # When it is computed
+    # When a panel is computed
     #
-    # One that is not visible is computed when it becomes visible, or when the browser or Python
-    # asks for its view. Where the view is not that of the current values, because that is being
-    # computed or was interrupted, `_activity` says so.
+    # A hidden panel is computed when it becomes visible, or when the browser or Python asks for its
+    # view. While the view does not match the current values, because it is being computed or the
+    # computation was interrupted, `_activity` says so.
 
     _view = typed_dict(NOTHING_YET).tag(sync=True, to_json=as_text)
     _activity = literal(Activity).tag(sync=True)
 
     def notify_change(self, change: Any) -> None:  # noqa: ANN401
-        """Tell everything that follows a trait before anything computes."""
+        """Notify everything that follows a trait before anything computes."""
         with UPDATES.together():
             super().notify_change(change)
 
@@ -579,7 +582,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return (*self._linked, *self.follows)
 
     def _inputs(self) -> tuple[object, ...]:
-        """Everything that the view depends on, apart from what never changes."""
+        """Everything that the view depends on and that can change."""
         values = [getattr(self, name) for name in self._parameters]
         values += [getattr(self.selection, name) for name in self.follows]
         return tuple(tuple(value) if isinstance(value, list) else value for value in values)
@@ -592,8 +595,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     def _in_sight(self) -> bool:
         """Whether the panel is visible.
 
-        One of which no browser has told anything counts so until one tells of another panel: then
-        there is a page, and this panel is not on it. One that computes on demand does not.
+        A panel that no browser has reported on counts as visible until a browser reports on another
+        panel: there is a page then, and this panel is not on it. A panel that computes on demand
+        counts as hidden.
         """
         if self._visible is None:
             return not (self._on_demand or self.selection.is_on_page)
@@ -618,12 +622,12 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
 
     @property
     def _rendered(self) -> RenderedView[ResultT] | None:
-        """What was computed last; None before, and where that failed."""
+        """The last computed view; None before the first, or if it failed."""
         outcome = self._computed.outcome if self._computed else None
         return outcome if isinstance(outcome, RenderedView) else None
 
     def _show(self) -> None:
-        """Compute an outdated view that is about to be displayed; a failure is a part of it."""
+        """Compute an outdated view before it is displayed; a failure becomes part of the view."""
         if self._outdated:
             self._compute()
 
@@ -647,7 +651,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             self._tell_interrupted()
             raise
         if self._computed is None:
-            return_freed_memory()  # of 1.5 M events up to 70 MB
+            return_freed_memory()  # up to 70 MB for 1.5 M events
         self._computed = Computed(inputs, outcome)
         return outcome
 
@@ -665,19 +669,19 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             self._tell(self._said(outcome), plain_selection(self.selection, self.depends_on))
 
     def _said(self, outcome: RenderedView[ResultT] | Exception) -> str:
-        """What was found, whatever was refused meanwhile, or why nothing was."""
+        """The finding, regardless of refused messages, or the reason for a failure."""
         if isinstance(outcome, Exception):
             return self._shortening()(reason(outcome))
         return "\n".join(with_notices(self._view["finding"], self._view["notices"]))
 
     def _tell_interrupted(self) -> None:
-        """Tell the browser that the view is not that of the current values."""
+        """Tell the browser that the view does not match the current values."""
         if self._outdated:
             with self.hold_sync():
                 self._view = {**self._view, "rev": self._req}
                 self._activity = "interrupted"
 
-    # What is computed, and what is shown of it
+    # What is computed and shown
 
     def _outcome(self) -> RenderedView[ResultT] | Exception:
         try:
@@ -717,8 +721,8 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             return
         count, limit = len(self.job.select_ranks(self.ranks)), self.job.hold_at_most
         msg = (
-            f"{count} ranks are selected, but this panel shows at most {limit} ranks of a job this "
-            f"big; pick fewer (selection.ranks = {list(self.job.ranks[:2])})"
+            f"{count} ranks are selected, but this panel shows at most {limit} ranks of a job of "
+            f"this size; select fewer (selection.ranks = {list(self.job.ranks[:2])})"
         )
         raise ParameterError(msg)
 
@@ -730,9 +734,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return [notice for notice in result.notices if notice not in said]
 
     def _shows_gpu_work(self) -> bool:
-        """Whether the shown ranks have any: else a panel shows CPU time.
+        """Whether the shown ranks have GPU work; if not, a panel shows CPU time.
 
-        Of ranks that are too many to be held, the first one stands for all.
+        If there are too many ranks to hold in memory, the first one stands for all.
         """
         known = [rank for rank in self.ranks if rank in self.job.ranks] or [*self.job.ranks]
         first_only = self.job.too_many_to_hold(known)
@@ -750,5 +754,5 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         return {**view, "time": self._time(), "error": error, "notices": notices}
 
     def _time(self) -> str:
-        """The time that the panel counts, in words; empty if it is all."""
+        """The time that the panel counts, in words; empty means all."""
         return self.selection.time_in_words(self.follows)

@@ -1,4 +1,4 @@
-"""The base of panels that compare two jobs."""
+"""Base class of the panels that compare two jobs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hta_widgets.trace.opening.open import as_job
 
 
 class PanelOfTwo(Panel[ResultT]):
-    """A panel over all ranks of two jobs, linked to the selection of the first.
+    """A panel over all ranks of two jobs, linked to the selection of the first job.
 
     Parameters
     ----------
     first, second : Job, TraceAnalysis, path, list of paths or mapping of rank to path
-        What to compare; changes are those from the first to the second.
+        The jobs to compare; changes are from the first to the second.
     **parameters
-        As for every `Panel`, but for `ranks`.
+        As for every `Panel`, except `ranks`.
     """
 
     any_number_of_ranks = True
@@ -40,7 +40,7 @@ class PanelOfTwo(Panel[ResultT]):
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Names of the parameters, without `ranks`: those of the jobs may differ."""
+        """Names of the parameters, without `ranks`, as the jobs may have different ranks."""
         return tuple(name for name in super().parameters() if name != "ranks")
 
     @property

@@ -1,6 +1,6 @@
-"""JSON messages between panels and the browser; js/src/types.ts has the same interfaces.
+"""JSON messages between panels and the browser.
 
-A test compares the two.
+js/src/types.ts declares the same interfaces, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ Fill: TypeAlias = style.Fill
 
 
 class TraceMeta(TypedDict, total=False):
-    """The field of the selection that a click on a trace sets, and one that it sets with it.
+    """The field of the selection that a click on a trace sets, and one that it also sets.
 
-    `sets` is a parameter of the panel that it sets instead.
+    `sets` names a parameter of the panel that the click sets instead.
     """
 
     select: str
@@ -32,7 +32,7 @@ class Trace(TypedDict, total=False):
 
 
 class LegendEntry(TypedDict):
-    """A label, and what the area that it names looks like."""
+    """A label, and the look of the area it stands for."""
 
     label: str
     color: str
@@ -40,11 +40,11 @@ class LegendEntry(TypedDict):
 
 
 class LayoutMeta(TypedDict, total=False):
-    """What the front end does with a figure.
+    """Instructions to the front end on how to show a figure.
 
-    `zoom` is the parameter that a zoom sets; a `wide` figure takes a whole row, and one with a
-    `least_width` (px) where others leave it less. A `legend` is drawn above the chart in the place
-    of plotly's, and `height` is that of the chart then.
+    `zoom` is the parameter that a zoom sets. A `wide` figure takes a whole row; a figure with a
+    `least_width` (px) does so where the others leave it less. A `legend` is drawn above the chart
+    instead of plotly's, and `height` is then the height of the chart.
     """
 
     zoom: str
@@ -77,9 +77,9 @@ Cell: TypeAlias = str | float | bool | None
 class Column(TypedDict):
     """A column of a table.
 
-    `name` is that in Python. A value is shown divided by `scale`, in `unit`; an ``id`` is a number
-    that counts nothing. `select` is the field of the selection that its values are for, or empty,
-    and `besides` has texts that stand for nothing that could be selected.
+    `name` is the column's name in Python. A value is shown divided by `scale`, in `unit`; the kind
+    ``id`` is for numbers that count nothing. `select` is the field of the selection that its values
+    set, or empty, and `besides` lists texts that cannot be selected.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Column(TypedDict):
 class Table(TypedDict):
     """The first rows of a table, and the total number of rows.
 
-    `names` has what is shown in place of long texts, such as names of kernels.
+    `names` maps long texts, such as names of kernels, to what is shown instead.
     """
 
     columns: list[Column]
@@ -114,8 +114,8 @@ class Numbers(TypedDict):
 class Occurrence(TypedDict):
     """A window in which a finding is seen.
 
-    `fields` are the values of the selection that show it, beside those of its row; `words` say how
-    many of its intervals that shows, and how much it holds.
+    `fields` are the selection values that show it, in addition to those of its row; `words` say how
+    many of the finding's intervals the window shows, and how much time they hold.
     """
 
     fields: dict[str, Any]
@@ -123,7 +123,7 @@ class Occurrence(TypedDict):
 
 
 class AdviceRow(TypedDict):
-    """What to do in a sentence, and code to copy, or none."""
+    """What to do, in one sentence, and code to copy, if any."""
 
     do: str
     code: str
@@ -132,14 +132,13 @@ class AdviceRow(TypedDict):
 class FindingRow(TypedDict):
     """One cause of lost time.
 
-    `price` and its `percent` of a step are empty where they cannot be told; `bound` is ≤ or ≥ where
-    the price is no less or no more. `sentence` says all of it, `cause` the same without the price.
-    `share` is the length of its bar, from 0 to 1, and `color` and `fill` are its look. The first
-    `advice` is to be tried first. `doubt` is said where the trace does not tell. `show` has the
-    values of the fields of the selection that show what it is about, of that of the second of two
-    jobs if it is `of_second`; None where there is nothing to select, and `panel` is the analysis
-    that shows it, or empty. Of the `occurrences`, the first is
-    shown with it. A folded row is shown on demand.
+    `price` and its `percent` of a step are empty if unknown; `bound` is ≤ or ≥ if the price is an
+    upper or a lower bound. `sentence` is the whole finding, `cause` the same without the price.
+    `share` is the length of the bar, from 0 to 1; `color` and `fill` are its look. The first
+    `advice` is the one to try first. `doubt` says what the trace leaves open. `show` holds the
+    values to select, in the selection of the second of two jobs if `of_second`, or None if there
+    is nothing to select. `panel` is the analysis that shows the finding, or empty. The first of the
+    `occurrences` is selected together with `show`. A folded row is shown on demand.
     """
 
     price: str
@@ -161,10 +160,10 @@ class FindingRow(TypedDict):
 
 
 class View(TypedDict):
-    """Everything that a panel shows, in answer to request `rev`.
+    """Everything a panel shows, in answer to request `rev`.
 
-    `time` names the time that it counts if that is not all, such as ``steps 11, 13``.
-    Rows of findings stand below the sentence, or in its place where it is that of one of them.
+    `time` names the time it counts, such as ``steps 11, 13``; empty means all. Rows of findings
+    follow the sentence, or replace it if it is the sentence of one of them.
     """
 
     rev: int
@@ -202,7 +201,7 @@ class NumberSpec(Named, Bounds):
 
 
 class SliderSpec(Named):
-    """A slider with a number field, which accepts larger numbers if it is open-ended."""
+    """A slider with a number field; if it is open-ended, the field accepts larger numbers."""
 
     kind: Literal["slider"]
     min: float
@@ -217,13 +216,13 @@ Choosable: TypeAlias = str | float | bool
 
 
 class OfCharts(TypedDict, total=False):
-    """A control that is not shown where no chart is."""
+    """A control that is hidden where there is no chart."""
 
     of_charts: bool
 
 
 class ChoiceSpec(Named, OfCharts):
-    """Radio buttons, or a menu if there are many options: label and value of each."""
+    """Radio buttons, or a menu if there are many options; each has a label and a value."""
 
     kind: Literal["choice"]
     options: list[tuple[str, Choosable]]
@@ -240,7 +239,7 @@ Option: TypeAlias = tuple[str, str, str]
 
 
 class SearchSpec(Named):
-    """A combobox; with `free_text`, the typed text can be chosen as well."""
+    """A combobox; with `free_text`, the typed text itself can be chosen."""
 
     kind: Literal["search"]
     options: list[Option]
@@ -248,14 +247,14 @@ class SearchSpec(Named):
 
 
 class ButtonSpec(Named):
-    """A button that calls a method, and whether a folder can be given to it."""
+    """A button that calls a method, and whether it accepts a folder."""
 
     kind: Literal["button"]
     takes_folder: bool
 
 
 class PickerSpec(Named):
-    """Check boxes for integers; the noun is what they number, such as ``rank``."""
+    """Check boxes for integers; the noun is what they count, such as ``rank``."""
 
     kind: Literal["picker"]
     noun: str
@@ -270,7 +269,7 @@ ControlSpec: TypeAlias = (
 class PanelSpec(TypedDict):
     """Everything that does not change while a panel is open.
 
-    The table of some is `open` beside the chart from the start.
+    `open` says whether the table is shown next to the chart from the start.
     """
 
     title: str
@@ -279,13 +278,13 @@ class PanelSpec(TypedDict):
 
 
 Activity: TypeAlias = Literal["idle", "computing", "interrupted"]
-"""What a panel does while its view is not that of its parameters; idle where it is."""
+"""What a panel is doing while its view lags behind its parameters; idle when up to date."""
 
 
 class Action(TypedDict, total=False):
-    """Request of a button: the name of a method, with a new number each time.
+    """Request from a button: the name of a method, with a new number each time.
 
-    `folder` is where it writes; empty for its usual place.
+    `folder` is where it writes; empty means the usual place.
     """
 
     name: str
@@ -294,7 +293,7 @@ class Action(TypedDict, total=False):
 
 
 class Answer(TypedDict, total=False):
-    """Outcome of the action with that number, and the names of the files that it wrote."""
+    """Outcome of the action with this number, and the names of the files it wrote."""
 
     number: int
     text: str

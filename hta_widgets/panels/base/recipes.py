@@ -1,4 +1,4 @@
-"""Where an empty panel names an option of a profiler, it says which page has the recipe."""
+"""An empty panel that names a profiler option also says which page has the recipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OPTION: Final = re.compile(
 
 
 def with_recipe(reason: str) -> str:
-    """Add the page of recipes to the reason why there is nothing to draw, if an option is one.
+    """Add the page of recipes to the reason for an empty panel, if it names a profiler option.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One computation of a panel: the result, and everything shown of it."""
+"""One computation of a panel: the result, and everything that is shown of it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class RenderedView(Generic[ResultT]):
     Parameters
     ----------
     result : Result
-        What the analysis returned.
+        The analysis's result.
     said : str
-        The sentence below the title.
+        Sentence below the title.
     notices : list of str
         Notices to show.
     empty : str or None
-        Reason why there is nothing to draw.
+        Why there is nothing to draw.
     drawings : dict of str to Drawing
         The figures by name.
     table : DataFrame
@@ -42,11 +42,11 @@ class RenderedView(Generic[ResultT]):
     findings : list of FindingRow
         Causes of lost time, if the panel shows any.
     findings_title : str
-        What stands above them.
+        Heading above the findings.
     listed : DataFrame
-        The table as a page lists it.
+        The table as the page lists it.
     look : TableLook
-        How it is shown.
+        How the table is shown.
     """
 
     result: ResultT
@@ -62,16 +62,16 @@ class RenderedView(Generic[ResultT]):
 
     @cached_property
     def figures(self) -> dict[str, go.Figure]:
-        """The drawings as plotly's figures."""
+        """The drawings as plotly figures."""
         return {name: drawing.figure() for name, drawing in self.drawings.items()}
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What is shown in place of the names of kernels in the table."""
+        """Labels that the table shows in place of kernel names."""
         return kernel_labels(self.listed, self.look)
 
     def view(self, memo: MemoizeLast, *, rev: int, error: str | None) -> View:
-        """Encode the view for the browser; `memo` keeps the parts that have not changed."""
+        """Encode the view for the browser; `memo` keeps parts that have not changed."""
         return {
             "rev": rev,
             "time": "",

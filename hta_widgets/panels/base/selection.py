@@ -1,4 +1,8 @@
-"""The selection, shared by the panels of one job."""
+"""The selection that the panels of one job share.
+
+A click in any panel sets a field, and every panel that follows this field shows it. Changes are
+complete before the first panel computes, so that each computes once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from hta_widgets.quantities import stretch
 from hta_widgets.trace.job import Job
 
 LINKED_FIELDS: Final = ("ranks", "streams")
-"""Fields that a panel with a parameter of that name shares with its selection."""
+"""Fields that a panel shares with its selection if it has a parameter of that name."""
 
 TIME_FIELDS: Final = ("steps", "phase", "window_ns")
 """Fields that limit the time that a panel counts."""
@@ -29,10 +33,10 @@ TIME_FIELDS: Final = ("steps", "phase", "window_ns")
 MODULE_SEPARATOR: Final = " › "
 
 MOST_KEPT: Final = 100
-"""Changes that can be undone."""
+"""Number of changes that can be undone."""
 
 _MOST_NAMES, _MOST_NUMBERS, _MOST_OF_NAME = 5, 60, 200
-"""Of each field in `plain_selection`, and characters of a name."""
+"""Limits in `plain_selection`: names and numbers per field, and characters of a name."""
 
 _NOTHING: Final[tuple[Any, ...]] = ([], (), "", None)
 
@@ -43,14 +47,14 @@ _SHOWN: Final = (
 
 
 class SelectedTime(TypedDict):
-    """Arguments of an analysis that limit the time that it counts."""
+    """The arguments of an analysis that limit the time it counts."""
 
     steps: tuple[int, ...]
     window_ns: tuple[int, ...] | None
 
 
 class Follower(Protocol):
-    """What a selection tells of its changes."""
+    """A listener that a selection notifies of changes."""
 
     def _selected(self, name: str) -> None:
         """Take over a field of the selection."""
@@ -66,7 +70,7 @@ class Selection(SharedModel):
     Attributes
     ----------
     is_on_page : bool
-        Whether a browser has told that it shows a panel, or shows it no more.
+        Whether a browser has reported that it shows a panel, or has stopped showing it.
 
     Examples
     --------
@@ -74,7 +78,7 @@ class Selection(SharedModel):
     >>> selection.ranks
     [0, 3]
 
-    Several fields at once, for which each panel computes once:
+    Set several fields at once, so that each panel computes only once:
 
     >>> with selection.hold():
     ...     selection.steps = (11, 13)
@@ -82,8 +86,8 @@ class Selection(SharedModel):
     """
 
     ranks: List[int] = List(Int()).tag(sync=True, echo_update=False)
-    """Selected ranks, ascending; an empty list means all. They are ranks of the job, or of one of
-    the jobs where panels of several share the selection."""
+    """Selected ranks, ascending; an empty list means all. If panels of several jobs share the
+    selection, each rank must be one of any of these jobs."""
 
     streams: List[int] = List(Int()).tag(sync=True, echo_update=False)
     """Selected streams, ascending; an empty list means all."""
@@ -95,33 +99,33 @@ class Selection(SharedModel):
     """Names of the selected operators, sorted; an empty tuple means all."""
 
     shapes = Texts().tag(sync=True, echo_update=False)
-    """Selected shapes of the inputs of operators, sorted: JSON on one line, as ``input_dims`` in
-    tables has them. An empty tuple means all."""
+    """Selected input shapes of operators, sorted: one line of JSON each, as in the column
+    ``input_dims`` of tables. An empty tuple means all."""
 
     modules = Texts().tag(sync=True, echo_update=False)
     """Paths of the selected modules, sorted: names from the outermost to the innermost, joined by
     `MODULE_SEPARATOR`. An empty tuple means all."""
 
     phase = Unicode().tag(sync=True, echo_update=False)
-    """What the GPU works for: ``decode``, ``mixed`` or ``prefill`` of a server, whose steps of that
-    phase count, or ``forward``, ``backward``, ``optimizer`` or ``other`` code. An empty string
-    means all."""
+    """Phase that the GPU works for: ``decode``, ``mixed`` or ``prefill`` counts only the steps of a
+    server in that phase; ``forward``, ``backward``, ``optimizer`` and ``other`` are phases of code.
+    An empty string means all."""
 
     steps = Integers().tag(sync=True, echo_update=False)
     """Numbers of the selected ProfilerSteps, ascending; an empty tuple means all of the time."""
 
     window_ns = Integers(default_value=None, allow_none=True).tag(sync=True, echo_update=False)
     """Start and end of the selected time (ns) since the first event of all ranks, on the common
-    clock (`analyses.clocks`); None means all of the time. Of steps and a window, what both hold."""
+    clock (`analyses.clocks`); None means all of the time. With steps selected too, the overlap."""
 
     finding = Int(None, allow_none=True, min=0).tag(sync=True, echo_update=False)
-    """Place of the selected finding in the job's `Diagnosis`, from 0, where what to try follows the
-    findings; None means none."""
+    """Position of the selected finding in the job's `Diagnosis`, from 0; the suggestions of what to
+    try come after the findings. None means none."""
 
     is_on_page = False
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse what is no field: ``selection.rank = 3`` would select nothing, without a word."""
+        """Refuse unknown fields: ``selection.rank = 3`` would silently select nothing."""
         if not (name.startswith("_") or hasattr(type(self), name)):
             raise AttributeError(_no_field(name))
         super().__setattr__(name, value)
@@ -136,7 +140,7 @@ class Selection(SharedModel):
 
     @classmethod
     def of(cls, job: Job) -> Selection:
-        """Return the selection that all panels of a job share unless they are given another."""
+        """Return the selection that all panels of a job share by default."""
         selection = _of_job.get(job)
         if selection is None or selection.comm is None:
             selection = _of_job[job] = cls()
@@ -145,15 +149,15 @@ class Selection(SharedModel):
         return selection
 
     def concern(self, job: Job) -> None:
-        """Take ranks of this job from now on, besides those of the jobs before.
+        """Accept ranks of this job from now on, in addition to those of earlier jobs.
 
-        Other fields may name what no rank has: that is known of loaded ranks only, and selects
-        nothing.
+        Other fields may hold values that no rank has, because that is known only for loaded ranks;
+        such values select nothing.
 
         Raises
         ------
         UnknownRankError
-            If none of the jobs has a rank that is selected; then nothing changes.
+            If none of the jobs has one of the selected ranks; nothing changes then.
         """
         ranks = frozenset(job.ranks).union(self._ranks_of_jobs or ())
         if not ranks.issuperset(self.ranks):
@@ -173,7 +177,7 @@ class Selection(SharedModel):
         return {name: [*each] if isinstance(each, list) else each for name, each in values.items()}
 
     def to_code(self) -> str:
-        """The line of Python that restores what is selected in a dashboard called ``dash``.
+        """The line of Python that restores this selection in a dashboard called ``dash``.
 
         Examples
         --------
@@ -184,19 +188,19 @@ class Selection(SharedModel):
         return f"dash.selection.set({', '.join(chosen)})"
 
     def chosen(self, fields: Iterable[str]) -> dict[str, Any]:
-        """The values of those of some fields that do not select all."""
+        """Values of those of the given fields that do not select everything."""
         values = self.values()
         return {name: values[name] for name in fields if values[name] not in _NOTHING}
 
     def set(self, **fields: Any) -> None:  # noqa: ANN401
-        """Select this and nothing else, as one change: fields that are not named select all.
+        """Select exactly this, as one change: fields that are not given select everything.
 
         Raises
         ------
         TypeError
             If there is no field of that name.
         TraitError
-            If a value does not suit its field; then nothing changes.
+            If a value does not fit its field; nothing changes then.
         """
         unknown = sorted(fields.keys() - {*self.fields()})
         if unknown:
@@ -208,11 +212,11 @@ class Selection(SharedModel):
 
     @classmethod
     def nothing(cls) -> dict[str, Any]:
-        """The values of the fields of a selection of everything."""
+        """Field values that select everything."""
         return {name: cls.class_traits()[name].default() for name in cls.fields()}
 
     def undo(self) -> None:
-        """Go back to what was selected before the last change; at the first, do nothing."""
+        """Restore what was selected before the last change; does nothing if there was none."""
         if self._before:
             self._settled = self._before.pop()
             self.set(**self._settled)
@@ -227,9 +231,9 @@ class Selection(SharedModel):
         Raises
         ------
         ParameterError
-            If the job has no steps of the selected phase of a server.
+            If a phase of a server is selected and the job has no steps in it.
         UnknownStepError
-            If none of the selected steps is of that phase.
+            If none of the selected steps is in that phase.
         """
         if not self.served_phase:
             return self.steps
@@ -241,16 +245,16 @@ class Selection(SharedModel):
 
     @property
     def served_phase(self) -> str:
-        """The selected phase of a server; empty if there is none, or one of code."""
+        """The selected phase of a server; empty if none, or a phase of code, is selected."""
         return self.phase if self.phase in SERVED_PHASES else ""
 
     @property
     def code_phase(self) -> str:
-        """The selected phase of code; empty if there is none, or one of a server."""
+        """The selected phase of code; empty if none, or a phase of a server, is selected."""
         return self.phase if self.phase in PHASES else ""
 
     def time_in_words(self, fields: Collection[str] = TIME_FIELDS) -> str:
-        """The selected time by some fields, such as ``steps 11, 13``; empty if it is all."""
+        """The time that the given fields select, such as ``steps 11, 13``; empty if it is all."""
         words = []
         if self.served_phase and "phase" in fields:
             words.append(f"{self.served_phase} steps")
@@ -261,19 +265,19 @@ class Selection(SharedModel):
         return ", ".join(words)
 
     def hold(self) -> AbstractContextManager[None]:
-        """Set several fields with one recomputation of each panel, when the block ends."""
+        """Set several fields, and have each panel recompute once, when the block ends."""
         return UPDATES.together()
 
     def join(self, follower: Follower) -> None:
-        """Tell a panel of every change from now on."""
+        """Notify a panel of every change from now on."""
         self._followers[follower] = None
 
     def leave(self, follower: Follower) -> None:
-        """Tell a panel of no change any more."""
+        """Stop notifying a panel of changes."""
         self._followers.pop(follower, None)
 
     def notify_change(self, change: Any) -> None:  # noqa: ANN401
-        """Tell all followers of a change before the first of them computes, also after Ctrl-C."""
+        """Notify all followers of a change before the first one computes, even after Ctrl-C."""
         with UPDATES.together():
             UPDATES.ask(self)
             try:
@@ -288,10 +292,10 @@ class Selection(SharedModel):
             follower._selected(name)  # noqa: SLF001
 
     def _announce(self) -> None:
-        """Nothing is on its way: a selection computes nothing."""
+        """Do nothing: a selection computes nothing, so no newer view is on its way."""
 
     def _update(self) -> None:
-        """Keep what was selected before the change, which is complete now."""
+        """Remember the selection before this change, which is now complete."""
         now = self.values()
         if now != self._settled:
             self._before = [*self._before, self._settled][-MOST_KEPT:]
@@ -303,8 +307,8 @@ class Selection(SharedModel):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Apply a message from the browser to all panels that follow the selection.
 
-        Then send the state back, in place of ipywidgets' echo: in Colab each output has a
-        copy of the selection, and drops echoes, and ipywidgets 7 sends none.
+        Then send the state back, instead of ipywidgets' echo: in Colab, each output has its own
+        copy of the selection and drops echoes; ipywidgets 7 sends none.
         """
         with UPDATES.together():
             super().set_state(sync_data)
@@ -316,12 +320,12 @@ class Selection(SharedModel):
         return self.picked(proposal["trait"].name, proposal["value"])
 
     def picked(self, name: str, values: Iterable[int]) -> list[int]:
-        """Distinct values of a linked field in ascending order.
+        """Distinct values of a linked field, in ascending order.
 
         Raises
         ------
         TraitError
-            If they are ranks, and no job has one of them.
+            If they are ranks, and one of them is in no job.
         """
         chosen, known = sorted(set(values)), self._ranks_of_jobs
         if name == "ranks" and known is not None and not known.issuperset(chosen):
@@ -359,10 +363,10 @@ class Selection(SharedModel):
 
 
 def plain_selection(selection: Selection, fields: Iterable[str] = _SHOWN) -> dict[str, Any]:
-    """What is selected, as numbers and texts of limited size: some 4,000 characters.
+    """What is selected, as numbers and texts of limited size: about 4,000 characters.
 
-    Of long lists the first items are there, and ``more`` has how many each leaves out; long names
-    lack their middle.
+    Long lists are cut after the first items, and ``more`` says how many each leaves out; long names
+    are cut in the middle.
 
     Examples
     --------

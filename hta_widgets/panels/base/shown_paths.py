@@ -1,4 +1,4 @@
-"""Paths as panels show them: a saved notebook goes to people who need not know your folders."""
+"""Paths as panels show them: the readers of a saved notebook need not see the author's folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOME: Final = "~"
 
 
 def distinct_endings(paths: Sequence[str]) -> list[str]:
-    """Last parts of each path: only the name of the file, unless that is the same for several.
+    """Endings that tell paths apart: the file name, with folders only where names are equal.
 
     Examples
     --------
@@ -34,12 +34,12 @@ def distinct_endings(paths: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def without_folders(folders: frozenset[Path]) -> Callable[[str], str]:
-    """Function that shortens paths in a text: those in some folders, and in the user's home.
+    """Make a function that shortens paths in a text: those in some folders, or the home folder.
 
     Parameters
     ----------
     folders : frozenset of Path
-        A path inside one becomes relative to it; of the folder itself, the name remains.
+        A path inside one becomes relative to it; a folder itself becomes its name.
 
     Examples
     --------

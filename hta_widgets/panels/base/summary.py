@@ -1,4 +1,4 @@
-"""Static HTML of a panel, for saved notebooks shown without widgets."""
+"""Static HTML of a panel, for saved notebooks that are shown without widgets."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Table, View
 from hta_widgets.panels.base.table import heading_text, shown_cells
 
 SUMMARY_BYTES: Final = 60_000
-"""Most that the summary of a panel or a dashboard adds to a saved notebook."""
+"""Maximum size that the summary of a panel or a dashboard adds to a saved notebook."""
 
 ROWS: Final = 10
 FEW_ROWS: Final = 3
-"""Rows of the table, and rows of it where there is little room."""
+"""Rows of the table, normally and where space is short."""
 
 LONGEST_TEXT: Final = 200
-"""Characters of a cell; names of kernels have thousands."""
+"""Maximum characters of a cell; kernel names can have thousands."""
 
 _LOG: Final = logging.getLogger(__name__)
 _BYTES_PER_POINT: Final = 24
-"""Of a step line, with as much room again for what is around it."""
+"""Bytes per point of a step line, including as much again for what surrounds it."""
 
 _LONGEST_PARAGRAPH: Final = 1_000
 _END_OF_FINDING: Final = "</p>"
 _UNQUOTED: Final = " !$'()*+,/:;=?@[]^{|}"
-"""What stands for itself in an address, besides letters, digits and ``_.-~``."""
+"""Characters that need no escape in a URL, besides letters, digits and ``_.-~``."""
 
 _TAG: Final = re.compile("<[^>]*>")
 """Attributes hold neither quotes nor brackets: `hta_widgets.figures.svg` escapes them."""
@@ -40,19 +40,19 @@ _TAG: Final = re.compile("<[^>]*>")
 def html_summary(
     title: str, view: View, drawings: Mapping[str, Drawing], limit: int = SUMMARY_BYTES
 ) -> str:
-    """Title, finding, error, charts and the first rows of a view as escaped HTML.
+    """Title, finding, error, charts and first rows of a view, as escaped HTML.
 
     Parameters
     ----------
     title : str
     view : View
     drawings : mapping of str to Drawing
-        The figures of the view by name. Those that are too large are left out.
+        The figures of the view by name; those that are too large are left out.
     limit : int
         Maximum number of bytes.
     """
     counted = f"Only {view['time']}." if view["time"] else ""
-    # a diagnosis says its first finding, of which its rows say more
+    # the sentence of a diagnosis is its first finding, which its rows repeat in more detail
     is_said = any(row["sentence"] == view["finding"] for row in view["findings"])
     said = "" if is_said else view["finding"]
     texts = dict.fromkeys((counted, said, view["error"], view["empty"]))
@@ -65,7 +65,7 @@ def html_summary(
     few, more = (_table(view["table"], rows) for rows in (FEW_ROWS, ROWS))
     shown: list[str] = []
     for picture in pictures(drawings, left // _BYTES_PER_POINT):
-        reserved = _size(few) if shown else 0  # the first chart is worth more than the table
+        reserved = _size(few) if shown else 0  # the first chart matters more than the table
         if _size(picture) + reserved <= left:
             shown.append(picture)
             left -= _size(picture)
@@ -74,18 +74,18 @@ def html_summary(
 
 
 def with_picture(picture: str, name: str, limit: int, rest_of: Callable[[int], str]) -> str:
-    """A summary with what its panel draws without plotly, below the finding.
+    """A summary with a picture, below the finding, of what its panel draws without plotly.
 
     Parameters
     ----------
     picture : str
         SVG, empty for none.
     name : str
-        Of the panel.
+        Name of the panel.
     limit : int
         Maximum number of bytes; a picture that is too large is left out.
     rest_of : function
-        From the number of bytes that is left to the summary without the picture.
+        Makes the summary without the picture, given the number of bytes left for it.
     """
     shown = image(picture, name) if picture else ""
     shown = shown if _size(shown) <= limit else ""
@@ -108,8 +108,8 @@ def pictures(drawings: Mapping[str, Drawing], points: int) -> Iterator[str]:
 def image(picture: str, name: str) -> str:
     """Image element that holds its SVG.
 
-    JupyterLab removes ``<svg>`` elements from a notebook that is not trusted, and leaves their
-    labels as loose text; it keeps images. No browser runs scripts in an image.
+    JupyterLab removes ``<svg>`` elements from an untrusted notebook and leaves their
+    labels as loose text, but it keeps images. No browser runs scripts in an image.
     """
     short = _TAG.sub(lambda tag: tag[0].replace('"', "'"), picture)  # one byte each, not three
     address = quote(short, safe=_UNQUOTED, errors="replace")
@@ -121,7 +121,7 @@ def _size(text: str) -> int:
 
 
 def findings_table(rows: Iterable[FindingRow]) -> str:
-    """All findings as a table, also those that a panel folds."""
+    """All findings as a table, including those that a panel folds."""
     body = "".join(_row("td", _words_of(row), _LONGEST_PARAGRAPH) for row in rows)
     head = _row("th", ("Cost", "Cause", "What to try"))
     return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>" if body else ""
@@ -141,7 +141,7 @@ def _table(table: Table | None, rows: int) -> str:
 
 
 def table_of_texts(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table with a heading; long texts are shortened."""
+    """A table with a heading row; long texts are shortened."""
     body = "".join(_row("td", texts) for texts in rows)
     return f"<table><thead>{_row('th', heading)}</thead><tbody>{body}</tbody></table>"
 

@@ -1,4 +1,4 @@
-"""The data table of a panel: what a view brings of it, and what a page asks about it."""
+"""The data table of a panel: the first rows come with the view, the page asks for the others."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from hta_widgets.panels.base.protocol import Cell, Column, Table
 from hta_widgets.quantities import MINUS, NS_PER_MS, data_unit, flop_unit, number, time_unit
 
 MAX_ROWS: Final = 20
-"""Number of rows that a view brings; the page asks for the others as it needs them."""
+"""Number of rows that come with a view; the page asks for others as it needs them."""
 
 LABEL_WIDTH: Final = 56
-"""Characters of what stands for the name of a kernel."""
+"""Maximum characters of a label that replaces a kernel name."""
 
 MOST_NAMES: Final = 5_000
-"""More kernels than this are shown by their names."""
+"""With more kernels than this, the table shows full names instead of labels."""
 
 SELECTS: Final[Mapping[str, str]] = {
     "rank": "ranks",
@@ -38,7 +38,7 @@ SELECTS: Final[Mapping[str, str]] = {
     "step": "steps",
     "kernel": "kernel",
 }
-"""Columns that identify what a row is about, and the fields of the selection that they set."""
+"""Columns that identify what a row is about, and the selection fields that they set."""
 
 _IDENTIFIERS: Final = {"rank", "device", "stream", "step", "node", "pid", "tid", "correlation"}
 _NUMBER_KINDS: Final = {"i", "u", "f"}
@@ -54,20 +54,20 @@ _UNITS: Final = (
 )
 
 LONGEST_FILTER: Final = 500
-"""Characters of a filter."""
+"""Maximum characters of a filter."""
 
 _LIKE_A_REGEX: Final = 3
-"""Characters of the shortest regular expression between slashes."""
+"""Minimum characters of a regular expression, including its slashes."""
 
 ROWS: Final = "table-rows"
 
 TEXT: Final = "table-text"
 
 MOST_ROWS: Final = 1_000
-"""Rows of one answer."""
+"""Maximum rows in one answer."""
 
 CHUNK_BYTES: Final = 500_000
-"""Of packed text in one answer: a server of Jupyter drops more than 3 MB in 3 seconds."""
+"""Maximum packed text in one answer: a Jupyter server drops more than 3 MB in 3 seconds."""
 
 _KINDS: Final[dict[str, type]] = {"id": str, "sort": str, "descending": bool, "filter": str}
 
@@ -88,15 +88,15 @@ class TableLook:
     Parameters
     ----------
     selects : mapping of str to str
-        Fields of the selection that the column of a name sets. A row sets all of its.
+        Selection fields, by the column that sets them. A row sets all of its fields.
     labels : mapping of str to str
-        Headings that are not the column's name in words; the unit follows.
+        Headings that differ from the column's name in words; the unit is appended.
     besides : tuple of str
-        Texts that stand for nothing that could be selected.
+        Texts that cannot be selected.
     names : mapping of str to str
-        What is shown in place of some texts.
+        Labels shown in place of some texts.
     words : callable
-        Puts headings into the words of the GPU's vendor.
+        Rewrites headings in the terms of the GPU's vendor.
     """
 
     selects: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def table_view(
     look: TableLook | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Table:
-    """Describe the columns of a table, and give the values of its first rows.
+    """Describe the columns of a table, and return the values of its first rows.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def table_view(
 
 
 def kernel_labels(table: pd.DataFrame, look: TableLook) -> dict[str, str]:
-    """What is shown in place of texts: of the names of kernels, labels that stay different."""
+    """Labels shown in place of texts; different kernel names get different labels."""
     columns = [
         name for name in map(str, table) if name == "kernel" or look.selects.get(name) == "kernel"
     ]
@@ -145,21 +145,21 @@ def kernel_labels(table: pd.DataFrame, look: TableLook) -> dict[str, str]:
 
 
 def names_in(rows: Iterable[Sequence[Cell]], names: Mapping[str, str]) -> dict[str, str]:
-    """Those of the names that occur in some rows."""
+    """The entries of `names` that occur in some rows."""
     cells = dict.fromkeys(cell for row in rows for cell in row if isinstance(cell, str))
     return {cell: names[cell] for cell in cells if cell in names}
 
 
 def rows_of(table: pd.DataFrame) -> list[list[Cell]]:
-    """Values by row, as JSON has them."""
+    """Rows of values that JSON can represent."""
     columns = [[plain(value) for value in column.tolist()] for _, column in table.items()]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def plain(value: object) -> Cell:
-    """Return a value as JSON has it.
+    """Return a value in a form that JSON can represent.
 
-    Integers that no browser holds exactly become text, and what is missing None.
+    Integers too large for a browser to hold exactly become text; missing values become None.
 
     Examples
     --------
@@ -190,11 +190,11 @@ def _column(name: str, column: pd.Series[Any], look: TableLook) -> Column:
 
 
 def _heading(name: str, numbers: pd.Series[Any] | None) -> tuple[str, str, float]:
-    """The name of a column in words, its unit, and what a value is divided by."""
+    """A column's name in words, its unit, and the divisor of its values."""
     if numbers is None:
         return _words(name), "", 1
     if name.endswith("_ns"):
-        unit = time_unit(_largest(numbers) or NS_PER_MS)  # of zeros, as the columns beside it
+        unit = time_unit(_largest(numbers) or NS_PER_MS)  # zeros: ms, like neighbouring columns
         return _words(name.removesuffix("_ns")), unit.symbol, unit.ns
     if name == "bytes" or name.endswith("_bytes") or name.startswith("bytes_"):
         largest = _largest(numbers)
@@ -220,7 +220,7 @@ def _words(name: str) -> str:
 
 
 def cell_text(value: Cell, column: Column) -> str:
-    """Write a value for people, as the front end does: three digits, separated thousands.
+    """Format a value for people, as the front end does: three digits, separated thousands.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def cell_text(value: Cell, column: Column) -> str:
 
 
 def shown_cells(row: Sequence[Cell], table: Table) -> list[str]:
-    """Write a row for people."""
+    """Format a row for people."""
     names = table["names"]
     return [
         cell_text(names.get(value, value) if isinstance(value, str) else value, column)
@@ -247,13 +247,13 @@ def shown_cells(row: Sequence[Cell], table: Table) -> list[str]:
 
 
 def heading_text(column: Column) -> str:
-    """Heading with its unit."""
+    """Heading of a column, with its unit."""
     return f"{column['label']} ({column['unit']})" if column["unit"] else column["label"]
 
 
 @dataclass(frozen=True)
 class Order:
-    """Which rows of a table, in which order.
+    """A choice of rows of a table, and their order.
 
     Parameters
     ----------
@@ -261,8 +261,8 @@ class Order:
         Name of the column to sort by; empty for the table's own order.
     descending : bool
     filter : str
-        Text that one of the texts of a row must contain, in any case; between slashes a regular
-        expression (RE2's, whose time is bounded). A number must be all of it.
+        Text that a cell of the row must contain, ignoring case; between slashes, a regular
+        expression (RE2, whose running time is bounded). Number cells must equal the filter.
     """
 
     sort: str = ""
@@ -271,22 +271,22 @@ class Order:
 
 
 def positions(table: pd.DataFrame, order: Order, names: dict[str, str]) -> Int64Array:
-    """Places of the rows, from 0.
+    """Positions of the rows, from 0.
 
-    Numbers are ordered by size, texts regardless of case; equal rows keep the table's order, and
-    those without a value come last.
+    Numbers are sorted by size, texts ignoring case; equal rows keep the table's order, and rows
+    without a value come last.
 
     Parameters
     ----------
     table : DataFrame
     order : Order
     names : dict of str to str
-        What is shown in place of some texts; a filter finds both.
+        Labels shown in place of some texts; a filter matches both.
 
     Raises
     ------
     ParameterError
-        If there is no such column, or the filter is no regular expression.
+        If there is no such column, or the filter is not a valid regular expression.
     """
     if order.sort and order.sort not in table.columns:
         msg = f"the table has no column {order.sort!r}; it has {', '.join(map(str, table.columns))}"
@@ -302,7 +302,7 @@ def positions(table: pd.DataFrame, order: Order, names: dict[str, str]) -> Int64
 
 
 def matching(table: pd.DataFrame, wanted: str, names: dict[str, str]) -> Mask:
-    """Whether each row is found by a filter."""
+    """Whether a filter matches each row."""
     every = np.ones(len(table), dtype=bool)
     if not wanted.strip():
         return every
@@ -320,7 +320,7 @@ def matching(table: pd.DataFrame, wanted: str, names: dict[str, str]) -> Mask:
 
 
 def as_delimited(table: pd.DataFrame, style: Literal["csv", "tsv"]) -> bytes:
-    """All rows as text, packed with gzip; no text in it is a formula for a spreadsheet."""
+    """All rows as gzipped text, in which no cell is a spreadsheet formula."""
     safe = safe_texts(table)
     if style == "csv":
         text = safe.to_csv(index=False, quoting=QUOTE_NONNUMERIC, lineterminator="\n")
@@ -330,7 +330,7 @@ def as_delimited(table: pd.DataFrame, style: Literal["csv", "tsv"]) -> bytes:
 
 
 def _is_ordered(column: pd.Series[Any]) -> bool:
-    """Whether the values are numbers, or yes and no."""
+    """Whether the values are numbers or booleans."""
     return is_numeric_dtype(column)
 
 
@@ -354,7 +354,7 @@ def _contains(texts: list[str], wanted: str) -> Mask:
     try:
         hits = search(pa.array(safe, type=pa.string()), pattern, ignore_case=True)
     except pa.ArrowInvalid as error:
-        msg = f"the filter is no regular expression: {error}"
+        msg = f"the filter is not a valid regular expression: {error}"
         raise ParameterError(msg) from None
     return np.asarray(hits.to_numpy(zero_copy_only=False), dtype=bool)
 
@@ -377,19 +377,18 @@ def answer_about_table(
     names: dict[str, str],
     memo: MemoizeLast,
 ) -> Answered:
-    """Answer a question about a table, or refuse it in words.
+    """Answer a question about a table, or say why not.
 
     Parameters
     ----------
     content : dict
         ``kind``, either ``"table-rows"`` or ``"table-text"``; ``id``, a text that the answer
-        repeats; ``sort``, ``descending`` and ``filter`` of an `Order`; ``first`` and ``count`` of
-        the rows, or the ``style`` of the text (``"csv"``, ``"tsv"``) and the ``offset`` (bytes) in
-        it.
+        repeats; ``sort``, ``descending`` and ``filter`` of an `Order`; for rows ``first`` and
+        ``count``, for text its ``style`` (``"csv"``, ``"tsv"``) and the ``offset`` (bytes) in it.
     table_of : callable
-        Returns the table, or raises what is wrong with it.
+        Returns the table, or raises an error that says what is wrong.
     names : dict of str to str
-        What is shown in place of the names of kernels.
+        Labels shown in place of kernel names.
     memo : MemoizeLast
         Keeps the order and the text from one question to the next.
     """

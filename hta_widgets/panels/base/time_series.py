@@ -1,4 +1,4 @@
-"""Bases of the panels of quantities over time: a time window, and a button that writes traces."""
+"""Base classes for panels of quantities over time: a time window, and a button to write traces."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _START_AND_END = 2
 class ZoomedPanel(Panel[ResultT]):
     """A quantity over time; a zoom into the figure sets the window, `window_us`.
 
-    A window that is selected for all panels, `Selection.window_ns`, sets it too. The lines of all
-    ranks have one axis: µs since the first event of all ranks, on their aligned clocks.
+    Selecting a window for all panels, `Selection.window_ns`, sets it too. The lines of all ranks
+    share one axis: µs since the first event of all ranks, on their aligned clocks.
     """
 
     window_us: list[float] = parameter(List(Float()))
@@ -50,7 +50,7 @@ class ZoomedPanel(Panel[ResultT]):
             self._zoom_to_selection()
 
     def _zoom_to_selection(self) -> None:
-        """Show the selected window; all of the time if none is selected."""
+        """Show the selected window, or all of the time if none is selected."""
         window_ns = self.selection.window_ns
         self.window_us = [edge_ns / NS_PER_US for edge_ns in window_ns or ()]
 
@@ -70,16 +70,16 @@ class TimeSeriesPanel(ZoomedPanel[ResultT]):
     def write_counters(
         self, output_suffix: str = DEFAULT_SUFFIX, output_dir: PathLike | None = None
     ) -> list[Path]:
-        """Write copies of the selected ranks' traces with the time series as counters.
+        """Write copies of the selected ranks' traces, with the time series as counters.
 
         Both queue length and memory bandwidth are written, for `Perfetto
-        <https://ui.perfetto.dev>`_ or ``chrome://tracing``: into `output_dir`, that of the panel
-        when not given, or beside the traces where the panel has none.
+        <https://ui.perfetto.dev>`_ or ``chrome://tracing``. The copies go to `output_dir`, by
+        default the panel's, or else next to the traces.
 
         Returns
         -------
         list of Path
-            The files written; none for ranks without counters.
+            The files written; ranks without counters have none.
         """
         return write_traces_with_counters(
             self.job,

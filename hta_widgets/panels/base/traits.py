@@ -1,4 +1,4 @@
-"""Traits that panels need in addition to those of traitlets."""
+"""Traits that panels need beyond those of traitlets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = TypeVar("Value", bound=Hashable)
 Message = TypeVar("Message")
 
 LIMIT = 2**62
-"""Times and their differences fit int64."""
+"""Below this limit, times and their differences fit into int64."""
 
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
 
     class _TypedEnum(Enum, Generic[Value]):
-        """Takes a type in brackets, as the `Enum` of traitlets 5.7 does not."""
+        """Accepts a type in brackets, unlike the `Enum` of traitlets 5.7."""
 
 
 class LabelledEnum(_TypedEnum[Value]):
@@ -45,7 +45,7 @@ class LabelledEnum(_TypedEnum[Value]):
 
 
 class Integers(Tuple):
-    """A tuple of integers of any length; takes lists and numpy's integers.
+    """A tuple of integers of any length; accepts lists and NumPy integers.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Integers(Tuple):
 
 
 class Texts(Tuple):
-    """A tuple of texts of any length; takes lists.
+    """A tuple of texts of any length; accepts lists.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Texts(Tuple):
     """
 
     def validate(self, obj: Any, value: Any) -> tuple[str, ...] | None:  # noqa: ANN401
-        """Take over the items, which must be texts."""
+        """Return the items as a tuple; all must be texts."""
         items = super().validate(obj, value)
         if items is not None and not all(isinstance(item, str) for item in items):
             msg = f"{self.name} must be texts, got {value!r}"
@@ -90,17 +90,17 @@ class Texts(Tuple):
 
 
 def literal(values: object) -> Enum[Any]:
-    """Trait of one of the values of a `Literal`; the first is the default."""
+    """Trait that holds one of the values of a `Literal`; the first is the default."""
     every = get_args(values)
     return Enum(every, every[0])
 
 
 def typed_dict(initial: Message) -> Instance[Message]:
-    """Trait of a message whose type is a `TypedDict`."""
+    """Trait that holds a message whose type is a `TypedDict`."""
     return cast("Instance[Message]", Dict(cast("dict[str, object]", initial)))
 
 
 def references(widgets: Iterable[anywidget.AnyWidget], _: object) -> list[str]:
-    """Refer to widgets as `anywidget.WidgetTrait` does, for a list of them."""
+    """References to a list of widgets, as `anywidget.WidgetTrait` makes them for one."""
     to_json = anywidget.WidgetTrait().metadata["to_json"]
     return [to_json(widget, None) for widget in widgets]

@@ -1,4 +1,4 @@
-"""What one change outdates: all views are told first, then each computes once."""
+"""Updates of views after a change: all views are notified first, then each computes once."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hta_widgets.panels.base.lock import PANEL_LOCK
 
 
 class Updated(Protocol):
-    """What waits for the end of a change."""
+    """A view that waits for the end of a change."""
 
     def _announce(self) -> None:
         """Tell the browser that a newer view is on its way."""
 
     def _update(self) -> None:
-        """Compute what is outdated and visible."""
+        """Compute, if outdated and visible."""
 
     def _tell_interrupted(self) -> None:
-        """Tell the browser that the view is outdated and stays so."""
+        """Tell the browser that the view is and remains outdated."""
 
 
 class Updates:
-    """The views that one change outdates, in the order in which they are told."""
+    """The views that a change outdates, in the order in which they are notified."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -36,7 +36,7 @@ class Updates:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Make one change of all that happens in the block, and in blocks inside it.
+        """Treat everything in the block, and in blocks nested in it, as one change.
 
         After Ctrl-C nothing is computed: the views stay outdated, and the browser is told.
         """
@@ -76,4 +76,4 @@ class Updates:
 
 
 UPDATES = Updates()
-"""Those of the kernel: panels set each other's parameters."""
+"""The updates of the kernel, shared because panels set each other's parameters."""

@@ -1,4 +1,4 @@
-"""Figures as JSON for the browser."""
+"""Figures as compact JSON for the browser, with number arrays in base64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIMPLE = (str, int, type(None))
 
 
 def as_text(view: View, _: object) -> str:
-    """Encode a view for the browser as text, which takes one line of a saved notebook.
+    """Encode a view for the browser as text, which takes up one line in a saved notebook.
 
     Notebooks write every number of a list on a separate, deeply indented line.
     """
@@ -35,7 +35,7 @@ def columns_as_text(columns: dict[str, Any]) -> str:
 
 
 def figure_view(name: str, drawing: Drawing) -> Figure:
-    """Turn a figure into JSON and its number arrays into base64, as plotly does.
+    """Turn a figure into JSON, with number arrays in base64, as plotly does.
 
     It has no template: the front end makes one from the notebook's theme.
     """
@@ -55,7 +55,7 @@ def _json(value: Any) -> Any:  # noqa: ANN401
 
 
 def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
-    """Turn numbers into the bytes of a JavaScript array, which has no 64-bit integers."""
+    """Turn numbers into the bytes of a JavaScript array; none has 64-bit integers."""
     if values.dtype == object:
         return values.tolist()
     packed = _narrowed(values) if values.dtype == np.int64 and values.size else values

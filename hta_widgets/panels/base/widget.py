@@ -1,4 +1,4 @@
-"""Base of every widget: what it leaves behind, and what it takes from a browser."""
+"""Base class of every widget: it closes without leftovers, and checks messages from the browser."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from traitlets import Instance, TraitError
 from hta_widgets.panels.base.any_widget import AnyWidget
 
 _SHOWN, _LONGEST = 80, 300
-"""Characters of a value that is refused, and of the words about it."""
+"""Maximum characters of a refused value, and of the message about it."""
 
 _METHODS = ("update", "request_state", "custom")
-"""What ipywidgets' protocol lets a page send."""
+"""Methods that ipywidgets' protocol lets a page send."""
 
 _ALIKE = 0.75
-"""How alike (1 is equal) a name is to one that there is, to be a slip of it."""
+"""Similarity (1 is equal) from which an unknown name counts as a typo of a known one."""
 
 _log = logging.getLogger(__name__)
 
 
 class Widget(AnyWidget):
-    """A widget of which ipywidgets keeps nothing once it is closed.
+    """A widget that ipywidgets forgets completely once it is closed.
 
-    A message from a browser that makes no sense is refused as a whole, and said in words.
+    A malformed message from a browser is refused as a whole, with an explanation.
     """
 
     from_browser: ClassVar[frozenset[str]] = frozenset()
-    """Private traits that a browser sets; the others only Python does."""
+    """Private traits that a browser may set; only Python may set the others."""
 
     _own_layout = Instance(ipywidgets.Layout, allow_none=True)
 
@@ -43,9 +43,9 @@ class Widget(AnyWidget):
         self._own_layout = None if is_given else self.layout
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse a slip such as ``panel.num_kernel = 7``, after which nothing would change.
+        """Refuse a typo such as ``panel.num_kernel = 7``, which would silently have no effect.
 
-        What is unlike all names that there are is kept, as on any object of Python.
+        A name that resembles no known one is set, as on any Python object.
         """
         kind = type(self)
         is_new = not (name.startswith("_") or hasattr(kind, name) or name in self.__dict__)
@@ -64,23 +64,23 @@ class Widget(AnyWidget):
             self._own_layout.close()
 
     def __del__(self) -> None:
-        """Close a widget that nobody holds any more.
+        """Close a widget that is no longer referenced.
 
-        One of which the making failed was never open, and may lack what `close` needs.
+        A widget whose construction failed was never open, and may lack what `close` needs.
         """
         if self.comm is not None:
             super().__del__()
 
     def compute_all(self) -> None:
-        """Bring all that the widget may show up to date, also what no page shows now.
+        """Bring everything the widget can show up to date, even if no page shows it now.
 
-        A report is made of it. Widgets that this one refers to are asked themselves.
+        Reports need this. It is called on the widgets that this one refers to as well.
         """
 
     def report_state(self) -> dict[str, Any]:
-        """Values that only a report has, beside the synced traits; bytes may be among them.
+        """Values, possibly bytes, that a report needs in addition to the synced traits.
 
-        Such as answers to what a page would ask.
+        They are, for example, answers to what a page would ask.
         """
         return {}
 
@@ -102,17 +102,17 @@ class Widget(AnyWidget):
     def _problem(self, message: object) -> str | None:
         """Say what is wrong with a message before any of it is applied."""
         if not isinstance(message, dict):
-            return f"a message holds values by name, got {_shown(message)}"
+            return f"a message must hold values by name, got {_shown(message)}"
         if (problem := _not_json(message)) is not None:
             return problem
         for name, value in message.items():
             if name in self._set_by_python():
-                return f"{name} is set by Python only"
+                return f"only Python can set {name}"
             if name == "layout" and not isinstance(value, str):
-                return f"layout is a reference to a widget, got {_shown(value)}"
+                return f"layout must be a reference to a widget, got {_shown(value)}"
             try:
                 self.trait_metadata(name, "from_json", _unchanged)(value, self)
-            except Exception:  # noqa: BLE001  # whatever a value of a wrong kind leads to
+            except Exception:  # noqa: BLE001  # a value of the wrong type can raise anything
                 return f"{name} cannot be {_shown(value)}"
         return None
 
@@ -122,13 +122,13 @@ class Widget(AnyWidget):
         return private | {name for name in ours if self.traits()[name].read_only}
 
     def _handle_msg(self, msg: dict[str, Any]) -> None:
-        """Take a message from a browser; ipywidgets expects that it is what its own page sends."""
+        """Handle a message from a browser; ipywidgets would trust its content."""
         data = msg["content"]["data"]
         problem = _not_json(data)
         if problem is None and not (isinstance(data, dict) and data.get("method") in _METHODS):
-            problem = f"a message has one of the methods {', '.join(_METHODS)}, got {_shown(data)}"
+            problem = f"the method must be one of {', '.join(_METHODS)}, got {_shown(data)}"
         if problem is None and data["method"] == "update":
-            problem = "no value is bytes" if data.get("buffer_paths") else None
+            problem = "a value cannot be bytes" if data.get("buffer_paths") else None
             data = {**data, "buffer_paths": []}
         if problem is None:
             super()._handle_msg({**msg, "content": {**msg["content"], "data": data}})
@@ -137,16 +137,16 @@ class Widget(AnyWidget):
 
 
 def _not_json(message: object) -> str | None:
-    """Say why what came could not be sent back, as NaN and half a surrogate pair cannot.
+    """Say why a message could not be sent back: NaN or half a surrogate pair, for example.
 
-    Nor are there numbers in a page that no float holds: a trait of type float fails on them.
+    Numbers too large for a float are refused too: a page has none, and float traits fail on them.
     """
     try:
         text = json.dumps(message, allow_nan=False, ensure_ascii=False)
         text.encode()
         json.loads(text, parse_int=lambda digits: float(int(digits)))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        return _cut(f"a message is JSON in UTF-8, with numbers of 64 bits: {error}", _LONGEST)
+        return _cut(f"a message must be UTF-8 JSON with 64-bit numbers: {error}", _LONGEST)
     return None
 
 

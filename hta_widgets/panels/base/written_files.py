@@ -1,6 +1,6 @@
-"""Files that a button wrote: what its panel says of them, and their parts for a page.
+"""Files that a button wrote: the message about them, and their contents in parts.
 
-A page downloads them, as the kernel may run elsewhere.
+The page can download them, because the kernel may run on another machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hta_widgets.errors import ParameterError, reason, some_of
 from hta_widgets.panels.base.table import Answered
 
 FILE: Final = "written-file"
-"""Kind of a question for a part of a file."""
+"""Kind of the message that asks for a part of a file."""
 
 CHUNK_BYTES: Final = 1_000_000
 
@@ -22,21 +22,21 @@ _MAX_NAMES: Final = 3
 
 
 def files_of(returned: str | Path | Sequence[Path] | None) -> list[Path]:
-    """Return the files that a method wrote, by what it returned."""
+    """The files that a method wrote, taken from its return value."""
     if returned is None or isinstance(returned, str):
         return []
     return [returned] if isinstance(returned, Path) else [*returned]
 
 
 def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Path] = ()) -> str:
-    """Status message for what a method returned: text, or the files that it wrote.
+    """Status message for what a method returned: text, or the files it wrote.
 
-    It names no folder above the working folder, as notebooks are saved with it.
+    It names no folder above the working folder, because notebooks are saved with it.
 
     Examples
     --------
     >>> describe([Path("/traces/a.json"), Path("/traces/b.json")], [Path("/traces")])
-    'Wrote a.json, b.json beside the traces'
+    'Wrote a.json, b.json next to the traces'
     >>> describe(Path("/data/marked/a.json"))
     'Wrote a.json to marked'
     >>> describe([])
@@ -56,7 +56,7 @@ def describe(returned: str | Path | Sequence[Path] | None, beside: Collection[Pa
 def _place(folder: Path, beside: Collection[Path]) -> str:
     working = Path.cwd().resolve()
     if folder in {each.resolve() for each in beside}:
-        return "beside the traces"
+        return "next to the traces"
     if folder == working:
         return "to the working folder"
     is_below = working in folder.parents
@@ -69,14 +69,14 @@ def is_about_file(content: object) -> bool:
 
 
 def answer_about_file(content: dict[str, Any], written: Mapping[str, Path]) -> Answered:
-    """Answer with a part of a file, or refuse it in words.
+    """Answer with a part of a file, or say why not.
 
     Parameters
     ----------
     content : dict
-        ``id``, a text that the answer repeats, ``name`` of the file and ``offset`` (bytes) in it.
+        ``id``, a text that the answer repeats; ``name`` of the file; ``offset`` (bytes) in it.
     written : mapping of str to Path
-        Files that the page may have, by name.
+        Files that the page may download, by name.
     """
     number = content.get("id")
     asked = {"kind": FILE, "id": number if isinstance(number, str) else None}
@@ -90,7 +90,7 @@ def answer_about_file(content: dict[str, Any], written: Mapping[str, Path]) -> A
 def _part(written: Mapping[str, Path], name: object, offset: object) -> tuple[int, bytes]:
     """Size of a file, and a part of it."""
     if not isinstance(name, str) or name not in written:
-        msg = "this file is not one that was just written: write it again"
+        msg = "this file was not written just now: write it again"
         raise ParameterError(msg)
     if type(offset) is not int or offset < 0:
         msg = "offset must be at least 0"

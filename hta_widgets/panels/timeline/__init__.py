@@ -1,4 +1,4 @@
-"""Panel of the timeline."""
+"""Panel of the timeline, with the messages and encodings that it exchanges with the page."""
 
 from hta_widgets.panels.timeline.panel import TimelinePanel
 

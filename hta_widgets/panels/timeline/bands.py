@@ -1,4 +1,4 @@
-"""What many ranks do together: the least, the median and the most of each class."""
+"""Bands of many ranks: the minimum, median and maximum over the ranks, for each class of time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from hta_widgets.panels.timeline.messages import Band
 from hta_widgets.quantities import counted
 
 FEW_RANKS: Final = 32
-"""So many have lanes of their own; of more, the bands are shown."""
+"""Maximum number of ranks that get a lane each; with more, bands are shown."""
 
 MOST_CELLS: Final = 2**16
-"""Pixels of all ranks together that a question about bands is answered for, in some 40 ms."""
+"""Maximum pixels, over all ranks, of one request for bands; these take about 40 ms."""
 
 LEAST_SHARE: Final = 0.001
-"""Part of the time of all ranks that a class needs for a band: less is a line without anything."""
+"""Share of the ranks' time that a class needs to get a band: less would look empty."""
 
 _TOGETHER: Final = 2
-"""Bins of the overview for one of the bands."""
+"""Number of overview bins per bin of a band."""
 
 
 def bands(
@@ -38,13 +38,13 @@ def bands(
 ) -> tuple[list[Band], int, bytes]:
     """Bands of the classes that take time, the number of their bins, and their planes.
 
-    In each bin, exactly: the least, the median and the largest time that any of the ranks spends in
-    the class.
+    The planes hold the exact minimum, median and maximum time that the ranks spend in the class in
+    each bin.
 
     Parameters
     ----------
     at : int
-        Where the planes begin among the bytes that are sent.
+        Offset of the planes in the bytes that are sent.
     """
     if len(overviews) <= FEW_RANKS:
         return [], 0, b""
@@ -64,7 +64,7 @@ def bands(
 
 
 def most_band_pixels(ranks: int) -> int:
-    """Number of pixels of a window for which bands of a number of ranks are computed."""
+    """Maximum number of pixels of a window of bands over this many ranks."""
     return max(1, MOST_CELLS // max(1, ranks))
 
 
@@ -73,15 +73,15 @@ def band_window(
 ) -> tuple[list[Band], int, bytes]:
     """Bands of all classes in a window of the common clock, the number of bins, and their planes.
 
-    The numbers of the bands of the first message, of fewer and shorter bins; of classes that do not
-    occur they are 0.
+    They are as in the first message, but with fewer and shorter bins; classes that do not occur
+    have zeros.
     """
     if end_ns <= start_ns or pixels < 1:
-        msg = f"bands need start < end and a pixel, got ({start_ns}, {end_ns}) on {pixels}"
+        msg = f"bands need start < end and pixels ≥ 1, got ({start_ns}, {end_ns}) on {pixels}"
         raise ParameterError(msg)
     chosen = lanes.job.select_ranks(ranks)
     if lanes.job.too_many_to_hold(chosen):
-        msg = f"{counted(len(chosen), 'rank')} are too many to look into at once"
+        msg = f"{counted(len(chosen), 'rank')} are too many for one request"
         raise ParameterError(msg)
     edges = pixel_edges(start_ns, end_ns, min(pixels, most_band_pixels(len(chosen))))
     spread = rank_rows(lanes.job, chosen).spread(edges)

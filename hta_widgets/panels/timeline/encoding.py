@@ -1,4 +1,4 @@
-"""Lanes as bytes for the browser."""
+"""Encodes lanes as compact bytes for the browser: coverage of pixels, events, and curves."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hta_widgets.intervals import Times
 from hta_widgets.panels.timeline.messages import RankRow, Step, WindowLane
 
 MOST_BYTES: Final = 48_000
-"""Of an overview; a saved notebook holds a third more."""
+"""Maximum size of an overview; it takes a third more in a saved notebook."""
 
 _FULL: Final = 255
 _LONGEST_RUN: Final = 256
 
 
 def in_bytes(covered_ns: NDArray[Any], edges: Times) -> NDArray[np.uint8]:
-    """Coverage of pixels in 1/255 of each; nothing that is there becomes 0, nor a gap full.
+    """Coverage of each pixel in 1/255; anything present stays above 0, and any gap below 255.
 
     Examples
     --------
@@ -40,9 +40,10 @@ def in_bytes(covered_ns: NDArray[Any], edges: Times) -> NDArray[np.uint8]:
 
 
 def in_runs(content: bytes, _: object = None) -> bytes:
-    r"""Runs of equal bytes: the value of each, then the length of each less 1.
+    r"""Runs of equal bytes: the values of all runs, then their lengths minus 1.
 
-    The content itself where that is not longer; js/src/timeline/runs.ts knows how long it is.
+    Content that is no longer than its runs is returned as is; js/src/timeline/runs.ts knows its
+    length.
 
     Examples
     --------
@@ -66,9 +67,9 @@ def in_runs(content: bytes, _: object = None) -> bytes:
 def overview_bytes(
     lanes: JobLanes, overviews: dict[int, RankOverview], steps: dict[int, list[Step]]
 ) -> tuple[list[RankRow], int, bytes]:
-    """The own lanes of all ranks, the number of bins, and their coverage.
+    """The lane of each rank, the number of bins, and the coverage of the bins.
 
-    With many ranks, bins are put together until they fit.
+    With many ranks, bins are merged until they fit.
     """
     some = next(iter(overviews.values()), None)
     bins = 0 if some is None else some.of_classes_ns.shape[1]
@@ -102,13 +103,13 @@ def overview_bytes(
 
 
 def together(covered: IntArray, by: int, count: int) -> Int64Array:
-    """Put bins together, so many each; those beyond `count` of them are left out."""
+    """Merge every `by` bins into one, and keep the first `count` of these."""
     shape = covered.shape[0], count, by
     return np.asarray(covered[:, : count * by].reshape(shape).sum(axis=2))
 
 
 def curve_bytes(found: Sequence[LaneWindow | None]) -> bytes:
-    """Extremes of all curves of a window, those of one lane after the other, as float32."""
+    """Extremes of all curves of a window, lane by lane, as float32."""
     parts = [each.extremes.ravel() for each in found if each and each.extremes is not None]
     return np.concatenate([np.zeros(0), *parts]).astype(np.float32).tobytes()
 
@@ -118,8 +119,8 @@ def window_bytes(
 ) -> tuple[list[WindowLane], list[bytes]]:
     """Lanes of a window, and buffers: coverage, then starts, durations, rows and classes.
 
-    Starts and rows are differences to the event before, the first to the start of the window and
-    to row 0: events packed so take two thirds of the room in messages and reports.
+    Starts and rows are differences from the previous event, the first from the start of the window
+    and from row 0. Packed this way, events take two thirds of the space in messages and reports.
     """
     told: list[WindowLane] = []
     planes: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The intervals of the selected finding, which the timeline lights on all ranks."""
+"""Intervals of the selected finding, which the timeline highlights on all ranks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pandas as pd
 from hta_widgets.intervals import Intervals
 
 MOST_LIT: Final = 6_000
-"""Intervals that a page is sent of all ranks outside of the window, and as many inside."""
+"""Maximum intervals sent to a page, over all ranks: this many outside the window, and inside."""
 
 LitRank = tuple[int, list[int]]
-"""A rank, and start and end (ns, on the common clock) of each of its lit intervals in turn."""
+"""A rank, and the alternating starts and ends (ns, on the common clock) of its intervals."""
 
 
 def lit(intervals: pd.DataFrame, window_ns: Sequence[int] | None) -> list[LitRank]:
-    """What is lit of each rank: exact inside the window, if these are not too many.
+    """Highlighted intervals of each rank, merged if too many; the window has its own limit.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def lit(intervals: pd.DataFrame, window_ns: Sequence[int] | None) -> list[LitRan
 
 
 def coarse(intervals: Intervals, most: int) -> Intervals:
-    """The intervals, with the shortest of their gaps closed until they are no more than `most`."""
+    """The intervals, with the shortest gaps closed so that at most `most` intervals remain."""
     if len(intervals) <= most:
         return intervals
     gaps_ns = intervals.starts[1:] - intervals.ends[:-1]

@@ -1,6 +1,6 @@
-"""What travels between the timeline and its page; js/src/timeline/types.ts has the same types.
+"""Messages between the timeline and its page.
 
-A test compares the two.
+js/src/timeline/types.ts declares the same types, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from hta_widgets.figures.timeline import ClassLook
 
 
 class Plane(TypedDict):
-    """Coverage of one class of one lane: `bins` bytes from `at`, 255 for a covered pixel."""
+    """Coverage of one class in one lane: `bins` bytes from `at`, 255 for a covered pixel."""
 
     code: int
     at: int
 
 
 Step: TypeAlias = tuple[int, int, int]
-"""Number, start and end (ns on the common clock)."""
+"""Number, start and end (ns on the common clock) of a step."""
 
 
 class StackedStep(TypedDict):
-    """A step of one of two jobs, of which one is shown below the other.
+    """A step of one of two jobs that are shown one below the other.
 
-    `second` is whether it is of the job that the dashboard is not of. `typical` is the step that is
-    shown where none is chosen. `seen` has start and end (ns since the step began) of each piece of
-    what is open in turn, and `said` how much that is.
+    `second` is true for the job that is not the dashboard's. `typical` is the step shown by
+    default. `seen` has alternating starts and ends (ns since the start of the step) of the pieces
+    of the open row, and `said` is their total in words.
     """
 
     second: bool
@@ -41,16 +41,16 @@ class StackedStep(TypedDict):
 
 
 class Band(TypedDict):
-    """A class over all ranks: three planes from `at`, of the least, the median and the most."""
+    """A class over all ranks: three planes from `at`, for minimum, median and maximum."""
 
     code: int
     at: int
 
 
 class RankRow(TypedDict):
-    """A rank's own lane.
+    """The lane of a rank.
 
-    `waiting` is the share of the analysed time that it waits for others.
+    `waiting` is the share of the analysed time in which the rank waits for others.
     """
 
     rank: int
@@ -60,10 +60,10 @@ class RankRow(TypedDict):
 
 
 class WindowLane(TypedDict):
-    """The lane at that place of the request: its planes, and where its events are in the arrays.
+    """The lane at this position in the request: its planes, and where its events are in the arrays.
 
-    `found` is where the plane of what is looked for begins, None without any. Each curve has the
-    least value of each pixel from one of `curves` on, and the largest ones behind.
+    `found` is the offset of the plane of search hits, or None. `curves` has an offset per curve, at
+    which the minimum of each pixel starts, followed by the maximum of each pixel.
     """
 
     lane: int
@@ -78,11 +78,11 @@ class WindowLane(TypedDict):
 class TimelineLayout(TypedDict):
     """What the browser draws before it asks for anything.
 
-    All times are ns since the first event of all ranks. The planes of `ranks` are bytes of
-    `_overview`, which has `bins` equal bins of `home`, the time that is analysed; `span` is all of
-    the recording. Many ranks also have `bands`, whose planes have `band_bins` equal bins of `home`.
-    `held` tells whether windows of all ranks are answered without loading any. Windows of bands
-    have at most `band_pixels`, 0 where there are none.
+    All times are ns since the first event of all ranks. `home` is the analysed time, `span` the
+    whole recording. The planes of `ranks` are in `_overview`, which divides `home` into `bins`
+    equal bins. Many ranks also have `bands`, whose planes divide it into `band_bins`. `held` says
+    whether windows of all ranks can be answered without loading any rank. Windows of bands have at
+    most `band_pixels` pixels, 0 if there are no bands.
     """
 
     classes: list[ClassLook]
@@ -97,7 +97,7 @@ class TimelineLayout(TypedDict):
 
 
 class WindowAnswer(TypedDict):
-    """Lanes in a window of `bins` pixels; `labels` are the `names` of events in short."""
+    """Lanes in a window of `bins` pixels; `labels` are short forms of the events' `names`."""
 
     kind: Literal["window"]
     id: int
@@ -110,7 +110,7 @@ class WindowAnswer(TypedDict):
 
 
 class BandsAnswer(TypedDict):
-    """Bands of the ranks that were asked for in a window of `bins` pixels; their planes follow."""
+    """Bands of the requested ranks in a window of `bins` pixels; the planes follow as bytes."""
 
     kind: Literal["bands"]
     id: int
@@ -130,7 +130,7 @@ class LanesAnswer(TypedDict):
 
 
 class AddedAnswer(TypedDict):
-    """The added lanes of a rank, and for each kind of which it has none, why."""
+    """The added lanes of a rank, and the reason for each kind that it has none of."""
 
     kind: Literal["added"]
     id: int
@@ -140,7 +140,7 @@ class AddedAnswer(TypedDict):
 
 
 class KindOfLane(TypedDict):
-    """A kind of lane that can be added, and why there are none of it, empty if there may be."""
+    """A kind of lane that can be added, and why there are none; empty if there may be some."""
 
     name: str
     label: str
@@ -156,7 +156,7 @@ class KindsAnswer(TypedDict):
 
 
 class EventAnswer(TypedDict):
-    """An event, what it is tied to by its launch, and its operator in the capture of its graph."""
+    """An event, what its launch links it to, and its operator in the capture of its graph."""
 
     kind: Literal["event"]
     id: int
@@ -176,7 +176,7 @@ class NoneAnswer(TypedDict):
 
 
 class RefusedAnswer(TypedDict):
-    """What was asked makes no sense."""
+    """The request was malformed."""
 
     kind: Literal["refused"]
     id: int
@@ -184,7 +184,7 @@ class RefusedAnswer(TypedDict):
 
 
 class RecordedWindow(TypedDict):
-    """The answer about all of the analysed time of the lane with that key."""
+    """The answer for the lane with this key, over all of the analysed time."""
 
     key: str
     content: WindowAnswer
@@ -192,7 +192,7 @@ class RecordedWindow(TypedDict):
 
 
 class RecordedRank(TypedDict):
-    """Answers about a rank that a report holds."""
+    """Answers about a rank, stored in a report."""
 
     rank: int
     lanes: list[LaneName]

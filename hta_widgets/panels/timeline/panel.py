@@ -1,4 +1,4 @@
-"""Panel of the timeline: lanes of all ranks, any window of them from Python."""
+"""Panel of the timeline: lanes of all ranks; Python sends the details of a window on request."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.remote.urls import PathLike
 
 MOST_BYTES: Final = 1_500_000
-"""Of all recorded arrays, which a report packs to about a third."""
+"""Maximum size of all stored arrays; a report packs them to about a third."""
 
 MOST_RANKS: Final = 32
 _OF_JOB: Final = (CRITICAL_PATH,)
-"""Kinds of lanes that are of the whole job."""
+"""Kinds of lanes that describe the whole job."""
 _PIXELS: Final = 1_200
 _FIRST: Final = ("path", "curve", "range", "phases", "stream", "thread")
-"""Kinds of lanes, those first that matter most."""
+"""Kinds of lanes, the most important first."""
 
 NOTHING: Final[TimelineLayout] = {
     "classes": [],
@@ -64,13 +64,13 @@ _STEP: Final = ("step", "start_ns", "end_ns")
 def recorded(
     lanes: JobLanes, layout: Mapping[str, Any], added: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Answers about the lanes of ranks, those of added kinds first, as long as there is room.
+    """Answers about the lanes of ranks, the added kinds first, as far as they fit.
 
     Returns
     -------
     list of dict
-        ``rank``, ``lanes`` (the answer to a question for its lanes) and ``windows``: of each lane
-        its ``key``, and ``content`` and ``buffers`` of the answer about all of the analysed time.
+        ``rank``, ``lanes`` (the answer to the request for its lanes) and ``windows``: for each lane
+        its ``key``, and ``content`` and ``buffers`` of the answer for all of the analysed time.
     """
     ranks = [row["rank"] for row in layout.get("ranks", [])[:MOST_RANKS]]
     start, end = layout.get("home", (0, 0))
@@ -96,7 +96,7 @@ def _lanes_of(lanes: JobLanes, rank: int, added: Sequence[str]) -> list[dict[str
 
 
 def _by_importance(found: Mapping[int, list[dict[str, Any]]]) -> Iterator[tuple[int, str]]:
-    """The same lanes of all ranks before the next ones."""
+    """Lanes by importance: each lane of all ranks before the next lane."""
     for kind in _FIRST:
         of_kind = {
             rank: [each["key"] for each in lanes if each["kind"] == kind]
@@ -109,8 +109,8 @@ def _by_importance(found: Mapping[int, list[dict[str, Any]]]) -> Iterator[tuple[
 class TimelinePanel(Panel[Timeline]):
     """What every rank does at each instant: budget of the steps, streams, CPU calls.
 
-    It shows all ranks and follows the selection, which it also sets: a drag selects a window of
-    time, a click on a step, a rank or a kernel selects it.
+    It shows all ranks, follows the selection and sets it: a drag selects a window of time, and a
+    click selects a step, a rank or a kernel.
     """
 
     name = "timeline"
@@ -122,7 +122,7 @@ class TimelinePanel(Panel[Timeline]):
     needs = (Recorded.KERNELS,)
 
     lanes: tuple[str, ...] = parameter(Texts())
-    """Lanes to add below each rank: ``path`` (the critical path), ``modules`` (which one the GPU
+    """Lanes to add below each rank: ``path`` (critical path), ``modules`` (the module that the GPU
     works for), ``queue`` (queue length), ``bandwidth`` (of copies), ``memory`` (allocated and
     reserved)."""
 
@@ -132,7 +132,7 @@ class TimelinePanel(Panel[Timeline]):
     _lit = cast("List[LitRank]", List()).tag(sync=True)
 
     def _selected(self, name: str) -> None:
-        """Light the intervals of the finding that is selected."""
+        """Highlight the intervals of the selected finding."""
         super()._selected(name)
         if name not in ("finding", "phase", "window_ns"):
             return
@@ -157,14 +157,14 @@ class TimelinePanel(Panel[Timeline]):
             raise TraitError(str(error)) from None
 
     def analyse(self, ranks: list[int]) -> Timeline:
-        """Lay out all ranks; those that are selected, if the panel is not linked to others."""
+        """Lay out all ranks, or only the selected ones if the panel is not linked to others."""
         self.job.select_ranks(ranks)
         asked = () if self.linked else tuple(ranks)
         compute = partial(timeline, self.job, asked or None, kinds=_OF_JOB)
         return self._memo.get("result", compute, asked)
 
     def draw(self, result: Timeline) -> dict[str, Drawing]:  # noqa: ARG002
-        """No charts: the lanes are drawn in the browser."""
+        """Return no charts: the browser draws the lanes."""
         return {}
 
     def tabulate(self, result: Timeline) -> pd.DataFrame:
@@ -181,8 +181,8 @@ class TimelinePanel(Panel[Timeline]):
         """Write the selected window of the selected ranks as small traces, for trace viewers.
 
         They open in `Perfetto <https://ui.perfetto.dev>`_ and ``chrome://tracing``. Without a
-        window, the selected steps are written, and without these all that is analysed. When not
-        given, `output_dir` is that of the panel, or else the working folder of the notebook; see
+        window, the selected steps are written, and without these all of the analysed time.
+        `output_dir` defaults to the panel's, or else to the working folder of the notebook; see
         `hta_widgets.export.excerpt.write_excerpt`.
 
         Returns
@@ -194,7 +194,7 @@ class TimelinePanel(Panel[Timeline]):
         return write_excerpt(self.job, self._window(), self.ranks, output_dir=folder)
 
     def _window(self) -> tuple[int, int]:
-        """The selected window, else the selected steps, else all that is analysed."""
+        """The selected window, or else the selected steps, or else the analysed time."""
         if window_ns := self.selection.window_ns:
             return window_ns[0], window_ns[1]
         steps = self.result.steps

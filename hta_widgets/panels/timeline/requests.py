@@ -1,4 +1,4 @@
-"""What a browser asks for a timeline, checked, and the answers."""
+"""Answers the requests of a browser about a timeline; a malformed one gets a message instead."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _FAST: Final = 1
 _LABEL_WIDTH: Final = 40
 _LONGEST_TEXT: Final = 100_000
 _LIMIT_NS: Final = 2**53
-"""Larger whole numbers are not exact in a browser."""
+"""Limit below which whole numbers are exact in a browser."""
 
 
 class Answer(NamedTuple):
-    """What is sent to the browser."""
+    """Content and buffers to send to the browser."""
 
     content: dict[str, Any]
     buffers: list[bytes]
 
 
 def packed(given: Answer) -> Answer:
-    """The same answer with its buffers as one, compressed; `sizes` are their lengths."""
+    """The same answer with its buffers compressed into one; `sizes` are their lengths."""
     if not given.buffers:
         return given
     sizes = [len(each) for each in given.buffers]
@@ -45,14 +45,14 @@ def packed(given: Answer) -> Answer:
 
 
 def answer(lanes: Callable[[], JobLanes], request: object) -> Answer | None:
-    """Answer a request of a browser; what makes no sense is refused in words.
+    """Answer a browser's request, or say what is wrong with it.
 
     Parameters
     ----------
     lanes : callable
-        Returns the lanes, or raises what is wrong with the job.
+        Returns the lanes, or raises an error that says what is wrong with the job.
     request : dict
-        ``kind`` is one of those in `_ANSWERS`; ``id`` comes back.
+        ``kind`` is one of those in `_ANSWERS`; ``id`` is returned with the answer.
     """
     if not isinstance(request, Mapping):
         return None
@@ -176,7 +176,7 @@ _ANSWERS: Final = {
 
 
 def known_kinds(value: object, kinds: Collection[str]) -> tuple[str, ...]:
-    """Those of some kinds of lanes that are asked for, each once and in their order.
+    """The kinds of lanes that are asked for, each once and in the order of `kinds`.
 
     Raises
     ------

@@ -14,7 +14,7 @@ export class Band {
     this.element = make("section", properties, head, this.body);
   }
 
-  /** Whether the contents are still unknown. */
+  /** Whether the contents are not known yet. */
   wait(waiting: boolean): void {
     this.element.classList.toggle("hta-skeleton", waiting);
     this.element.setAttribute("aria-busy", String(waiting));

@@ -1,4 +1,4 @@
-// Where a step goes: one bar that is its own legend, and behind it that of everything.
+// Where a step goes: one bar that is its own legend, in front of the bar of everything.
 import { followSize, make, pushButton } from "../dom";
 import { isSaved } from "../saved";
 import { Band } from "./band";
@@ -25,7 +25,7 @@ export class Budget {
   #active = 0;
   #drawn = "";
 
-  /** `opened` is called where a click has opened a tab. */
+  /** `opened` is called when a click has opened a tab. */
   constructor(board: Board, opened: () => void) {
     this.#board = board;
     this.#opened = opened;
@@ -41,7 +41,7 @@ export class Budget {
     if (!budget || drawn === this.#drawn) return;
     this.#drawn = drawn;
     this.band.title.textContent = budget.title;
-    const always = isSaved(this.#board.model) ? " (whatever is selected)" : "";
+    const always = isSaved(this.#board.model) ? " (whatever the selection)" : "";
     this.band.aside.textContent = `${budget.whose}${always}`;
     const focused = this.#bar.contains(this.#bar.ownerDocument.activeElement);
     this.#bar.replaceChildren(...budget.parts.map((part) => this.#button(part)), filler(budget, "share"));
@@ -50,7 +50,7 @@ export class Budget {
     this.#ghost.replaceChildren(...ghosts, filler(budget, "all_share"));
     this.#ghost.title = budget.behind;
     this.#activate(Math.min(this.#active, budget.parts.length - 1), focused);
-    requestAnimationFrame(() => this.#label()); // it looks at widths, which the next frame finds anyway
+    requestAnimationFrame(() => this.#label()); // it needs widths, which the next frame computes anyway
   }
 
   get #buttons(): HTMLButtonElement[] {
@@ -71,7 +71,7 @@ export class Budget {
     return button;
   }
 
-  /** Write on each part what it has room for; what has none is listed below the bar. */
+  /** Write on each part what fits; the others are listed below the bar. */
   #label(): void {
     const shown = this.#buttons.filter((button) => !button.hidden);
     const written = label(shown);
@@ -106,7 +106,7 @@ function filler({ parts }: BudgetBand, key: "share" | "all_share"): HTMLElement 
   return rest;
 }
 
-/** Write the longest text that fits on each; whether that is both name and time. */
+/** Write the longest text that fits on each part; return whether it has both name and time. */
 function label(buttons: readonly HTMLButtonElement[]): boolean[] {
   const tried = buttons.map((button) => {
     const { label = "", text = "" } = button.dataset;
@@ -115,7 +115,7 @@ function label(buttons: readonly HTMLButtonElement[]): boolean[] {
     button.replaceChildren(...all);
     return all;
   });
-  // All are measured before any changes: each look at a page that has changed lays it out anew.
+  // Measure all before changing any: reading a changed page causes another layout.
   const fitting = tried.map((all, place) => {
     const [first] = all;
     const margins = first ? 2 * (Number.parseFloat(getComputedStyle(first).marginLeft) || 0) : 0;

@@ -1,11 +1,11 @@
-// What is selected: a chip for each field, and the way back to everything.
+// What is selected: a chip for each field, and a button that clears the selection.
 import { make, pushButton } from "../dom";
 import { listen } from "../models";
 import { EVERYTHING } from "../picks";
 import type { Board } from "./context";
 import { describeField, FIELDS, isSet } from "./fields";
 
-/** Fields that are selected, in the order in which they were. */
+/** The selected fields, in the order in which they were selected. */
 export class Chips {
   readonly element = make("div", { className: "hta-chips", role: "group", "aria-label": "Selected" });
   #board: Board;
@@ -23,7 +23,7 @@ export class Chips {
     this.#everything.textContent = everything;
   }
 
-  /** Drop what was selected last; whether there was something. */
+  /** Deselect what was selected last; return whether there was anything. */
   dropLast(): boolean {
     const last = this.#order.at(-1);
     if (last === undefined) return false;

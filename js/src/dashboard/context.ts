@@ -12,9 +12,9 @@ export interface Board {
   prefix: string;
   /** Set fields of the selection as one change. */
   select: (fields: Fields) => void;
-  /** Have Python do something, or something with a cycle. */
+  /** Have Python do something, optionally with a cycle. */
   act: (name: string, cycle?: number) => void;
-  /** Open a tab, if there is one of that name, with its main panel; one that is open stays as it is. */
+  /** Open the tab with this name, if any, at its main panel; an open tab stays as it is. */
   open: (tab: string) => void;
   /** Show a panel in its tab, if it has one. */
   show: (panel: string) => void;

@@ -1,4 +1,4 @@
-// Which cycle is shown of traces that hold several.
+// The menu of cycles, for traces that contain several.
 import { keepKeys, make } from "../dom";
 import { listen } from "../models";
 import { isSaved } from "../saved";
@@ -11,7 +11,7 @@ export class Cycles {
   constructor(board: Board) {
     this.#board = board;
     listen(board.model, "change:_spec", () => this.#show(), board.signal);
-    listen(board.model, "change:_bands", () => this.#show(), board.signal); // that it failed stands there
+    listen(board.model, "change:_bands", () => this.#show(), board.signal); // the bands say if it failed
     this.#show();
   }
 
@@ -31,11 +31,11 @@ export class Cycles {
 
   #menu(cycles: readonly string[], cycle: number): HTMLSelectElement {
     const options = cycles.map((words, place) => make("option", { value: String(place) }, words));
-    const title = `Cycle: ${cycles[cycle] ?? ""}`; // cut where there is little room
+    const title = `Cycle: ${cycles[cycle] ?? ""}`; // the menu may be cut
     const menu = make("select", { "aria-label": "Cycle", title }, ...options);
     menu.value = String(cycle);
     const change = () => {
-      this.element.setAttribute("aria-busy", "true"); // until Python answers; a disabled menu would lose the focus
+      this.element.setAttribute("aria-busy", "true"); // until Python answers; disabling the menu would lose the focus
       this.#board.act("cycle", Number(menu.value));
     };
     menu.addEventListener("change", change, { signal: this.#board.signal });

@@ -1,4 +1,4 @@
-// One instrument: header, chips, verdict, budget, timeline, tabs and details, on one selection.
+// The dashboard: header, chips, verdict, budget, timeline, tabs and details, which share one selection.
 import type { RenderProps } from "@anywidget/types";
 import { make, uniquePrefix } from "../dom";
 import { listen, resolve, write } from "../models";
@@ -40,11 +40,11 @@ function render(props: Props): void {
       if (!signal.aborted) root.append(`The dashboard cannot be shown: ${error}`);
     });
   };
-  listen(props.model, "change:_selection", draw, props.signal); // of another cycle: a job of its own
+  listen(props.model, "change:_selection", draw, props.signal); // another cycle is a job of its own
   draw();
 }
 
-/** Fill the dashboard, and give the focus back to the menu that led to another cycle. */
+/** Fill the dashboard, and return the focus to the menu of cycles if it was used. */
 async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<void> {
   const { model, host, signal } = props;
   const selection = await resolve<SelectionState>(model, host, model.get("_selection"));
@@ -72,20 +72,20 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   root.setAttribute("aria-labelledby", header.title.id);
   const chips = new Chips(board);
   const tabs = new Tabs(board, props);
-  // With the next frame, which lays the page out anyway: at once, it would be laid out twice.
+  // In the next frame, which lays out the page anyway; doing it now would cause a second layout.
   const intoSight = (...all: Element[]) => {
     requestAnimationFrame(() => {
       for (const each of all) each.scrollIntoView({ block: "nearest" });
     });
   };
-  // the timeline, where it is seen, and the button that steps on: the last one counts where both do not fit
+  // the timeline, which shows it, and the button that steps on; if both do not fit, the button wins
   const verdict = new Verdict(board, (button) => intoSight(band.element, button));
   const budget = new Budget(board, () => tabs.intoSight());
   const parts = [header.element, chips.element, verdict.band.element, budget.band.element];
   const { timeline, what_if: knobs } = model.get("_spec");
   const band = new Band("timeline", "Timeline", board.prefix);
   if (timeline !== null) {
-    band.element.removeAttribute("aria-labelledby"); // what is in it is a region of that name
+    band.element.removeAttribute("aria-labelledby"); // its content is a region with that name
     void showPanel(model.get("_panels")[timeline] ?? "", band.body, props, signal);
     parts.push(band.element);
   }
@@ -118,7 +118,7 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   header.follow(job, signal);
 }
 
-/** Tell Python that a page shows the dashboard: only then are its bands computed. */
+/** Tell Python that a page shows the dashboard; only then does it compute the bands. */
 function followVisibility(model: Board["model"], signal: AbortSignal): void {
   write(model, { _visible: true });
   signal.addEventListener("abort", () => write(model, { _visible: false }), { once: true });

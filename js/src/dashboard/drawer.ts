@@ -1,4 +1,4 @@
-// What is known of the one kernel or operator that is selected, and its events in turn.
+// Details of the one selected kernel or operator, and buttons that step through its events.
 import { make, pushButton } from "../dom";
 import { isSaved } from "../saved";
 import { copyText, download } from "../share";
@@ -66,7 +66,7 @@ export class Drawer {
     return make("ul", { className: "hta-rank-bars", "aria-label": said, hidden: rows.length < 2 }, ...rows);
   }
 
-  /** The way through the events, of which each is shown in a window of its own. */
+  /** Buttons that step through the events; each event is shown in a window of its own. */
   #turns({ place, count }: Detail): HTMLElement {
     const here = place > 0 ? `${place.toLocaleString("en")} of ` : "";
     return make(
@@ -83,7 +83,7 @@ export class Drawer {
   async #save(): Promise<void> {
     this.#said.textContent = "";
     const text = await this.#events.text("csv");
-    if (text === null) this.#said.textContent = "Python does not respond.";
+    if (text === null) this.#said.textContent = "Python is not responding.";
     else download(text, "events.csv", this.element);
   }
 }

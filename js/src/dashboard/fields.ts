@@ -1,4 +1,4 @@
-// The fields of a selection in words.
+// Describes the fields of a selection in words.
 
 import { EVERYTHING } from "../picks";
 import { TIMES, unitOf } from "../units";
@@ -11,7 +11,7 @@ export function isSet(value: unknown): boolean {
   return Array.isArray(value) ? value.length > 0 : value !== "" && value !== null && value !== undefined;
 }
 
-/** Numbers compactly: "0–2, 4". */
+/** Numbers in compact form: "0–2, 4". */
 export function ranges(numbers: readonly number[]): string {
   const runs: [number, number][] = [];
   for (const each of [...numbers].sort((one, other) => one - other)) {
@@ -22,7 +22,7 @@ export function ranges(numbers: readonly number[]): string {
   return runs.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(", ");
 }
 
-/** A stretch of time in one unit, with the digits that tell its length. */
+/** A stretch of time in one unit, with enough digits to show its length. */
 export function stretch([start, end]: readonly [number, number]): string {
   const [unit, ns] = unitOf(TIMES, Math.max(Math.abs(start), Math.abs(end)));
   const most = Math.round(Math.log10(ns));
@@ -44,7 +44,7 @@ function named(noun: string, names: readonly string[]): string {
   return names.length === 1 ? shortened(names[0] ?? "") : `${names.length} ${noun}s`;
 }
 
-/** Sizes of the inputs of an operator, as charts write them: "8×64, 64". */
+/** Input shapes of an operator, as charts write them: "8×64, 64". */
 function sizes(shape: string): string {
   const each = shape.match(/\[(\d+(?:, ?\d+)*)\]/g) ?? [];
   return each.map((one) => one.slice(1, -1).replace(/, ?/g, "×")).join(", ") || shape;

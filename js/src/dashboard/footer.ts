@@ -1,4 +1,4 @@
-// What of the page is there in Python.
+// The Python expressions for what the page shows.
 import { make, pushButton } from "../dom";
 import { isSaved } from "../saved";
 import type { Board } from "./context";
@@ -12,7 +12,7 @@ export class Footer {
   #isSaved: boolean;
 
   constructor(board: Board) {
-    this.#isSaved = isSaved(board.model); // no Python is there
+    this.#isSaved = isSaved(board.model); // there is no Python
     const title = "Undo the last change (Ctrl-Z)";
     const undo = pushButton("undo", { title }, () => board.act("undo"), board.signal);
     const names = make(

@@ -1,4 +1,4 @@
-// What is looked at: the job, its devices and steps, and what was left out of it.
+// The header: the job, its devices and steps, and the notices about it.
 import { make, pushButton } from "../dom";
 import { listen, type Model, viewOf } from "../models";
 import type { PanelState } from "../types";
@@ -36,11 +36,11 @@ export class Header {
       this.#facts,
       ...search,
       this.#notices,
-      this.#list, // pushes the page down: over it, the list covered what the first finding has to press
+      this.#list, // pushes the page down: as an overlay, it covered the buttons of the first finding
     );
   }
 
-  /** Follow the panel that knows the name and the notices of the job. */
+  /** Follow the panel that has the name and the notices of the job. */
   follow(job: Model<PanelState>, signal: AbortSignal): void {
     const update = () => {
       const { title } = job.get("_spec");

@@ -1,17 +1,17 @@
-// Keys of the whole dashboard, where none of its parts takes them.
+// Keys of the whole dashboard, for those that none of its parts handles.
 
 interface Acts {
   search: () => void;
-  /** Drop what was selected last; whether there was something. */
+  /** Deselect what was selected last; return whether there was anything. */
   drop: () => boolean;
   undo: () => void;
 }
 
 const TYPED = "input:not([type=checkbox], [type=radio], [type=range]), select, textarea, [contenteditable=true]";
 
-/** "/" searches, Escape drops the last chip, Ctrl-Z goes back by one change. */
+/** "/" searches, Escape removes the last chip, Ctrl-Z undoes one change. */
 export function followKeys(root: HTMLElement, { search, drop, undo }: Acts, signal: AbortSignal): void {
-  root.tabIndex = -1; // a click on it gives it the focus, and so the keys
+  root.tabIndex = -1; // a click gives it the focus, and therefore the keys
   const press = (event: KeyboardEvent) => {
     const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
     const command = ctrlKey || metaKey;

@@ -1,4 +1,4 @@
-// Where the GPU sets the pace: how far its kernels are from the peak, and those with most time.
+// For jobs bound by the GPU: how far the kernels are from the peak, and those with the most time.
 import { make } from "../dom";
 import { TableView } from "../tableview";
 import type { Numbers } from "../types";

@@ -1,4 +1,4 @@
-// Finds ranks, steps, streams, kernels and operators, and selects them.
+// A search that finds ranks, steps, streams, kernels and operators, and selects them.
 import { listen } from "../models";
 import { Combobox } from "../search";
 import type { Option } from "../types";
@@ -8,7 +8,7 @@ export class Search {
   readonly elements: readonly HTMLElement[];
   #input: HTMLInputElement;
 
-  /** `chosen` is called before what was chosen is selected. */
+  /** `chosen` is called before the choice is selected. */
   constructor(board: Board, chosen: () => void) {
     const { model, signal } = board;
     const found: Option[] = [];

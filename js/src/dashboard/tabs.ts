@@ -1,4 +1,4 @@
-// Tabs with one open, which shows one of its panels; the others are behind named segments, and not there until asked for.
+// Tabs: the open one shows one of its panels. Named segments switch between its panels, which are drawn on first use.
 import type { RenderProps } from "@anywidget/types";
 import { keepKeys, make, pushButton } from "../dom";
 import { listen, resolve } from "../models";
@@ -20,7 +20,7 @@ const COUNTED = [
   ["streams", "streams"],
 ] as const;
 
-// Drawn by this module instead of host.getWidget, which in marimo knows only what is displayed by itself.
+// Drawn by this module instead of host.getWidget, which in marimo only knows widgets displayed on their own.
 export async function show(reference: string, place: HTMLElement, props: Props, signal: AbortSignal): Promise<void> {
   const { model, host } = props;
   try {
@@ -40,7 +40,7 @@ export class Tabs {
   #segments = make("div", { className: "hta-segments", role: "radiogroup", "aria-label": "Views of this tab" });
   #mark = make("p", { className: "hta-unlimited" });
   #place = make("div");
-  #drawn = ""; // reference of the panel that is there
+  #drawn = ""; // reference of the drawn panel
   #stop = new AbortController();
 
   constructor(board: Board, props: Props) {
@@ -57,13 +57,13 @@ export class Tabs {
     this.#renew();
   }
 
-  /** Scroll until half of the window is below the tabs, unless they are in sight that far up. */
+  /** Scroll until half of the window is below the tabs, unless they are already that far up. */
   intoSight(): void {
     const { top } = this.#list.getBoundingClientRect();
     if (top < 0 || top > window.innerHeight / 2) this.#list.scrollIntoView({ block: "center" });
   }
 
-  /** All tabs; a report has no kernel that could open a second job. */
+  /** All tabs, except in a report the one that needs a kernel to open a second job. */
   get #tabs(): Tab[] {
     const { tabs, names } = this.#board.model.get("_spec");
     if (!isSaved(this.#board.model)) return tabs;
@@ -72,7 +72,7 @@ export class Tabs {
     return kept.filter(({ panels }) => panels.length > 0);
   }
 
-  /** Place among the tabs of the one that is open. */
+  /** Position of the open tab. */
   get #open(): number {
     const panel = this.#placeOf(this.#board.model.get("panel"));
     return this.#tabs.findIndex(({ panels }) => panels.includes(panel));
@@ -82,7 +82,7 @@ export class Tabs {
     return 1 + this.#board.model.get("_spec").names.indexOf(panel);
   }
 
-  /** Take over the tabs, of which there are others once two jobs are compared. */
+  /** Take over the tabs, which change once two jobs are compared. */
   #renew(): void {
     this.element.hidden = this.#tabs.length === 0;
     this.#list.replaceChildren(...this.#tabs.map((tab) => this.#button(tab)));
@@ -125,24 +125,24 @@ export class Tabs {
   #showSegments({ name, panels }: Tab): void {
     if (this.#segments.dataset.tab !== name || this.#segments.childElementCount === 0) {
       this.#segments.dataset.tab = name;
-      this.#segments.hidden = panels.length < 2; // the tab says what the only one is
+      this.#segments.hidden = panels.length < 2; // the tab already names a single panel
       this.#segments.replaceChildren(...panels.map((place) => this.#segment(place)));
     }
     const shown = this.#board.model.get("panel");
     for (const input of this.#segments.querySelectorAll("input")) input.checked = input.value === shown;
   }
 
-  /** Say where the panel counts more than what is selected. */
+  /** Say so if the panel covers more time than is selected. */
   #markCounted(): void {
     const { model, selection } = this.#board;
     const follows = model.get("_spec").follows[this.#placeOf(model.get("panel")) - 1] ?? [];
     const isSet = (field: (typeof COUNTED)[number][0]) => (selection.get(field)?.length ?? 0) > 0;
-    // of the phases of code, such as backward, operators alone are summed
+    // only operators are summed by phase of code, such as backward
     const isOfCode = !SERVED_PHASES.includes(selection.get("phase")) && model.get("panel") !== "operators";
     const counts = (field: string) => follows.includes(field) && !(field === "phase" && isOfCode);
     const ignored = COUNTED.filter(([field]) => isSet(field) && !counts(field)).map(([, words]) => words);
     this.#mark.textContent =
-      ignored.length > 0 ? `Counts everything analysed, not only the selected ${ignored.join(" and ")}.` : "";
+      ignored.length > 0 ? `Covers everything analysed, not only the selected ${ignored.join(" and ")}.` : "";
   }
 
   #segment(place: number): HTMLElement {

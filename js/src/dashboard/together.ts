@@ -1,4 +1,4 @@
-// What a step takes without the findings that are ticked, and their boxes.
+// How long a step takes without the ticked findings, and the boxes that tick them.
 import { keepKeys, make } from "../dom";
 import { listen, write } from "../models";
 import { isSaved } from "../saved";
@@ -12,22 +12,22 @@ export class Together {
 
   constructor(board: Board) {
     this.#board = board;
-    this.element.title = "By a replay without all of them at once: what they cost alone must not be added";
+    this.element.title = "From a replay without all of them at once; their individual prices must not be added";
     listen(board.model, "change:_together", () => this.#say(), board.signal);
     listen(board.model, "change:unticked", () => this.#follow(), board.signal);
     this.#say();
   }
 
-  /** Which findings have boxes in rows that are drawn from now on. */
+  /** Set which findings get boxes in rows drawn from now on. */
   take(replayed: readonly number[]): void {
     this.#replayed = replayed;
   }
 
-  /** The box of a finding, or its place; null where there is nothing to choose, as in a report. */
+  /** The box of a finding, or a placeholder; null if there is nothing to choose, as in a report. */
   readonly tick = (place: number, describedBy: string): HTMLElement | null => {
     if (this.#replayed.length < 2 || isSaved(this.#board.model)) return null;
     if (!this.#replayed.includes(place)) return make("span");
-    const said = { "aria-label": `Count finding ${place + 1}`, "aria-describedby": describedBy };
+    const said = { "aria-label": `Include finding ${place + 1}`, "aria-describedby": describedBy };
     const title = "Include in the combined saving";
     const box = keepKeys(make("input", { type: "checkbox", className: "hta-tick", title, ...said }));
     box.addEventListener("change", () => this.#change(), { signal: this.#board.signal });

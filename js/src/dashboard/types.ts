@@ -1,26 +1,26 @@
-// What a dashboard of Python sends; hta_widgets/panels/bands/messages.py has the same types, and a test compares them.
+// Messages from a dashboard in Python; hta_widgets/panels/bands/messages.py has the same types, and a test compares them.
 import type { FindingRow, Numbers, Option, PanelState } from "../types";
 
 export interface Tab {
   name: string;
   label: string;
-  /** Places among all panels of the dashboard, the main one first. */
+  /** Positions of its panels among all panels of the dashboard, the main one first. */
   panels: number[];
 }
 
 export interface BoardSpec {
-  /** Of the panels behind the first, which is the header. */
+  /** Names of the panels after the first, which is the header. */
   names: string[];
   titles: string[];
-  /** Fields of the selected time that each counts. */
+  /** Fields of the selected time that each panel honours. */
   follows: string[][];
   tabs: Tab[];
-  /** Place of the panel. */
+  /** Position of the panel. */
   timeline: number | null;
   what_if: number | null;
-  /** In words; none if there is only one. */
+  /** All cycles in words; empty if there is only one. */
   cycles: string[];
-  /** Place of the one that is shown. */
+  /** Position of the shown cycle. */
   cycle: number;
 }
 
@@ -33,7 +33,7 @@ export interface BudgetPart {
   ink: string;
   /** "solid", "hatched" or "outline". */
   fill: string;
-  /** Of the longer of the two bars. */
+  /** Fraction of the longer of the two bars. */
   share: number;
   all_share: number;
   show: Record<string, unknown> | null;
@@ -66,7 +66,7 @@ export interface Detail {
   about: string;
   facts: Fact[];
   bars: RankBar[];
-  /** Of the event that the window shows, from 1; 0 where it shows none. */
+  /** Position, from 1, of the event that the window shows; 0 if it shows none. */
   place: number;
   count: number;
   code: string;
@@ -99,17 +99,17 @@ export interface DashboardState {
   _spec: BoardSpec;
   /** `Bands` as JSON text. */
   _bands: string;
-  /** What a step takes without the findings that are ticked. */
+  /** How long a step takes without the ticked findings. */
   _together: string;
-  /** Places of the findings that are not ticked. */
+  /** Positions of the findings that are not ticked. */
   unticked: number[];
-  /** What the search finds: the value is JSON of a field of the selection and its value. */
+  /** What the search finds; an option's value is JSON of a selection field and its value. */
   _options: Option[];
   _visible: boolean;
-  /** Name of the one that the tabs show. */
+  /** Name of the panel that the tabs show. */
   panel: string;
   [field: string]: unknown;
 }
 
-/** Of a widget that is displayed: only a dashboard has `_panels`. */
+/** State of a displayed widget: only a dashboard has `_panels`. */
 export type WidgetState = PanelState | DashboardState;

@@ -1,4 +1,4 @@
-// Why is it slow: the findings with their price, or one sentence where there is none, and what else to try.
+// Why it is slow: the findings with their price, or one sentence if there are none, and what else to try.
 import { make } from "../dom";
 import { Findings } from "../findings";
 import { Band } from "./band";
@@ -15,7 +15,7 @@ export class Verdict {
   #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU sets the pace"));
   #toTry: Findings;
 
-  /** `found` is told which button was pressed, once what it shows is selected. */
+  /** `found` is called with the pressed button once what it shows is selected. */
   constructor(board: Board, found: (button: HTMLElement) => void) {
     this.band = new Band("verdict", "Why is it slow?", board.prefix);
     this.#together = new Together(board);

@@ -1,4 +1,4 @@
-// The boxes of a flame graph on a canvas: rows of one height, text where there is room for it.
+// The boxes of a flame graph on a canvas: rows of equal height, with text where it fits.
 import { cut } from "../cut";
 import { type Graph, MODULE } from "./graph";
 
@@ -7,7 +7,7 @@ const LEAST_TEXT = 40;
 const LEAST_BOX = 0.4;
 const PADDING = 4;
 
-/** Hue and saturation of each kind of call; GPU work has the hue of computation elsewhere. */
+/** Hue and saturation of each kind of call; GPU work has the hue that computation has elsewhere. */
 const COLOURS: Record<string, [hue: number, saturation: number]> = {
   kernel: [203, 65],
   cpu_op: [28, 62],
@@ -34,7 +34,7 @@ export interface Marks {
   selected: (node: number) => boolean;
 }
 
-/** Boxes as they stand on the canvas, of the nodes at or below a top one. */
+/** Boxes on the canvas, for a top node and the nodes below it. */
 export class Boxes {
   readonly shown: number[] = [];
   readonly rows: number;
@@ -78,7 +78,7 @@ export class Boxes {
     return whole > 0 ? this.#width / whole : 0;
   }
 
-  /** The node at a point, -1 for none. */
+  /** The node at a point; -1 for none. */
   at(x: number, y: number): number {
     const row = Math.floor(y / ROW);
     const hit = (node: number) =>
@@ -96,7 +96,7 @@ function fill(kind: string, name: string, { dark }: Look): string {
   return `hsl(${hue} ${saturation}% ${lightness}%)`;
 }
 
-/** A Python frame: of one that has no room, the file and the function are left, then the function. */
+/** A Python frame; if it does not fit, file and function, and then the function only. */
 const FRAME = /^(?:.*\/)?([^/]*\.py\(\d+\): (.*))$/;
 
 /** The text, or as much of it as fits. */

@@ -1,4 +1,4 @@
-// Times and amounts of memory in words, as Python writes them: three digits and a unit.
+// Formats times and amounts of memory like Python does: three digits and a unit.
 import { SIZES, TIMES, threeDigits, unitOf } from "../units";
 import type { Unit } from "./types";
 

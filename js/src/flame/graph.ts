@@ -24,7 +24,7 @@ export function decode(column: Column): Numbers {
   return new TYPES[column.dtype as keyof typeof TYPES](bytes.buffer);
 }
 
-/** In a trace of a Transformer with its stacks, the first 27 rows were one box each. */
+/** In a trace of a Transformer with stacks, each of the first 27 rows was a single box. */
 const TRUNK = 0.95;
 
 export class Graph {
@@ -64,7 +64,7 @@ export class Graph {
     this.size = this.parent.length;
   }
 
-  /** The last of the calls that have nearly all of the time, one inside the other. */
+  /** The innermost of the nested calls that have nearly all of the time. */
   trunk(): number {
     let last = 0;
     for (let node = 1; node < this.size; node++) {
@@ -85,12 +85,12 @@ export class Graph {
     return this.#kinds[this.#kind[node] ?? 0] ?? "";
   }
 
-  /** Whether a node calls the name in the sandwich, and stands above the root. */
+  /** Whether a node is a caller of the name in the sandwich, and is drawn above the root. */
   isCaller(node: number): boolean {
     return (this.depth[node] ?? 0) < 0;
   }
 
-  /** Names from the outermost call to a node, through the root; of a caller, inwards to the name in the sandwich. */
+  /** Names from the outermost call through the root to a node; for a caller, from it inwards to the sandwich's name. */
   path(node: number): string[] {
     const below: string[] = [];
     if (this.isCaller(node)) {
@@ -113,7 +113,7 @@ export class Graph {
     return { field: "modules", item: modules.map((each) => each.slice(MODULE.length)).join(SEPARATOR) };
   }
 
-  /** Nodes inside one, or callers of it, in the order in which they are drawn. */
+  /** Nodes inside a node, or callers of it, in drawing order. */
   inside(node: number, callers = false): number[] {
     const found: number[] = [];
     for (let at = node + 1; at < this.size; at++)
@@ -121,7 +121,7 @@ export class Graph {
     return found.sort((one, other) => (this.start[one] ?? 0) - (this.start[other] ?? 0));
   }
 
-  /** Whether each node fits, and the sum of the outermost that do; of callers where only these do. */
+  /** Whether each node matches, and the sum over the outermost matches; over callers if only callers match. */
   search(text: string): { found: boolean[]; count: number; sum: number } {
     const finds = finder(text);
     const fits = typeof finds === "string" ? () => false : finds;

@@ -1,9 +1,9 @@
-// What hta_widgets/panels/flame.py sends: the columns of hta_widgets/figures/flame.py as JSON text.
+// Messages from hta_widgets/panels/flame.py: the columns of hta_widgets/figures/flame.py as JSON text.
 import type { PanelState } from "../types";
 
 export interface FlameState extends PanelState {
   _flame: string;
-  /** Names from the outermost call to the one that fills the width; empty for everything. */
+  /** Names from the outermost call to the one that fills the width; empty shows everything. */
   root: string[];
   /** Name whose calls are one box, with their callers above; empty for none. */
   sandwich: string;
@@ -14,14 +14,14 @@ export interface Packed {
   bdata: string;
 }
 
-/** Of starts, totals and own parts. */
+/** Unit of starts, totals and own parts. */
 export type Unit = "ns" | "bytes";
 
 export type Column = Packed | number[];
 
 export interface FlameMessage {
   names: string[];
-  /** What boxes show of each name. */
+  /** Label of each name in the boxes. */
   labels: string[];
   kinds: string[];
   name: Column;

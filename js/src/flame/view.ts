@@ -1,4 +1,4 @@
-// The flame graph of a panel: a search, the way back, the canvas, and words about one node.
+// The flame graph of a panel: a search, zoom buttons, the canvas, and a description of one node.
 import { followSize, keepKeys, make } from "../dom";
 import type { Pick } from "../picks";
 import { isDark } from "../theme";
@@ -7,7 +7,7 @@ import { quantity, share } from "./format";
 import { Graph } from "./graph";
 import type { FlameMessage } from "./types";
 
-const HINT = "Click selects, double click or Enter zooms in, Esc zooms out, arrows move, C shows callers.";
+const HINT = "Click to select, double-click or Enter to zoom in, Esc to zoom out, arrows to move, C for callers.";
 const WORDS: Record<string, string> = {
   cpu_op: "operator",
   python: "Python function",
@@ -18,9 +18,9 @@ const WORDS: Record<string, string> = {
 export interface FlameHandlers {
   pick(pick: Pick, add: boolean): void;
   isSelected(pick: Pick): boolean;
-  /** Ask Python for the nodes below a root, which may have more than are here, or those of a sandwich. */
+  /** Ask Python for all nodes below a root (only some may be loaded), or for those of a sandwich. */
   zoom(root: string[], sandwich: string): void;
-  /** Whether Python is there to be asked for callers. */
+  /** Whether Python can be asked for callers. */
   asks: boolean;
 }
 
@@ -39,7 +39,7 @@ export class FlameView {
   #tip = make("div", { className: "hta-flame-tip", hidden: true });
   #graph: Graph | null = null;
   #boxes: Boxes | null = null;
-  #top = 0; // shown over the whole width while Python has not answered
+  #top = 0; // fills the whole width until Python has answered
   #focused = -1;
   #hovered = -1;
   #isNew = false;
@@ -85,7 +85,7 @@ export class FlameView {
     this.canvas.style.height = `${boxes.rows * ROW}px`;
     if (this.#isNew && !graph.sandwich) {
       this.#frame.scrollTop = boxes.row(graph.trunk()) * ROW;
-      this.#frame.scrollTop -= this.#frame.scrollTop % ROW; // at the end, the first row would be cut
+      this.#frame.scrollTop -= this.#frame.scrollTop % ROW; // scrolled to the end, the first row would be cut
     }
     this.#isNew = false;
     this.#tellTop(graph);
@@ -173,8 +173,8 @@ export class FlameView {
     const kind = graph.kind(node).replaceAll("_", " ");
     const what = WORDS[graph.kind(node)] ?? kind;
     const parts = [`${quantity(total, graph.unit)}, ${share(total, whole)}`];
-    if (graph.all !== whole) parts.push(`${share(total, graph.all)} of all`);
-    if (own !== total && own > 0 && !graph.isCaller(node)) parts.push(`${quantity(own, graph.unit)} of its own`);
+    if (graph.all !== whole) parts.push(`${share(total, graph.all)} of the total`);
+    if (own !== total && own > 0 && !graph.isCaller(node)) parts.push(`self ${quantity(own, graph.unit)}`);
     return `${graph.name(node)}\n${what === "" ? "" : `${what} · `}${parts.join(" · ")}`;
   }
 
@@ -200,7 +200,7 @@ export class FlameView {
     return graph !== null && node >= 0 && graph.kind(node) !== "";
   }
 
-  /** Ask for all calls of a node's name, with what calls them and what they call. */
+  /** Ask for all calls of a node's name, with their callers and callees. */
   #focusOn(node: number): void {
     const name = this.#isCall(node) ? this.#graph?.name(node) : undefined;
     if (name === undefined || !this.#handlers.asks) return;
@@ -250,7 +250,7 @@ export class FlameView {
     event.preventDefault();
   }
 
-  /** The node above or below: callers are above the root, and what they call below them. */
+  /** The node above or below; callers are above the root, with their callees below them. */
   #further(graph: Graph, here: number, up: boolean): number | undefined {
     if (graph.isCaller(here)) return up ? graph.inside(here, true)[0] : graph.parent[here];
     if (here === this.#top) return graph.inside(here, up)[0];
@@ -270,7 +270,7 @@ export class FlameView {
     this.redraw();
   }
 
-  /** Scroll as far as needed to see a node. */
+  /** Scroll until a node is in sight. */
   #reveal(node: number): void {
     const top = (this.#boxes?.row(node) ?? 0) * ROW;
     if (top < this.#frame.scrollTop) this.#frame.scrollTop = top;

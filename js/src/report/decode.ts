@@ -1,4 +1,4 @@
-// From the text in the page to the states of the widgets: base 85, gzip, JSON, and the bytes behind it back in their places.
+// Decodes the text in the page into the states of the widgets: base 85, gzip, JSON, and the bytes that follow it.
 // hta_widgets/panels/base/report writes it.
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=:?@^_/{|}~";
@@ -38,7 +38,7 @@ async function unpacked(text: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Bytes of numbers in their order: the first ones of all numbers were together, then the second ones. */
+/** Bytes in number order; they were stored as the first bytes of all numbers, then the second bytes, and so on. */
 function fromPlanes(content: Uint8Array): Uint8Array<ArrayBuffer> {
   const width = WIDTHS.find((each) => content.length % each === 0) ?? 1;
   const length = content.length / width;
@@ -51,7 +51,7 @@ function fromPlanes(content: Uint8Array): Uint8Array<ArrayBuffer> {
   return ordered;
 }
 
-/** The states with their bytes as a kernel sends them. */
+/** The states, with their bytes, as a kernel would send them. */
 export function statesOf(content: Uint8Array): Record<string, unknown>[] {
   let start = content.indexOf(0);
   const models: Saved[] = JSON.parse(new TextDecoder().decode(content.subarray(0, start++)));

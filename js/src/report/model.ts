@@ -1,4 +1,4 @@
-// A model without a kernel: widgets of the page share it, and nothing that they set leaves the page.
+// A model without a kernel: the widgets of the page share it, and nothing they set leaves the page.
 
 type State = Record<string, unknown>;
 type Callback = (...values: unknown[]) => void;
@@ -46,7 +46,7 @@ export class SavedModel {
   }
 }
 
-/** The models of a report, which refer to each other by their place in it. */
+/** The models of a report, which refer to each other by position. */
 export class SavedModels {
   #models: readonly SavedModel[];
 

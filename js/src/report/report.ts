@@ -1,4 +1,4 @@
-// The script of a saved report: shows its first widget without a kernel, or leaves the static summary where it cannot.
+// The script of a saved report: it shows the first widget without a kernel, or leaves the static summary if it cannot.
 import type { RenderProps } from "@anywidget/types";
 import { statesIn } from "./decode";
 import { SavedModels } from "./model";
@@ -33,7 +33,7 @@ async function show(): Promise<void> {
   await render({ model, el: element("widget"), host, signal } as unknown as RenderProps);
 }
 
-// Before the body is read, so that the summary does not flash up.
+// Set before the body is parsed, so that the summary does not flash up.
 page.classList.add("live");
 document.addEventListener("DOMContentLoaded", () => {
   show().catch((error) => {

@@ -1,9 +1,9 @@
-// Lanes that are added to those of the ranks: which kinds are chosen, and what each rank has of them.
+// Lanes added below those of the ranks: the chosen kinds, and the lanes of these kinds that each rank has.
 import type { Kernel } from "./kernel";
 import type { KindOfLane, LaneName } from "./types";
 
 export class AddedLanes {
-  /** Of the chosen kinds, by rank. */
+  /** Lanes of the chosen kinds, by rank. */
   readonly byRank = new Map<number, LaneName[]>();
   #kinds: readonly string[] = [];
   #asked = new Set<number>();
@@ -28,13 +28,13 @@ export class AddedLanes {
     this.byRank.clear();
   }
 
-  /** Take over what a saved page knows. */
+  /** Take over the lanes of a saved page. */
   know(rank: number, lanes: LaneName[]): void {
     this.byRank.set(rank, lanes);
     this.#asked.add(rank);
   }
 
-  /** Ask for the lanes of ranks that are shown in full. */
+  /** Request the lanes of ranks that are shown in full. */
   want(ranks: readonly number[]): void {
     if (this.#kinds.length === 0) return;
     for (const rank of ranks) if (!this.#asked.has(rank)) this.#ask(rank);
@@ -54,7 +54,7 @@ export class AddedLanes {
     this.#kernel.ask(question, show, slot);
   }
 
-  /** Ask which kinds there are. */
+  /** Request the available kinds. */
   kinds(show: (kinds: KindOfLane[]) => void): void {
     this.#kernel.ask({ kind: "kinds" }, (answer) => {
       if (answer.kind === "kinds") show(answer.kinds);

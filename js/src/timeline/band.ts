@@ -1,4 +1,4 @@
-// Draws a band: solid up to what all ranks do, a line where the median is, pale up to what one does.
+// Draws a band: solid up to the minimum of the ranks, a line at the median, pale up to the maximum.
 import { make } from "../dom";
 import type { BandTile } from "./bands";
 import type { Lane } from "./lanes";
@@ -26,7 +26,7 @@ function paintTile(painter: Painter, band: BandTile, lane: Lane, y: number): voi
   context.drawImage(image, left, y, painter.x(band.end) - left, lane.height);
 }
 
-/** A band as an image, a pixel wide for each of its own, to be drawn at any place and width: rectangles take longer. */
+/** A band as an image, one pixel wide per bin, which can be drawn at any place and width: rectangles take longer. */
 function imageOf(band: BandTile, color: string, height: number, scale: number): HTMLCanvasElement | null {
   const key = `${color} ${height} ${scale}`;
   const known = IMAGES.get(band);

@@ -1,4 +1,4 @@
-// What many ranks do together: for each class a band from the rank that does least of it to the one that does most.
+// Bands of many ranks: for each class, from the rank with the least time in it to the one with the most.
 import type { BandsAnswer, ClassLook, TimelineLayout } from "./types";
 import type { Bins, Span } from "./view";
 
@@ -6,7 +6,7 @@ export class BandTile {
   readonly look: ClassLook;
   readonly start: number;
   readonly end: number;
-  /** Shares of each pixel, 255 for all of it. */
+  /** Shares of each pixel, 255 for the whole pixel. */
   readonly least: Uint8Array;
   readonly median: Uint8Array;
   readonly most: Uint8Array;
@@ -25,7 +25,7 @@ export class BandTile {
     return ((time - this.start) / (this.end - this.start)) * this.least.length;
   }
 
-  /** Sum of the medians (0 to 1) of the pixels of a stretch of time, and the number of pixels. */
+  /** Sum of the medians (0 to 1) of the pixels in a stretch of time, and the number of these pixels. */
   sum(start: number, end: number): [sum: number, pixels: number] {
     const shown = this.median.subarray(
       Math.max(0, Math.round(this.#bin(start))),
@@ -53,9 +53,9 @@ interface Piece extends Span {
   tile: BandTile;
 }
 
-/** The bands that the model carries, and over them those of the window that was asked for last. */
+/** The bands in the model, overlaid with those of the window that was requested last. */
 export class Bands {
-  /** Of the newest window. */
+  /** Bands of the newest window. */
   window: Bins | null = null;
   #layout: TimelineLayout;
   #whole: Tiles;
@@ -88,7 +88,7 @@ export class Bands {
     this.#sharp = new Map();
   }
 
-  /** What a band is drawn from in a stretch of time: the window, and around it what the model carries. */
+  /** Sources of a band in a stretch of time: the window, and around it the model. */
   pieces(name: string, { start, end }: Span): Piece[] {
     const [whole, sharp] = [this.#whole.get(name), this.#sharp.get(name)];
     const from = Math.min(Math.max(sharp?.start ?? end, start), end);

@@ -1,4 +1,4 @@
-// The row above the lanes: what is shown, and a search.
+// The row above the lanes: the legend, the choices and a search.
 import { keepKeys, make, pushButton } from "../dom";
 import { swatch } from "../legend";
 import { float } from "../popover";
@@ -18,7 +18,7 @@ export function legend({ classes, ranks }: TimelineLayout): HTMLElement {
   return make("ul", { className: "hta-legend" }, ...shown.map((look) => make("li", {}, swatch(look), look.label)));
 }
 
-/** A menu of the kinds of lanes that can be added; those that there are none of say why. */
+/** A menu of the kinds of lanes that can be added; kinds without lanes say why. */
 function adding(stage: Stage, prefix: string, choose: (kinds: string[]) => void, signal: AbortSignal): HTMLElement {
   const button = pushButton("+ lanes");
   const said = { role: "group", "aria-label": "Lanes to add to each rank" };

@@ -1,4 +1,4 @@
-// What a lane shows: coverage, events or a curve, and its label.
+// The content of a lane: coverage, events or a curve, and its label.
 import { paintBand } from "./band";
 import { paintCurveLabel, paintCurves } from "./curve";
 import { GUTTER, isOfAll, type Lane } from "./lanes";
@@ -35,7 +35,7 @@ export function paintLane(painter: Painter, lane: Lane, y: number): void {
   );
 }
 
-/** What is selected of the lane, in full colour, and the rest. */
+/** The selected part of the lane in full colour, and the rest. */
 function stretches(painter: Painter, lane: Lane, chosen: boolean): [start: number, end: number, lit: boolean][] {
   const { view, selection, layout } = painter.scene;
   const shifted = (time: number) => time - lane.shift;
@@ -100,7 +100,7 @@ function paintImage(painter: Painter, tile: LaneTile, lane: Lane, y: number, shi
   context.restore();
 }
 
-/** What is looked for, in full colour. */
+/** What the search finds, in full colour. */
 function paintFound(painter: Painter, tile: LaneTile, image: HTMLCanvasElement, lane: Lane, y: number): void {
   const { context, look, scene } = painter;
   const time = (bin: number) => tile.start + ((tile.end - tile.start) * bin) / tile.bins;
@@ -128,7 +128,7 @@ function paintEvents(painter: Painter, tile: LaneTile, lane: Lane, y: number): v
   }
 }
 
-/** Whether the colour of the page shows through that of an event, which is not what is looked for. */
+/** Whether an event is translucent because the search does not find it. */
 function isDimmed({ context, scene }: Painter, tile: LaneTile, { start, duration }: Event): boolean {
   if (context.globalAlpha < 1) return true;
   if (tile.found === null || tile.sought !== sought(scene).find) return false;
@@ -136,7 +136,7 @@ function isDimmed({ context, scene }: Painter, tile: LaneTile, { start, duration
   return !tile.found[bin];
 }
 
-/** Around an event on the critical path. */
+/** The outline of an event on the critical path. */
 function paintOutline({ context, look }: Painter, lane: Lane, y: number, from: number, to: number): void {
   context.strokeStyle = look.ink;
   context.lineWidth = OUTLINE;

@@ -1,4 +1,4 @@
-// Curves: from least to largest value per pixel, on a scale from 0; the first one in front, filled.
+// Curves: from the minimum to the maximum of each pixel, on a scale from 0; the first curve is in front and filled.
 
 import type { Curve } from "./extremes";
 import { amount } from "./format";
@@ -12,7 +12,7 @@ const LABEL_LEFT = 4;
 const LINE_PX = 13;
 const SHORT: Record<string, string> = { operations: "ops" };
 
-/** The largest value that lanes of one label reach: they share a scale, so that ranks compare. */
+/** The largest value in lanes with the same label; they share a scale, so that ranks can be compared. */
 export function scaleOf(lanes: readonly Lane[], { label, unit }: Lane): number {
   const like = lanes.filter((each) => each.kind === "curve" && each.label === label && each.unit === unit);
   return Math.max(...like.flatMap(({ most }) => most), Number.MIN_VALUE);
@@ -47,7 +47,7 @@ class Heights {
     this.#width = (painter.x(curve.end) - this.#left) / curve.low.length;
   }
 
-  /** Fill a rectangle for each pixel in sight, given how high it begins and ends. */
+  /** Fill a rectangle for each pixel in sight, between two heights. */
   #paint(alpha: number, between: (low: number, high: number) => [number, number]): void {
     const { context, look, width } = this.#painter;
     const { low, high } = this.#curve;
@@ -76,7 +76,7 @@ class Heights {
   }
 }
 
-/** What the curves are, the one behind on top, on the colour of the page. */
+/** Labels of the curves, the rear curve first, on the colour of the page. */
 function paintWords(painter: Painter, { words }: Lane, y: number): void {
   const { context, look } = painter;
   for (const [place, word] of [...words].reverse().entries()) {
@@ -88,7 +88,7 @@ function paintWords(painter: Painter, { words }: Lane, y: number): void {
   }
 }
 
-/** The label, and below it the largest value of all of the recording: of the curve in front. */
+/** The label and, below it, the largest value of the front curve in the whole recording. */
 export function paintCurveLabel(painter: Painter, lane: Lane, y: number): void {
   const { look } = painter;
   painter.text(lane.label, LABEL_LEFT, y + 7, look.ink, GUTTER - LABEL_LEFT - 4);

@@ -1,4 +1,4 @@
-// Draws a scene on a canvas: grid, lanes, what lies over them, steps, axis.
+// Draws a scene on a canvas: grid, lanes, overlays, steps, axis.
 import { paintAxis, paintGrid, paintSteps } from "./axis";
 import { paintLane } from "./content";
 import { GUTTER } from "./lanes";

@@ -1,4 +1,4 @@
-// A curve as it is known: the least and the largest value of each pixel of a window.
+// The known part of a curve: the minimum and maximum of each pixel of a window.
 
 /** Extremes of the pixels of a window, NaN where nothing is known. */
 export class Curve {
@@ -18,14 +18,14 @@ export class Curve {
     return Math.floor(((time - this.start) / (this.end - this.start)) * this.low.length);
   }
 
-  /** Least and largest value in the pixel at a time; null where nothing is known. */
+  /** Minimum and maximum in the pixel at a time; null if unknown. */
   at(time: number): [low: number, high: number] | null {
     const bin = this.#bin(time);
     const [low, high] = [this.low[bin], this.high[bin]];
     return low === undefined || high === undefined || Number.isNaN(high) ? null : [low, high];
   }
 
-  /** Extremes of a stretch of time; null where nothing is known. */
+  /** Extremes of a stretch of time; null if unknown. */
   within(start: number, end: number): [low: number, high: number] | null {
     let [least, most] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
     const last = Math.min(this.low.length, this.#bin(end) + 1);

@@ -1,4 +1,4 @@
-// Follows the pointer and the keyboard to events: what launched them, and where they are.
+// Follows the pointer and the keyboard to events, and asks Python for exact facts and launches.
 import * as hover from "../hover";
 import { duration } from "./format";
 import type { Hit } from "./hits";
@@ -10,9 +10,9 @@ import type { EventAnswer } from "./types";
 import type { Span } from "./view";
 
 const HOVER_MS = 60;
-const POINTING_MS = 150; // on a row of a table, until its kernel is looked for
+const POINTING_MS = 150; // time the pointer must rest on a table row until its kernel is looked for
 
-/** What Python is asked about events. */
+/** A question to Python about events. */
 export type Question = { kind: "event" | "first" | "next"; [field: string]: unknown };
 
 /** Where events are shown: the stage. */
@@ -29,7 +29,7 @@ export class Follower {
   #signal: AbortSignal;
   #asking: ReturnType<typeof setTimeout> | undefined;
   #pointing: ReturnType<typeof setTimeout> | undefined;
-  #reached = false; // the event that is followed, by the keyboard
+  #reached = false; // whether the keyboard reached the followed event
 
   constructor(stage: Stage, kernel: Kernel, signal: AbortSignal) {
     this.#stage = stage;
@@ -39,7 +39,7 @@ export class Follower {
     signal.addEventListener("abort", () => clearTimeout(this.#pointing), { once: true });
   }
 
-  /** What others point at. */
+  /** What other parts of the page point at. */
   #hovered = (elsewhere: hover.Hovered | null): void => {
     this.#stage.scene.elsewhere = elsewhere;
     this.#stage.redraw();
@@ -47,7 +47,7 @@ export class Follower {
     this.#pointing = setTimeout(() => this.#stage.refine(), POINTING_MS);
   };
 
-  /** Show what is under the pointer. */
+  /** Show the tooltip of what is under the pointer. */
   point(found: Hit, x: number, y: number): void {
     const { scene, tip } = this.#stage;
     scene.hovered = found.at === "lane" ? found : null;
@@ -101,7 +101,7 @@ export class Follower {
     this.#stage.redraw();
   }
 
-  /** Ask Python what is known of an event, unless that is known already. */
+  /** Ask Python for the facts of an event, unless they are already known. */
   ask(rank: number, row: number, then: (answer: EventAnswer) => void): void {
     const { followed } = this.#stage.scene;
     if (followed?.rank === rank && followed.event.row === row) then(followed);
@@ -113,7 +113,7 @@ export class Follower {
       );
   }
 
-  /** Ask Python for an event, and go to it; `again` is done instead where another question is under way. */
+  /** Ask Python for an event, and go to it; if another question is in flight, call `again` later instead. */
   find(question: Question, again?: () => void): void {
     const other = question.kind === "first" ? "no other event in this lane" : "no other event of this name";
     const nothing = this.#stage.scene.followed ? other : "no event here";

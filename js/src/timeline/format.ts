@@ -1,4 +1,4 @@
-// Times in words, and where the ticks of an axis are.
+// Formats times, and places the ticks of an axis.
 import { withMinus } from "../cells";
 import { SIZES, TIMES, threeDigits, unitOf } from "../units";
 
@@ -11,7 +11,7 @@ export function duration(ns: number): string {
   return `${withMinus(value.toFixed(digits))}\u00a0${name}`;
 }
 
-/** A moment, as exact as the window that it is shown in asks for. */
+/** A time, as exact as the window it is shown in requires. */
 export function moment(ns: number, span: number): string {
   const [name, unit] = unitOf(TIMES, Math.max(Math.abs(ns), span));
   const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10((unit / span) * 1000))));
@@ -23,7 +23,7 @@ export interface Tick {
   label: string;
 }
 
-/** Round moments between two, about `count` of them. */
+/** About `count` round times between two times. */
 export function ticks(start: number, end: number, count: number): Tick[] {
   const wanted = (end - start) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(wanted));

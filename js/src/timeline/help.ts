@@ -1,20 +1,20 @@
-// What keys and pointer do in the timeline, as a list over the page.
+// The keys and pointer gestures of the timeline, as a list over the page.
 import { make, pushButton } from "../dom";
 import { float } from "../popover";
 
 const USES: readonly (readonly [keys: string, use: string])[] = [
   ["drag", "select a window of time"],
-  ["click", "select a step, rank, kernel, operator or module; with Shift, add it"],
+  ["click", "select a step, rank, kernel, operator or module; with Shift, add to the selection"],
   ["F", "zoom to the selection"],
-  ["W S, Ctrl-wheel", "zoom in and out, by key about the selection"],
+  ["W S, Ctrl-wheel", "zoom in and out; the keys zoom around the selection"],
   ["A D, Shift-drag", "pan"],
-  ["double click, Home", "show the analysed steps; again, all of the recording"],
+  ["double-click, Home", "show the analysed steps; again, the whole recording"],
   ["\u2191 \u2193", "choose a lane"],
   ["\u2190 \u2192", "previous or next event of the same name, or module"],
-  ["Enter", "select the rank, kernel, operator or module reached"],
-  ["L", "go from work to its launch, and back"],
-  ["O, \u25b8", "open a rank into its streams and threads"],
-  ["M", "mark a moment; two marks say how far apart they are"],
+  ["Enter", "select the current rank, kernel, operator or module"],
+  ["L", "go from GPU work to its launch, and back"],
+  ["O, \u25b8", "expand a rank into its streams and threads"],
+  ["M", "mark a time; two marks show the time between them"],
   ["?", "this list"],
 ];
 

@@ -1,4 +1,4 @@
-// What is under the pointer.
+// Finds what is under the pointer.
 
 import { GUTTER, type Lane } from "./lanes";
 import { FOOT, HEAD, type Painter } from "./painter";
@@ -19,7 +19,7 @@ export function timeAt(painter: Painter, x: number): number {
   return start + ((x - GUTTER) / (painter.width - GUTTER)) * (end - start);
 }
 
-/** The event of a lane at a moment, or nearest within two pixels. */
+/** The event of a lane at a time, or the nearest one within two pixels. */
 export function eventAt(scene: Scene, lane: Lane, time: number, near: number): Event | null {
   const tile = scene.tiles.get(lane.id);
   if (!tile) return null;

@@ -1,4 +1,4 @@
-// Questions to Python about a timeline: of each kind one in flight, and the newest wins.
+// Questions to Python about a timeline: one of each kind is in flight, and the newest wins.
 import { listen, type Model } from "../models";
 import type { Answer, TimelineState } from "./types";
 
@@ -43,7 +43,7 @@ export class Kernel {
     signal.addEventListener("abort", () => this.#stop(), { once: true });
   }
 
-  /** Ask; a question of the same slot that waits is forgotten, or it is thought over when its turn comes. */
+  /** Ask, replacing a waiting question of the same slot. If it must wait and `again` is given, that is called in its turn. */
   ask(question: Question, answered: Callback, slot = question.kind, again?: () => void): void {
     const busy = this.#slots.get(slot);
     const send = () => this.#send(slot, question, answered);
@@ -63,7 +63,7 @@ export class Kernel {
     }
   }
 
-  /** Nobody answers: ask what waited, as the kernel may be busy or started again. */
+  /** No answer came: ask the waiting question, as the kernel may be busy or restarted. */
   #give_up(slot: string): void {
     const waited = this.#slots.get(slot)?.next;
     this.#slots.delete(slot);

@@ -1,4 +1,4 @@
-// The keyboard on the canvas: zoom, pan, lanes, events of one name, the launch, marks.
+// The keyboard on the canvas: zoom, pan, lanes, events of the same name, launches, marks.
 import type { Question } from "./follow";
 import { isOfAll, isOfCalls, isOfParts, type Lane } from "./lanes";
 import { chosenOf } from "./scene";
@@ -9,13 +9,13 @@ import { panned, type Span, zoomed } from "./view";
 
 const ZOOM = 1.5;
 const PAN = 0.25;
-const AROUND = 1.1; // as long as what is selected
+const AROUND = 1.1; // times the length of the selection
 
 function at({ scene: { view, hovered } }: Stage): number {
   return hovered?.time ?? (view.start + view.end) / 2;
 }
 
-/** What a zoom keeps in place: the middle of what is selected, if that is in view, else what is pointed at. */
+/** The time that a zoom keeps in place: the middle of the selection if it is in view, or else the pointer. */
 function around(stage: Stage): number {
   const { view } = stage.scene;
   const chosen = chosenOf(stage.scene);
@@ -23,7 +23,7 @@ function around(stage: Stage): number {
   return middle > view.start && middle < view.end ? middle : at(stage);
 }
 
-/** Show what is selected, with some time around it; the analysed steps where nothing is. */
+/** Show the selection with some time around it, or the analysed steps if nothing is selected. */
 function showChosen(stage: Stage): void {
   const chosen = chosenOf(stage.scene);
   if (chosen) stage.show(zoomed(chosen, AROUND, (chosen.start + chosen.end) / 2));
@@ -34,7 +34,7 @@ function focused({ scene }: Stage): Lane | undefined {
   return scene.lanes.find(({ id }) => id === scene.focused);
 }
 
-/** The lane some places further down, the first one at the start. */
+/** The lane a number of places further down; the first lane if none is chosen. */
 function moveBy(stage: Stage, by: number): void {
   const { lanes, focused: id } = stage.scene;
   const now = lanes.findIndex((lane) => lane.id === id);
@@ -44,7 +44,7 @@ function moveBy(stage: Stage, by: number): void {
   stage.focus(next);
 }
 
-/** Where to look for what comes after, or before: in a lane of modules or of the path, for its neighbour. */
+/** What to ask for to find the next or previous event; in a lane of modules or of the path, its neighbour. */
 function fromHere({ scene }: Stage, { rank, event }: EventAnswer, forward: boolean): Question {
   const { row, key, start, duration } = event;
   const isPart = scene.lanes.some((lane) => lane.rank === rank && lane.key === key && isOfParts(lane));
@@ -52,7 +52,7 @@ function fromHere({ scene }: Stage, { rank, event }: EventAnswer, forward: boole
   return { kind: "first", rank, key, time: forward ? start + duration : start, forward };
 }
 
-/** Go to the next event of the same name, or the next module; to the first one in view where there is none yet. */
+/** Go to the next event of the same name, or the next module; without a current one, to the first in view. */
 function step(stage: Stage, forward: boolean): void {
   const { followed, view } = stage.scene;
   const lane = focused(stage);
@@ -75,7 +75,7 @@ function follow(stage: Stage): void {
   const { followed } = stage.scene;
   const other = followed?.launch ?? followed?.launched[0];
   if (!followed || !other) {
-    stage.say("no launch is known");
+    stage.say("no launch known");
     return;
   }
   stage.openFor(followed.rank, other.key);

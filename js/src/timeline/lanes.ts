@@ -1,10 +1,10 @@
-// Which lanes are shown, in which order, and where.
+// Layout of the lanes: which are shown, in which order, and where.
 import type { ClassLook, LaneName, RankRow, Step, TimelineLayout } from "./types";
 
-/** A band is of all ranks; a fold has them below. */
+/** A band covers all ranks; a fold has the ranks below it. */
 type Drawn = LaneName["kind"] | "band" | "fold";
 
-/** The rank of lanes of all ranks. */
+/** The rank number of lanes that cover all ranks. */
 const ALL = -1;
 
 export interface Lane {
@@ -13,9 +13,9 @@ export interface Lane {
   key: string;
   kind: Drawn;
   label: string;
-  /** How much later than the axis the lane's time is (ns): 0 but for aligned steps. */
+  /** Offset of the lane's time from the axis (ns): 0 except for aligned steps. */
   shift: number;
-  /** The step that an aligned lane shows. */
+  /** The step in an aligned lane. */
   step: Step | null;
   y: number;
   height: number;
@@ -26,25 +26,25 @@ export interface Lane {
 
 export const GUTTER = 128;
 const HEIGHTS = { rank: 24, phases: 13, stream: 16, thread: 13, range: 13, path: 16, curve: 26, band: 12, fold: 16 };
-const TALL = 40; // with room for words
+const TALL = 40; // with room for text
 const MANY_HEIGHT = 4;
 const THIN = 8;
-const EMPTY_HEIGHT = 14; // its name only: nothing ran on a GPU
+const EMPTY_HEIGHT = 14; // only the name, as nothing ran on a GPU
 const GAPS = { rank: 4, phases: 1, stream: 2, thread: 0, range: 0, path: 2, curve: 3, band: 2, fold: 4 };
 const ALIGNED_HEIGHT = 15;
 const MOST_ALIGNED = 96;
 
-/** Whether a lane is of all ranks together. */
+/** Whether a lane covers all ranks. */
 export function isOfAll({ rank }: Lane): boolean {
   return rank === ALL;
 }
 
-/** Whether a lane shows what stands for events of others: modules that the GPU works for, or pieces of the path. */
+/** Whether a lane summarises events of other lanes: modules that the GPU works for, or pieces of the path. */
 export function isOfParts({ kind }: Lane): boolean {
   return kind === "range" || kind === "path";
 }
 
-/** Whether a lane shows calls of the CPU, or parts. */
+/** Whether a lane shows CPU calls, or parts of them. */
 export function isOfCalls(lane: Lane): boolean {
   return lane.kind === "thread" || isOfParts(lane);
 }
@@ -54,12 +54,12 @@ export function isThin({ height }: Lane): boolean {
   return height <= THIN;
 }
 
-/** Whether there are too many ranks for a row of their own with a label. */
+/** Whether there are too many ranks to give each a labelled row. */
 export function areMany(layout: TimelineLayout): boolean {
   return layout.bands.length > 0;
 }
 
-/** Rank first; of many, those that wait least on top: the others wait for them. */
+/** Ranks in order; if there are many, those that wait least come first, as the others wait for them. */
 export function inOrder(layout: TimelineLayout): RankRow[] {
   if (!areMany(layout)) return layout.ranks;
   return [...layout.ranks].sort((one, other) => one.waiting - other.waiting || one.rank - other.rank);
@@ -77,11 +77,11 @@ export interface Shown {
   opened?: ReadonlyMap<number, LaneName[]>;
   selected?: readonly number[];
   added?: ReadonlyMap<number, LaneName[]>;
-  /** Whether each of many ranks has a row. */
+  /** Whether each of many ranks is unfolded into a row. */
   unfolded?: boolean;
 }
 
-/** Stacks lanes. */
+/** Stacks lanes from top to bottom. */
 class Stack {
   readonly lanes: Lane[] = [];
   y = 0;
@@ -110,7 +110,7 @@ class Stack {
     this.begin(step, first);
   }
 
-  /** Have lanes show a step from its start. */
+  /** Make lanes show a step from its start. */
   begin(step: Step, first = 0): void {
     for (const lane of this.lanes.slice(first))
       Object.assign(lane, { id: `${lane.id}@${step[1]}`, shift: step[1], step });
@@ -130,7 +130,7 @@ class Stack {
     this.y += 6;
   }
 
-  /** What many ranks do together, and the row that unfolds them. */
+  /** The bands of many ranks, and the row that unfolds the ranks. */
   addBands({ bands, classes, ranks }: TimelineLayout): void {
     for (const { code } of bands) {
       const { name, label } = classes[code] as ClassLook;
@@ -140,9 +140,9 @@ class Stack {
   }
 }
 
-/** The lanes of all ranks; those in `opened` with their streams and threads, and with those that are added.
+/** The lanes of all ranks; those in `opened` have their streams and threads, and the added lanes.
  *
- * Of many ranks there are bands, and unfolded, thin rows; those that are selected or opened are shown in full. */
+ * Many ranks are shown as bands and, if unfolded, as thin rows; selected or opened ranks are shown in full. */
 export function clockLanes(layout: TimelineLayout, shown: Shown = {}): Lane[] {
   const { opened = new Map(), selected = [], added = new Map(), unfolded = false } = shown;
   const stack = new Stack();
@@ -157,7 +157,7 @@ export function clockLanes(layout: TimelineLayout, shown: Shown = {}): Lane[] {
   return stack.lanes;
 }
 
-/** The label of a lane; of a thread, "thread" stands above its number. */
+/** The label of a lane; for a thread, "thread" is above its number. */
 function labelOf({ kind, label }: LaneName, row: number): string {
   if (kind !== "thread") return label;
   const words = label.split(" ");
@@ -165,7 +165,7 @@ function labelOf({ kind, label }: LaneName, row: number): string {
   return [words.join(" "), number][row] ?? "";
 }
 
-/** A lane for each step of each rank, all from their starts, each with the added lanes of the rank. */
+/** A lane for each step of each rank, all from their starts, with the added lanes of the rank. */
 export function alignedLanes(
   layout: TimelineLayout,
   only: readonly number[],

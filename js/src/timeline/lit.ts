@@ -1,10 +1,10 @@
-// The intervals of the finding that is selected: a bar on top of the lanes of their ranks.
+// The intervals of the selected finding, as bars on top of the lanes of their ranks.
 import type { Lane } from "./lanes";
 import type { Painter } from "./painter";
 
 const BAR = 4;
 
-/** Where bars begin and end between two positions, at least a pixel long; those less than a pixel apart are one. */
+/** Starts and ends of the bars between two positions: at least a pixel long, merged if less than a pixel apart. */
 export function bars(
   times: readonly number[],
   x: (time: number) => number,
@@ -38,7 +38,7 @@ export function counts(
   return found;
 }
 
-/** On the row of many ranks that is folded: the stronger, the more of them have a bar there. */
+/** On the folded row of many ranks: the more ranks have a bar, the stronger the colour. */
 function paintFolded(painter: Painter, lane: Lane, from: number): void {
   const { scene, context, width } = painter;
   const many = scene.lit.size;

@@ -1,4 +1,4 @@
-// What lies over the lanes: what is selected, pointed at and marked, and the arrows of launches.
+// Overlays on the lanes: selection, hover, marks, and the arrows of launches.
 import { GUTTER } from "./lanes";
 import { HEAD, type Painter } from "./painter";
 
@@ -28,7 +28,7 @@ export function paintOver(painter: Painter): void {
   paintArrows(painter);
 }
 
-/** From the launching call to the work. */
+/** An arrow from the launching call to the work. */
 function paintArrows(painter: Painter): void {
   const { followed, lanes } = painter.scene;
   if (!followed) return;

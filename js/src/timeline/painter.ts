@@ -1,4 +1,4 @@
-// A canvas with a scene on it: where moments and lanes are, and what all parts draw with.
+// A canvas with a scene: positions of times and lanes, and drawing tools that all parts share.
 import { cut } from "../cut";
 import { make } from "../dom";
 import { isDark } from "../theme";
@@ -20,7 +20,7 @@ export interface Look {
   onDark: boolean;
 }
 
-/** Pixels of a CSS pixel. */
+/** Device pixels per CSS pixel. */
 export function pixelScale(): number {
   return Math.max(1, globalThis.devicePixelRatio || 1);
 }
@@ -53,7 +53,7 @@ export class Painter {
     this.height = height;
   }
 
-  /** Position of a moment on the axis. */
+  /** Position of a time on the axis. */
   x(time: number): number {
     const { start, end } = this.scene.view;
     return GUTTER + ((time - start) / (end - start)) * (this.width - GUTTER);

@@ -73,7 +73,7 @@ export function followPointer(stage: Stage, signal: AbortSignal): void {
   canvas.addEventListener("pointercancel", cancel, { signal });
   const giveUp = (event: KeyboardEvent) => {
     if (event.key !== "Escape" || !from) return;
-    event.stopPropagation(); // what was selected before stays
+    event.stopPropagation(); // keep the previous selection
     cancel();
   };
   canvas.addEventListener("keydown", giveUp, { signal });

@@ -1,7 +1,7 @@
-// Coverage of pixels as an image: each column is as full as the pixel's time is covered, exactly.
+// Coverage of pixels as an image: each column is filled exactly in proportion to the covered time.
 import type { ClassLook } from "./types";
 
-/** What is drawn on: pixels of a CSS pixel, and whether the page is dark. */
+/** The target: device pixels per CSS pixel, and whether the page is dark. */
 export interface Surface {
   scale: number;
   onDark: boolean;
@@ -15,7 +15,7 @@ export interface Coverage {
 
 const ORDER = ["call", "phase", "busy", "idle"];
 const IDLE_ALPHA = 0.42;
-const IDLE_ALPHA_ON_DARK = 0.8; // with less, what is lit there is as dark as what is not
+const IDLE_ALPHA_ON_DARK = 0.8; // with less, highlighted idle time would be as dark as the rest
 const HATCH_ALPHA = 0.45;
 const RAIL_CSS_PX = 3;
 const LEAST_WITH_RAIL = 10;
@@ -34,7 +34,7 @@ export function inkOn(color: string): string {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 
-/** From the bottom up: what the GPU does before what it waits for. */
+/** Order from the bottom up: what the GPU does, then what it waits for. */
 export function stacked(coverages: Coverage[]): Coverage[] {
   const layers = coverages.filter(({ look }) => look.group !== "rail");
   return layers.sort((one, other) => ORDER.indexOf(one.look.group) - ORDER.indexOf(other.look.group));
@@ -45,11 +45,11 @@ function packed([red, green, blue]: Rgb, alpha: number): number {
   return ((Math.round(alpha * FULL) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** What a class fills its share of a column with. */
+/** How a class fills its share of a column. */
 interface Paint {
   of: Uint8Array;
   full: number;
-  /** Between the lines of a pattern. */
+  /** Colour between the lines of a pattern. */
   between: number;
   fill: ClassLook["fill"];
 }
@@ -67,7 +67,7 @@ function isOnLine(fill: ClassLook["fill"], x: number, y: number, period: number)
   return fill === "hatched" ? (x + y) % period < half : x % period < half === y % period < half;
 }
 
-/** Pixels (RGBA) of a lane: `bins` wide and `height` high; `scale` is the number of pixels of a CSS pixel. */
+/** Pixels (RGBA) of a lane, `bins` wide and `height` high; `scale` is the number of device pixels per CSS pixel. */
 export function pixels(
   coverages: Coverage[],
   bins: number,
@@ -110,7 +110,7 @@ function blend(image: Uint8ClampedArray, at: number, color: Rgb, share: number):
   image[at + 3] = FULL * Math.max(under, share);
 }
 
-/** The image as a canvas, to be drawn at any place and width. */
+/** The image as a canvas, which can be drawn at any place and width. */
 export function raster(
   coverages: Coverage[],
   bins: number,

@@ -1,4 +1,4 @@
-// What a saved timeline knows of the lanes inside its ranks: answers that Python gave in advance.
+// The lanes inside the ranks of a saved timeline: answers that Python gave in advance.
 import { type LaneTile, tilesOf } from "./tiles";
 import type { ClassLook, LaneName, RecordedRank } from "./types";
 

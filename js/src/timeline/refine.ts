@@ -1,4 +1,4 @@
-// Asks Python for the lanes in sight that are blurred, or about to be left.
+// Asks Python for lanes in sight that are blurred, or that a pan is about to leave.
 import type { Kernel } from "./kernel";
 import { GUTTER, isOfAll, isThin, type Lane } from "./lanes";
 import { HEAD } from "./painter";
@@ -17,7 +17,7 @@ interface Wanted extends Span {
   pixels: number;
 }
 
-/** Lanes in the visible part of the page, and the paths of their ranks, which say what to outline. */
+/** Lanes in the visible part of the page, and the path lanes of their ranks, which say what to outline. */
 function inSight({ scene, height }: Viewer): Lane[] {
   const top = scene.scroll - HEAD;
   const isVisible = (lane: Lane) => lane.y + lane.height > top && lane.y < top + height + HEAD;
@@ -29,7 +29,7 @@ function inSight({ scene, height }: Viewer): Lane[] {
     .slice(0, MOST_LANES);
 }
 
-/** The window around the view that is to be asked for; null where what is known is sharp. */
+/** The window around the view to request; null if the known data are sharp. */
 function wanted(stage: Viewer, scale: number): Wanted | null {
   const { view, tiles, layout } = stage.scene;
   const lanes = inSight(stage);
@@ -37,7 +37,7 @@ function wanted(stage: Viewer, scale: number): Wanted | null {
   const most = Math.floor(MOST_PIXELS / (1 + 2 * PREFETCH) / Math.max(1, lanes.length));
   const pixels = Math.max(1, Math.min(most, Math.round((stage.width - GUTTER) * scale)));
   const { find } = sought(stage.scene);
-  // Nothing is recorded beyond the span, unless lanes are moved over each other.
+  // Nothing is recorded beyond the span, unless lanes are shifted to align steps.
   const [first, last] = lanes.some(({ shift }) => shift !== 0) ? [-Infinity, Infinity] : layout.span;
   const clipped = (time: number) => Math.min(Math.max(time, first), last);
   const fits = (lane: Lane) => {
@@ -54,7 +54,7 @@ function wanted(stage: Viewer, scale: number): Wanted | null {
   return { lanes, start, end, pixels: Math.max(1, Math.round((pixels * (end - start)) / length)) };
 }
 
-/** Ask for what is wanted, `scale` pixels for a CSS pixel, and once more when its turn comes. */
+/** Request what is missing, at `scale` device pixels per CSS pixel; evaluated again when its turn comes. */
 export function refine(stage: Viewer, kernel: Kernel, scale: number): void {
   const asked = wanted(stage, scale);
   if (!asked) return;

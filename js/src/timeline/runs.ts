@@ -1,7 +1,7 @@
-// Bytes that Python sends as runs of equal ones; see in_runs in hta_widgets/panels/timeline/encoding.py.
+// Bytes that Python sends as runs of equal bytes; see in_runs in hta_widgets/panels/timeline/encoding.py.
 import type { TimelineLayout } from "./types";
 
-/** The overview that the model carries: planes of the ranks, then bands. */
+/** The overview in the model: planes of the ranks, then bands. */
 export function overviewBytes(layout: TimelineLayout, sent: ArrayBufferView | null): Uint8Array {
   if (!sent) return new Uint8Array();
   const ends = layout.ranks.flatMap(({ planes }) => planes.map(({ at }) => at + layout.bins));
@@ -9,7 +9,7 @@ export function overviewBytes(layout: TimelineLayout, sent: ArrayBufferView | nu
   return fromRuns(sent, Math.max(0, ...ends, ...endsOfBands));
 }
 
-/** The bytes: `size` of them, which come as they are where their runs are no shorter. */
+/** The `size` decoded bytes; Python sends them as they are if runs would not be shorter. */
 export function fromRuns(sent: ArrayBufferView, size: number): Uint8Array {
   const runs = new Uint8Array(sent.buffer, sent.byteOffset, sent.byteLength);
   if (runs.length >= size) return runs;

@@ -1,4 +1,4 @@
-// Everything that is drawn, as one object: the parts below change it, `draw` reads it.
+// Everything that is drawn, as one object: other parts change it, `draw` reads it.
 import type { Hovered } from "../hover";
 import type { SelectionState } from "../types";
 import type { Bands } from "./bands";
@@ -10,9 +10,9 @@ import type { Span } from "./view";
 export interface OnlyStep {
   rank: number;
   step: Step;
-  /** Of the steps that have one axis. */
+  /** Length of the steps that share an axis. */
   longest: number;
-  /** Whether it is of another job than that of the page. */
+  /** Whether it belongs to a job other than the page's. */
   foreign: boolean;
 }
 
@@ -21,14 +21,14 @@ export interface Scene {
   lanes: Lane[];
   view: Span;
   aligned: boolean;
-  /** The only step that is shown, from its start, and what all lanes of its rank are shown of. */
+  /** The only step shown, from its start, with all lanes of its rank. */
   only: OnlyStep | null;
   /** Newest tile of each lane. */
   tiles: Map<string, LaneTile>;
   overview: Map<number, LaneTile>;
-  /** Start and end of each interval of the selected finding in turn, by rank. */
+  /** Alternating starts and ends of the selected finding's intervals, by rank. */
   lit: ReadonlyMap<number, number[]>;
-  /** What many ranks do together. */
+  /** Bands of many ranks. */
   bands: Bands;
   unfolded: boolean;
   opened: ReadonlyMap<number, unknown>;
@@ -37,7 +37,7 @@ export interface Scene {
     "ranks" | "steps" | "kernel" | "operators" | "modules" | "window_ns" | "streams" | "finding"
   >;
   hovered: { lane: Lane; event: Event | null; time: number } | null;
-  /** What others point at. */
+  /** What other parts of the page point at. */
   elsewhere: Hovered | null;
   /** The event whose launch is followed. */
   followed: EventAnswer | null;
@@ -48,29 +48,29 @@ export interface Scene {
   scroll: number;
 }
 
-/** What its parts know of the stage, which shows a scene. */
+/** The stage, which shows a scene, as its parts see it. */
 export interface Viewer {
   readonly scene: Scene;
   readonly width: number;
   readonly height: number;
   redraw(): void;
-  /** Ask for what is blurred. */
+  /** Request what is blurred. */
   refine(): void;
 }
 
-/** All of the recording, or the longest of aligned steps. */
+/** The whole recording, or the longest of the aligned steps. */
 export function wholeOf({ layout, aligned, only }: Scene): Span {
   const [start, end] = aligned ? [0, only?.longest ?? longestStep(layout)] : layout.span;
   return { start, end };
 }
 
-/** The analysed time, or the longest of aligned steps. */
+/** The analysed time, or the longest of the aligned steps. */
 export function homeOf({ layout, aligned, only }: Scene): Span {
   const [start, end] = aligned ? [0, only?.longest ?? longestStep(layout)] : layout.home;
   return { start, end };
 }
 
-/** The selected window, else from the first of the selected steps to the end of the last. Aligned steps have none. */
+/** The selected window, or else the span of the selected steps. Aligned steps have none. */
 export function chosenOf({ layout, aligned, selection }: Scene): Span | null {
   const { ranks, steps, window_ns } = selection;
   if (aligned) return null;
@@ -81,7 +81,7 @@ export function chosenOf({ layout, aligned, selection }: Scene): Span | null {
   return { start: Math.min(...chosen.map((step) => step[1])), end: Math.max(...chosen.map((step) => step[2])) };
 }
 
-/** Whether a lane is of what is selected; everything is if nothing is. */
+/** Whether a lane is selected; without a selection, all lanes are. */
 export function isSelected({ selection }: Scene, lane: Lane): boolean {
   const { ranks } = selection;
   return ranks.length === 0 || isOfAll(lane) || ranks.includes(lane.rank);
@@ -92,9 +92,9 @@ export function hasGpuWork({ ranks }: TimelineLayout): boolean {
   return ranks.some(({ planes }) => planes.length > 0);
 }
 
-/** What is looked for in all lanes: the search, else what is selected, else the kernel that others point at.
+/** What to look for in all lanes: the search, or else the selection, or else the kernel that other parts point at.
  *
- * An operator is looked for only where there are calls alone: its kernels have other names. */
+ * An operator is looked for only in recordings that have only calls, because its kernels have other names. */
 export function sought({ layout, selection, search, elsewhere }: Scene): { find: string; whole: boolean } {
   if (search !== "") return { find: search, whole: false };
   const [operator = "", ...others] = hasGpuWork(layout) ? [] : selection.operators;
@@ -102,21 +102,21 @@ export function sought({ layout, selection, search, elsewhere }: Scene): { find:
   return { find: selected || (elsewhere?.kernel ?? ""), whole: true };
 }
 
-/** When events of a lane's rank are on the critical path, by row, where that is shown beside streams and threads. */
+/** Times on the critical path of a lane's rank, by row, if the path is shown next to streams and threads. */
 export function pathOf({ lanes, tiles }: Scene, { kind, rank }: Lane): LaneTile["spans"] | undefined {
   if (kind !== "stream" && kind !== "thread") return undefined;
   const path = lanes.find((each) => each.kind === "path" && each.rank === rank);
   return path && tiles.get(path.id)?.spans;
 }
 
-/** Whether an event is on the path: a call, at which the host's part ends, or the part of GPU work that is. */
+/** Whether an event is on the path: a call at which a host part ends, or GPU work that is partly on it. */
 export function isOnPath(path: LaneTile["spans"] | undefined, { kind }: Lane, event: Event): boolean {
   const span = event.row < 0 ? undefined : path?.get(event.row);
   if (!span) return false;
   return kind === "thread" || (event.start < span.end && event.start + event.duration > span.start);
 }
 
-/** Whether it is an event that is followed. Of a call there may be several runs of kernels in a lane. */
+/** Whether the event is being followed. A call can have several runs of kernels in a lane. */
 export function isFollowed({ followed }: Scene, lane: Lane, { row, start }: Event): boolean {
   if (followed?.event.row !== row || followed.rank !== lane.rank) return false;
   return !isOfParts(lane) || lane.key !== followed.event.key || start === followed.event.start;

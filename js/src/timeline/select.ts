@@ -1,11 +1,11 @@
-// What a click and a drag select.
+// What clicks and drags select.
 import { afterClick } from "../integers";
 import type { Hit } from "./hits";
 import { isOfAll, isOfCalls, isThin } from "./lanes";
 import type { Stage } from "./stage";
 import type { EventPick } from "./types";
 
-/** Select what was clicked; whether there was anything but time. */
+/** Select what was clicked; return whether it was anything but time. */
 export function click(stage: Stage, found: Hit, add: boolean): boolean {
   const { scene, calls } = stage;
   const { selection } = scene;
@@ -33,11 +33,11 @@ export function click(stage: Stage, found: Hit, add: boolean): boolean {
   return true;
 }
 
-/** Select the operator, module or kernel of an event, or let go of it. */
+/** Select or deselect the operator, module or kernel of an event. */
 export function pick({ scene: { selection }, calls }: Stage, { field, item }: EventPick): void {
   if (field === "kernel") return void calls.select({ kernel: item === selection.kernel ? "" : item });
   const [only, ...others] = selection[field];
-  const shapes = field === "operators" ? { shapes: [] } : {}; // they are of the operator that was selected
+  const shapes = field === "operators" ? { shapes: [] } : {}; // they belong to the operator selected before
   void calls.select({ [field]: only === item && others.length === 0 ? [] : [item], ...shapes });
 }
 
@@ -45,7 +45,7 @@ export function letGo({ scene: { selection }, calls }: Stage): void {
   if (selection.window_ns) void calls.select({ window_ns: null });
 }
 
-/** Select what was dragged over. */
+/** Select the window that was dragged over. */
 export function brushed(stage: Stage): void {
   const { brush, aligned } = stage.scene;
   stage.brush(null);

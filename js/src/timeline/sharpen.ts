@@ -1,4 +1,4 @@
-// Asks Python for the bands of many ranks in the view, where those that the model carries are blurred.
+// Asks Python for the bands of many ranks in the view if those in the model are blurred.
 import type { Kernel } from "./kernel";
 import { GUTTER } from "./lanes";
 import type { Viewer } from "./scene";
@@ -6,7 +6,7 @@ import type { Bins } from "./view";
 
 const SHARPNESS = 1.3;
 
-/** The window that is to be asked for, `true` where the model's own bands are sharp, null where nothing is missing. */
+/** The window to request; `true` if the model's own bands are sharp, null if nothing is missing. */
 function wanted({ scene, width }: Viewer): Bins | true | null {
   const { layout, view, bands } = scene;
   const pixels = Math.min(layout.band_pixels, Math.round(width - GUTTER));

@@ -1,4 +1,4 @@
-// The canvas with its scene: loads lanes, redraws, and turns pointer and keys into views and selections.
+// The canvas with its scene: it loads lanes, redraws, and turns pointer and keys into views and selections.
 import { followSize, make } from "../dom";
 import type { Model } from "../models";
 import { EVERYTHING } from "../picks";
@@ -49,7 +49,7 @@ export class Stage {
   readonly follower: Follower;
   readonly added: AddedLanes;
   readonly help: Help;
-  /** Told of each view that is shown here first. */
+  /** Called with each view that originates here. */
   shown: (view: Span) => void = () => undefined;
   #spacer = make("div");
   #brush = make("div", { className: "hta-brush", hidden: true });
@@ -65,8 +65,8 @@ export class Stage {
   #known = new Map<number, LaneName[]>();
   #total = 0;
   #begun = false;
-  #revealed = ""; // the finding and the window that were gone to
-  #gone: { from: Span; to: Span } | null = null; // to a finding
+  #revealed = ""; // the finding and the window that were revealed
+  #gone: { from: Span; to: Span } | null = null; // the move to a finding
 
   constructor(model: Model<TimelineState>, calls: Calls, signal: AbortSignal) {
     this.#model = model;
@@ -90,7 +90,7 @@ export class Stage {
     return this.#width;
   }
 
-  /** That of the canvas, without a look at the page, which would lay it out. */
+  /** Width of the canvas, without reading the page, which would cause a layout. */
   get height(): number {
     return this.#height;
   }
@@ -120,7 +120,7 @@ export class Stage {
     };
   }
 
-  /** Take over what the model carries. */
+  /** Take over the data of the model. */
   load(): void {
     const layout = this.#model.get("_timeline");
     if (!layout.ranks) return;
@@ -134,12 +134,12 @@ export class Stage {
     for (const [rank, names] of added) this.added.know(rank, names);
     this.scene.tiles = tiles;
     this.element.hidden = layout.ranks.length === 0;
-    if (!this.scene.only) this.join(homeOf(this.scene)); // a step has the axis of another one, too
+    if (!this.scene.only) this.join(homeOf(this.scene)); // a single step shares the axis of another one
     this.#lay();
     this.#openWithoutGpuWork();
   }
 
-  /** Show the threads of the first rank from the start where no rank has anything of its own to show. */
+  /** Open the threads of the first rank from the start if no rank has anything to show in its own lane. */
   #openWithoutGpuWork(): void {
     const [first] = this.scene.layout.ranks;
     if (this.#begun || !first) return;
@@ -147,7 +147,7 @@ export class Stage {
     if (!hasGpuWork(this.scene.layout)) this.toggle(first.rank);
   }
 
-  /** Show the steps; all of the recording where these are shown already. */
+  /** Show the steps, or the whole recording if the steps are already shown. */
   fit(): void {
     const { view } = this.scene;
     const isHome = view.start === homeOf(this.scene).start && view.end === homeOf(this.scene).end;
@@ -174,8 +174,8 @@ export class Stage {
     this.refine();
   }
 
-  /** Go to the window in which a finding is shown, once, unless it is in view and wide enough to be seen; and back when
-   * it is taken back, unless somebody has gone on from there. */
+  /** Go once to the window that shows a finding, unless it is in view and wide enough to be seen. Go back when the
+   * finding is deselected, unless the view has changed since. */
   #reveal(): void {
     const { aligned, selection, view } = this.scene;
     const { finding, window_ns } = selection;
@@ -216,7 +216,7 @@ export class Stage {
     this.#lay();
   }
 
-  /** Light intervals of ranks. */
+  /** Highlight intervals of ranks. */
   light(lit: readonly LitRank[]): void {
     this.scene.lit = new Map(lit);
     this.redraw();
@@ -256,12 +256,12 @@ export class Stage {
     if (!this.#opened.has(rank)) this.toggle(rank);
   }
 
-  /** Open a rank if that shows a lane. */
+  /** Open a rank if that makes a lane visible. */
   openFor(rank: number, key: string): void {
     if (key !== "rank" && !this.scene.aligned) this.open(rank);
   }
 
-  /** Mark a moment; between two marks, their distance is said. */
+  /** Mark a time; two marks report the time between them. */
   mark(time: number): void {
     this.scene.marks = [...this.scene.marks, time].slice(-2);
     const [first, second] = this.scene.marks;
@@ -300,7 +300,7 @@ export class Stage {
         "left and right go to the next event of the same name or the next module, Enter selects, O opens a rank, " +
         "F shows the selection, question mark lists all keys.",
     );
-    // The observer tells of another width: to ask for it here would lay the page out once more with each selection.
+    // The observer reports a new width; reading it here would cause another layout with each selection.
     if (this.#total !== before || this.#width === 0) this.resize();
     else {
       this.redraw();
@@ -352,7 +352,7 @@ export class Stage {
     });
   }
 
-  /** Show the stretch that is dragged over, or none: over the canvas, which stays as it is. */
+  /** Show the stretch being dragged over, or none, above the canvas, which is not redrawn. */
   brush(span: Span | null): void {
     const painter = this.painter();
     this.scene.brush = span;
@@ -373,7 +373,7 @@ export class Stage {
     return painter ? hit(painter, x, y) : { at: "nothing" };
   }
 
-  /** Ask for what is blurred. */
+  /** Request what is blurred. */
   refine(): void {
     if (this.#width === 0 || !this.#look) return;
     refine(this, this.#kernel, this.#look.scale);

@@ -1,4 +1,4 @@
-// What is known of lanes: coverage and events of a window, one tile from each answer.
+// Known data of lanes: coverage and events of a window, one tile per answer.
 
 import { Curve } from "./extremes";
 import { type Coverage, raster, type Surface } from "./raster";
@@ -24,9 +24,9 @@ export class LaneTile {
   #spans: Map<number, Span> | null = null;
   #image: { canvas: HTMLCanvasElement | null; height: number; scale: number; onDark: boolean } | null = null;
 
-  /** What is looked for, per pixel; null where nothing is. */
+  /** Search hits per pixel; null without a search. */
   readonly found: Uint8Array | null;
-  /** What was looked for. */
+  /** The search that the hits belong to. */
   readonly sought: string;
   readonly curves: readonly Curve[];
 
@@ -74,7 +74,7 @@ export class LaneTile {
     };
   }
 
-  /** From the start of the first event of each row to the end of the last. */
+  /** Span of each row, from the start of its first event to the end of its last. */
   get spans(): ReadonlyMap<number, Span> {
     if (this.#spans) return this.#spans;
     this.#spans = new Map();
@@ -100,7 +100,7 @@ export class LaneTile {
     return low;
   }
 
-  /** Runs of pixels with something that is looked for, between two of them. */
+  /** Runs of pixels with search hits, between two pixels. */
   *runs(from: number, to: number): Generator<[first: number, last: number]> {
     const { found } = this;
     if (!found) return;
@@ -160,12 +160,12 @@ function bytes(view: ArrayBufferView): Uint8Array {
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** A copy, as views of the message need not lie on a multiple of 8. */
+/** A copy, because views of the message may not be aligned to 8 bytes. */
 function aligned(view: ArrayBufferView): ArrayBuffer {
   return bytes(view).slice().buffer as ArrayBuffer;
 }
 
-/** What came as differences, each to the one before. */
+/** Values from their differences, each from the previous one. */
 function summed<T extends Float64Array | Int32Array>(values: T): T {
   let sum = 0;
   for (const [place, each] of values.entries()) values[place] = sum += each;
@@ -213,7 +213,7 @@ export function tilesOf(
   );
 }
 
-/** The lanes of all ranks as the model carries them, without events. */
+/** The lanes of all ranks in the model, without events. */
 export function overviewTiles(layout: TimelineLayout, overview: ArrayBufferView | null): Map<number, LaneTile> {
   const all = overview ? bytes(overview) : new Uint8Array();
   const [start, end] = layout.home;

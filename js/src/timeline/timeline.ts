@@ -1,4 +1,4 @@
-// The timeline: lanes of all ranks on a canvas, that follow the job's selection and set it.
+// The timeline: lanes of all ranks on a canvas that follow the job's selection and set it.
 import type { RenderProps } from "@anywidget/types";
 import { control } from "../controls";
 import { keepKeys, make, uniquePrefix } from "../dom";
@@ -79,7 +79,7 @@ export function staged(
   return stage;
 }
 
-/** Other time is no longer that in which the selected finding is seen. */
+/** Deselect the finding when other time is selected. */
 function withoutFinding(values: Partial<SelectionState>): Partial<SelectionState> {
   return "window_ns" in values || "steps" in values ? { ...values, finding: null } : values;
 }

@@ -1,4 +1,4 @@
-// The note beside the pointer: what the event is, exactly, and what it is tied to. Names are text.
+// The tooltip next to the pointer: exact facts about an event, and what its launch links it to. Names are text.
 import { make } from "../dom";
 import { swatch } from "../legend";
 import type { Curve } from "./extremes";
@@ -14,23 +14,23 @@ function line(...parts: (Node | string)[]): HTMLElement {
 
 const percent = (share: number) => `${Math.round(share * 100)}\u00a0%`;
 
-/** What many ranks do together. */
+/** Facts about a lane of all ranks. */
 function ofAll({ bands, layout, view }: Scene, lane: Lane, time: number): (Node | string)[] {
   const when = line(moment(time, view.end - view.start));
-  if (lane.kind === "fold") return [line("a row for each rank, those that wait least on top"), when];
+  if (lane.kind === "fold") return [line("one row per rank, those that wait least on top"), when];
   const shares = bands.at(lane.key, time);
   if (!shares) return [line("nothing recorded"), when];
   const [least, median, most] = shares.map(percent);
   const ranks = `of ${layout.ranks.length} ranks`;
-  return [make("b", {}, lane.label), line(`least ${least}, median ${median}, most ${most} ${ranks}`), when];
+  return [make("b", {}, lane.label), line(`min ${least}, median ${median}, max ${most} ${ranks}`), when];
 }
 
-/** What a curve is in a pixel, or ranges over. */
+/** Value of a curve in a pixel, or its range. */
 function between([low, high]: [low: number, high: number], unit: string): string {
   return low === high ? amount(low, unit) : `${amount(low, unit)} to ${amount(high, unit)}`;
 }
 
-/** What curves are somewhere, each with its word. */
+/** Values of the curves at a place, each with its label. */
 function valuesOf(scene: Scene, lane: Lane, extremes: (curve: Curve) => [number, number] | null): string[] {
   const found = (scene.tiles.get(lane.id)?.curves ?? []).flatMap((curve, place) => {
     const range = extremes(curve);
@@ -44,16 +44,17 @@ function tied({ event, launch, launched }: EventAnswer): string {
   if (launch) {
     const after = duration(event.start - launch.start - launch.duration);
     return event.start < launch.start + launch.duration
-      ? `launched by ${launch.name}, and started while that ran`
+      ? `launched by ${launch.name}, started while it was running`
       : `launched by ${launch.name}, started ${after} after it returned`;
   }
   const [first, ...others] = launched;
   if (!first) return "";
-  const also = others.length > 0 ? ` and ${others.length}${others.length > 62 ? " or more" : ""} others` : "";
+  const [count, noun] = [others.length, others.length === 1 ? "other" : "others"];
+  const also = count > 0 ? ` and ${count}${count > 62 ? " or more" : ""} ${noun}` : "";
   return `launched ${first.name.slice(0, 80)}${also}`;
 }
 
-/** A piece of the critical path; what the host does goes on until it calls something. */
+/** A piece of the critical path; a piece on the host lasts until it calls something. */
 function ofPath({ most: [whole = 1] }: Lane, { look, name, duration: length }: Event): Node[] {
   const share = amount((100 * length) / whole, "% of the critical path");
   const what = name && line(look.group === "call" ? `until ${name}` : name);
@@ -65,7 +66,7 @@ function stepAt(scene: Scene, rank: number, time: number): Step | undefined {
   return row?.steps.find(([, start, end]) => start <= time && time < end);
 }
 
-/** What is known of a lane, and how much later its time is than the axis: at first the overview of a rank. */
+/** The data of a lane, and its time shift against the axis: at first, the overview of the rank. */
 function known(
   { tiles, overview }: Scene,
   { id, kind, rank, shift }: Lane,
@@ -104,7 +105,7 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
     if (lane.kind === "range") parts.push(line("from the first to the last kernel of this run"));
     else if (isThis && lane.kind !== "rank") {
       parts.push(line(tied(followed)));
-      if (followed.captured) parts.push(line(`in ${followed.captured}, as the capture of the graph has it`));
+      if (followed.captured) parts.push(line(`in ${followed.captured}, as recorded in the graph's capture`));
     }
     return [...parts, place];
   }
@@ -118,7 +119,7 @@ export function describe(scene: Scene, followed: EventAnswer | null): (Node | st
   return [...parts, line(`of ${duration(width)}`), place];
 }
 
-/** What a lane shows in the view, for screen readers. */
+/** What a lane shows in the current view, for screen readers. */
 export function inWords(scene: Scene, lane: Lane): string[] {
   const { start, end } = scene.view;
   if (lane.kind === "band") return [`median ${percent(scene.bands.mean(lane.key, start, end))} of the time`];
@@ -129,7 +130,7 @@ export function inWords(scene: Scene, lane: Lane): string[] {
   return parts.map(({ look, share }) => `${look.label} ${Math.round(share * 100)} %`);
 }
 
-/** A note that follows the pointer inside its parent. */
+/** A tooltip that follows the pointer inside its parent. */
 export class Tip {
   readonly element = make("div", { className: "hta-tip", hidden: true, role: "tooltip" });
 

@@ -1,4 +1,4 @@
-// What the timeline of Python sends; hta_widgets/panels/timeline/messages.py has the same types, and a test compares them.
+// Messages of the timeline in Python; hta_widgets/panels/timeline/messages.py has the same types, and a test compares them.
 
 import type { Fill, PanelState } from "../types";
 
@@ -15,7 +15,7 @@ export interface Plane {
   at: number;
 }
 
-/** Three planes: the least, the median and the most. */
+/** Three planes: minimum, median and maximum. */
 export interface Band {
   code: number;
   at: number;
@@ -36,31 +36,31 @@ export interface TimelineLayout {
   span: [number, number];
   home: [number, number];
   bins: number;
-  /** Whether Python holds all ranks, so that windows of all are answered at once. */
+  /** Whether Python holds all ranks, so that it can answer for all ranks at once. */
   held: boolean;
-  /** Of many ranks only. */
+  /** Only with many ranks. */
   bands: Band[];
   band_bins: number;
-  /** Most pixels of a window of bands, 0 where there are none. */
+  /** Maximum pixels of a window of bands; 0 without bands. */
   band_pixels: number;
 }
 
-/** A step of one of two jobs, of which one is shown below the other. */
+/** A step of one of two jobs that are shown one below the other. */
 export interface StackedStep {
-  /** Whether it is of the job that the dashboard is not of. */
+  /** Whether it belongs to the job that is not the dashboard's. */
   second: boolean;
   job: string;
   rank: number;
   step: number;
-  /** The step that is shown where none is chosen. */
+  /** The step shown by default. */
   typical: number;
-  /** Start and end (ns since the step began) of each piece of what is open in turn. */
+  /** Alternating starts and ends (ns since the start of the step) of the pieces of the open row. */
   seen: number[];
-  /** How much that is. */
+  /** Their total in words. */
   said: string;
 }
 
-/** A rank, and start and end of each of its intervals in turn. */
+/** A rank, and the alternating starts and ends of its intervals. */
 export type LitRank = [rank: number, times: number[]];
 
 export interface TimelineState extends PanelState {
@@ -68,9 +68,9 @@ export interface TimelineState extends PanelState {
   _overview: DataView;
   /** Kinds of lanes that are added to each rank. */
   lanes: string[];
-  /** What the selected finding is seen in. */
+  /** Intervals of the selected finding. */
   _lit: LitRank[];
-  /** In a saved report only. */
+  /** Only in a saved report. */
   _recorded?: RecordedRank[];
 }
 
@@ -79,19 +79,19 @@ export interface LaneName {
   kind: "rank" | "phases" | "stream" | "thread" | "range" | "curve" | "path";
   label: string;
   level: number;
-  /** Of curves and paths. */
+  /** Unit of curves and paths. */
   unit: string;
   /** The largest value of each curve; the length of the whole path (ns). */
   most: number[];
-  /** What each curve is, where there are several. */
+  /** Label of each curve, if there are several. */
   words: string[];
 }
 
 export interface WindowLane {
   lane: number;
-  /** Where the plane of what is looked for begins. */
+  /** Offset of the plane of search hits. */
   found: number | null;
-  /** Where the least values of each curve begin; the largest ones are behind. */
+  /** Offset of each curve's minima; its maxima follow. */
   curves: number[];
   planes: Plane[];
   first: number;
@@ -157,7 +157,7 @@ export interface AddedAnswer {
   id: number;
   rank: number;
   lanes: LaneName[];
-  /** Why there are none of a kind. */
+  /** Why there are no lanes of a kind. */
   none: string[];
 }
 
@@ -185,7 +185,7 @@ export interface RefusedAnswer {
   error: string;
 }
 
-/** Of buffers that were compressed together, `sizes` are their lengths. */
+/** If buffers were compressed together, `sizes` has their lengths. */
 export type Answer = { sizes?: number[] } & AnyAnswer;
 
 type AnyAnswer =
@@ -204,7 +204,7 @@ export interface RecordedWindow {
   buffers: ArrayBufferView[];
 }
 
-/** Answers about a rank that were given in advance. */
+/** Answers about a rank, given in advance. */
 export interface RecordedRank {
   rank: number;
   lanes: LaneName[];

@@ -1,20 +1,20 @@
-// The stretch of time that is shown, and how it is panned and zoomed.
+// The stretch of time in view, and how to pan and zoom it.
 
 export interface Span {
   start: number;
   end: number;
 }
 
-/** A stretch that is cut into equal parts, such as pixels. */
+/** A stretch divided into equal parts, such as pixels. */
 export interface Bins extends Span {
   bins: number;
 }
 
 const LEAST_NS = 50;
-const ROOM = 0.5; // of the recording on both sides
-const SEEN = 0.04; // of the view: what is shorter is a line
-const MOST = 0.8; // of a stretch that is in view
-const AROUND = 4; // as long as what is shown
+const ROOM = 0.5; // share of the recording, on both sides
+const SEEN = 0.04; // share of the view; anything shorter looks like a line
+const MOST = 0.8; // share of a stretch that must be in view
+const AROUND = 4; // times the length of the stretch
 
 export function clamped({ start, end }: Span, whole: Span): Span {
   const room = (whole.end - whole.start) * ROOM;
@@ -24,18 +24,18 @@ export function clamped({ start, end }: Span, whole: Span): Span {
   return { start: Math.round(first), end: Math.round(first + length) };
 }
 
-/** Zoom by a factor around a moment that stays where it is. */
+/** Zoom by a factor around a time that stays in place. */
 export function zoomed({ start, end }: Span, factor: number, around: number): Span {
   return { start: around - (around - start) * factor, end: around + (end - around) * factor };
 }
 
-/** Move by a share of what is shown. */
+/** Move by a share of the view. */
 export function panned({ start, end }: Span, share: number): Span {
   const by = (end - start) * share;
   return { start: start + by, end: end + by };
 }
 
-/** The view that shows a stretch with what is around it; null if most of it is seen in this one. */
+/** The view that shows a stretch with its surroundings; null if most of it is visible in this view. */
 export function revealed(view: Span, { start, end }: Span, whole: Span): Span | null {
   const inView = Math.min(end, view.end) - Math.max(start, view.start);
   if (inView >= MOST * (end - start) && inView >= SEEN * (view.end - view.start)) return null;

@@ -110,7 +110,7 @@ def test_a_price_above_the_idle_time_says_why(tmp_path):
     (row,) = finding_rows([*made], made)
     assert row["doubt"] == (
         "Inconclusive: up to 1.33 ms, but 30 µs if other ranks set the pace. The GPU is idle for "
-        "982 µs; communication would be hidden, too."
+        "982 µs; communication would be hidden as well."
     )
 
 

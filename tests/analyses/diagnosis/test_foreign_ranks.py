@@ -81,7 +81,7 @@ def test_ranks_that_belong_together_are_not_named(folder: Path) -> None:
     assert said(found) == [("slow_gpu", (2,))]
     assert not notices(found)
     assert found.health.is_sound
-    assert "⚠ recording not sound" not in facts(found.job, found)
+    assert "⚠ recording unreliable" not in facts(found.job, found)
 
 
 def test_a_copy_is_named_and_left_out(folder: Path) -> None:

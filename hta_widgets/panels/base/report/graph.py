@@ -1,6 +1,6 @@
-"""A widget with all that it refers to, complete and as plain data.
+"""A widget and everything it refers to, computed and turned into plain data.
 
-`js/src/report/decode.ts` reads it.
+`js/src/report/decode.ts` reads this data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hta_widgets.panels.base.widget import Widget
 from hta_widgets.progress import counted_bar
 
 SAVED: Final = "_saved"
-"""Key of a state that no kernel follows; `js/src/saved.ts` reads it."""
+"""State key that marks a model without a kernel; `js/src/saved.ts` reads it."""
 
 _OF_THE_HOST: Final = frozenset(
     {"layout", "tabbable", "tooltip", "_dom_classes", "_anywidget_id", "_visible"}
@@ -30,28 +30,28 @@ _OF_IPYWIDGETS: Final = ("_model_", "_view_")
 
 
 class SavedBuffer(TypedDict):
-    """How many of the bytes after all states belong where in this one."""
+    """A place in a state, and how many of the bytes after all states belong there."""
 
     path: list[str | int]
     size: int
 
 
 class SavedModel(TypedDict):
-    """State of a widget, and the bytes that are left out of it."""
+    """State of a widget, and the bytes left out of it."""
 
     state: dict[str, Any]
     buffers: list[SavedBuffer]
 
 
 def completed(root: Widget, *, progress: bool = False) -> list[ipywidgets.Widget]:
-    """Compute a widget and all that it refers to, also what no page shows, and return them.
+    """Compute a widget and everything it refers to, even if no page shows it, and return them.
 
     Parameters
     ----------
     root : Widget
-        The first of the returned widgets.
+        The first of the widgets to return.
     progress : bool
-        Show a progress bar where it takes long.
+        Show a progress bar if it takes long.
     """
     done: set[str] = set()
     while left := [each for each in reachable(root) if each.model_id not in done]:
@@ -65,7 +65,7 @@ def completed(root: Widget, *, progress: bool = False) -> list[ipywidgets.Widget
 
 
 def reachable(root: ipywidgets.Widget) -> list[ipywidgets.Widget]:
-    """A widget and those that its synced traits hold, theirs, and so on, each once."""
+    """A widget and all widgets reachable through synced traits, each once."""
     found = {root.model_id: root}
     waiting = [root]
     while waiting:
@@ -93,10 +93,10 @@ def _widgets_in(value: object) -> Iterator[ipywidgets.Widget]:
 
 
 def saved_models(widgets: list[ipywidgets.Widget]) -> bytes:
-    """States of widgets as JSON, a zero, and the bytes that are in the states.
+    """States of widgets as JSON, followed by a zero byte and the bytes of the states.
 
-    They refer to each other by their place in the list, and share the module of the first. The
-    same states give the same bytes, whatever the kernel has named the widgets.
+    Widgets refer to each other by their position in the list, and share the module of the first.
+    Equal states give equal bytes, whatever ids the kernel gave the widgets.
     """
     states = ipywidgets.Widget.get_manager_state(drop_defaults=False, widgets=widgets)["state"]
     parts: list[bytes] = []
@@ -110,9 +110,9 @@ def saved_models(widgets: list[ipywidgets.Widget]) -> bytes:
 
 
 def _in_planes(content: bytes) -> bytes:
-    """The first byte of each number, then the second ones: numbers that are alike pack better so.
+    """The first byte of each number, then the second, and so on: similar numbers pack better so.
 
-    What is not a multiple of 8 bytes counts as numbers of 4, else as bytes.
+    Numbers have 8 bytes if the length is a multiple of 8, else 4 if of 4, else 1.
     """
     width = next(each for each in _WIDTHS if len(content) % each == 0)
     return b"".join(content[first::width] for first in range(width))
@@ -133,7 +133,7 @@ def _saved(embedded: dict[str, Any], more: dict[str, Any], parts: list[bytes]) -
 
 
 def _without_bytes(value: Any, path: list[str | int], found: list[_Found]) -> Any:  # noqa: ANN401
-    """The value with null for bytes, which are appended to those that were found."""
+    """The value with null in place of bytes, which are appended to `found`."""
     if isinstance(value, bytes):
         found.append((path, value))
         return None

@@ -1,4 +1,4 @@
-"""The HTML of a report: what it may do, a static summary, the saved widgets and their script."""
+"""HTML of a report: its security policy, a static summary, the saved widgets and their script."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hta_widgets.panels.base.front_end import static_file
 from hta_widgets.version import __version__
 
 MARK: Final = '<meta name="generator" content="hta_widgets '
-"""What tells a report from other files: it may be written over."""
+"""Identifies a report, which may be overwritten, unlike other files."""
 
 MARKED_BYTES: Final = 4096
-"""Of the beginning of a report, in which the mark is."""
+"""Number of bytes at the start of a report that contain the mark."""
 
 _IN_HTML: Final = b"&<>`"
 _INSTEAD: Final = b",.:/"
 _NEEDLESS_ENDS: Final = re.compile("</t[dhr]>")
-"""Of cells and rows, which end where the next one begins."""
+"""End tags of cells and rows, which HTML does not need."""
 
 _NOTE: Final = (
-    "Hover, zoom and select as you like. Parameters are fixed, and numbers stay as they were saved."
+    "You can hover, zoom and select. Parameters are fixed, and numbers are as they were saved."
 )
 
 _STYLE: Final = """
@@ -63,9 +63,9 @@ def page(title: str, summaries: Sequence[str], models: bytes) -> str:
     title : str
         Any text.
     summaries : sequence of str
-        HTML that needs no script, of one widget each.
+        HTML without scripts, one item per widget.
     models : bytes
-        The `saved_models`, of which the first is shown.
+        The `saved_models`; the first is shown.
     """
     script = static_file("report.js").read_text(encoding="utf-8").strip()
     name = escape(title)
@@ -95,12 +95,12 @@ def page(title: str, summaries: Sequence[str], models: bytes) -> str:
 def policy(script: str) -> str:
     """What the page may do: run one script and what that unpacks, and use styles and images.
 
-    It requests no address: nothing is loaded, fetched, sent or framed. plotly needs inline styles;
-    modules are imported, and pictures of charts saved, by way of ``blob:``.
+    It makes no request: nothing is loaded, fetched, sent or framed. Plotly needs inline styles;
+    ``blob:`` is needed to import modules and to save pictures of charts.
 
-    A policy has no rule for links that a reader follows, nor one for WebRTC that browsers know:
-    Chromium 156 ignores ``webrtc 'block'`` and complains of it on the console. Neither is in the
-    front end, and no other script runs.
+    A policy has no rule for links that a reader follows, and none for WebRTC that browsers support:
+    Chromium 156 ignores ``webrtc 'block'`` and warns about it on the console. The front end uses
+    neither, and no other script runs.
     """
     sum_ = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = {
@@ -115,9 +115,9 @@ def policy(script: str) -> str:
 
 
 def _packed(content: bytes) -> str:
-    """Compressed bytes as text, in which no name of a trace stands as it is.
+    """Compressed bytes as text, which contains no name of a trace verbatim.
 
-    Base 85 is a sixteenth shorter than base 64; without ``<`` and ``&`` it is plain text for HTML.
+    Base 85 is one sixteenth shorter than base 64; without ``<`` and ``&``, HTML takes it as text.
     """
     text = base64.b85encode(gzip.compress(content, mtime=0))
     return text.translate(bytes.maketrans(_IN_HTML, _INSTEAD)).decode()

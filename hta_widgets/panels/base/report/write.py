@@ -1,4 +1,4 @@
-"""Write a report, but never over a file that is none."""
+"""Write a report, but never overwrite a file that is not a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDINGS: Final = (".html", ".htm")
 
 
 def report_target(path: PathLike) -> Path:
-    """Check where a report is to be written, before anything is computed.
+    """Check the path of a report before anything is computed.
 
     Raises
     ------
@@ -22,27 +22,27 @@ def report_target(path: PathLike) -> Path:
         If the name does not end in ``.html``, the folder does not exist, or the file exists and is
         not a report.
     WriteError
-        If the system refuses to read what is there.
+        If the system refuses to read the existing file.
     """
     target = Path(path).expanduser()
     if target.suffix.lower() not in _ENDINGS:
         msg = f"the name of a report must end in .html, got {target.name!r}"
         raise ParameterError(msg)
     if not target.parent.is_dir():
-        msg = f"{target.parent} is not a folder; make it first, or give another path"
+        msg = f"{target.parent} is not a folder; create it first, or choose another path"
         raise ParameterError(msg)
     with write_errors(target):
         if target.exists() and not _is_report(target):
             msg = (
-                f"{target} exists and is not a report of hta_widgets, so it is not overwritten; "
-                "give another path"
+                f"{target} exists and is not an hta_widgets report, so it is not overwritten; "
+                "choose another path"
             )
             raise ParameterError(msg)
     return target
 
 
 def write_report(target: Path, html: str) -> None:
-    """Write the HTML of a report; what was there before stays until it is complete.
+    """Write the HTML of a report; an existing report stays until the new one is complete.
 
     Raises
     ------

@@ -39,9 +39,7 @@ export class Chips {
     const focused = this.element.contains(this.element.ownerDocument.activeElement);
     const chips = this.#order.map((field) => this.#chip(field));
     const rest =
-      chips.length > 0
-        ? [this.#button("clear", "Clear the selection", EVERYTHING, "hta-clear")]
-        : [this.#everything];
+      chips.length > 0 ? [this.#button("clear", "Clear the selection", EVERYTHING, "hta-clear")] : [this.#everything];
     this.element.replaceChildren(make("span", { className: "hta-label" }, "Selected:"), ...chips, ...rest);
     if (focused) this.element.querySelector<HTMLElement>("button")?.focus();
   }

@@ -1,6 +1,6 @@
-"""The parts of the pages on causes that are made: what to do, and a job before and after.
+"""The generated parts of the pages on causes: what to do, and a job before and after.
 
-``python -m tests.generated_docs`` writes them into the docs anew.
+``python -m tests.generated_docs`` writes them into the docs again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INDEX = PAGES / "README.md"
 TITLE = re.compile(r"^# (.+)\n\n\*`\w+`: (.+)\*$", re.MULTILINE)
 TO_DO = re.compile(r"(?<=^## What to do\n).*?(?=^## )", re.MULTILINE | re.DOTALL)
 MEASURED = re.compile(r"(?<=^## Before and after\n).*\Z", re.MULTILINE | re.DOTALL)
-NOT_TOLD = "not told"
+NOT_TOLD = "not known"
 NUMBERS = re.compile(rf"\| ([\d.]+) ms \| ([\d.]+) ms \| (?:([\d.]+) ms|{NOT_TOLD}) \|")
 LAYOUTS: dict[str, Layout] = {"slow_link": "pipeline", "launch_bound": "decode"}
 """Layouts of simulated jobs, other than the usual one: a ring of all ranks has no other link, and
@@ -38,38 +38,38 @@ MOST_APART = 0.1
 """Part by which a price differs from what the twin gains, from which a page says why."""
 WHY_APART = {
     "exposed_communication": "The price is an upper bound: it hides all of the transfer. In the "
-    "twin nothing is left to compute\nbeside the last bucket of gradients, which stays exposed.",
-    "missing_rank": "What a rank without a trace does is not recorded, so its waiting has no "
-    "price.",
-    "no_tensor_cores": "The price counts on products that are four times as fast, the least that "
+    "twin, nothing is left to compute\nduring the last bucket of gradients, which stays exposed.",
+    "missing_rank": "What a rank without a trace does is not recorded, so waiting for it has "
+    "no price.",
+    "no_tensor_cores": "The price assumes products that are four times as fast, the least that "
     "tensor cores bring. The twin\nmultiplies in bfloat16, which is 13 times as fast on this GPU.",
     "pipeline_bubble": "The price is an upper bound: no stage waits any more. The stages of the "
     "twin, with more micro-batches,\nstill wait at both ends of a step, and their kernels are "
     "smaller.",
-    "unfused_elementwise": "The price is a lower bound: it counts a fused kernel as one and a half "
-    "of those that it replaces. That\nof the twin takes less.",
+    "unfused_elementwise": "The price is a lower bound: it assumes that a fused kernel takes as "
+    "long as one and a half of those that it\nreplaces. The one in the twin takes less.",
 }
 
 INFERENCE_JOBS = {
-    "step_gap": "A loop of an inference server that schedules after each step, and the same one "
-    "step ahead of its GPU",
-    "prefill_stall": "A loop of an inference server that computes prompts of 4,096 tokens between "
-    "its tokens, and the same without\nthem, as with GPUs of their own for prompts",
-    "preprocessing": "One request whose input takes the CPU 30 ms, and the same with half a "
-    "millisecond",
+    "step_gap": "The loop of an inference server that schedules after each step, and the same "
+    "loop one step ahead of its GPU",
+    "prefill_stall": "The loop of an inference server that computes prompts of 4,096 tokens "
+    "between its tokens, and the same loop\nwithout them, as with separate GPUs for prompts",
+    "preprocessing": "One request whose input takes the CPU 30 ms, and the same request with "
+    "half a millisecond",
 }
 
 PER_TOKEN = {"prefill_stall"}
-"""Causes that make no step longer, but the time from a token to the next: of all steps, by those
-that decode."""
+"""Causes that lengthen the time from one token to the next rather than a step: the time of all
+steps, divided by the number of decode steps."""
 
 SHELL = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:python|echo|unset|export|vllm serve|trtllm-serve|hta-widgets"
     r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys) "
 )
-"""How lines of a shell begin."""
+"""How shell lines start."""
 CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(")
-"""How code of C++ begins."""
+"""How C++ code starts."""
 
 OF_PROGRAMS = {
     *(Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM),
@@ -95,9 +95,9 @@ WHERE = {
     Condition.DDP: "with DistributedDataParallel",
     Condition.DOUBLE: "in float64",
     Condition.DRAWS_NUMBERS: "where random numbers are drawn",
-    Condition.EMBEDDINGS: "with tables of embeddings",
+    Condition.EMBEDDINGS: "with embedding tables",
     Condition.EMPTY_CACHE: "where torch.cuda.empty_cache() is called",
-    Condition.ENDS_AHEAD: "where the host is ahead in the end",
+    Condition.ENDS_AHEAD: "where the host is ahead of the GPU at the end",
     Condition.ENDS_STEP: "where it ends a step",
     Condition.EXPERTS: "where tokens are sent to experts",
     Condition.FEW_ROWS: "where linear layers get few rows",
@@ -108,11 +108,11 @@ WHERE = {
     Condition.GATHERS_ONE: "where one all-gather is long",
     Condition.GATHERS: "where parameters are gathered",
     Condition.GRAPHS: "where CUDA graphs are replayed",
-    Condition.HALF: "with types of 16 bits",
+    Condition.HALF: "with 16-bit types",
     Condition.IMAGE_PROCESSOR: "with an image processor of Transformers on the CPU",
     Condition.IN_OPERATOR: "where the time is in an operator of PyTorch",
-    Condition.OWN_WARM_UP: "in a warm-up of the job's own",
-    Condition.LATE_BY_WAITS: "where a host that does not wait for the GPU would do",
+    Condition.OWN_WARM_UP: "in the job's own warm-up",
+    Condition.LATE_BY_WAITS: "where the host would keep up without waiting for the GPU",
     Condition.LATENCY: "where transfers are short",
     Condition.LAUNCHES_GRAPH: "where a graph is launched",
     Condition.LOADER: "with a DataLoader",
@@ -133,22 +133,22 @@ WHERE = {
     Condition.IMAGES_NHWC: "with images in NHWC",
     Condition.NHWC: "with convolutions in NHWC",
     Condition.NO_PYTORCH: "without PyTorch",
-    Condition.OTHER_RECORDER: "in a recording of another profiler than PyTorch's",
+    Condition.OTHER_RECORDER: "in a recording by another profiler than PyTorch's",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",
-    Condition.NO_KERNELS: "with a table of a recipe of Nsight Systems",
+    Condition.NO_KERNELS: "with a table from an Nsight Systems recipe",
     Condition.NOT_OPENED: "where ranks are recorded but not open",
     Condition.NOT_CAPTURED: "where other steps replay a CUDA graph",
-    Condition.NOT_RECORDED: "where the recording does not tell",
+    Condition.NOT_RECORDED: "where the recording does not show it",
     Condition.OF_OPTIMIZER: "where the time is in the optimizer",
-    Condition.ONE_BY_ONE: "with an optimizer of one tensor at a time",
-    Condition.ONLY_COPIES: "where the host is late with copies only",
-    Condition.ONE_EACH: "where each gradient has an operation of its own",
+    Condition.ONE_BY_ONE: "with an optimizer that updates one tensor at a time",
+    Condition.ONLY_COPIES: "where the host is late only with copies",
+    Condition.ONE_EACH: "where each gradient has its own operation",
     Condition.OPTIMIZER_WAITS: "where the optimizer waits for the transfer",
     Condition.OTHER_RANKS: "where ranks are not recorded",
     Condition.PAGEABLE: "with pageable memory",
     Condition.PINNED: "with pinned memory",
-    Condition.READS_A_NUMBER: "where a number is read",
+    Condition.READS_A_NUMBER: "where a value is read",
     Condition.REFUSED_FUSION: "where scaled_dot_product_attention finds no fused kernel",
     Condition.SAME_SIZES: "where kernels and sizes are the same",
     Condition.SAME_STREAM: "where transfers run on the stream that computes",
@@ -156,10 +156,10 @@ WHERE = {
     Condition.SERVER: "in servers",
     Condition.SGD: "with SGD",
     Condition.SGLANG: "with SGLang",
-    Condition.SLOWED_BY_STACKS: "where a host twice as fast would do",
+    Condition.SLOWED_BY_STACKS: "where a host twice as fast would recover most of it",
     Condition.STACKS: "where stacks are recorded",
     Condition.SYNCHRONISES: "where a call synchronises explicitly",
-    Condition.TAKE_TURNS: "where another rank is late each time",
+    Condition.TAKE_TURNS: "where a different rank is late each time",
     Condition.TENSORRT_LLM: "with TensorRT-LLM",
     Condition.TF32: "on GPUs with TF32",
     Condition.THERE_AND_BACK: "where as much is copied to the GPU as back",
@@ -167,12 +167,12 @@ WHERE = {
     Condition.TO_HOST: "to the host",
     Condition.TRAINING: "in training",
     Condition.UNCACHED: "where memory is freed at once",
-    Condition.UNEVEN: "where dimensions are no multiples of 8",
+    Condition.UNEVEN: "where dimensions are not multiples of 8",
     Condition.VLLM: "with vLLM",
     Condition.WALKS_MODULES: "where it walks over all modules",
     Condition.ZEROES_GRADIENTS: "where gradients are set to zero",
 }
-"""Where advice holds, in words."""
+"""Where advice applies, in words."""
 
 
 class Measured(NamedTuple):
@@ -182,7 +182,7 @@ class Measured(NamedTuple):
     ----------
     before_ms, after_ms : float
     price_ms : float
-        What the diagnosis of the first says that the cause costs; 0 where it cannot be told.
+        What the diagnosis of the first says that the cause costs; 0 if that is not known.
     """
 
     before_ms: float
@@ -200,11 +200,11 @@ def index() -> str:
     rows = "".join(_row_of(each) for each in ALL_CAUSES)
     return f"""# Causes
 
-A page for each cause that a [diagnosis](../diagnosis.md) names: symptom, proof, what it is not,
-what to do, and a job before and after. *What to do* begins with what holds of most jobs, and says
-where the rest holds; a diagnosis chooses by what it finds.
+One page for each cause that a [diagnosis](../diagnosis.md) names: symptom, proof, what it is not,
+what to do, and a job before and after. *What to do* starts with advice for most jobs and says
+where the rest applies; a diagnosis chooses by what it finds.
 
-| page | in a word | `cause` |
+| page | in short | `cause` |
 |---|---|---|
 {rows}"""
 
@@ -216,12 +216,12 @@ def _row_of(cause: Cause) -> str:
 
 
 def with_advice(page: str, cause: Cause) -> str:
-    """The page with all that may be advised, in place of what it has."""
+    """The page with all advice on its cause, in place of the advice that it has."""
     return TO_DO.sub(lambda _: f"\n{_list_of(cause.advice)}\n", page)
 
 
 def with_measurement(page: str, cause: Cause, measured: Measured) -> str:
-    """The page with what a simulated job takes, in place of what it has."""
+    """The page with the times of a simulated job, in place of those that it has."""
     numbers = " | ".join(f"{each:.2f} ms" if each else NOT_TOLD for each in measured)
     layout = f" --layout {LAYOUTS[cause.name]}" if cause.name in LAYOUTS else ""
     jobs = f"""\
@@ -234,7 +234,7 @@ A simulated job on four GPUs and its twin with the same seed
     text = f"""
 {jobs}
 
-| before | after | the diagnosis of the first prices the cause at |
+| before | after | diagnosed price of the cause |
 |---:|---:|---:|
 | {numbers} |
 """
@@ -271,16 +271,16 @@ def _per_token_ms(job: Job) -> float:
 
 
 def measured_on(page: str) -> Measured:
-    """What a page says that was measured."""
+    """The numbers that a page says were measured."""
     found = NUMBERS.search(page)
     assert found, "nothing is measured: run `python -m tests.generated_docs`"
     return Measured(*(float(each or 0) for each in found.groups()))
 
 
 def _list_of(advice: Sequence[Advice]) -> str:
-    """Each thing to do once, from what holds of most jobs to what holds of few.
+    """Each piece of advice once, from what applies to most jobs to what applies to few.
 
-    The advice itself is in the order of a diagnosis, which knows what holds: the most special
+    The advice itself is in the order of a diagnosis, which knows what applies: the most specific
     evidence first.
     """
     variants: dict[str, list[Advice]] = {}
@@ -290,7 +290,7 @@ def _list_of(advice: Sequence[Advice]) -> str:
 
 
 def _specialty(variants: Sequence[Advice]) -> tuple[bool, bool, int]:
-    """What few jobs have last: a certain engine or vendor, needless work, more evidence."""
+    """Sorts last what few jobs have: a certain engine or vendor, needless work, more evidence."""
     needs = [{*each.needs} for each in variants]
     shared = set.intersection(*needs)
     evidence = (shared or min(needs, key=len)) - {Condition.TRAINING}

@@ -150,7 +150,7 @@ def test_a_healthy_job_is_told_in_one_sentence(
 ) -> None:
     text = said(capsys, healthy)
     assert text.startswith("No finding\n")
-    verdict, _, to_try = text.partition("What to try: the GPU sets the pace:")
+    verdict, _, to_try = text.partition("What to try: the GPU sets the pace")
     assert "Nothing stands out: none of " in verdict
     assert "What to do" not in verdict
     assert "is the largest kernel" in " ".join(to_try.split())
@@ -315,14 +315,14 @@ def test_names_of_a_trace_reach_neither_terminal_nor_markdown() -> None:
 def test_the_first_three_findings_are_told_and_the_others_named() -> None:
     text = report(eight_ranks())
     assert text.count("What to do:") == 3
-    assert "And, at less cost:" in text
+    assert "And, at lower cost:" in text
     assert f"    10. 1.23 s (99.1 %): {CAUSES[9]}, all ranks, every step" in text
     assert "- and 20 more: job.notices has them" in text
 
 
 def test_the_command_names_the_option_that_has_all() -> None:
     text = report(eight_ranks(), in_shell=True)
-    assert "    And, at less cost (--all has them in full):\n" in text
+    assert "    And, at lower cost (--all shows them in full):\n" in text
     assert "- and 20 more: --all has them" in text
     text = report(eight_ranks(), in_full=True, in_shell=True)
     assert text.count("What to do:") == 10
@@ -374,7 +374,7 @@ def test_an_inconclusive_finding_and_one_of_changing_ranks() -> None:
         replace(each, ranks=(), steps=(), confidence="inconclusive") for each in diagnosis[:1]
     )
     text = report(replace(diagnosis, findings=findings))
-    assert f"{CAUSES[0]}, another rank in each step, inconclusive\n" in text
+    assert f"{CAUSES[0]}, a different rank in each step, inconclusive\n" in text
 
 
 def test_what_is_not_recorded_is_said_with_how_to_record_it(
@@ -404,7 +404,7 @@ def test_a_trace_without_gpu_work(
     assert "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both" in text
     of_operators = "Of 5 µs of CPU time in operators: - 5 µs (100 %): aten::mm, 1 call"
     assert (of_operators in text) == any(event["cat"] == "cpu_op" for event in events)
-    assert ("No operators were, either." in text) == (of_operators not in text)
+    assert ("No operators were recorded, either." in text) == (of_operators not in text)
     document = json.loads(said(capsys, trace, "--json"))
     jsonschema.validate(document, SCHEMA)
     assert (document["status"], document["kind"]) == ("no_gpu_work", "CPU only")

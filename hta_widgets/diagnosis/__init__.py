@@ -1,4 +1,4 @@
-"""Why a job is slow: the causes, who, when, what they cost, what to do."""
+"""Why a job is slow: its causes, on which ranks and steps, their cost, and what to do."""
 
 from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.diagnosis.analysis import diagnose, diagnosis, diagnosis_of_phase
@@ -12,7 +12,7 @@ from hta_widgets.diagnosis.proof.proof import Proof
 from hta_widgets.diagnosis.report import Diagnosis, Together
 
 CAUSES = tuple(each.name for each in ALL_CAUSES)
-"""Names of the causes that a diagnosis can name; it names no others."""
+"""Names of all causes that a diagnosis can name."""
 
 __all__ = [
     "BUDGET",

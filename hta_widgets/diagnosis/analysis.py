@@ -1,4 +1,4 @@
-"""Why a job is slow: the causes, who, when, what they cost, what to do."""
+"""Why a job is slow: its causes, on which ranks and steps, their cost, and what to do."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ from hta_widgets.trace.remote.urls import TraceSource
 _CAUSE = {each.name: each for each in ALL_CAUSES}
 
 _AS_RECORDED = ", as far as the step is recorded"
-"""Of a step of 13.3 s, 1.36 ms were recorded: the host set the time of these."""
+"""For a step of 13.3 s with 1.36 ms recorded, the host set the time of these 1.36 ms only."""
 
 
 def diagnose(
@@ -92,22 +92,23 @@ def diagnose(
     Parameters
     ----------
     job_or_path : Job or path
-        What `open_trace` returned, or what it takes.
+        The result of `open_trace`, or anything that it accepts.
     ranks : iterable of int, optional
-        Ranks to diagnose, all when not given. All ranks of the job are compared, and what these
-        wait for is looked for on all; findings on other ranks only are named in a notice.
+        Ranks to diagnose; all by default. All ranks of the job are compared, and the search for
+        what the chosen ranks wait for covers all of them. A notice names findings that are on other
+        ranks only.
     steps : iterable of int, optional
-        ProfilerSteps to diagnose, all analysed ones when not given or empty.
+        ProfilerSteps to diagnose; all analysed ones if not given or empty.
     limits : Limits, optional
-        From when on a cause is worth a finding.
+        Thresholds above which a cause is worth a finding.
     phase : {"decode", "prefill", "mixed"}, optional
-        Of an inference server, whose steps are diagnosed: the one with most time when neither this
-        nor `steps` is given.
+        Phase of an inference server whose steps are diagnosed; by default, unless `steps` is given,
+        the one with the most time.
 
     Returns
     -------
     Diagnosis
-        Findings, the most expensive first; empty if nothing costs more than its limit.
+        Findings, the most expensive first; empty if no cause costs more than its limit.
     """
     return diagnosis(as_job(job_or_path), ranks, steps=steps, limits=limits, phase=phase)
 
@@ -133,12 +134,12 @@ def diagnosis(
     """
     found = _diagnosed(job, ranks, steps, limits or Limits(), phase)
     if job.hold_at_most is not None:
-        job.forget(replay_of_ranks)  # of 1,024 ranks of 24 k events, it has 1.9 GB
+        job.forget(replay_of_ranks)  # with 1,024 ranks of 24 k events, it takes 1.9 GB
     return found
 
 
 def diagnosis_of_phase(job: Job, phase: str) -> Diagnosis:
-    """The diagnosis of all ranks, of a server's steps of this phase if it has others as well."""
+    """The diagnosis of all ranks; if a server has several phases, of its steps in this phase."""
     known = phases_of(job) if phase else {}
     is_usual = not phase or phase == next(iter(known), None)
     return job.remember(diagnosis) if is_usual else job.remember(diagnosis, phase=phase)
@@ -167,7 +168,9 @@ def _diagnosed(
     compared = _compared(facts, alike, priced)
     of_ranks = {rank: facts[rank].steps for rank in compared}
     known = common_steps(of_ranks)
-    if known and not known.issuperset(wanted):  # else the answer would be on all that is recorded
+    if known and not known.issuperset(
+        wanted
+    ):  # otherwise the answer would cover everything that is recorded
         raise UnknownStepError.from_steps(wanted, known - {NO_STEP})
     every_step = Steps.of(of_ranks, asked, phase)
     together = every_step if wanted else before_cuts(every_step, facts)
@@ -175,14 +178,14 @@ def _diagnosed(
     health = job_health(whole, foreign, together)
     sound = together.without(health.left_out_steps)
     context = Context(job, sound, together, facts, limits, health)
-    of_phases = _in_other_phases(job, together) if is_usual else {}  # each replays steps of its own
+    of_phases = _in_other_phases(job, together) if is_usual else {}  # each replays its own steps
     every, kept = _findings(context)
     findings = tuple(each for each in every if _concerns(each, chosen, job))
     elsewhere = _elsewhere([each for each in every if each not in findings])
     unseen = unseen_work_notices(context)
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
-    # of times without names, "bound by the GPU, 64.9 %" told nobody anything
+    # for times without names, "bound by the GPU, 64.9 %" helped nobody
     is_known &= context.has_names and not (health.lacks_waits or context.lacks_kernels)
     shares = context.replay.shares if is_known else {}
     joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
@@ -265,7 +268,7 @@ def _diagnosed(
 def _of_phase(
     job: Job, steps: tuple[int, ...] | None, phase: str | None
 ) -> tuple[tuple[int, ...] | None, str]:
-    """The steps that count, and their phase if it is one of several of a server."""
+    """The steps that count, and their phase if a server has several."""
     known = phases_of(job)
     if phase is not None and phase not in known:
         numbers = number_ranges(steps_in_phase(job, phase))
@@ -284,9 +287,9 @@ def _of_phase(
 
 
 def _in_other_phases(job: Job, steps: Steps) -> dict[str, str]:
-    """What is found in the phases that are not diagnosed, in words.
+    """Say what is found in the phases that are not diagnosed.
 
-    A server whose decoding was healthy prepared images for 30 of the 43 ms of every eighth step.
+    A server with healthy decoding prepared images for 30 of the 43 ms of every eighth step.
     """
     diagnosed = {name: job.remember(diagnosis, phase=name) for name in other_phases(job, steps)}
     return {
@@ -303,9 +306,9 @@ def _in_other_phases(job: Job, steps: Steps) -> dict[str, str]:
 def _compared(
     facts: Mapping[int, RankFacts], every: Sequence[int], chosen: Sequence[int]
 ) -> tuple[int, ...]:
-    """Ranks that are compared: of all, whichever are chosen, or else one choice has other causes.
+    """Ranks that are compared: always those of all, or causes would depend on the choice of ranks.
 
-    If none of the chosen ones can be compared with the others, they are with each other.
+    If none of the chosen ranks can be compared with the others, they are compared with each other.
     """
     found = compared_ranks({rank: facts[rank].steps for rank in every})
     if {*found} & {*chosen}:
@@ -320,9 +323,9 @@ def _concerns(finding: Finding, chosen: Sequence[int], job: Job) -> bool:
 
 
 def _elsewhere(findings: Sequence[Finding]) -> str:
-    """What was found on ranks that were not chosen, in words; the most expensive first."""
+    """Say what was found on ranks that were not chosen, the most expensive first."""
     said = [
-        f"{each.cause} of {named_numbers('rank', each.ranks)} "
+        f"{each.cause} on {named_numbers('rank', each.ranks)} "
         f"({duration(each.recoverable_ms * NS_PER_MS)})"
         for each in findings
     ]
@@ -348,9 +351,9 @@ def _status(
 
 
 def _lost_to_unrecorded_waits(context: Context) -> float:
-    """Percent of the time in which GPUs are idle, and whether the host waits is not recorded.
+    """Share (%) of the time in which GPUs are idle if waits of the host are not recorded.
 
-    Less than what is worth a finding is none.
+    0 if it is too little for a finding.
     """
     idle, whole = context.steps["idle"].sum(), context.steps["period"].sum()
     share = 100 * float(idle) / max(float(whole), 1) if context.health.lacks_waits else 0.0
@@ -381,7 +384,7 @@ def _lacks(
 
 
 def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
-    """Ask all rules, and sort what they find by its cost; and the steps that most were asked of."""
+    """Apply all rules; return findings by cost, and the steps that most rules used."""
     if context.lacks_kernels or context.health.lost_most:
         return (), context.steps
     for cause in FIRST_CAUSES:
@@ -402,7 +405,7 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
 
 
 def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
-    """The replay without the causes of findings; None where they are not replayed."""
+    """The replay without the causes of findings; None if they are not replayed."""
     prices = {cause.name: price for cause, price in context.prices.items()}
     found = {each.cause: prices[each.cause] for each in findings if each.cause in prices}
     if not found or not context.replay.is_sound:
@@ -427,7 +430,7 @@ def _verdict(
         others = "; ".join(f"in {name} steps, {said}" for name, said in of_phases.items())
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
         return f"{own}, but {others}.{what_gpus_do(context)}"
-    # a first step that loads data for 200 of 220 ms was a job of which nothing stands out
+    # a job whose first step loads data for 200 of 220 ms must not read as one without problems
     nothing = "Nothing"
     for lost in slow:
         nothing = f"{lost[0].upper()}{lost[1:]}. There, nothing"
@@ -442,24 +445,24 @@ def _as_clauses(notices: Iterable[str]) -> str:
 
 
 def _no_cause_told(context: Context) -> str:
-    """Why no cause can be told where none was found; empty where some could be."""
+    """Say why no cause can be named if none was found; empty if one could be."""
     if not context.has_names:
         return (
-            "No cause can be told: the traces do not hold the kernels. Open the export that they "
-            f"were made from.{what_gpus_do(context)}"
+            "No cause can be named: the traces do not hold the kernels. Open the export that they "
+            f"come from.{what_gpus_do(context)}"
         )
     if context.lacks_kernels:
         copies = duration(float(context.steps["memory"].mean(axis=0).sum()))
         return (
-            f"No cause can be told: of the job's GPU work, only copies and memsets were recorded "
+            "No cause can be named: of the job's GPU work, only copies and memsets were recorded "
             f"({copies}), and no kernels."
         )
     doubt = next(iter(context.health.doubts), "")
     if doubt or not context.replay.is_sound:
-        return f"No cause can be told: {doubt or 'the recorded times contradict each other'}."
+        return f"No cause can be named: {doubt or 'the recorded times contradict each other'}."
     if lost := _lost_to_unrecorded_waits(context):
         return (
-            f"No cause can be told: the GPU is idle for {percent(lost)} of "
+            f"No cause can be named: the GPU is idle for {percent(lost)} of "
             f"{'each step' if context.steps.are_recorded else 'the GPU span'}, and calls that wait "
             "for the GPU are not recorded."
         )
@@ -468,22 +471,24 @@ def _no_cause_told(context: Context) -> str:
         is_known = any(context.facts[rank].records.launches for rank in context.ranks)
         why = "" if is_known else ", as calls of the CUDA API are not recorded"
         return (
-            f"No cause can be told{why}: in {share} of the critical path, nothing recorded says "
-            f"what work waits for that was ready{_as_clauses(unseen_work_notices(context))}."
+            f"No cause can be named{why}: in {share} of the critical path, nothing recorded says "
+            f"why work that was ready had to wait{_as_clauses(unseen_work_notices(context))}."
         )
     return ""
 
 
 def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[str]) -> str:
-    """What sets the pace, in words, and how much of the path is not known; empty without shares.
+    """Say what sets the pace, and how much of the path is unexplained; empty without shares.
 
-    A table of kernels alone was said to be bound by the GPU, 64.9 %, and its job by the host.
+    A bare table of kernels was called bound by the GPU (64.9 %), though its job was bound by the
+    host.
     """
     if not shares:
         return ""
     words, doubts = bound_by(shares), ""
     if unseen and next(iter(shares)) == OF_HOST:
-        # no call of a recommender waits while its GPU is idle with work launched, 30 % of the step
+        # a recommender has no recorded wait while its GPU is idle with launched work, 30 % of the
+        # step
         doubts += ", if all its waits are recorded"
     if not (context.replay.is_explained or UNEXPLAINED in words):
         doubts += f"; nothing recorded explains {percent(shares[UNEXPLAINED])} of it"
@@ -491,7 +496,7 @@ def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[st
 
 
 def _steps_frame(steps: Steps) -> pd.DataFrame:
-    """The steps as a table, a row for each rank and step."""
+    """The steps as a table with a row for each rank and step."""
     size = len(steps.numbers)
     table = {
         "rank": [rank for rank in steps.ranks for _ in range(size)],

@@ -1,4 +1,4 @@
-"""The budget of a step: what its time is spent on, each instant counted once."""
+"""The budget of a step: what its time is spent on, with each instant counted once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _HOST_DOES: Final = {
     "host_pause": "stalls",
     "step_gap": "between steps",
 }
-"""What keeps the host from launching, by the name of the cause; launching itself, by all others."""
+"""What keeps the host from launching, by name of the cause; all other causes count as launching."""
 
 
 def named_classes(causes: Iterable[str]) -> list[BudgetClass]:
-    """The classes as on screen, of a job with some causes, the most expensive first.
+    """The classes as shown on screen for a job with some causes, given the most expensive first.
 
-    The first that are seen in late launches say what the host does meanwhile: one that initialises
+    The first two causes of late launches say what the host does meanwhile: a host that initialises
     for 12 s is not slow to launch, and one that launches for 2.5 of 9 ms does not just initialise.
     """
     late = [each for each in causes if class_of(each).name == "late_launching"]
@@ -38,7 +38,7 @@ def named_classes(causes: Iterable[str]) -> list[BudgetClass]:
 
 
 def class_of(cause: str) -> BudgetClass:
-    """The class of time that a cause is seen in, by the name of the cause.
+    """The class of time that counts a cause, by name of the cause.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def class_of(cause: str) -> BudgetClass:
 
 
 def budget(steps: pd.DataFrame) -> pd.DataFrame:
-    """Sum up what the time of each step is spent on.
+    """Sum up by class what the time of each step is spent on.
 
     Parameters
     ----------

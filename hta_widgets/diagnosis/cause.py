@@ -1,4 +1,4 @@
-"""A cause of lost time, as its rule declares it: whatever lists causes is made of these."""
+"""A cause of lost time, as its rule declares it; every list of causes is built from these."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hta_widgets.diagnosis.limits import Limits
 
 @dataclass(frozen=True, eq=False)
 class Cause:
-    """A cause of lost time, which is called as its rule."""
+    """A cause of lost time; calling it runs its rule."""
 
     look: Callable[[Any], Finding | None]
     """The rule: from a `Context` to a `Finding`, or to None."""
     seen_in: str
-    """Name of the class of `BUDGET` that the lost time is counted in."""
+    """Name of the `BUDGET` class that counts the lost time."""
     when: str
     """When it is reported, for the docs."""
     limit: str
-    """Field of `Limits`: the share of the mean step from which it is reported."""
+    """Field of `Limits`: the smallest share of the mean step that is reported."""
     makes_others_wait: bool
-    """Whether the stages of a pipeline wait for each other longer because of it."""
+    """Whether it makes the stages of a pipeline wait longer for each other."""
     advice: tuple[Advice, ...]
-    """What can be done about it, the most concrete first."""
+    """What you can do about it, the most concrete first."""
 
     def __post_init__(self) -> None:
-        """Refuse a declaration that nothing else would notice."""
+        """Reject a wrong name, which nothing else would notice."""
         for value, known in (
             (self.seen_in, [each.name for each in BUDGET]),
             (self.limit, [each.name for each in fields(Limits)]),
@@ -56,5 +56,5 @@ def cause(
     limit: str = "least_percent",
     makes_others_wait: bool = False,
 ) -> Callable[[Callable[[Any], Finding | None]], Cause]:
-    """Declare a rule as that of a cause; see `Cause`."""
+    """Declare a function as the rule of a cause; see `Cause`."""
     return lambda look: Cause(look, seen_in, when, limit, makes_others_wait, advice)

@@ -42,7 +42,7 @@ from hta_widgets.diagnosis.rules.workload_imbalance import workload_imbalance
 Rule = Callable[[Context], Finding | None]
 
 FIRST_CAUSES: Final = (autotuning, warm_up)
-"""What they find in some steps, the others are not asked about these steps."""
+"""Steps in which they find something are hidden from the other causes."""
 
 OTHER_CAUSES: Final = (
     input_starvation,
@@ -68,7 +68,7 @@ OTHER_CAUSES: Final = (
     layout_transposes,
     unfused_elementwise,
 )
-"""In the order in which they are looked for."""
+"""In the order in which they are checked."""
 
 ALL_CAUSES: Final[tuple[Cause, ...]] = (*FIRST_CAUSES, *OTHER_CAUSES, missing_rank)
 
@@ -79,7 +79,7 @@ RULES: Final[tuple[Rule, ...]] = (
     copies_without_cause,
     missing_rank,
 )
-"""A loss of which no cause is found is named as such, whether or not ranks are missing."""
+"""A loss without a known cause is reported as such, whether or not ranks are missing."""
 
 OF_SLOW_HOSTS: Final[tuple[Rule, ...]] = (step_gap, launch_bound, host_pause, idle_without_cause)
-"""Not asked where waits are not recorded: a host that waits would be a slow one."""
+"""Not applied if waits are not recorded: a waiting host would look like a slow one."""

@@ -1,4 +1,4 @@
-"""What a rule is given: the steps of all ranks, what was found before it, and the limits."""
+"""What a rule gets: the steps of all ranks, what was found before it, and the limits."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
 
 HALF_OF_LARGEST: Final = 0.5
-"""A rank is to blame if its share of the cause is at least this part of the largest share."""
+"""A rank is to blame if its share of the cause is at least this fraction of the largest share."""
 
 HALF_OF_MEAN: Final = 0.5
-"""The same of a step, by the mean of all."""
+"""The same for a step, relative to the mean of all steps."""
 
 MUCH_OF_STEP: Final = 0.15
-"""The same by the step itself."""
+"""The same for a step, relative to its own length."""
 
 UNSOUND: Final = ", though the recording is not sound"
-"""What a sentence says that is not measured for this reason; the notices say what is wrong."""
+"""What a sentence adds if the recording has faults; the notices say which."""
 
 MOST_RANKS: Final = 0.75
-"""All ranks are to blame if this part of them is."""
+"""All ranks are to blame if at least this fraction of them is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +69,9 @@ class Context:
 
     job: Job
     steps: Steps
-    """Those that count: without the steps of autotuning and warm-up, once these are known."""
+    """The steps that count: without autotuning and warm-up, once these are known."""
     all_steps: Steps
-    """With them."""
+    """All steps, with those of autotuning and warm-up."""
     facts: Mapping[int, RankFacts]
     """By rank."""
     limits: Limits
@@ -80,11 +80,11 @@ class Context:
     found: dict[Cause, Finding] = field(default_factory=dict)
     """What the rules before this one found."""
     prices: dict[Cause, Price] = field(default_factory=dict)
-    """Of these, those that are replayed."""
+    """Prices of the found causes that are replayed."""
     hidden: list[str] = field(default_factory=list)
-    """What would save GPU work, but no time, as a notice."""
+    """Notices on what would save GPU work, but no time."""
     not_explained: list[str] = field(default_factory=list)
-    """Losses that no finding explains, as notices."""
+    """Notices on losses that no finding explains."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -93,12 +93,12 @@ class Context:
 
     @property
     def has_names(self) -> bool:
-        """Whether any rank has kernels, and not only when some ran."""
+        """Whether any rank has named kernels, not just times at which some ran."""
         return any(self.facts[rank].records.kernels for rank in self.ranks)
 
     @property
     def lacks_kernels(self) -> bool:
-        """Whether no rank has more GPU work than a few copies, which are not what a job does."""
+        """Whether no rank has GPU work beyond a few copies, which cannot be all that a job does."""
         return not any(self.facts[rank].records.kernel_work for rank in self.ranks)
 
     @property
@@ -111,7 +111,7 @@ class Context:
         return replace(self, steps=self.steps.without(left_out))
 
     def without_trials(self) -> Context:
-        """The same without the trials of an autotuner that no marks of steps set apart."""
+        """The same without the trials of an autotuner that no step marks set apart."""
         columns = {rank: self.facts[rank].beside_trials for rank in self.ranks}
         if self.steps.are_recorded or not any(columns.values()):
             return self
@@ -119,9 +119,10 @@ class Context:
         return replace(self, steps=Steps.of(known))
 
     def hosts(self, ranks: Sequence[int] = ()) -> Mapping[int, HostFacts]:
-        """Facts on the hosts of some ranks, of all where none is named, in the steps that count.
+        """Facts on the hosts of some ranks (all if none is named), in the steps that count.
 
-        A first step that loaded code for 83 ms was said to be where the host stalls in the others.
+        Without that restriction, a first step that loaded code for 83 ms was reported as a stall of
+        the host in the others.
         """
         chosen, numbers = tuple(ranks or self.ranks), self.steps.numbers
         facts = {rank: self.facts[rank] for rank in chosen}
@@ -149,7 +150,7 @@ class Context:
         return self.steps["compute"] - found.excess_of((*found.slow, *found.throttled))
 
     def computing(self, column: str, *, saved: bool = False) -> Matrix:
-        """Time (ns) in a kind of kernels that compute, or what could be saved of it (ns)."""
+        """Time (ns) in a kind of computing kernels, or how much of it could be saved (ns)."""
         numbers = self.steps.numbers
         rows = []
         for rank in self.ranks:
@@ -169,7 +170,7 @@ class Context:
         return recoverable_ns >= max(least_ns, self.limits.least_ms * NS_PER_MS)
 
     def blamed(self, share: Float64Array) -> tuple[int, ...]:
-        """Ranks whose share of the cause is at least half of the largest; all if most are."""
+        """Ranks whose share of the cause is at least half of the largest; all ranks if most are."""
         guilty = share >= HALF_OF_LARGEST * share.max(initial=0.0)
         guilty &= share > 0
         if np.count_nonzero(guilty) >= MOST_RANKS * len(self.ranks):
@@ -180,14 +181,14 @@ class Context:
     def replay(self) -> Replay:
         """The recorded job, replayed for all analysed steps of these ranks.
 
-        The job remembers it, and only the job, which forgets it: a diagnosis keeps its context
-        where the GPU sets the pace.
+        Only the job holds it, so that the job can forget it: a diagnosis keeps its context if the
+        GPU sets the pace.
         """
         return self.job.remember(replay_of_ranks, *self.asked_of_replay)
 
     @property
     def asked_of_replay(self) -> tuple[TrialLimits, tuple[int, ...], tuple[int, ...]]:
-        """What `replay_of_ranks` is asked."""
+        """The arguments of `replay_of_ranks`."""
         every = self.all_steps
         return self.limits.trials, every.ranks, every.numbers
 
@@ -200,21 +201,21 @@ class Context:
         between_ranks: bool = False,
         has_lower: bool = True,
     ) -> Price:
-        """What the mean step would be shorter by without a cause.
+        """By how much the mean step would be shorter without a cause.
 
         Parameters
         ----------
         removed : ndarray, shape (ranks, steps)
-            Own time (ns) that the ranks would not need: the price where clocks contradict each
-            other, so that nothing can be replayed.
+            Own time (ns) that the ranks would save: the price if clocks contradict each other, so
+            that nothing can be replayed.
         edits : Edit
-            What is different without it.
+            What changes without it.
         after : sequence of Edit
-            What has a price of its own: only what is left to gain after it counts.
+            Edits that have prices of their own: only what is left to gain after them counts.
         between_ranks : bool
             Whether some ranks make the others wait.
         has_lower : bool
-            Whether the least that it may be is asked for, too, which a notice does not say.
+            Whether to find the least that it may be, too; notices do not need it.
         """
         if not removed.any():
             return Price.counted(0.0, bound)
@@ -247,10 +248,11 @@ class Context:
 
     @property
     def _known_part(self) -> float:
-        """Part of the analysed steps that do not lack GPU work.
+        """Fraction of the analysed steps that do not lack GPU work.
 
-        Others may have lost nothing: as if each had it, a loader that is slow in every other step
-        would cost half as much again where one of the steps without is left out.
+        The left-out steps may have lost nothing. If each were assumed to lose the same, a loader
+        that is slow in every other step would cost half as much again when one of the fast steps is
+        left out.
         """
         count = len(self.all_steps.numbers)
         return 1 - len(self.health.left_out_steps) / count
@@ -258,10 +260,10 @@ class Context:
     def faster_kernels(
         self, cause: Cause, what: str, saved: Matrix, *columns: str, bound: Bound = "measured"
     ) -> tuple[Price, float] | None:
-        """The price of kernels that could take less, and what it were if the host kept up (ns).
+        """The price of kernels that could be faster, and what it would be if the host kept up (ns).
 
-        None where it is not worth a finding; where most of it is hidden behind the host, a notice
-        says what would shorten them. The columns are of `Savings`.
+        None if it is not worth a finding; if most of it is hidden behind the host, a notice says
+        what would shorten the kernels. The columns are those of `Savings`.
         """
         if not self.is_worth_it(cause, float(saved.sum(axis=0).mean())):
             return None  # a step gets no shorter than by all that its kernels could take less
@@ -275,8 +277,10 @@ class Context:
         if self.is_worth_it(cause, hidden_ns) and not self.health.lacks_waits:
             whole = f"{'each' if self.steps.are_recorded else 'the'} {self.steps.noun}"
             left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
-            said = f"{what} would save {duration(hidden_ns)} of GPU work in {whole}, but {left}"
-            words = in_words_of(f"{said}: then the host sets the pace", self.conditions())
+            said = f"{what} would save {duration(hidden_ns)} of GPU work in {whole} but {left}"
+            words = in_words_of(
+                f"{said}, because the host would then set the pace", self.conditions()
+            )
             self.hidden.append(words)
         return None
 
@@ -285,21 +289,21 @@ class Context:
         return self.replay.gain_ns((HostSpeed(np.inf),), self.steps.numbers)
 
     def edits_of(self, causes: Iterable[Cause]) -> list[Edit]:
-        """What is different without those of some causes that were found."""
+        """The edits that remove those of some causes that were found."""
         return [
             edit for cause in causes if cause in self.prices for edit in self.prices[cause].edits
         ]
 
     def faster_computing(self, factor: Matrix) -> Computing:
-        """The edit in which kernels of a rank and step take this many times as long."""
+        """The edit that makes kernels of a rank and step take this many times as long."""
         return Computing(self._of_replay(factor, 1))
 
     def computing_less(self, excess: Matrix) -> ComputingLess:
-        """The edit in which ranks compute less by some time (ns) of each step."""
+        """The edit that shortens the computing of ranks by some time (ns) in each step."""
         return ComputingLess(self._of_replay(excess, 0))
 
     def _of_replay(self, values: Matrix, other: float) -> Matrix:
-        """Values of ranks and steps as those of the replay, which may have more of both."""
+        """Values by rank and step, placed into those of the replay, which may have more of both."""
         job = self.replay.job
         found = np.full((len(job.ranks), len(job.steps)), float(other))
         rows = [job.ranks.index(rank) for rank in self.ranks]
@@ -308,7 +312,7 @@ class Context:
         return found
 
     def shorter_kernels(self, *columns: str) -> ShorterOperations:
-        """The edit in which kernels take as much less as columns of `Savings` say."""
+        """The edit that shortens kernels by what columns of `Savings` say."""
 
         def saved_ns(rank: int, rows: Int64Array) -> Float64Array:
             savings = self.facts[rank].compute.savings
@@ -318,7 +322,7 @@ class Context:
         return self._shorter(saved_ns)
 
     def without_work(self, rows: Mapping[int, Int64Array]) -> ShorterOperations:
-        """The edit in which some work of each rank, by its rows in the events, takes no time."""
+        """The edit that makes some work of each rank, given as rows of its events, take no time."""
         return self._shorter(lambda rank, own: np.where(np.isin(own, rows[rank]), np.inf, 0.0))
 
     def _shorter(self, less_ns: Callable[[int, Int64Array], Float64Array]) -> ShorterOperations:
@@ -330,7 +334,7 @@ class Context:
         return ShorterOperations(less)
 
     def by_rank_and_step(self, **columns: Matrix) -> pd.DataFrame:
-        """A table of ``rank``, ``step`` and the values of each; in ms where a name says so."""
+        """A table of ``rank``, ``step`` and some values; in ms if a name says so."""
         ranks, steps = len(self.ranks), len(self.steps.numbers)
         values = {
             name: matrix.ravel() / (NS_PER_MS if name.endswith("_ms") else 1)
@@ -345,11 +349,11 @@ class Context:
         )
 
     def steps_with(self, removed: Matrix) -> tuple[int, ...]:
-        """Numbers of the steps that a cause takes a considerable part of; none if not recorded.
+        """Numbers of the steps that lose considerable time to a cause; none if not recorded.
 
-        They are measured by the mean, which is what its price is: of four steps of a ResNet-50 that
-        lose 20, 21, 20 and 50 ms, all do. And of two steps that lose 11.3 of 20.6 and 3.2 of 11.3
-        ms, the second one as well.
+        The measure is the mean loss, as for the price: of four steps of a ResNet-50 that lose 20,
+        21, 20 and 50 ms, all count. A step also counts by its own length: of two steps that lose
+        11.3 of 20.6 ms and 3.2 of 11.3 ms, the second one counts as well.
         """
         if not self.steps.are_recorded:
             return ()
@@ -376,25 +380,25 @@ class Context:
         detail: str = "",
         cost: str = "",
     ) -> Finding:
-        """Make a finding; the cost is added to the words, unless it is less than 1 ns.
+        """Make a finding; the cost is added to the words unless it is less than 1 ns.
 
         Parameters
         ----------
         words : str
-            The cause as a sentence without its full stop: the rank first, then the numbers.
+            The cause as a sentence without its full stop: ranks first, then numbers.
         price : Price
-            Less than 1 ns where it cannot be told.
+            Less than 1 ns if it is not known.
         conditions : iterable of Condition
-            What holds of this finding, beside what holds of the recordings of its ranks.
+            What holds for this finding, in addition to what holds for the recordings of its ranks.
         detail : str
-            What is added to the words if the sentence does not get too long, with its comma.
+            Added to the words, with its comma, unless the sentence gets too long.
         cost : str
-            The price in words, where it is no part of a step.
+            The price in words, if it is not part of a step.
         seen_in : What, optional
-            What the cause is seen in; when not given, the time that would not pass without it, or
-            where that is not replayed, all of the class of the budget that it is counted in.
+            What shows the cause. By default, the time that would be saved without it or, if that is
+            not replayed, all of the budget class that counts it.
         seen_steps : tuple of int
-            Steps in which it is seen; when none are given, all that count.
+            Steps in which it is seen; all that count when none are given.
         region : str
             See `Seen`.
         """
@@ -434,12 +438,12 @@ class Context:
         )
 
     def conditions(self, ranks: Iterable[int] = ()) -> frozenset[Condition]:
-        """What holds of the recordings of some ranks; of all if none of them has a recording."""
+        """What holds for the recordings of some ranks; for all if none of them has a recording."""
         recorded = [rank for rank in ranks if rank in self.facts] or self.ranks
         return frozenset().union(*(self.facts[rank].conditions for rank in recorded))
 
     def _confidence(self, cause: Cause, price: Price, known: Confidence) -> Confidence:
-        """A price is not measured that may be too low for a finding, or that is no replay."""
+        """How sure a price is: inconclusive if too low for a finding, or not replayed."""
         if (
             self.health.doubts
             or self.health.lacks_waits
@@ -459,15 +463,14 @@ class Context:
     def step_ns(self) -> float:
         """Length of the mean analysed step of the job, from its first start to its last end.
 
-        Without the profiler, as far as that is known.
+        Without the profiler's time, as far as that is known.
         """
         return self.replay.step_ms * NS_PER_MS if self.ranks else 0.0
 
     def _cost(self, price: Price) -> str:
         """The price in words.
 
-        It is of all analysed steps, also where a slow first step is left out of what it is found
-        in.
+        It refers to all analysed steps, even if a slow first step is left out of the search.
         """
         step_ns = self.step_ns
         whole = f"{'each' if self.steps.are_recorded else 'the'} {duration(step_ns)}"

@@ -1,4 +1,4 @@
-"""What the CPU did where no GPU work was recorded: operators, calls of CUDA, ranges, lines."""
+"""What the CPU did if no GPU work was recorded: operators, CUDA calls, ranges, lines."""
 
 from __future__ import annotations
 
@@ -53,28 +53,28 @@ _OWNERS: Final = (OPERATORS, CALLS, RANGES, LINES)
 _USES_MEMORY: Final = "allocates memory of a GPU"
 
 WHAT_TO_DO: Final = {
-    OPERATORS: "The panel of the operators lists all of them, also by shape and by line.",
+    OPERATORS: "The operators panel lists all of them, also by shape and by line.",
     LINES: "The flame graph shows what they call.",
     LOADING: "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms "
     "cheaper.",
     COLLECTIVES: "Compare all ranks, recorded at the same time: waiting for others looks like "
     'transfer. If the tensors are on GPUs, reduce them there: init_process_group("nccl").',
 }
-"""About each part of the time, where there is something to do."""
+"""Advice for each part of the time, if there is something to do."""
 
 LEAST_LOADING: Final = 0.01
-"""Part of the recorded time from which loading is worth a sentence: of 71 µs in 75 ms, the advice
-was to load batches in workers."""
+"""Fraction of the recorded time above which loading is worth a sentence: for 71 µs in 75 ms, the
+advice was to load batches in workers."""
 
 LEAST_IN_CALLS: Final = 0.01
-"""The same of calls of CUDA outside of operators, and of operators beside collectives:
-of 1.26 s of a step, 3.96 µs were in operators."""
+"""The same for CUDA calls outside operators, and for operators next to collectives: of 1.26 s of a
+step, 3.96 µs were in operators."""
 
 _COLLECTIVE: Final = re.compile(r"(?:gloo|mpi|ucc|c10d):\w+")
-"""Annotations of collectives that run on the CPU, whatever waits in them."""
+"""Annotations of collectives that run on the CPU, including any waiting."""
 
 _OF_GPUS: Final = re.compile(r"(?:nccl|rccl):\w+")
-"""Those of collectives that the CPU only launches: of a job that ran on GPUs."""
+"""Annotations of collectives that the CPU only launches: the job ran on GPUs."""
 
 _OPERATOR_OF_GPUS: Final = re.compile(r"aten::_?(?:cudnn|miopen)_(?!is_acceptable)\w+")
 _OPERATOR_OF_CPUS: Final = re.compile(
@@ -83,14 +83,15 @@ _OPERATOR_OF_CPUS: Final = re.compile(
 _OPERATOR_OF_APPLE: Final = re.compile(r"aten::(?:\w*_)?mps(?:_\w+)?")
 _LINEAR_OF_APPLE: Final = re.compile(r"aten::linear_backward")
 _LINEAR_OF_OTHERS: Final = re.compile(r"aten::(?:addmm|mm)")
-"""On other devices, only nested tensors call the former, and always one of the latter in it."""
+"""On other devices, only nested tensors call the former, and they always call one of the latter
+inside it."""
 
 _COMPUTES: Final = re.compile(r"aten::\w*(?:conv|mm|pool|norm(?!al)|softmax|attention)")
-"""Operators whose results are on the device that they run on."""
+"""Operators whose results are on the device on which they run."""
 
 _DROPOUT: Final = re.compile(r"aten::dropout")
 _DROPS: Final = re.compile(r"aten::(?:bernoulli_|native_dropout)")
-"""What dropout calls in training only."""
+"""What dropout calls only in training."""
 
 _ALLOCATES: Final = re.compile(r"(?:cuda|hip)Malloc(?!Host)|cuMemAlloc(?!Host)")
 
@@ -98,7 +99,7 @@ MOST_LISTED: Final = 5
 NAME_WIDTH: Final = 60
 
 _MOST_OF_A_RANK: Final = 1000
-"""Lines that each rank tells; all of a job are summed up."""
+"""Most lines that each rank reports; those of a job are summed up."""
 
 
 class CpuOwner(NamedTuple):
@@ -108,11 +109,12 @@ class CpuOwner(NamedTuple):
     ----------
     name : str
     own_ns : int
-        Time in its calls: without operators, calls of CUDA and ranges inside, but of lines without
-        the lines inside only, with all that they call in PyTorch and other libraries of Python.
+        Time in its calls, without operators, CUDA calls and ranges inside. For lines, only the time
+        of other lines inside is left out; everything that they call in PyTorch and other Python
+        libraries counts.
     calls : int
     longest_ns : int
-        That time of the longest of them.
+        The same time for the longest call.
     """
 
     name: str
@@ -122,14 +124,14 @@ class CpuOwner(NamedTuple):
 
     @property
     def in_calls(self) -> str:
-        """How many calls, in words; that one has most of the time: 69 copies took what one did."""
+        """How many calls, and whether one has most of the time: one copy took as long as 69."""
         is_one = self.calls > 1 and self.own_ns < 2 * self.longest_ns
         one = f", one of {duration(self.longest_ns)}" if is_one else ""
         return f"{counted(self.calls, 'call')}{one}"
 
 
 class Listed(NamedTuple):
-    """Time in things of one kind, and those with most of it."""
+    """Time in things of one kind, and which of them have most of it."""
 
     what: str
     ns: int
@@ -141,39 +143,40 @@ class CpuWork:
     """What the CPUs did in the analysed time of some ranks; all times are sums over the ranks.
 
     Times are those that pass in calls, as the profiler records them, whether a core computes or the
-    call waits. Calls on several threads at the same time add up.
+    call waits. Calls that run at the same time on several threads add up.
 
     Attributes
     ----------
     ranks : int
-        How many ranks there are.
+        Number of ranks.
     steps : tuple of int
         Numbers of the ProfilerSteps that count, ascending; on the CPU, each lasts from its mark to
-        the next one. Empty without any: then all that is analysed counts.
+        the next one. Empty without steps: then everything that is analysed counts.
     operators_ns : int
         Time in operators.
     operators : tuple of CpuOwner
-        Those with most time of their own, longest first.
+        Those with most own time, longest first.
     calls_ns, calls
-        The same of calls of the CUDA API outside of operators.
+        The same for CUDA API calls outside operators.
     ranges_ns, ranges
-        The same of annotated ranges, as of NVTX, on ranks with neither operators nor Python frames.
+        The same for annotated ranges (such as NVTX) on ranks with neither operators nor Python
+        frames.
     lines_ns : int
-        Time in functions of the user's Python code, which are named by their first lines, of the
-        threads that run operators; 0 where no Python frames were recorded.
+        Time in functions of the user's Python code, named by their first lines, on the threads that
+        run operators; 0 if no Python frames were recorded.
     lines : tuple of CpuOwner
-        Those with most time of their own, longest first.
+        Those with most own time, longest first.
     recorded_ns : int
-        Time from the first call to the end of the last one, of the thread of each rank with most
+        Time from the first call to the end of the last one, on the thread of each rank with most
         time in operators.
     loading_ns : int
-        Part of it in which this thread loads data, or prepares it.
+        Part of it in which this thread loads or prepares data.
     of_job : bool
-        Whether no rank of the job has GPU work, or only none of these.
+        Whether no rank of the job has GPU work, rather than just none of these ranks.
     launches : int
         Calls that launched GPU work, which is not in the traces.
     waited_for : bool
-        Whether the host waited for this work, which had run then.
+        Whether the host waited for this work, which therefore ran.
     final_wait_ns : int
         How long the host waited at the end for GPUs that had kept up with it; 0 if they may not
         have.
@@ -183,33 +186,33 @@ class CpuWork:
         What shows that the job ran on the CPU, as a sentence without its end; empty if nothing
         does.
     on_apple : str
-        Operator that only Apple's GPUs run; empty if there is none.
+        An operator that only Apple's GPUs run; empty if there is none.
     of_nsys : bool
         Whether Nsight Systems recorded the ranks.
     measured : int
-        Kernels that CUPTI's range profiler measured, instead of recording when they ran.
+        Kernels that CUPTI's range profiler measured instead of recording when they ran.
     lost_work : bool
         Whether the recorder says that it may have lost GPU work.
     is_cut : bool
-        Whether a file is cut: PyTorch's profiler writes the work of GPUs after that of the host.
+        Whether a file is cut: PyTorch's profiler writes GPU work after host work.
     api_calls : int
-        Calls of the CUDA API: where there are some, the recorder saw that nothing was launched.
+        CUDA API calls: if there are some, the recorder could see that nothing was launched.
     launches_kernels : bool
         Whether any of them launches a kernel or a graph.
     collectives_ns : int
-        Time in which collectives run, on any thread.
+        Time in which collectives run on any thread.
     dropout_ns : int
-        Time in dropout as in training, on any thread.
+        Time in dropout in training mode, on any thread.
     analysed_ns : int
         Time from the first call of all threads to the end of the last one.
     collective : str
-        The one with most time.
+        The collective with most time.
     is_one_collective : bool
-        Whether there is no other.
+        Whether it is the only one.
     step_ns : int
         Length of the mean step of these ranks; 0 without steps.
     memory : str
-        What fills the memory at its peak, in sentences; empty if it was not recorded.
+        What fills the memory at its peak, in sentences; empty if memory was not recorded.
     """
 
     ranks: int
@@ -247,28 +250,28 @@ class CpuWork:
 
     @property
     def lists(self) -> dict[str, Listed]:
-        """What the CPUs spend most time in, by part; without the parts that have none."""
+        """Where the CPUs spend most time, by part, without the parts that have none."""
         least_ns = LEAST_IN_CALLS * self.analysed_ns
         in_calls_ns = self.calls_ns * (self.calls_ns >= least_ns)
         is_alone = not self.collectives_ns
         in_operators_ns = self.operators_ns * (is_alone or self.operators_ns >= least_ns)
         every = {
             OPERATORS: Listed("operators", in_operators_ns, self.operators),
-            CALLS: Listed("CUDA calls outside of operators", in_calls_ns, self.calls),
+            CALLS: Listed("CUDA calls outside operators", in_calls_ns, self.calls),
             RANGES: Listed("annotated ranges", self.ranges_ns, self.ranges),
             LINES: Listed("Python functions", self.lines_ns, self.lines),
         }
         return {part: each for part, each in every.items() if each.ns}
 
     def beginning(self, part: str) -> str:
-        """The time in all that a part lists, as the beginning of a sentence."""
+        """The total time of a part, as the start of a sentence."""
         listed = self.lists[part]
         replays = ", with the profiler's replays of kernels" if self.measured else ""
         return f"Of {duration(listed.ns)} of CPU time in {listed.what}{self.in_all}{replays}"
 
     @property
     def of_loading(self) -> str:
-        """How much time the loading of data takes, in a sentence; empty if it takes none."""
+        """How much time loading data takes, in a sentence; empty if it takes none."""
         if not self.loading_ns or self.loading_ns < LEAST_LOADING * self.recorded_ns:
             return ""
         share = percent(100 * self.loading_ns / self.recorded_ns)
@@ -291,9 +294,9 @@ class CpuWork:
 
     @property
     def in_all(self) -> str:
-        """The steps and their mean length after a space, and how many ranks add up to a time.
+        """The steps and their mean length, after a space, and how many ranks are added up.
 
-        Empty without steps, on one rank.
+        Empty for one rank without steps.
         """
         of = f", added up over {self.ranks} ranks" if self.ranks > 1 else ""
         if not self.steps:
@@ -303,15 +306,15 @@ class CpuWork:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All that can be said, the most important first; none where nothing was recorded."""
+        """Everything that can be said, the most important first; none if nothing was recorded."""
         return tuple(self.parts.values())
 
     @property
     def parts(self) -> dict[str, str]:
-        """What takes the time, in sentences, those with most time first.
+        """What takes the time, in sentences, longest first.
 
-        They are `OPERATORS`, `CALLS`, `RANGES`, `LOADING` and `COLLECTIVES`; `LINES`, which hold
-        these, and `MEMORY` follow.
+        The parts are `OPERATORS`, `CALLS`, `RANGES`, `LOADING` and `COLLECTIVES`; `LINES`, which
+        contain these, and `MEMORY` follow.
         """
         lists = self.lists
         times = {part: each.ns for part, each in lists.items()}
@@ -331,7 +334,7 @@ class CpuWork:
 
     @property
     def no_gpu_work(self) -> str:
-        """Why there is no cause of lost time, in a sentence."""
+        """Why no cause of lost time is given, in a sentence."""
         if self.measured:
             return (
                 f"CUPTI's range profiler measured {counted(self.measured, 'kernel')} and did not "
@@ -344,7 +347,7 @@ class CpuWork:
             if self.waited_for:
                 why = ", though the host waited for it: the"
             kept_up = (
-                f" The host sets the pace: after the last launch, all was done within "
+                " The host sets the pace: after the last launch, all work was done within "
                 f"{duration(self.final_wait_ns)}."
             )
             return (
@@ -384,15 +387,15 @@ class CpuWork:
 
     @property
     def verdict(self) -> str:
-        """All that can be said, and why it is not more."""
+        """Everything that can be said, and why it is not more."""
         return " ".join((self.no_gpu_work, *(self.sentences or (self._nothing,))))
 
     @property
     def _nothing(self) -> str:
-        return f"No {'ranges' if self.of_nsys else 'operators'} were, either."
+        return f"No {'ranges' if self.of_nsys else 'operators'} were recorded, either."
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as values of JSON, in ms."""
+        """The numbers as JSON values, in ms."""
         return {
             "steps": [*self.steps],
             "recorded_ms": _in_ms(self.recorded_ns),
@@ -413,8 +416,8 @@ class CpuWork:
 def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = None) -> CpuWork:
     """Sum up what the CPUs did in some ProfilerSteps.
 
-    All analysed ones count when none are given, or if no rank has any of them. Where no operator
-    or range runs in them, all that is analysed counts.
+    All analysed steps count if none are given, or if no rank has any of them. If no operator or
+    range runs in them, everything that is analysed counts.
     """
     chosen = tuple(ranks)
     of_ranks = job.reduce(_steps_of, chosen)
@@ -555,14 +558,14 @@ def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
 
 
 def _drops(calls: Calls) -> Int64Array:
-    """Places of the calls of dropout that drop something."""
+    """Places of dropout calls that actually drop something."""
     parent = calls.forest.parent[calls.named(_DROPS.fullmatch)]
     is_dropout = np.append(calls.named(_DROPOUT.fullmatch), False)  # for those without a parent
     return np.unique(parent[is_dropout[parent]]).astype(np.int64)
 
 
 def _first(calls: Calls, pattern: re.Pattern[str]) -> str:
-    """Name of the first call whose whole name fits; empty if there is none."""
+    """Name of the first call whose full name fits; empty if there is none."""
     code = calls.name[calls.named(pattern.fullmatch)][:1].tolist()
     return str(calls.events.name.values[code[0]]) if code else ""
 
@@ -570,7 +573,7 @@ def _first(calls: Calls, pattern: re.Pattern[str]) -> str:
 def _on_cpu(api_calls: int, operators: tuple[CpuOwner, ...], memory: MemoryUse | None) -> str:
     """What shows that the job ran on the CPU, if nothing shows a GPU; empty if nothing does.
 
-    Of operators, only the one with most time does: batches are prepared on the CPU, too, and
+    Among operators, only the one with most time counts: batches are prepared on the CPU, too, and
     PyTorch does not record the memory of Apple's GPUs.
     """
     if api_calls:
@@ -584,7 +587,7 @@ def _on_cpu(api_calls: int, operators: tuple[CpuOwner, ...], memory: MemoryUse |
 
 
 def _owned(rank: Rank, own: OwnCpuTime, time: Intervals) -> dict[str, list[CpuOwner]]:
-    """What the time of the calls belongs to, by part."""
+    """What owns the time of the calls, by part."""
     calls = calls_of(rank)
     is_operator = calls.kind == Kind.CPU_OP
     is_call = calls.is_launch_call & (calls.operator[:-1] == NO_PARENT)
@@ -609,9 +612,9 @@ def _owned(rank: Rank, own: OwnCpuTime, time: Intervals) -> dict[str, list[CpuOw
 
 
 def _of_threads_with_operators(calls: Calls, own: OwnCpuTime) -> OwnCpuTime:
-    """The time of threads that run operators, if any does.
+    """The time of threads that run operators, if any thread does.
 
-    In a notebook, a thread of Jupyter's own had more time than the loop: 1.3 s in pyzmq.
+    In a notebook, one of Jupyter's own threads had more time than the loop: 1.3 s in pyzmq.
     """
     thread = calls.thread_of(own.place)
     runs = thread[calls.operator[own.place] != NO_PARENT]
@@ -622,7 +625,7 @@ def _of_threads_with_operators(calls: Calls, own: OwnCpuTime) -> OwnCpuTime:
 def _by_name(
     calls: Calls, own: OwnCpuTime, owner: Int32Array, chosen: Mask, begins: Mask
 ) -> list[CpuOwner]:
-    """The time of calls whose owner is chosen, and the chosen ones that begin, by name."""
+    """The time of calls whose owner is chosen, and how many chosen ones start, by name."""
     names, is_of_one = calls.events.name.values, np.append(chosen, False)[owner[own.place]]
     place = owner[own.place[is_of_one]]
     code = calls.name[place]
@@ -631,7 +634,7 @@ def _by_name(
     of_calls = by_call.reduce(np.add, own.ns[is_of_one])
     np.maximum.at(longest_ns, code[by_call.first], of_calls)
     count = np.bincount(calls.name[chosen & begins], minlength=len(names))
-    # that of a script began before the recording: it is one call all the same
+    # a script's own call started before the recording: it still counts as one
     count = np.maximum(count, own_ns > 0)
     return [
         CpuOwner(names[code], int(own_ns[code]), int(count[code]), int(longest_ns[code]))
@@ -640,7 +643,7 @@ def _by_name(
 
 
 def _main_thread(calls: Calls, own: OwnCpuTime) -> Thread:
-    """The thread with most time in operators, or else in any calls."""
+    """The thread with most time in operators or, without operators, in any calls."""
     own_ns = np.where(calls.operator[own.place] != NO_PARENT, own.ns, 0)
     own_ns = own_ns if own_ns.any() else own.ns
     sums = sums_at(calls.thread_of(own.place), own_ns, len(calls.threads))

@@ -1,4 +1,4 @@
-"""What sets the time of a step: the longest path through everything that waits for something.
+"""The critical path, which sets the time of a step: the longest path through all waits.
 
 On the timeline, each rank has a lane with the pieces that run on it.
 """
@@ -33,8 +33,8 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.ranks.facts import has_gpu_work
 
 WORTH_NAMING: Final = 0.01
-"""Part of the path from which the costliest call of a kernel is named: of a job that its host holds
-up, it was one of 142 µs in 1.4 s."""
+"""Fraction of the path above which the costliest kernel call is named: in a job held up by its
+host, it was one of 142 µs in 1.4 s."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,15 +46,15 @@ class CriticalPathTables(Result):
     classes : DataFrame
         ``class``, ``ns`` and ``percent`` of the path, the longest first.
     kernels : DataFrame
-        A row for each kernel of the steps, by what is gained without one of its calls: see
+        A row for each kernel of the steps, ordered by the gain without one of its calls: see
         `CriticalPath.by_kernel`.
     operators : DataFrame
         ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first.
     ranks : DataFrame
-        ``rank``, ``class``, ``ns``, ``percent``: a rank that others wait for has the time in which
-        they do.
+        ``rank``, ``class``, ``ns``, ``percent``: the time in which others wait for a rank belongs
+        to that rank.
     pieces : DataFrame
-        In order of time: see `CriticalPath.pieces`.
+        In chronological order: see `CriticalPath.pieces`.
     """
 
     classes: pd.DataFrame
@@ -63,13 +63,13 @@ class CriticalPathTables(Result):
     ranks: pd.DataFrame
     pieces: pd.DataFrame
     find: Callable[[], CriticalPath] | None
-    """Finds `path`."""
+    """Computes `path`."""
 
     @property
     def path(self) -> CriticalPath | None:
-        """Its pieces, and slack and drag of everything; None where nothing ran on a GPU.
+        """The path's pieces, and slack and drag of everything; None if nothing ran on a GPU.
 
-        It is found anew, as it is large: of 1.5 M events, 40 MB.
+        It is computed each time, because it is large: 40 MB for 1.5 M events.
         """
         return self.find() if self.find else None
 
@@ -83,10 +83,10 @@ def critical_path(
     ----------
     job : Job
     ranks : iterable of int, optional
-        Ranks whose steps count, all when not given. The path may run through other ranks, where
-        these are waited for.
+        Ranks whose steps count; all by default. The path may run through other ranks, if these are
+        waited for.
     steps : iterable of int, optional
-        ProfilerSteps that count, all analysed ones when not given.
+        ProfilerSteps that count; all analysed ones by default.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def critical_path(
         return _nothing(job, chosen)
     found = replay(job, chosen, wanted)
     path = found.critical_path()
-    operators = path.by_operator(job)  # before slack and drag are found, which take as much memory
+    operators = path.by_operator(job)  # before slack and drag, which take as much memory
     kernels = path.by_kernel.sort_values(
         ["drag_ns", "ns"], ascending=False, kind="stable", ignore_index=True
     )
@@ -121,7 +121,7 @@ def critical_path(
 
 
 def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
-    """The tables where nothing ran on a GPU."""
+    """The tables if nothing ran on a GPU."""
     columns = {
         "classes": ("class", "ns", "percent"),
         "kernels": ("kernel", "calls", "ns", "percent", "slack_ns", "drag_ns", "together_ns"),
@@ -155,7 +155,7 @@ def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
 
 
 FIRST_CODE: Final = len(CLASSES)
-"""Code of the first of `PATH_CLASSES` in a lane, where all others are classes of the timeline."""
+"""Code of the first of `PATH_CLASSES` in a lane; all lower codes are classes of the timeline."""
 
 _LANE: Final = "path 0"
 _OF_CALLS: Final = np.isin(PATH_CLASSES, ("host", *HOST_WORK, "return from a sync"))
@@ -164,10 +164,10 @@ _UNSOUND: Final = "the recorded times contradict each other, so it is not known 
 
 
 def critical_path_lanes(job: Job) -> LanesOfRanks:
-    """The critical path of all analysed steps: a lane of each rank that it runs through.
+    """The critical path of all analysed steps, as a lane on each rank that it runs through.
 
-    A piece has the row of its operation. On the host, and where a wait returns, it has that of the
-    call at which it ends, or that waits.
+    A piece has the row of its operation. On the host, it has the row of the call at which it ends,
+    and where a wait returns, that of the call that waits.
     """
     try:
         found = replay(job)
@@ -184,7 +184,7 @@ def critical_path_lanes(job: Job) -> LanesOfRanks:
 
 
 def _segments(job: Job, path: CriticalPath) -> Segments:
-    """The pieces by position of their rank, on its own clock."""
+    """The pieces, by position of their rank and on its own clock."""
     of, pieces = path.parts.of, path.pieces
     place = np.searchsorted(job.ranks, pieces["rank"].to_numpy())
     row = np.where(_OF_CALLS[of], pieces["call"].to_numpy(), pieces["row"].to_numpy())
@@ -202,4 +202,4 @@ def _why_none(job: Job) -> str:
 
 
 CRITICAL_PATH: Final = JobLaneKind("path", "critical path", critical_path_lanes, _why_none)
-"""What sets the time of the steps."""
+"""The lanes that show what sets the time of the steps."""

@@ -1,4 +1,4 @@
-"""One cause of lost time: who, when, what it costs, and what to do as far as is recorded."""
+"""A finding: one cause of lost time, with its ranks, its steps, its cost, and what to do."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from hta_widgets.diagnosis.proof.what import Seen
 from hta_widgets.diagnosis.replay.edits import Edit
 
 Bound = Literal["measured", "about", "at most", "at least"]
-"""What a price says of the true one."""
+"""How a price relates to the true cost."""
 
 
 LessBy = Literal["", "peers", "profiler", "lead", "end", "alone", "moved"]
-"""Why a cause may cost less than its price, which is of the recording.
+"""Why a cause may cost less than its price, which holds for the recording.
 
-``peers``: ranks are not recorded that this job communicates with; with these as slow as before.
-``profiler``: steps took less before it ran, for reasons that are not known. ``lead``: the CPU is
-ahead of the GPU, and sets the pace once that is used up. ``end``: it is further ahead at the end of
-a recording of one turn. ``alone``: without what else was found, it brings less. ``moved``: other
-ranks take over what some compute.
+``peers``: the job communicates with ranks that are not recorded, and these may be as slow as
+before. ``profiler``: steps took less time before it ran, for unknown reasons. ``lead``: the CPU is
+ahead of the GPU, and sets the pace once that lead is used up. ``end``: the CPU is further ahead
+than this at the end of a recording of one iteration. ``alone``: on its own, without the other
+findings, it gains less. ``moved``: other ranks take over part of the work.
 """
 
 
 class Price(NamedTuple):
-    """What the mean step would be shorter by without a cause."""
+    """By how much the mean step would be shorter without a cause."""
 
     ns: float
     lower_ns: float
-    """The least that it may be; the price where nothing makes it less."""
+    """The least that it may be; equal to the price if nothing makes it less."""
     bound: Bound = "measured"
-    """Whether the cause costs this, or about this by an estimate, or no more (as what replaces it
-    costs something, too), or no less."""
+    """Whether the cause costs exactly this, about this (an estimate), at most this (because what
+    replaces it costs something, too), or at least this."""
     edits: tuple[Edit, ...] = ()
-    """What is different without it; empty where that is not replayed."""
+    """What changes in a replay without the cause; empty if it is not replayed."""
     after: tuple[Edit, ...] = ()
-    """What has a price of its own: this is what is left to gain after it."""
+    """Edits with prices of their own: this price is what is left to gain after them."""
     less_by: LessBy = ""
 
     @classmethod
     def counted(cls, ns: float, bound: Bound = "measured") -> Price:
-        """A price that is no replay: a difference of steps, or a time."""
+        """Make a price without a replay: from a difference of steps, or from a time."""
         return cls(ns, ns, bound)
 
 
 MOST_GIVEN: Final = 3
-"""Pieces of advice that a finding gives: the first one, and two alternatives."""
+"""Most pieces of advice in a finding: the first one and two alternatives."""
 
 _OF_PYTORCH: Final = re.compile(
     r"torch|DataLoader|DistributedDataParallel|FSDP|non_blocking|\bdist\.|\bmodel\b|python train",
     re.IGNORECASE,
 )
-"""In advice that programs of CUDA, CuPy or OpenMP cannot follow."""
+"""Words of advice that CUDA, CuPy or OpenMP programs without PyTorch cannot follow."""
 
 
 class Advice(NamedTuple):
@@ -68,7 +68,7 @@ class Advice(NamedTuple):
     do : str
         In one sentence.
     code : str
-        What to copy: Python, or a line of a shell; empty where there is none.
+        Code to copy: Python, or a shell command; empty if there is none.
     needs : tuple of Condition
         All of them must hold.
     unless : tuple of Condition
@@ -88,57 +88,57 @@ class Advice(NamedTuple):
 
     @property
     def is_of_pytorch(self) -> bool:
-        """Whether only programs of PyTorch can follow it."""
+        """Whether only PyTorch programs can follow it."""
         return bool(_OF_PYTORCH.search(f"{self.do} {self.code}"))
 
 
 NEEDLESS_WORK: Final = (
     Advice(
-        "Do not broadcast the buffers in each step, unless ranks must share them.",
+        "Do not broadcast buffers in every step unless ranks must share them.",
         "DistributedDataParallel(model, broadcast_buffers=False)",
         needs=(Condition.BROADCASTS_BUFFERS,),
     ),
     Advice(
-        "Leave out Inductor's checks of sizes and strides.",
+        "Turn off Inductor's checks of sizes and strides.",
         "TORCHINDUCTOR_SIZE_ASSERTS=0 python train.py",
         needs=(Condition.CHECKS_SIZES,),
     ),
     Advice(
-        "Walk over the modules once, before the first step, and keep what you need of them.",
+        "Walk over the modules once, before the first step, and keep what you need.",
         "parameters = [*model.parameters()]",
         needs=(Condition.WALKS_MODULES,),
     ),
 )
-"""What hosts do in each step that they need not, whatever kind of idle time it leaves."""
+"""Needless work of hosts in each step, whatever kind of idle time it causes."""
 
 
 KEEPS_NUMBERS: Final = (
     Advice(
-        "Keep numbers on the GPU, and read them every n steps only.",
+        "Keep values on the GPU, and read them only every n steps.",
         "losses.append(loss.detach())  # instead of loss.item() in each step",
         needs=(Condition.READS_A_NUMBER, Condition.TRAINING),
     ),
     Advice(
-        "Keep numbers on the GPU, and read all of them at once, at the end.",
+        "Keep values on the GPU, and read them all at once at the end.",
         "values = torch.stack(results).tolist()  # instead of .item() for each",
         needs=(Condition.READS_A_NUMBER,),
         unless=(Condition.TRAINING,),
     ),
 )
-"""Where the host waits for numbers, whether that drains the GPU or keeps a late host from it."""
+"""Advice for hosts that wait for values, whether that drains the GPU or delays a late host more."""
 
 CHOOSES_BY_MASK: Final = Advice(
-    "Choose by a mask whose size does not depend on values.",
+    "Select with operations whose output size does not depend on values.",
     "torch.where(mask, x, 0)  # instead of x[mask], nonzero() or unique()",
     needs=(Condition.SELECTS,),
 )
 
 
 def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
-    """The optimizers of PyTorch that have one kernel for many parameters."""
+    """Advice to use PyTorch's optimizers that update many parameters in one kernel."""
     return tuple(
         Advice(
-            "Let one kernel update many parameters: use the fused optimizer.",
+            "Use the fused optimizer: one kernel updates many parameters.",
             f"torch.optim.{each.value}(model.parameters(), fused=True)",
             needs=(*needs, each),
             unless=(Condition.FUSED,),
@@ -148,16 +148,16 @@ def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
 
 
 def other_kernels(unless: Condition) -> tuple[Advice, ...]:
-    """Other kernels for the same products, where what was chosen for their shape is slow."""
+    """Advice to try other kernels for products that are slow for their shape."""
     return (
         Advice(
-            "Let PyTorch time all kernels of the libraries for this shape, and take the fastest.",
+            "Let PyTorch time all library kernels for this shape, and use the fastest.",
             "export PYTORCH_TUNABLEOP_ENABLED=1  # where the job is started",
             needs=(Condition.AMD,),
             unless=(unless,),
         ),
         Advice(
-            "Let the compiler time other kernels for this shape, and take the fastest.",
+            "Let the compiler time other kernels for this shape, and use the fastest.",
             'model = torch.compile(model, mode="max-autotune")',
             unless=(unless,),
         ),
@@ -165,10 +165,11 @@ def other_kernels(unless: Condition) -> tuple[Advice, ...]:
 
 
 def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
-    """The advice of a cause that can be followed, the first one first.
+    """Choose the advice of a cause that can be followed, the best first.
 
-    To record again without stacks stands before what makes the job faster, and hid it: a jury read
-    nothing else to do off the first screens of three jobs.
+    Advice to record again without stacks is joined with the advice after it, which makes the job
+    faster. On its own it hid that: on the first screens of three jobs, reviewers found nothing else
+    to do.
     """
     found = [each for each in advice if each.holds(conditions)]
     if Condition.NO_PYTORCH in conditions:
@@ -181,14 +182,14 @@ def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple
 
 
 def asked(advice: Sequence[Advice], conditions: Collection[Condition]) -> str:
-    """Those of the conditions that the choice depends on, in words."""
+    """The conditions that the choice of advice depends on, in words."""
     matter = {each for one in advice for each in (*one.needs, *one.unless)}
     held = (each.value for each in Condition if each in matter and each in conditions)
     return in_words_of(", ".join(held), conditions)
 
 
 def in_words_of(text: str, conditions: Collection[Condition]) -> str:
-    """The same with the words of the GPU's vendor."""
+    """The same text in the terms of the GPU's vendor."""
     return on_amd(text) if Condition.AMD in conditions else text
 
 
@@ -198,19 +199,19 @@ Confidence = Literal["measured", "inconclusive"]
 Evidence = pd.DataFrame | float | int | str
 
 LONGEST_SENTENCE: Final = 260
-"""Characters that are read at one glance."""
+"""Characters that can be read at a glance."""
 
 
 class Words(NamedTuple):
-    """What a sentence is made of, beside the price."""
+    """The parts of a sentence, without the price."""
 
     cause: str
     """Who and what, without a full stop."""
     detail: str = ""
-    """What is added to it if the sentence does not get too long, with its comma."""
+    """Added, with its comma, unless the sentence gets too long."""
 
     def sentence(self, cost: str) -> str:
-        """Put the sentence together; the cost is left out where it is empty."""
+        """Put the sentence together; an empty cost is left out."""
         end = f": {cost}." if cost else "."
         whole, short = f"{self.cause}{self.detail}{end}", f"{self.cause}{end}"
         if len(whole) <= LONGEST_SENTENCE:
@@ -226,12 +227,12 @@ NO_WORDS: Final = Words("")
 WHAT_TO_TRY: Final = "What to try: the GPU sets the pace"
 
 NEARLY: Final = 0.95
-"""Two ends of a price that are less apart are one."""
+"""Ratio of the lower to the upper end of a price above which they count as equal."""
 
 _SIGNS: Final = {"about": "≈", "at most": "≤", "at least": "≥"}
 
 MOST_SHOWN: Final = 3
-"""Findings that are shown at once; the others are folded."""
+"""Findings that are shown at first; the others are folded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +251,7 @@ class Link:
     kernel : str
         Name of a kernel, or empty.
     kernels : tuple of str
-        Names of those that the panel marks where none is selected.
+        Names of the kernels that the panel marks if none is selected.
     """
 
     panel: str
@@ -270,37 +271,39 @@ class Finding:
     cause : str
         One of `CAUSES`.
     ranks : tuple of int
-        Who causes it, never who only waits; all ranks if all do; empty if it is another rank in
-        each step.
+        The ranks that cause it, never those that only wait; all ranks if all do; empty if it is a
+        different rank in each step.
     steps : tuple of int
         ProfilerSteps in which it occurs; empty if no steps are recorded.
     sentence : str
-        The cause in words, with its numbers and its cost, if that is known; at most 260 characters.
+        The cause in words, with its numbers and, if known, its cost; at most 260 characters.
     words : Words
-        What it is made of.
+        The parts of the sentence.
     recoverable_ms : float
         By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
-        without it, by replay; of ``prefill_stall``, how much sooner each token would come, which is
-        beside its step; 0 where that cannot be told. Those of several findings must not be
-        added: `Diagnosis.joint_ms` is what they bring together.
+        without the cause, by replay. For ``prefill_stall``, how much sooner each token would come,
+        which is not part of its step. 0 if it is not known. Do not add up the values of several
+        findings: `Diagnosis.joint_ms` is what they gain together.
     lower_ms : float
         The least that it may be (ms).
     less_by : {"", "peers", "profiler", "lead", "end", "alone", "moved"}
-        Why it may be less, where `may_be_less`: see `LessBy`.
+        Why it may be less, if `may_be_less`: see `LessBy`.
     bound : {"measured", "about", "at most", "at least"}
-        Whether the cause costs that, or about that by an estimate, or no more, or no less.
+        Whether the cause costs exactly that, about that (an estimate), at most that, or at least
+        that.
     percent : float
         The same in percent of the mean step, `Diagnosis.step_ns`.
     advice : tuple of Advice
-        What to do about it as far as that is recorded, the first one first, then alternatives.
+        What to do about it as far as the recording tells, the best first, then alternatives.
     evidence : mapping of str to DataFrame or number
-        The numbers behind it, with units in the names of columns.
+        The numbers behind it, with units in the column names.
     links : tuple of Link
-        Panels that tell more.
+        Panels that show more.
     seen : Seen or None
-        What its cause is seen in: `Diagnosis.proof` finds all intervals of it.
+        What shows the cause: `Diagnosis.proof` finds all of its intervals.
     confidence : str
-        ``measured``, or ``inconclusive``: the trace lacks what would tell; `sentence` says what.
+        ``measured``, or ``inconclusive`` if the trace lacks what would decide it; `sentence` says
+        what.
     """
 
     cause: str
@@ -320,17 +323,17 @@ class Finding:
     confidence: Confidence = "measured"
 
     def __repr__(self) -> str:
-        """The cause in words; a dataclass would write out the tables behind it."""
+        """The cause in words; the repr of a dataclass would print the tables behind it."""
         return f"Finding({self.cause}: {self.sentence})"
 
     @property
     def may_be_less(self) -> bool:
-        """Whether it may cost less, as its sentence says then."""
+        """Whether it may cost less, which its sentence then says."""
         return round(self.lower_ms, 3) < NEARLY * round(self.recoverable_ms, 3)
 
     @property
     def sign(self) -> str:
-        """What stands before the price: ≤, ≥ or ≈; empty where it is measured, or not known."""
+        """The sign before the price: ≤, ≥ or ≈; empty if the price is measured, or not known."""
         if not self.recoverable_ms > 0:
             return ""
         return _SIGNS["at most"] if self.may_be_less else _SIGNS.get(self.bound, "")
@@ -342,15 +345,15 @@ class Finding:
 
     @property
     def page(self) -> str:
-        """Page of the documentation on its cause: symptom, proof, what to do, before and after.
+        """Documentation page on its cause: symptom, proof, what to do, before and after.
 
         In the folder of the installed package, where ``importlib.resources.files("hta_widgets")``
-        finds it, or in that of the source.
+        finds it, or in the source folder.
         """
         return f"docs/causes/{self.cause}.md"
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as values of JSON, without the tables of `evidence`."""
+        """The finding as JSON values, without the tables of `evidence`."""
         return {
             "cause": self.cause,
             "ranks": list(self.ranks),

@@ -1,4 +1,4 @@
-"""What is fine: communication that is hidden, and ranks of which none stands out."""
+"""What is fine: hidden communication, and ranks that all behave alike."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from hta_widgets.quantities import percent
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
 _MAY_WAIT: Final = ("wait", "wait_p2p", "undivided")
-"""Of 256 equal ranks, 28 % of a step is communication of which it is not known whether it waits."""
+"""For example, on 256 equal ranks, 28 % of a step is communication that may or may not be
+waiting."""
 _EXPOSED: Final = (*_MAY_WAIT, "transfer", "transfer_p2p")
 MOSTLY_HIDDEN: Final = 50
-"""Percent of the communication that has to be hidden to be called fine beside findings: of a job
-that hardly communicates, all of it may be exposed and cost nothing."""
+"""Percent of the communication that must be hidden to be called fine next to findings: if a job
+hardly communicates, all of it may be exposed and cost nothing."""
 
 
 def what_is_fine(context: Context) -> str:
-    """Say beside findings what need not be looked at, as a clause; empty where that is nothing.
+    """Say, next to findings, what needs no attention, as a clause; empty if there is nothing.
 
-    Communication is fine where most of it is hidden, and the rest is less than what is worth a
-    finding. No rank stands out where none needs more time of its own than the usual one, what is or
-    may be waiting is short, and each finding is on all of them; both by what is worth a finding, in
-    percent of a step.
+    Communication is fine if most of it is hidden and the rest is too little for a finding. No rank
+    stands out if none needs more own time than the usual one, actual or possible waiting is short,
+    and each finding is on all ranks. Both are measured against what is worth a finding, in percent
+    of a step.
     """
     if not context.ranks or context.health.doubts:
         return ""
@@ -35,7 +36,7 @@ def what_is_fine(context: Context) -> str:
 
 
 def hidden_communication(context: Context, least_percent: float = 0) -> str:
-    """Say how much of it runs while something computes, as a clause; empty without any."""
+    """Say how much communication overlaps with computing, as a clause; empty without any."""
     if not any(context.facts[rank].records.communication for rank in context.ranks):
         return ""
     ranks = overlap(context.job, context.ranks, steps=context.steps.marked).ranks
@@ -47,7 +48,7 @@ def hidden_communication(context: Context, least_percent: float = 0) -> str:
 
 
 def ranks_alike(context: Context) -> str:
-    """Say that no rank stands out, as a clause; empty where one does, or not all are compared."""
+    """Say that no rank stands out, as a clause; empty if one does, or if not all are compared."""
     steps, least = context.steps, context.limits.least_percent
     size, every = len(context.ranks), {*context.job.ranks}
     on_all = all({*each.ranks} == every for each in context.found.values())

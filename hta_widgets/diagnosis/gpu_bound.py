@@ -1,7 +1,8 @@
-"""What to try where the GPU sets the pace: each line rests on what is recorded of its kernels.
+"""What to try if the GPU sets the pace: each line rests on what is recorded about its kernels.
 
-Causes in kernels that cost less than their limits come first, priced by replay; then what their
-rates say; and at last the kernel with most time, of which nothing better may be known.
+Causes in kernels that cost less than their limits come first, priced by replay. Then comes what
+their rates show, and finally the kernel with the most time, about which nothing better may be
+known.
 """
 
 from __future__ import annotations
@@ -61,71 +62,72 @@ from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, joined_replays
 
 WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
-"""Where nothing else is left, less is worth a line."""
+"""If nothing else is left, smaller gains are worth a line."""
 
 LITTLE_PERCENT: Final = 25.0
-"""Findings that bring less than this part of the step leave the rest to the kernels: then the
-largest of them are listed, too."""
+"""If the findings gain less than this share of the step, the rest is up to the kernels: then the
+largest ones are listed, too."""
 
 FEW_BLOCKS: Final = 0.5
-"""Part of the multiprocessors, below which the blocks of the largest kernel leave most of them
-without work: a kernel of 10 blocks, on a GPU of 28, was a job of which nothing stood out."""
+"""If the largest kernel has blocks for less than this fraction of the multiprocessors, most of them
+have no work: in a job with a kernel of 10 blocks on a GPU with 28, nothing stood out."""
 
 ONE_LONG: Final = 0.25
-"""Part of the time of the largest kernel in one of its launches, from which that is said: one of 20
-of a batch norm took 307 of 845 µs, and no other more than 70."""
+"""If one launch holds this fraction of the time of the largest kernel, the line says so: one of 20
+launches of a batch norm took 307 of 845 µs, and no other more than 70."""
 
 LEAST_SHARE: Final = 5.0
-"""Part of the kernel time (%) from which kernels of a kind are worth a line, and of the step from
-which copies are."""
+"""Share of the kernel time (%) above which kernels of a kind are worth a line, and share of the
+step above which copies are."""
 
 _WITHIN_GPU: Final = rf".*(?:{patterns.WITHIN_GPU.pattern}).*"
 
 _NO_COPYING: Final = r"^(?!aten::(?:copy_|clone|contiguous|reshape|to|_to_copy)$)"
-"""Operators that call those that copy: of 766 copies a step, all were "in aten::copy_"."""
+"""Matches operators that do more than copy: otherwise all of 766 copies per step are "in
+aten::copy_"."""
 
 MOVING_SHARE: Final = 25.0
-"""Part of the kernel time (%) from which operators that only read and write memory are worth a line
-where no chain of them is: a ResNet spent 60 % in norms, activations and additions between its
-convolutions, of which no word said anything."""
+"""Share of the kernel time (%) above which operators that only read and write memory are worth a
+line if no chain of them is: a ResNet spent 60 % in norms, activations and additions between its
+convolutions, and nothing was said about it."""
 
 ATTENTION_SHARE: Final = 10.0
 SLOW_ATTENTION: Final = 50.0
-"""Part of the kernel time (%) from which fused attention is worth a line, and of the peak, below
-which other kernels may be faster: FlashAttention-2 reaches more on the GPUs that it was made for.
-29 % of a transformer on an MI300X, at 23 % of the peak, had no line."""
+"""Share of the kernel time (%) above which fused attention is worth a line, and share of the peak
+below which other kernels may be faster: FlashAttention-2 reaches more on the GPUs that it was made
+for. 29 % of a transformer on an MI300X, at 23 % of the peak, had no line."""
 
 EXPERTS_SHARE: Final = 25.0
-"""Part of the compute time (%) from which the kernels of a mixture of experts are worth a line: of
-GPT-OSS on an MI300X two of them take 78.6 %, and no word said that they are one thing."""
+"""Share of the compute time (%) above which the kernels of a mixture of experts are worth a line:
+in GPT-OSS on an MI300X, two of them take 78.6 %, and nothing said that they belong together."""
 
 _OF_TRITON: Final = re.compile(r"matmul_ogs|fused_moe_kernel")
-"""Kernels of experts that vLLM and SGLang take from Triton where nothing else is asked for."""
+"""Kernels of experts that vLLM and SGLang take from Triton by default."""
 
 _OF_AITER: Final = re.compile(r"ck_tile")
-"""Kernels of AITER, such as its norms: where they run, it is on, and has none for these experts."""
+"""Kernels of AITER, such as its norms: if they run, it is on, and has none for these experts."""
 
 _NAMED: Final = 3
 
 FEW_REQUESTS: Final = 64
 PRODUCTS_SHARE: Final = 50.0
-"""Requests of a step of decoding, and the part of the compute time (%) in products, of which it is
-said without shapes that more rows cost little: vLLM decoded for four requests in CUDA graphs, and
-only faster kernels were said to help."""
+"""Most requests in a decode step, and least share of the compute time (%) in products, for the line
+that more rows cost little if no shapes are recorded: vLLM decoded for four requests in CUDA graphs,
+and the diagnosis said that only faster kernels would help."""
 
 NEAR_ROOF: Final = 60.0
-"""Part of the peak (%) that large products of the libraries usually reach: of 13 large bf16 shapes
+"""Share of the peak (%) that large products of the libraries usually reach: of 13 large bf16 shapes
 on H100 and MI300X, the better half reach 57 to 69 %."""
 
 _OLDER: Final = re.compile(r"\bflash_(?:fwd|bwd)\w*_kernel\b")
-"""Kernels of FlashAttention-2; later ones are named otherwise."""
+"""Kernels of FlashAttention-2; later versions have other names."""
 
 _HOPPER: Final = (9, 10)
-"""Compute capabilities whose tensor cores FlashAttention-2 does not know."""
+"""Compute capabilities whose tensor cores FlashAttention-2 does not support."""
 
 _OF_HOPPER: Final = re.compile(r"\bnvjet_|_sm90_|\bsm90_")
-"""Kernels of CUDA's libraries for these, where an export does not describe its GPUs: of attention
-with half of the time, all that was said is that the trace cannot tell."""
+"""Kernels of CUDA's libraries for these, used if an export does not describe its GPUs: for
+attention with half of the time, the diagnosis said only that the trace cannot tell."""
 
 _BYTES: Final = {"bf16": 2, "fp16": 2}
 
@@ -133,22 +135,22 @@ _COLUMNS: Final = ["operator", "input_dims", "dtype", "calls", "gpu_ms", "tflops
 
 
 class Rates(NamedTuple):
-    """What is known of the products of a job, in the steps that count."""
+    """What is known about the matrix products of a job, in the steps that count."""
 
     products: pd.DataFrame
     """Matrix products by shape, with a peak: rows of `over_ranks`."""
     attention: pd.DataFrame
-    """Fused attention that computing bounds, in the same way."""
+    """The same for compute-bound fused attention."""
     moving: pd.DataFrame
-    """Operators that only read and write memory, most time first: ``operator``, ``gpu_ns``."""
+    """Operators that only read and write memory, longest first: ``operator``, ``gpu_ns``."""
     kernel_ns: float
     """Time of all kernels."""
     in_graphs_ns: float
-    """Of those that a CUDA graph launched, of which no shapes are recorded."""
+    """Time of the kernels that a CUDA graph launched, whose shapes are not recorded."""
 
     @classmethod
     def of(cls, context: Context) -> Rates:
-        """Of all diagnosed ranks."""
+        """The rates of all diagnosed ranks."""
         found = roofline(context.job, context.ranks, steps=context.steps.marked)
         table = over_ranks(found.operators)
         is_known = table["percent_of_peak"] > 0
@@ -164,22 +166,22 @@ class Rates(NamedTuple):
         return cls(products, attention, moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))
 
     def share(self, gpu_ns: float) -> float:
-        """In percent of the time of all kernels."""
+        """A time in percent of that of all kernels."""
         return 100 * gpu_ns / self.kernel_ns if self.kernel_ns else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class GpuBound:
-    """A job whose pace the GPU sets."""
+    """A job in which the GPU sets the pace."""
 
     context: Context
     """What the rules of the diagnosis worked on."""
     finds_little: bool
-    """Whether the findings bring so little that the kernels are the answer."""
+    """Whether the findings gain so little that the kernels are the answer."""
 
     @classmethod
     def of(cls, context: Context, findings: Sequence[Finding], joint_ms: float) -> GpuBound | None:
-        """None where something else sets the pace."""
+        """Make one; None if something else sets the pace."""
         gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
         is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
         sets_pace = next(iter(context.replay.shares), "")
@@ -187,10 +189,10 @@ class GpuBound:
 
     @cached_property
     def to_try(self) -> tuple[Finding, ...]:
-        """What to try, the best first; at least one line where kernels ran and nothing else helps.
+        """What to try, the best first; at least one line if kernels ran and nothing else helps.
 
-        Beside findings that bring much, it is only what fusing brings, or has a price: norms and
-        activations of a ResNet, 14 of 97 ms.
+        Next to findings that gain much, only what fusing gains, or what has a price, is listed:
+        norms and activations of a ResNet, 14 of 97 ms.
         """
         own = replace(self.context, limits=WORTH_TRYING, hidden=[], found={**self.context.found})
         lines = []
@@ -212,7 +214,7 @@ def _worth(line: Finding) -> tuple[float, bool, float]:
 
 
 def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
-    """The computing kernels of some ranks and steps by name, longest first, as `launch_facts`."""
+    """Computing kernels of some ranks and steps by name, longest first, as from `launch_facts`."""
     every = launch_facts(job, ranks, steps=steps).kernels
     computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
     kernels = every[np.array(computes, dtype=np.bool_)]  # of a table without kernels, no column
@@ -223,7 +225,7 @@ def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
 
 
 def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWork:
-    """Whole kernels whose names fit, of those that have a part in some time of a rank."""
+    """Whole kernels whose names fit, among those that run partly in the selected time of a rank."""
     parts = GpuWork.joined([*selected_work(rank, selection).values()])
     work = rank.gpu_work
     return work.take(np.flatnonzero(work.named(fits) & np.isin(work.rows, parts.rows)))
@@ -240,7 +242,7 @@ def _names_in_use(rank: Rank) -> tuple[str, ...]:
 
 
 def _link_to(context: Context, kernels: pd.DataFrame) -> Link:
-    """One kernel is selected, of several all are marked: the second of two had 25 % and was dim."""
+    """Select a single kernel; mark several, or the second of two, with 25 %, is dim."""
     names = tuple(kernels["name"].tolist())
     one = names[0] if len(names) == 1 else ""
     return Link(panel="kernel_breakdown", ranks=context.ranks, kernel=one, kernels=names)
@@ -261,7 +263,7 @@ def _line(
     seen_in: NamedKernels,
     price: Price = _UNKNOWN,
 ) -> Finding:
-    """A line, of most without a price: what another kernel would take is not known."""
+    """Make a line; most have no price, because what another kernel would take is not known."""
     return context.finding(
         what,
         words=words,
@@ -278,12 +280,12 @@ def _line(
 
 @cause(
     seen_in="compute",
-    when="Attention runs in kernels of FlashAttention-2 on a GPU of compute capability 9 or 10, "
-    "whose tensor cores these do not use as they could; or fused attention takes 10 % of the "
-    "kernel time and reaches less than half of the peak.",
+    when="Attention runs in FlashAttention-2 kernels on a GPU of compute capability 9 or 10, whose "
+    "tensor cores they do not fully use. Or fused attention takes 10 % of the kernel time and "
+    "reaches less than half of the peak.",
     advice=(
         Advice(
-            "Try the attention of Composable Kernel.",
+            "Try Composable Kernel's attention.",
             'torch.backends.cuda.preferred_rocm_fa_library("ck")',
             needs=(Condition.AMD, Condition.SDPA),
         ),
@@ -299,14 +301,14 @@ def _line(
             needs=(Condition.OLDER_ATTENTION,),
         ),
         Advice(
-            "Compute less of it: a causal mask or a window that the kernel knows of skips what is "
-            "masked.",
+            "Compute less of it: if the kernel knows of a causal mask or a window, it skips what "
+            "is masked.",
             unless=(Condition.OLDER_ATTENTION,),
         ),
     ),
 )
 def attention(context: Context) -> Finding | None:
-    """Tell where attention does not use the tensor cores of the GPU as it could."""
+    """Report attention that does not use the tensor cores of the GPU as it could."""
     if (older := _older_attention(context)) is not None:
         return older
     rates = Rates.of(context)
@@ -330,7 +332,7 @@ def attention(context: Context) -> Finding | None:
 
 
 def _older_attention(context: Context) -> Finding | None:
-    """Kernels of FlashAttention-2 on GPUs that it does not know."""
+    """Report FlashAttention-2 kernels on GPUs that it does not support fully."""
     gpu = _gpu(context)
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     newer = f"compute capability {gpu.major}.{gpu.minor}"
@@ -355,11 +357,11 @@ def _older_attention(context: Context) -> Finding | None:
 
 @cause(
     seen_in="compute",
-    when="Large matrix products take 5 % of the kernel time: how close they come "
-    "to the peak of their type, and whether a faster type is left.",
+    when="Large matrix products take 5 % of the kernel time. The line says how close they come to "
+    "the peak of their type, and whether a faster type is left.",
     advice=(
         Advice(
-            "Pad the dimension (batch, vocabulary, width) to a multiple of 64, at least of 8.",
+            "Pad the dimension (batch, vocabulary, width) to a multiple of 64, or at least of 8.",
             "vocabulary = (vocabulary + 63) // 64 * 64",
             needs=(Condition.UNEVEN,),
         ),
@@ -395,7 +397,7 @@ def _older_attention(context: Context) -> Finding | None:
     ),
 )
 def large_products(context: Context) -> Finding | None:
-    """Say how close products that compute comes to the peak, and what is left to try."""
+    """Say how close compute-bound products come to the peak, and what is left to try."""
     rates = Rates.of(context)
     products = rates.products[rates.products["bound"] == "compute"]
     if products.empty:
@@ -443,10 +445,10 @@ def large_products(context: Context) -> Finding | None:
 
 @cause(
     seen_in="compute",
-    when="Matrix products of few rows take 5 % of the kernel time, and wait for their weights: up "
-    "to the number of rows from which they would wait for the tensor cores, more cost little. Or, "
-    "where no shapes tell, a server decodes for at most 64 requests in each step, and half of the "
-    "compute time is in products.",
+    when="Matrix products of few rows take 5 % of the kernel time and wait for their weights: more "
+    "rows cost little, up to the number from which products would wait for the tensor cores. "
+    "Or, if no shapes are recorded, a server decodes for at most 64 requests in each step, "
+    "and half of the compute time is in products.",
     advice=(
         Advice(
             "Serve more concurrent requests: extra rows are nearly free.",
@@ -456,7 +458,7 @@ def large_products(context: Context) -> Finding | None:
     ),
 )
 def few_rows(context: Context) -> Finding | None:
-    """Tell where products wait for their weights."""
+    """Report products that wait for their weights."""
     rates, peak = Rates.of(context), _gpu(context).peak
     waiting = rates.products[rates.products["bound"] == "memory"]
     rows = np.array([_rows_of(each) for each in records(waiting)], dtype=np.int64)
@@ -485,11 +487,11 @@ def few_rows(context: Context) -> Finding | None:
 
 
 def _few_requests(context: Context) -> Finding | None:
-    """Tell of a server's steps what the rows of its products would, which CUDA graphs do not have.
+    """Say of a server's steps what the rows of its products would show, which CUDA graphs lack.
 
-    Whatever the GPU: 64 rows of two bytes are 64 FLOP for each byte of a weight, and tensor cores
-    compute over 130 in the time that reads one. Of a mixture of experts, more requests read the
-    weights of more experts.
+    This holds for any GPU: 64 rows of two bytes are 64 FLOP for each byte of a weight, and tensor
+    cores compute over 130 in the time that reads one byte. It does not hold for a mixture of
+    experts, where more requests read the weights of more experts.
     """
     if Condition.MOE in context.conditions():
         return None
@@ -517,15 +519,15 @@ def _few_requests(context: Context) -> Finding | None:
 @cause(
     seen_in="compute",
     when="Operators that only read and write memory (norms, activations, additions, copies) take "
-    "25 % of the kernel time, in no chains of which fusing is worth a line.",
+    "25 % of the kernel time, and fusing chains of them is not worth a line.",
     advice=(
         Advice(
-            "Compile the model: what is fused reads and writes its tensors once.",
+            "Compile the model: fused kernels read and write each tensor once.",
             "model = torch.compile(model)",
             unless=(Condition.COMPILED, Condition.EMBEDDINGS),
         ),
         Advice(
-            "Find why they run outside of the compiled code.",
+            "Find out why they run outside the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
         ),
@@ -536,11 +538,11 @@ def _few_requests(context: Context) -> Finding | None:
             needs=(Condition.BATCH_NORM,),
             unless=(Condition.TRAINING,),
         ),
-        Advice("Use kernels that do all of it at once, as fused norms and activations."),
+        Advice("Use kernels that do all of it at once, such as fused norms and activations."),
     ),
 )
 def memory_bound(context: Context) -> Finding | None:
-    """Tell what only reads and writes memory, where no chain of it says what fusing saves."""
+    """Report operators that only read and write memory, if no chain shows what fusing saves."""
     if unfused_elementwise in context.found:
         return None
     rates = Rates.of(context)
@@ -577,25 +579,25 @@ def memory_bound(context: Context) -> Finding | None:
             needs=(Condition.AMD, Condition.VLLM, Condition.EXPERTS_OF_TRITON),
         ),
         Advice(
-            "Time a step with each kind of kernels for the experts: the trace cannot tell which is "
-            "faster.",
+            "Time a step with each kernel backend for the experts: the trace cannot tell which is "
+            "fastest.",
             "vllm serve MODEL --help=moe-backend",
             needs=(Condition.VLLM,),
         ),
         Advice(
-            "Time a step with each kind of kernels for the experts: the trace cannot tell which is "
-            "faster.",
+            "Time a step with each kernel backend for the experts: the trace cannot tell which is "
+            "fastest.",
             "python -m sglang.launch_server --help | grep -A 3 moe-runner-backend",
             needs=(Condition.SGLANG,),
         ),
         Advice(
-            "Give each expert more tokens at once: it reads all of its weights, however few there "
-            "are."
+            "Give each expert more tokens at once: it reads all of its weights, however few tokens "
+            "it gets."
         ),
     ),
 )
 def experts(context: Context) -> Finding | None:
-    """Add up the kernels of a mixture of experts."""
+    """Report the kernels of a mixture of experts together."""
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
     own = kernels[kernels["name"].str.contains(OF_EXPERTS)]
     share = _part(own, kernels)
@@ -623,11 +625,11 @@ def experts(context: Context) -> Finding | None:
 
 @cause(
     seen_in="copies",
-    when="Copies within the GPU take 5 % of the step, and as much passes without a kernel beside "
-    "copies.",
+    when="Copies within the GPU take 5 % of the step, and for as much of it the GPU copies while "
+    "no kernel runs.",
     advice=(
         Advice(
-            "Compile with Inductor: it fuses most copies, which this compiler runs as they are.",
+            "Compile with Inductor: it fuses most copies, which this compiler leaves as they are.",
             'model = torch.compile(model, backend="inductor")',
             needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER),
             unless=(Condition.GRAPHS,),
@@ -648,13 +650,13 @@ def experts(context: Context) -> Finding | None:
             unless=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Let kernels read and write the buffers themselves, and swap pointers.",
+            "Let kernels read and write the buffers directly, and swap pointers.",
             needs=(Condition.NO_PYTORCH,),
         ),
     ),
 )
 def device_copies(context: Context) -> Finding | None:
-    """Tell who copies within the GPU."""
+    """Report what copies within the GPU."""
     copies = _launched(context, _WITHIN_GPU, _NO_COPYING)
     count, total_ns = sum(copies.values(), np.zeros(2, np.int64)).tolist()
     period, alone_ns = context.steps["period"], context.steps["memory"].sum()
@@ -696,10 +698,11 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
 
 @cause(
     seen_in="compute",
-    when="Always: the kernel with most time.",
+    when="Always: the kernel with the most time.",
     advice=(
         Advice(
-            "Launch at least as many blocks as the GPU has multiprocessors: the others do nothing.",
+            "Launch at least as many blocks as the GPU has multiprocessors: those without a block "
+            "are idle.",
             needs=(Condition.FEW_BLOCKS,),
         ),
         Advice(
@@ -709,14 +712,14 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
             unless=(Condition.CAPTURES,),
         ),
         Advice(
-            "Record the captures of this very server, when it starts: those that were opened are "
-            "of other graphs.",
+            "Record the captures of this very server when it starts: the opened ones are of other "
+            "graphs.",
             needs=(Condition.NO_SHAPES, Condition.CAPTURES),
         ),
     ),
 )
 def largest_kernel(context: Context) -> Finding | None:
-    """Name the kernel with most time, and how to measure what holds it up."""
+    """Name the kernel with the most time, and how to measure what limits it."""
     computing = kernels_by_name(context.job, context.ranks, context.steps.marked)
     if computing.empty:
         return None
@@ -764,7 +767,7 @@ def _longest_ns(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[st
 
 
 def _has_other_captures(context: Context) -> bool:
-    """Whether captures were opened beside the trace that some of its replays are not of."""
+    """Whether captures were opened with the trace that do not cover all of its replays."""
     counts = context.job.reduce(joined_replays, context.ranks).values()
     return any(joined < replays for joined, replays in counts)
 
@@ -776,12 +779,12 @@ class _Launched(NamedTuple):
     operator: str
     """Empty for none."""
     beside_graph: bool
-    """Whether the operator launches a CUDA graph as well, as compiled functions do, which copy what
-    it reads before and what it returns after it: 766 of 768 copies, with 15 of 118 ms."""
+    """Whether the operator also launches a CUDA graph, as compiled functions do, which copy its
+    inputs before and its outputs after it: 766 of 768 copies, with 15 of 118 ms."""
 
 
 def _owner_of(launched: Mapping[_Launched, Int64Array], least_percent: float = 0) -> str:
-    """The operator with most of their time, in words, with a comma before it; or nothing."""
+    """The operator with most of their time, in words after a comma; or nothing."""
     total_ns: Counter[str] = Counter()
     for each, (_, ns) in launched.items():
         total_ns[each.operator] += int(ns)
@@ -793,9 +796,9 @@ def _owner_of(launched: Mapping[_Launched, Int64Array], least_percent: float = 0
 
 
 def _launched(context: Context, fits: str, meant: str) -> dict[_Launched, Int64Array]:
-    """How many operations there are, and their time, by what launches them.
+    """Count operations and their time by what launches them.
 
-    Those whose names fit a pattern, and the innermost operator of those that are meant by one.
+    Operations are those whose names fit one pattern; operators are the innermost that fit another.
     """
     found: dict[_Launched, Int64Array] = defaultdict(lambda: np.zeros(2, np.int64))
     asked = context.selection, re.compile(fits), re.compile(meant)
@@ -825,7 +828,7 @@ def _launched_by(
 
 
 def _measured(context: Context, name: str, names: Iterable[str]) -> Advice:
-    """The profiler of kernels that says what holds one up."""
+    """Advice to use the kernel profiler that shows what limits a kernel."""
     word = _word_for_shell(name, names)
     known = context.conditions()
     if Condition.AMD in known:
@@ -838,10 +841,10 @@ def _measured(context: Context, name: str, names: Iterable[str]) -> Advice:
 
 
 def _word_for_shell(name: str, names: Iterable[str]) -> str:
-    """A word by which profilers find a kernel, and where that is possible no other one.
+    """A word by which profilers find a kernel, and if possible no other one.
 
-    A name of the trace becomes part of a line for a shell, so that nothing but words is taken.
-    Those of Tensile have 400 characters, and begin alike.
+    A name from the trace becomes part of a shell command, so only words are used. Tensile names
+    have 400 characters and start alike.
     """
     word = re.match(r"\w*", kernel_word(name), re.ASCII)
     found = word[0] if word else ""
@@ -857,7 +860,7 @@ _STARTS: Final = {
     Condition.SGLANG: "python -m sglang.launch_server --model-path MODEL",
     Condition.NO_PYTORCH: "./program",
 }
-"""What starts an inference server, or a program without PyTorch; other jobs are scripts."""
+"""Commands that start an inference server or a program without PyTorch; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
 BY_RATE: Final = (
@@ -876,18 +879,18 @@ def _gpu(context: Context) -> Gpu:
 
 
 def _part(own: pd.DataFrame, kernels: pd.DataFrame) -> float:
-    """How much of the time of computing kernels (percent) some of them take."""
+    """Share of the time of all computing kernels (percent) that some of them take."""
     return 100 * int(own["gpu_ns"].sum()) / max(int(kernels["gpu_ns"].sum()), 1)
 
 
 def _reached(products: pd.DataFrame) -> float:
-    """How much of their peak (percent) products reach together, each by its time."""
+    """Share of their peak (percent) that products reach together, weighted by time."""
     gpu_ns = products["gpu_ns"]
     return float((gpu_ns * products["percent_of_peak"]).sum()) / float(gpu_ns.sum())
 
 
 def _rows_of(row: Row) -> int:
-    """Rows of a product with a weight of more rows and columns; 0 of others."""
+    """Rows of a product whose weight has more rows and columns; 0 for others."""
     place = {"aten::mm": 0, "aten::addmm": 1}.get(row["operator"])
     if place is None or row["dtype"] not in _BYTES:
         return 0

@@ -1,4 +1,4 @@
-"""What the GPUs do where no cause is found, and the kernels that take most of it."""
+"""What the GPUs do if no cause is found, and the kernels that take most of the time."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
 COMPUTES_PERCENT: Final = 90.0
-"""Part of the time that the GPUs compute from which nothing else is worth looking at."""
+"""Share of the time (%) in which the GPUs compute above which nothing else is worth a look."""
 
 LEAST_PERCENT: Final = 1.0
-"""Part of the time from which it is said what the GPUs do in it."""
+"""Share of the time (%) above which an activity of the GPUs is mentioned."""
 
 _NAMED: Final = 3
 
@@ -56,11 +56,11 @@ _DOES: Final = {
 
 
 def what_gpus_do(context: Context) -> str:
-    """Say what takes the time of the GPUs, the kernels, how much communication is hidden.
+    """Say how the GPUs spend their time, in which kernels, and how much communication is hidden.
 
-    The parts of a step are those of its budget, of at least `LEAST_PERCENT`. The share of a kernel
-    is that of its duration in the durations of all kernels that compute; that of its peak is what
-    its products would take at the rates of the GPU, of its duration.
+    The parts of a step are those of its budget with at least `LEAST_PERCENT`. The share of a kernel
+    is its duration divided by that of all computing kernels. Its percentage of the peak is the time
+    that its products would take at the GPU's peak rates, divided by its duration.
     """
     period_ns = context.steps["period"].sum()
     if not period_ns:
@@ -87,9 +87,9 @@ def what_gpus_do(context: Context) -> str:
 
 
 def _copied(context: Context) -> str:
-    """What kind of copies most of the time is in which only copies run, in brackets.
+    """The kind of copies that has most of the copy-only time, in brackets.
 
-    One rank had 774 copies within its GPU in each step, 14 % of it, and no word said what of.
+    One rank had 774 copies within its GPU in each step, 14 % of it, and nothing said what kind.
     """
     alone_ns: Counter[str] = Counter()
     for of_rank in context.job.reduce(_copying_ns, context.ranks, context.selection).values():
@@ -99,7 +99,7 @@ def _copied(context: Context) -> str:
 
 
 def _copying_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
-    """Time in which only copies run, by their name."""
+    """Time in which only copies run, by name of the copies."""
     work = GpuWork.joined([*selected_work(rank, selection).values()])
     is_copy = work.type == KernelType.MEMORY
     busy = Intervals.union(work.start_ns[~is_copy], work.end_ns[~is_copy])
@@ -112,13 +112,14 @@ def _copying_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
 
 
 def _computes(context: Context, takes: str, rest: str) -> str:
-    """Whether faster kernels would help, by replay; if that cannot be told, what else could.
+    """Say by replay whether faster kernels would help; if that is not known, what else could.
 
-    A host may launch each kernel only after the one before it has ended: 400 kernels that take 99 %
-    of the time gain nothing then.
+    If a host launches each kernel only after the previous one has ended, even 400 kernels that take
+    99 % of the time gain nothing.
     """
     if context.health.lacks_waits or not context.has_names:
-        return f" {takes[0].upper()}{takes[1:]}: all but faster kernels could save {rest} at most."
+        said = f"{takes[0].upper()}{takes[1:]}"
+        return f" {said}: anything but faster kernels could save at most {rest}."
     pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:
         return f" GPU-bound: {takes}, and only fewer or faster kernels would help."
@@ -132,7 +133,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
 
 
 def _largest(context: Context) -> str:
-    """The kernels that take most of the compute time; empty without any."""
+    """Name the kernels that take most of the compute time; empty without any."""
     total_ns: Counter[str] = Counter()
     selection = context.selection
     for of_rank in context.job.reduce(_computing_ns, context.ranks, selection).values():
@@ -149,13 +150,15 @@ def _largest(context: Context) -> str:
     if not said:
         return ""
     together = elementwise_share(context, context.ranks)
-    is_most = together > 100 * largest[0][1] / whole_ns  # 736 kernels of a prefill took 55 %
+    is_most = (
+        together > 100 * largest[0][1] / whole_ns
+    )  # 736 elementwise kernels of a prefill took 55 %
     first = f" {percent(together)} of the compute time is in elementwise kernels." * is_most
     return f"{first} Largest kernels by compute time: {', '.join(said)}."
 
 
 def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:
-    """How close a kernel comes to the peak, with a comma before it; empty if that is unknown."""
+    """Say after a comma how close a kernel comes to the peak; empty if that is not known."""
     reached = percent_of_peak(products, name)
     if np.isnan(reached):
         return ""
@@ -166,7 +169,7 @@ def _rate(products: Sequence[Mapping[str, Product]], name: str) -> str:
 
 
 def percent_of_peak(products: Sequence[Mapping[str, Product]], name: str) -> float:
-    """What products of this name would take at the peak, of what they take; NaN if not known."""
+    """Time of a kernel's products at peak rate, in percent of their time; NaN if unknown."""
     of_ranks = [each[name] for each in products if name in each]
     gpu_ns = sum(each.gpu_ns for each in of_ranks)
     least_ns = sum(each.least_ns for each in of_ranks)
@@ -178,15 +181,15 @@ class Product(NamedTuple):
 
     gpu_ns: float
     least_ns: float
-    """Their time, and what they would take at the peak of the GPU."""
+    """Their time, and the time that they would take at the GPU's peak."""
     uneven: str
-    """A dimension that is not a multiple of `MULTIPLE`, if their type has 16 bits."""
+    """A dimension that is not a multiple of `MULTIPLE`, for 16-bit types."""
 
 
 def products_of(
     rank: Rank, selection: TimeSelection | None, names: tuple[str, ...]
 ) -> dict[str, Product]:
-    """Kernels of some names, if all of them are products of known shapes, on a GPU with a peak."""
+    """Kernels by name, if all are products of known shapes on a GPU with a known peak."""
     gpu = gpu_of(rank.trace.metadata, rank.gpu_work.main_device)
     if gpu.peak is None:
         return {}
@@ -206,7 +209,7 @@ def products_of(
 
 
 def _computing_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
-    """Sum of the durations of the kernels that compute, by name."""
+    """Total duration of the computing kernels, by name."""
     work = GpuWork.joined([*selected_work(rank, selection).values()])
     chosen = np.flatnonzero(work.type == KernelType.COMPUTATION)
     sums = np.zeros(len(work.names), dtype=np.int64)

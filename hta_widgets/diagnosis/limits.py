@@ -1,4 +1,4 @@
-"""From when on a cause is worth a finding."""
+"""Thresholds above which a cause is worth a finding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TrialLimits(NamedTuple):
-    """From when on kernels are trials of an autotuner, see `Limits`."""
+    """Thresholds above which kernels count as trials of an autotuner, see `Limits`."""
 
     kernels: int
     runs: int
@@ -16,89 +16,91 @@ class TrialLimits(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a diagnosis; percentages are of the mean analysed step, unless said otherwise.
+    """Limits of a diagnosis; percentages are of the mean analysed step unless stated otherwise.
 
     Attributes
     ----------
     least_ms : float
-        No finding costs less, whatever its share: users do not act on it.
+        No finding costs less, whatever its share: users do not act on less.
     least_percent : float
-        Of causes that are inferred from differences between ranks or steps: healthy GPUs differ by
-        1 to 2 %.
+        For causes inferred from differences between ranks or steps: healthy GPUs differ by 1 to 2
+        %.
     least_percent_with_evidence : float
-        Of causes that recorded calls or copies prove: reading a loss in each step costs 0.8 %.
+        For causes that recorded calls or copies prove: reading a loss in each step costs 0.8 %.
     least_percent_slow_link : float
-        Of a slow link, which is compared with the same transfers of other groups.
+        For a slow link, which is compared with the same transfers of other groups.
     least_percent_in_every_job : float
-        Of exposed communication and elementwise kernels: every job has some.
+        For exposed communication and elementwise kernels: every job has some.
     least_percent_pipeline_bubble : float
-        Of the bubble of a pipeline: healthy pipelines have up to 13 %.
+        For a pipeline bubble: healthy pipelines have up to 13 %.
     least_percent_unexplained : float
-        Of a loss without a known cause; smaller ones are not worth a finding that cannot help.
+        For a loss without a known cause; smaller ones are not worth a finding that cannot help.
     slower_kernels : float
-        How many times as long as the median of the ranks the same kernels take on a slow GPU:
-        healthy ones differ by 1 to 2 %.
+        How many times as long as on the median rank the same kernels take on a slow GPU: healthy
+        ones differ by 1 to 2 %.
     slower_in_steps_percent, slower_in_most_steps_percent : float
-        Part of the steps in which a throttled GPU, and in which a slow GPU, is that slow: one step
-        may be a coincidence, and a slow GPU is slow at nearly all times.
+        Share of the steps in which a throttled GPU, or a slow GPU, is that slow: one step may be a
+        coincidence, and a slow GPU is slow nearly all the time.
     slower_ranks_percent : float
-        Most ranks (two are always allowed) whose kernels may take longer by their hardware; if more
-        do, something else is unlike.
+        Largest share of the ranks (two are always allowed) whose kernels may take longer because of
+        hardware; if more do, something else differs.
     unsteady_pace : float
-        Ratio of the slow to the fast tenth of the moments of a GPU that changes its clock, beside
-        that of the usual rank; the kernels of a steady one vary by a few percent.
+        Ratio of the slow to the fast tenth of the moments of a GPU that changes its clock, relative
+        to that of the usual rank; the kernels of a steady GPU vary by a few percent.
     slower_than_itself : float
-        How many times as long as in the fast steps the same kernels take on all ranks in a
-        throttled step; clocks of healthy GPUs vary by a few percent.
+        How many times as long the same kernels take on all ranks in a throttled step as in the fast
+        steps; the clocks of healthy GPUs vary by a few percent.
     more_work : float
         How many times as long as its peers a rank computes; equal work differs by 1 to 2 %.
     more_work_of_stage : float
-        The same of a stage of a pipeline: layers do not divide evenly.
+        The same for a pipeline stage: layers do not divide evenly.
     uneven_exchange : float
         Ratio of the largest to the mean share of an all-to-all; routers are not more even.
     overloaded_rank : float
-        How many times the mean of all exchanges a rank has to get to be named.
+        How many times the mean of all exchanges a rank must get to be named.
     slower_link : float
         How many times as long as in other groups the same transfers take on a slow link.
     slower_link_us : float
         And how much longer at least: short transfers vary by this.
     float32_percent : float
-        Least part of the time in matrix products without tensor cores, on the ranks with most of
-        it. What tensor cores would save decides; a part as small as this is often meant to be
+        Smallest share of the time in matrix products without tensor cores, on the ranks with the
+        most of it. What tensor cores would save decides; a smaller share is often meant to be
         exact.
     elementwise_percent : float
-        Least part of the compute time in elementwise kernels, on the ranks with most of their
-        chains. What fusing would save decides; but it is estimated from the number of kernels, and
-        every model has some, so that it is not believed of a part as small as this.
+        Smallest share of the compute time in elementwise kernels, on the ranks with most of their
+        chains. What fusing would save decides, but it is estimated from the number of kernels.
+        Every model has some, so the estimate is not trusted for a smaller share.
     trial_kernels : int
-        Kernels that an autotuner tries at least; a new shape alone brings one or two.
+        Fewest kernels that an autotuner tries; a new shape alone brings one or two.
     trial_runs : int
-        How often it runs each of them at least: it takes the median, or the best.
+        Fewest runs of each of them: an autotuner takes the median, or the best.
     trial_steps_percent : float
-        Most steps, or most of a recording without them, in which a kernel that is tried runs; one
-        of more steps is used by the job, as batches of two shapes alternate.
+        Largest share of the steps, or of a recording without steps, in which a tried kernel runs.
+        One that runs in more steps belongs to the job, for example if batches of two shapes
+        alternate.
     longer_first_step_percent : float
-        By how much the first step is longer than the median of the others if it warms up, and is
+        By how much the first step must exceed the median of the others to count as warm-up and be
         left out of all other rules: steps vary by less.
     warm_up_explained_percent : float
-        Part of this excess that must be idle, or computing more than usual; other causes may make
-        a first step longer, too.
+        Part of this excess that must be idle time, or more computing than usual; other causes may
+        make a first step longer, too.
     initialising_percent : float
-        Part of a recording of fewer than three steps in which it initialises, if that is a cause:
-        every process loads some modules late.
+        Share of a recording of fewer than three steps spent initialising above which that is a
+        cause: every process loads some modules late.
     allocating_percent : float
-        Part of a step from which its calls of the allocator count: a cache that grows costs less.
+        Share of a step above which its allocator calls count: a growing cache costs less.
     pausing_percent : float
-        Part of a step from which pauses count when the ranks to blame are looked for; every host
-        is interrupted at times.
+        Share of a step above which pauses count when looking for the ranks to blame; every host is
+        interrupted at times.
     pausing_ranks_percent, pausing_steps_percent : float
-        Nobody is to blame if at most this part of the ranks pauses in more than this part of the
-        affected steps, and no rank in more of them: garbage collectors run when they like.
+        No rank is to blame if at most this share of the ranks pauses in more than this share of the
+        affected steps, and no single rank pauses in more of them: garbage collectors run when they
+        like.
     host_copies_percent : float
-        Part of a step from which the exposed copies of a rank count; every batch is copied.
+        Share of a step above which the exposed copies of a rank count; every batch is copied.
     owner_percent : float
-        Part of the time of a finding that passes inside a function, module or operator if the
-        sentence names it: with less, another one might have as much.
+        Share of the time of a finding that must pass inside a function, module or operator for the
+        sentence to name it: with less, another one might have as much.
     """
 
     least_ms: float = 0.1
@@ -137,5 +139,5 @@ class Limits:
 
     @property
     def trials(self) -> TrialLimits:
-        """Those of trials of an autotuner."""
+        """The thresholds for trials of an autotuner."""
         return TrialLimits(self.trial_kernels, self.trial_runs, self.trial_steps_percent)

@@ -1,7 +1,8 @@
-"""What is said beside the findings: what limits them, and what is lost in steps without a price.
+"""Notices next to the findings: what limits them, and time lost in steps without a price.
 
-A slow first step, and the last, have no price: as if each step lost it, it accused two healthy
-jobs; unsaid, it hid 190 ms in which a job loaded its first batch, a quarter of what was recorded.
+A slow first step and the last step have no price. Priced as if each step lost that time, they
+accused two healthy jobs; left unsaid, they hid 190 ms in which a job loaded its first batch, a
+quarter of the recording.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
-    """Steps that are left out of the mean, as their GPU work lay behind the cut of a file."""
+    """Steps left out of the mean because their GPU work lies after the cut in a file."""
     if steps:
         which, do = ("step", "does") if len(steps) == 1 else ("steps", "do")
         yield (
-            f"{which} {number_ranges(steps)} {do} not count: a file is cut, and no GPU work behind "
-            "the cut is known"
+            f"{which} {number_ranges(steps)} {do} not count: a file is cut, and the GPU work after "
+            "the cut is not known"
         )
 
 
 def other_phases(job: Job, steps: Steps) -> dict[str, int]:
-    """Phases of a server beside the one that is diagnosed, and how many steps each has."""
+    """Phases of a server other than the diagnosed one, and how many steps each has."""
     shares = server_steps(job).phases.groupby("phase")["share_percent"].max()
     return {
         name: len(each)
@@ -62,9 +63,9 @@ def other_phases(job: Job, steps: Steps) -> dict[str, int]:
 
 
 def phase_notices(job: Job, steps: Steps, found: Mapping[str, str]) -> Iterator[str]:
-    """What else could be diagnosed, as means of several phases would mean nothing.
+    """Say which other phases could be diagnosed: a mean over several phases would mean nothing.
 
-    `found` is what is found in them, in words.
+    `found` says in words what is found in them.
     """
     others = other_phases(job, steps)
     if not others:
@@ -74,13 +75,13 @@ def phase_notices(job: Job, steps: Steps, found: Mapping[str, str]) -> Iterator[
         for name, count in others.items()
     )
     yield (
-        f"the findings are of {counted(len(steps.numbers), f'{steps.phase} step')}; "
+        f"the findings cover {counted(len(steps.numbers), f'{steps.phase} step')}; "
         f"phase={next(iter(others))!r} diagnoses the {what}"
     )
 
 
 def lead_in_notices(context: Context) -> Iterator[str]:
-    """Where GPUs are busy with what the recorder cannot show; no step and no share counts it."""
+    """Time in which GPUs are busy with unrecorded work; no step and no share counts it."""
     lead_in_ns = {rank: context.facts[rank].lead_in_ns for rank in context.ranks}
     having = [rank for rank, ns in lead_in_ns.items() if ns]
     if not having:
@@ -88,27 +89,27 @@ def lead_in_notices(context: Context) -> Iterator[str]:
     which = named_numbers("rank", having)
     whose = "the GPU" if len(context.ranks) == 1 else f"the GPU of {which}"
     longest = duration(max(lead_in_ns.values()))
-    least = longest if len(having) == 1 else f"up to {longest}"
+    first = f"{'' if len(having) == 1 else 'up to '}the first {longest}"
     yield (
-        f"for {least} after the recording began, {whose} was busy with, or "
-        "blocked on, work launched before it, which is not recorded: that time is left out"
+        f"for {first} of the recording, {whose} was busy with, or blocked on, work "
+        "launched before it and not recorded: that time is left out"
     )
 
 
 SET_UP_NS: Final = 10_000_000
 SET_UP_SHARE: Final = 0.5
-"""How long what no step counts must take, and what part of the mean step or the GPU span, to be
-said."""
+"""How long time that no step counts must be to be reported, and which fraction of the mean step or
+the GPU span."""
 
 BEFORE_GPU_WORK: Final = 0.15
-"""Part of a recording without steps that must pass before its first GPU work, to be said: a job
-loaded its first batch for 5.1 s before a GPU span of 67 ms, and all prices were of these 67."""
+"""Fraction of a recording without steps that must pass before its first GPU work to be reported: a
+job loaded its first batch for 5.1 s before a GPU span of 67 ms, and all prices were of these 67."""
 
 
 def longest_set_up(context: Context) -> SetUp:
-    """What a program without steps does before its GPU span, if that is worth saying.
+    """What a program without steps does before its GPU span, if that is worth reporting.
 
-    Where it waits, it is for what was launched before the recording, which no file has.
+    If it waits, it waits for work that was launched before the recording, which no file has.
     """
     facts = [context.facts[rank] for rank in context.ranks]
     found = [each.set_up for each in facts if not each.lead_in_ns]
@@ -121,7 +122,7 @@ def longest_set_up(context: Context) -> SetUp:
 
 
 def set_up_notices(context: Context) -> Iterator[str]:
-    """How long that is, and what takes most of it."""
+    """Say how long it takes until the first GPU work, and what takes most of that time."""
     within, nothing_ns, calls_ns = longest_set_up(context)
     length_ns = within.whole_ns
     if not length_ns:
@@ -136,13 +137,13 @@ def set_up_notices(context: Context) -> Iterator[str]:
         name = within.chain[-1].name
         most = Within(name, "", within.ns_of[name] / length_ns, within.loader, "it").words
     yield (
-        f"the first GPU work begins {duration(length_ns)} after the first recorded call{most}; "
-        "that is not counted"
+        f"the first GPU work starts {duration(length_ns)} after the first recorded call{most}; "
+        "that time is not counted"
     )
 
 
 def not_counted_notices(context: Context) -> Iterator[str]:
-    """Those on time that no step counts and that is long beside a step: 463 ms before 10.5."""
+    """Notices on uncounted time that is long relative to a step: 463 ms before 10.5."""
     longest_ns = max((context.facts[rank].lead_in_ns for rank in context.ranks), default=0)
     if longest_ns >= max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns):
         yield from lead_in_notices(context)
@@ -151,23 +152,24 @@ def not_counted_notices(context: Context) -> Iterator[str]:
 
 
 AFTER_GPU_WORK: Final = 0.03
-"""Part of the only step that its host must go on for after the last GPU work, to be said."""
+"""Fraction of the only step for which its host must go on after the last GPU work to be
+reported."""
 
 
 def after_gpu_work_notices(context: Context) -> Iterator[str]:
-    """What the host does at the end of a request, after all GPU work, where that takes long."""
+    """What the host does at the end of a request, after all GPU work, if that takes long."""
     parts = [context.facts[rank].after_gpu_work for rank in context.ranks]
     longest = max(parts, key=lambda each: each.whole_ns, default=Inside())
     within = innermost_within(context, [longest]) if longest.whole_ns else None
     if within and longest.whole_ns > AFTER_GPU_WORK * context.steps.period_ns:
         yield (
             f"step {context.steps.numbers[-1]} goes on for {duration(longest.whole_ns)} after its "
-            f"last GPU work{within._replace(of='it').call}; that is not counted"
+            f"last GPU work{within._replace(of='it').call}; that time is not counted"
         )
 
 
 def unrecorded_ns(context: Context) -> int:
-    """How long the last step goes on of which nothing is recorded, if that is worth saying; or 0.
+    """How long the last step goes on with nothing recorded, if that is worth reporting; else 0.
 
     No step counts it: with others, the last one is not analysed.
     """
@@ -177,28 +179,29 @@ def unrecorded_ns(context: Context) -> int:
 
 
 def unrecorded_notices(context: Context) -> Iterator[str]:
-    """What the last step takes beyond all that is recorded, as before the first one."""
+    """Say how long the last step goes on after everything that is recorded in it."""
     if length_ns := unrecorded_ns(context):
         number = context.all_steps.numbers[-1]
         yield (
             f"step {number} goes on for {duration(length_ns)} after all that is recorded in it; "
-            "that is not counted"
+            "that time is not counted"
         )
 
 
 def shared_gpu_notices(job: Job) -> Iterator[str]:
-    """Ranks on one GPU, each of which looks idle while another's work runs."""
+    """Name ranks that share a GPU: each looks idle while another's work runs."""
     for ranks in sharing_ranks(job.reduce(identity_of, job.ranks)):
         yield (
-            f"ranks {number_ranges(ranks)} share one GPU: what is idle time of one may be work of "
-            "another; under MPS (nvidia-cuda-mps-control -d), their kernels run at the same time"
+            f"ranks {number_ranges(ranks)} share one GPU: idle time on one may be work of another; "
+            "under MPS (nvidia-cuda-mps-control -d), their kernels run at the same time"
         )
 
 
 def late_begin_notices(context: Context) -> Iterator[str]:
-    """A rank that begins the recorded steps later than others, which wait for it; why is unknown.
+    """Name a rank that starts the steps later than others, which wait for it; why is unknown.
 
-    On a clock that is known to be common. The rank that waits least in the first step must be last.
+    Only on a clock that is known to be common. The rank that waits least in the first step must be
+    the last one.
     """
     job, ranks, steps = context.job, context.ranks, context.all_steps
     is_known = len(ranks) > 1 and {*job_clocks(job).states} == {ALIGNED}
@@ -219,14 +222,14 @@ def late_begin_notices(context: Context) -> Iterator[str]:
     least_percent = context.limits.least_percent
     if waits and is_first and per_step_ns > least_percent / 100 * steps.median_period_ns:
         yield (
-            f"ranks begin step {steps.numbers[0]}, the first recorded, up to "
-            f"{duration(apart_ns)} apart, rank {ranks[last]} last: others wait for it in their "
+            f"ranks start step {steps.numbers[0]}, the first one recorded, up to "
+            f"{duration(apart_ns)} apart, rank {ranks[last]} last: the others wait for it in "
             "communication, and what it did before is not recorded"
         )
 
 
 def recomputation_notices(context: Context) -> Iterator[str]:
-    """What is computed again in the backward pass: memory may need it, so that it is no cause."""
+    """What the backward pass recomputes: memory may require it, so it is not a cause."""
     facts = [context.facts[rank] for rank in context.ranks]
     every = [(each.host.recomputed, each.steps["step"].size) for each in facts if each.host]
     most, steps = max(every, key=lambda each: each[0].gpu_ns, default=(Recomputed(), 1))
@@ -236,22 +239,22 @@ def recomputation_notices(context: Context) -> Iterator[str]:
         yield (
             "forward operators run again in the backward pass, as with activation checkpointing: "
             f"{per_step(context, kernels, 'kernel')}, {duration(gpu_ns)} on the GPU and "
-            f"{duration(host_ns)} on the host; keeping activations saves that work where memory "
-            "is left for them"
+            f"{duration(host_ns)} on the host; keeping activations saves that work, if there is "
+            "memory for them"
         )
 
 
 _AS_IN_TRAINING: Final = re.compile(
     r"bn_fw_tr_|batch_norm_collect_statistics|BatchNormFwdTrain|fused_dropout"
 )
-"""Kernels of batch norm that compute statistics, and of dropout."""
+"""Kernels of batch norm that compute statistics, and kernels of dropout."""
 
 _OF_GRADIENTS: Final = ("backward", "bwd", "dgrad", "wgrad", "bn_bw_")
-"""In the names of kernels; not in ``winograd``."""
+"""Parts of kernel names; none of them is in ``winograd``."""
 
 
 def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[str]:
-    """What computes as in training, in a recording that shows none: nobody called ``eval()``."""
+    """What runs in training mode in a recording without training: nobody called ``eval()``."""
     if Condition.TRAINING in context.conditions(() if on_cpu is None else context.facts):
         return
     if on_cpu is not None:
@@ -264,13 +267,13 @@ def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[
         what, of = "batch norm or dropout", context.steps.per_noun
     if ns > context.limits.least_percent_with_evidence / 100 * whole_ns:
         yield (
-            f"{what} runs as in training, {duration(ns)}{of}: "
-            "if nothing is trained here, call model.eval() first"
+            f"{what} runs in training mode, {duration(ns)}{of}: if nothing is trained here, call "
+            "model.eval() first"
         )
 
 
 def _as_in_training_ns(rank: Rank) -> int:
-    """Time of such kernels; 0 with gradients, which alone tell where no operators are recorded."""
+    """Time in such kernels; 0 with gradients, which show training without operators."""
     work = rank.gpu_work
     if work.named(lambda name: any(part in name.lower() for part in _OF_GRADIENTS)).any():
         return 0
@@ -278,14 +281,17 @@ def _as_in_training_ns(rank: Rank) -> int:
 
 
 def replay_notices(context: Context) -> Iterator[str]:
-    """What limits the prices, and what would bring nothing though it saves GPU work."""
+    """What limits the prices, and what would gain nothing although it saves GPU work."""
     replay = context.replay
     yield from replay.notices
     yield from _slowed_launches(context)
     yield from _reads(context)
     yield from job_clocks(context.job).laid_over_notices
     if not replay.is_sound:
-        yield "prices are what ranks need of their own, as their times cannot be replayed"
+        yield (
+            "prices are differences of the ranks' own time, because the recorded times cannot be "
+            "replayed"
+        )
     elif not context.replay.is_explained:
         part = f"in {percent(replay.shares[UNEXPLAINED])} of the critical path"
         if any(context.facts[rank].records.launches for rank in context.ranks):
@@ -296,19 +302,19 @@ def replay_notices(context: Context) -> Iterator[str]:
         else:
             yield (
                 f"{part}, work may not have been launched yet, or may have waited for other work: "
-                "launches are not recorded, and prices may be too low"
+                "launches are not recorded, so prices may be too low"
             )
     if replay.has_unknown_peers:
         share = replay.unmatched_percent
         which, how = _unmatched(context)
-        prices = ": prices are from none of it moving to all of it" * bool(context.prices)
+        prices = ": prices range from none of it moving in time to all of it" * bool(context.prices)
         yield f"{percent(share)} of the time is communication {which}{prices}{how}"
     yield from context.hidden
     yield from context.not_explained
 
 
 def _slowed_launches(context: Context) -> Iterator[str]:
-    """How much of late launches may be the profiler's own time on the host, if nothing tells it."""
+    """How much of late launches may be the profiler's own host time, if nothing measures it."""
     finding = context.found.get(launch_bound)
     if finding is None or context.replay.unprofiled_step_ns:
         return
@@ -317,14 +323,14 @@ def _slowed_launches(context: Context) -> Iterator[str]:
     if recorded and isinstance(twice_ms, float) and may_be_stacks(twice_ms, price_ms):
         left = duration(max(price_ms - twice_ms, 0) * NS_PER_MS)
         yield (
-            "some of launch_bound may be the profiler's own time on the host: with a host twice as "
-            f"fast, {left} would be left; hta_widgets.profile(wait=10) measures steps without the "
-            "profiler, too"
+            "part of launch_bound may be the profiler's own time on the host: a host twice as fast "
+            f"would leave {left}; hta_widgets.profile(wait=10) also measures steps without the "
+            "profiler"
         )
 
 
 def _reads(context: Context) -> Iterator[str]:
-    """Where a late host waits for the GPU, too: what it costs is in the price of launching."""
+    """Where a late host also waits for the GPU: the price of launching includes that cost."""
     finding = context.found.get(launch_bound)
     name = finding.evidence.get("reads_in") if finding else None
     if finding is None or not isinstance(name, str):
@@ -333,8 +339,8 @@ def _reads(context: Context) -> Iterator[str]:
     if isinstance(calls, float) and isinstance(idle_ms, float):
         yield in_words_of(
             f"the host waits for the GPU {per_step(context, calls, 'time')} in {named(name)}, and "
-            f"the GPU is idle for {duration(idle_ms * NS_PER_MS)} of it: that is in launch_bound, "
-            "and no CUDA graph can capture such a wait",
+            f"the GPU is idle for {duration(idle_ms * NS_PER_MS)} of that time: launch_bound "
+            "includes it, and no CUDA graph can capture such a wait",
             context.conditions(),
         )
 
@@ -346,33 +352,33 @@ def is_whole(job: Job) -> bool:
 
 
 def _unmatched(context: Context) -> tuple[str, str]:
-    """Which communication has no known partners, and what would tell them."""
+    """Which communication has no known partners, and what would reveal them."""
     job = context.job
     if job.unopened_ranks:
         return "with ranks that are not opened", "; open all ranks"
     if is_whole(job):
-        return "of which is not known which kernels of the ranks belong together", ""
+        return "for which it is not known which kernels of the ranks belong together", ""
     return "with ranks that are not recorded", "; record all ranks"
 
 
 WITHIN_GRAPHS: Final = 0.15
-"""Part of the mean step that graphs take between kernels, from which it is said."""
+"""Fraction of the mean step that graphs spend between kernels, above which it is reported."""
 
 
 def graph_notices(context: Context) -> Iterator[str]:
-    """Where graphs of short kernels take much of the time to go from one to the next."""
+    """Report graphs of short kernels that spend much time going from one kernel to the next."""
     steps = context.steps
     share = float(steps["within_graphs"].sum()) / max(float(steps["period"].sum()), 1)
     if share > WITHIN_GRAPHS:
         yield in_words_of(
             f"in {percent(100 * share)} of the mean step, CUDA graphs go from one kernel to the "
-            "next: no host is waited for; fewer, larger kernels would take less",
+            "next: nothing waits for the host, and fewer, larger kernels would take less time",
             context.conditions(),
         )
 
 
 MOST_OF_IT: Final = 0.5
-"""Part of what a slow step takes more from which one kind of time is said to be what it is."""
+"""Fraction of a slow step's excess above which one kind of time is named as its reason."""
 
 
 class _Kind(NamedTuple):
@@ -397,9 +403,9 @@ _KINDS: Final = (
 def slow_step_notices(
     context: Context, kept: Steps, findings: Sequence[Finding], unsound: Collection[int]
 ) -> Iterator[str]:
-    """What is lost in steps that are left out, and in no finding.
+    """Time lost in steps that are left out and appear in no finding.
 
-    Prices are found in those that are kept; unsound ones are left out as their recording has
+    Prices come from the steps that are kept; unsound ones are left out because their recording has
     faults.
     """
     together = context.all_steps
@@ -416,14 +422,14 @@ def slow_step_notices(
     yield (
         f"{which} took {duration(lost.period_ns)}, the others {duration(kept.period_ns)} on "
         f"average, {of_it}: {percent(100 * share)} of the analysed time is lost there, and causes "
-        "are looked for in the others only"
+        "are sought only in the others"
     )
 
 
 def _what(context: Context, lost: Steps, kept: Steps, excess_ns: float) -> str:
-    """What most of the time is that slow steps take more, on the rank that needs most of it.
+    """The kind of time that explains most of the excess of slow steps, on the rank with most of it.
 
-    Where this is more than all of it, as the others pause for longer, no more than all is said.
+    It may exceed the excess, if the other steps pause for longer; then it is reported as all of it.
     """
     own_ns = lost.own.mean(axis=1) - kept.own.mean(axis=1)
     rank = int(np.argmax(own_ns))
@@ -442,17 +448,17 @@ def _what(context: Context, lost: Steps, kept: Steps, excess_ns: float) -> str:
 
 
 def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
-    """The call inside which most time of a kind passes in the slow steps."""
+    """The call inside which most of a kind of time passes in the slow steps."""
     name = max(kind.columns, key=lambda each: float(lost[each][rank].sum()))
     found = within_gap(replace(context, steps=lost), (context.ranks[rank],), name)
     return found.words if found else ""
 
 
 def last_step_notices(context: Context, kept: Steps, *, of_few: bool = False) -> Iterator[str]:
-    """A slow last step, which is left out; if the recording ends before it, it takes even more.
+    """Report a slow last step, which is left out; it takes more if the recording ends before it.
 
-    `of_few` says so only where it is complete, and too few others are analysed: the last of three
-    loaded data for 42 of its 50 ms, and the verdict was of the host.
+    With `of_few`, only if it is complete and too few others are analysed: the last of three steps
+    loaded data for 42 of its 50 ms, and the verdict blamed the host.
     """
     if step_source(context.job) == "server" or not kept.period_ns:
         return  # a server may have had no requests before it
@@ -477,36 +483,35 @@ def last_step_notices(context: Context, kept: Steps, *, of_few: bool = False) ->
     loads = f" (for {duration(idle_ns)} of that, the GPU is idle while the host loads data)"
     what = loads if idle_ns > MOST_OF_IT * excess_ns else ""
     yield (
-        f"step {known[0].number}, the last, is left out, and took {least}{duration(length_ns)} "
-        f"from the end of the GPU work before it{what}, "
-        f"{least}{duration(excess_ns)} more than {others}: "
-        f"{percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is lost there "
-        f"({KEEPS_LAST_STEP} counts it)"
+        f"step {known[0].number}, the last, is left out; it took {least}{duration(length_ns)} from "
+        f"the end of the GPU work before it{what}, {least}{duration(excess_ns)} more than "
+        f"{others}: {percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is "
+        f"lost there ({KEEPS_LAST_STEP} counts it)"
     )
 
 
 MOST_ROWS: Final = 64
-"""Products of so many rows, the requests of a step, read their weights for hardly any of them."""
+"""Most rows (requests of a step) with which products still spend their time reading weights."""
 
 PHASE_PERCENT: Final = 20
-"""Part of the time of a server's steps from which a phase is worth a diagnosis of its own."""
+"""Share of the time of a server's steps above which a phase is worth its own diagnosis."""
 
 LEAST_PERCENT: Final = 30
-"""Part of the steps that such products take if anything is said of them: of the rest, quantised
-products and those of experts, nobody knows what they read."""
+"""Share of the steps that such products must take to be reported: what the rest reads, quantised
+products and those of experts, is not known."""
 
 AT_LIMIT_PERCENT: Final = 60
-"""Part of the memory's bandwidth from which better kernels would hardly help."""
+"""Share of the memory bandwidth above which better kernels would hardly help."""
 
 _WEIGHT: Final = {"aten::mm": 1, "aten::addmm": 2}
 """Which input of a product is the weight."""
 
 
 def decode_weights(job: Job) -> tuple[str, ...]:
-    """Say in a sentence how many weights a decoding step reads, and how fast; of one rank.
+    """Say in a sentence how many weights a decode step of one rank reads, and how fast.
 
-    Nothing where not all analysed steps decode, no peak is known, or less than `LEAST_PERCENT` of
-    their time is in products of at most `MOST_ROWS` rows whose shapes are recorded.
+    Empty unless all analysed steps decode, the peak is known, and at least `LEAST_PERCENT` of their
+    time is in products of at most `MOST_ROWS` rows whose shapes are recorded.
     """
     steps = server_steps(job).steps
     if not len(steps) or set(steps["phase"]) != {"decode"} or not steps["recorded"].all():
@@ -537,7 +542,8 @@ def decode_weights(job: Job) -> tuple[str, ...]:
         if dtype in peak.tflops and size:
             rows = peak.tflops[dtype] * TERA * size / 2 / (peak.gb_per_s * GIGA)
             said += (
-                f": at its limit, where more requests per step cost little up to some {rows:.0f}"
+                ": at the memory's limit, where more requests per step cost little, up to about "
+                f"{rows:.0f}"
             )
         return (said,)
     saved = duration((gpu_ns - total / peak.gb_per_s) / count)

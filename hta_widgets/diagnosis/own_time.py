@@ -1,4 +1,4 @@
-"""Who needs longer than the others, and when: own time against the median."""
+"""Which ranks need longer than the others, and when: own time compared with the median."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hta_widgets.diagnosis.job.steps import usual_own
 
 
 class OwnTime(NamedTuple):
-    """Time that ranks need themselves, compared with the others."""
+    """Time that each rank needs itself, compared with the others."""
 
     own_ns: pd.DataFrame
     """A row for each rank, a column for each step from the first to the last; NaN where a step was
     not analysed."""
     percent: pd.DataFrame
-    """How much more each is than the median rank in the same step, in percent of that; of two
-    ranks, than the faster one. Of a single rank, than its median step."""
+    """How much more each value is than that of the median rank in the same step, in percent. With
+    two ranks, the faster one is the reference; with a single rank, its median step."""
     usual_percent: pd.Series[float]
     """How much more the median rank needs in each step than in the median step."""
 
 
 def own_time(steps: pd.DataFrame) -> OwnTime:
-    """Compare the own time of ranks, of `Diagnosis.steps`."""
+    """Compare the own time of ranks, from `Diagnosis.steps`."""
     own = steps.set_index(["rank", "step"])["own_ns"].unstack().astype(float)  # noqa: PD010
     own = own.reindex(columns=range(int(own.columns.min()), int(own.columns.max()) + 1))
     values = own.to_numpy()

@@ -1,4 +1,4 @@
-"""What each rank is asked for a diagnosis, once, and the replays that are made of it."""
+"""What a diagnosis asks each rank, once, and the replays that are built from the answers."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ from hta_widgets.trace.remote.urls import TraceSource
 
 
 class LastStep(NamedTuple):
-    """A step that is left out because it comes last: the recording may end before it does."""
+    """The last step, which is left out because the recording may end before it does."""
 
     number: int
     length_ns: int
-    """From the end of the step before to the end of its last recorded kernel that computes, as the
-    lengths of the others are: at least what it took."""
+    """From the end of the step before to the end of its last recorded computing kernel, like the
+    lengths of the other steps: at least what it took."""
     is_complete: bool
-    """Whether that is all it took: its mark has an end, and all kernels that were launched in it
-    have run."""
+    """Whether that is its whole length: its mark has an end, and all kernels launched in it have
+    run."""
     loading_ns: int
-    """Of this, in which the GPU is idle while the thread with the mark loads data."""
+    """Part of the length in which the GPU is idle while the thread with the mark loads data."""
 
 
 def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
-    """The last step of a rank; None where it is analysed, or nothing that it computes is there."""
+    """The last step of a rank; None if it is analysed, or without recorded computing."""
     marks, numbers = rank.steps, steps.window.steps
     if NO_STEP in numbers or not len(marks):
         return None
@@ -84,17 +84,17 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
 
 
 class SetUp(NamedTuple):
-    """Where the time passes before the first GPU work, where no steps are recorded."""
+    """Where time passes before the first GPU work, if no steps are recorded."""
 
     inside: Inside = Inside()
     nothing_ns: int = 0
     """Time in which no call is recorded."""
     calls_ns: Mapping[str, int] = {}
-    """Time in calls of CUDA, by their names."""
+    """Time in CUDA calls, by name."""
 
 
 def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
-    """What comes before the first GPU work; nothing where steps are recorded."""
+    """What comes before the first GPU work; empty if steps are recorded."""
     if NO_STEP not in steps.window.steps:
         return SetUp()
     owner, length_ns = _beside_gpu_work(rank, steps, HEAD)
@@ -111,14 +111,14 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
 
 
 def begin_ns(rank: Rank, steps: DeviceSteps) -> tuple[int, int]:
-    """When the first analysed step begins by its mark, and when the first event does."""
+    """When the first analysed step starts by its mark, and when the first event starts."""
     return int(steps.window.step_start_ns[0]), int(rank.trace.events.start_ns.min())
 
 
 def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
-    """How long the last analysed step goes on by its mark after all that is recorded in it.
+    """How long the last analysed step goes on, by its mark, after everything recorded in it.
 
-    The GPU's part of one took 1.36 ms, and its mark 13.3 s.
+    In one such step, the GPU work took 1.36 ms and the mark 13.3 s.
     """
     marks, events = rank.steps, rank.trace.events
     own = marks.number == steps.window.steps[-1]
@@ -131,10 +131,10 @@ def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
 
 
 def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
-    """Where the time passes that the only analysed step goes on by its mark after its GPU work.
+    """Where time passes while the only analysed step goes on, by its mark, after its GPU work.
 
-    Of a request it is part of what its user waits for: 45 of 1,140 ms went into drawing boxes. Of
-    one step of many, it is the begin of the next one.
+    For a request, its user waits for it, too: 45 of 1,140 ms went into drawing boxes. For one step
+    of many, this time is the start of the next step.
     """
     end_ns = int((steps.window.step_start_ns + steps.window.step_length_ns)[0])
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:
@@ -145,7 +145,7 @@ def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
 def _beside_gpu_work(
     rank: Rank, steps: DeviceSteps, part: int, end_ns: int = NEVER
 ) -> tuple[IntArray, Times]:
-    """The owners of the time before all GPU work or after it, until a time, and how long each."""
+    """Owners and lengths of the time before or after all GPU work, up to some time."""
     segments, gaps = owned_time(rank).segments, gaps_of(rank)
     is_asked = (gaps.part == part) & (gaps.device == steps.device)
     segments = segments.take(is_asked[segments.gap] & (segments.start_ns < end_ns))
@@ -158,36 +158,36 @@ class RankFacts(NamedTuple):
     steps: Columns
     """See `step_facts`."""
     communication: CommunicationFacts
-    """Of the kernels whose waiting is known."""
+    """Facts on the kernels whose waiting is known."""
     records: RankRecords
     conditions: frozenset[Condition]
-    """What holds of its recording."""
+    """What holds for its recording."""
     compute: ComputeFacts
     """Kinds of the computing kernels."""
     host: HostFacts | None = None
     """None without GPU work."""
     beside_trials: Columns | None = None
-    """``steps`` without the trials of an autotuner, if these are found without steps."""
+    """``steps`` without an autotuner's trials, if trials are found and no steps are recorded."""
     last_step: LastStep | None = None
-    """The step that is left out because it comes last."""
+    """The last step, if it is left out."""
     behind_cut: tuple[int, ...] = ()
-    """Numbers of the steps on the host that end after the last launch with work, where the file is
-    cut: what else their GPU did is not known."""
+    """If the file is cut, numbers of the host's steps that end after the last launch with GPU work:
+    what else their GPU did is not known."""
     lead_in_ns: int = 0
-    """Time from the begin of its window in which its GPU is busy with work from before the
+    """Time from the start of its window in which its GPU is busy with work from before the
     recording."""
     begin_ns: tuple[int, int] = (0, 0)
-    """When its first analysed step begins by its mark, and when its first event does."""
+    """When its first analysed step starts by its mark, and when its first event starts."""
     set_up: SetUp = SetUp()
     unrecorded_ns: int = 0
-    """Time at the end of the last analysed step, by its mark, of which nothing is recorded."""
+    """Time at the end of the last analysed step, by its mark, with nothing recorded."""
     after_gpu_work: Inside = Inside()
 
 
 def rank_facts(
     rank: Rank, steps: DeviceSteps | None, split: RankSplit, limits: TrialLimits
 ) -> RankFacts:
-    """Facts on one rank, with its steps and the waiting of its communication kernels known."""
+    """Collect facts on one rank, given its steps and the waiting of its communication kernels."""
     host = None if steps is None else host_facts(rank, steps, limits)
     columns = step_facts.step_facts(rank, steps)
     if host is not None:
@@ -222,7 +222,7 @@ def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
 def _beside_trials(
     rank: Rank, steps: DeviceSteps | None, host: HostFacts | None, columns: Columns
 ) -> Columns | None:
-    """The columns of the steps without what passes from the first to the last trial of a series."""
+    """The columns of the steps without the time from the first to the last trial of each series."""
     if steps is None or host is None or not host.trials.spans_ns:
         return None
     first, last = (int(each) for each in (steps.edges[0], steps.edges[-1]))
@@ -237,15 +237,15 @@ def _beside_trials(
 
 
 class RankAnswers(NamedTuple):
-    """What all ranks of a job were asked."""
+    """The answers of all ranks of a job."""
 
     facts: dict[int, RankFacts]
     parts: dict[int, PackedPart]
-    """Of a replay."""
+    """Each rank's part of a replay."""
 
 
 def answer_of(rank: Rank, split: RankSplit, limits: TrialLimits) -> tuple[RankFacts, PackedPart]:
-    """Ask one rank, with the waiting of its communication kernels known."""
+    """Ask one rank, given the waiting of its communication kernels."""
     steps = device_steps(rank, split)
     part = PackedPart.of(rank_part(rank, None if steps is None else steps.gaps))
     return rank_facts(rank, steps, split, limits), part
@@ -254,7 +254,7 @@ def answer_of(rank: Rank, split: RankSplit, limits: TrialLimits) -> tuple[RankFa
 def hosts_in_steps(
     job: Job, limits: TrialLimits, ranks: tuple[int, ...], numbers: tuple[int, ...]
 ) -> dict[int, HostFacts]:
-    """Facts on the hosts of some ranks, of steps of some numbers only."""
+    """Facts on the hosts of some ranks, in the steps of these numbers only."""
     splits = rank_splits(job)
     found = job.reduce_each(
         _host_in_steps, {rank: (splits[rank], limits, numbers) for rank in ranks}
@@ -273,7 +273,7 @@ def answers_of_all(job: Job, limits: TrialLimits) -> RankAnswers:
     """Ask all ranks of a job."""
     splits = rank_splits(job)
     answers = job.reduce_each(answer_of, {rank: (splits[rank], limits) for rank in job.ranks})
-    return_freed_memory()  # of 1.5 M events, 100 MB that the rest would be on top of
+    return_freed_memory()  # for 1.5 M events, 100 MB that would add to the memory of the rest
     return RankAnswers(
         {rank: facts for rank, (facts, _) in answers.items()},
         {rank: part for rank, (_, part) in answers.items()},
@@ -283,7 +283,7 @@ def answers_of_all(job: Job, limits: TrialLimits) -> RankAnswers:
 def replay_of_ranks(
     job: Job, limits: TrialLimits, ranks: tuple[int, ...], steps: tuple[int, ...]
 ) -> Replay:
-    """Replay all ranks of a job; what counts is the steps of some."""
+    """Replay all ranks of a job; only the steps of some ranks count."""
     facts, packed = job.remember(answers_of_all, limits)
     parts = {rank: part for rank, part in packed.items() if part.has_operations}
     every = Steps.of({rank: facts[rank].steps for rank in ranks}).numbers
@@ -292,7 +292,7 @@ def replay_of_ranks(
 
 
 def before_cuts(steps: Steps, facts: Mapping[int, RankFacts]) -> Steps:
-    """The steps without those behind the cut of a file; all of them if none would be left."""
+    """The steps without those after the cut in a file; all of them if none would be left."""
     return steps.without({step for rank in steps.ranks for step in facts[rank].behind_cut})
 
 
@@ -301,19 +301,19 @@ def replay(
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
 ) -> Replay:
-    """Replay a recorded job, to ask what a step would take if something were different.
+    """Replay a recorded job, to ask how long a step would be if something were different.
 
     Built once, and remembered with the job.
 
     Parameters
     ----------
     job_or_path : Job or path
-        What `open_trace` returned, or what it takes.
+        The result of `open_trace`, or anything that it accepts.
     ranks : iterable of int, optional
-        Ranks whose steps count, all when not given; all others are waited for as recorded.
+        Ranks whose steps count; all by default. All others are waited for as recorded.
     steps : iterable of int, optional
-        Numbers of the ProfilerSteps that count, all analysed ones when not given; of an inference
-        server with several phases those of the one with most time, as in a diagnosis.
+        Numbers of the ProfilerSteps that count; all analysed ones by default. For an inference
+        server with several phases, the default is the phase with the most time, as in a diagnosis.
 
     Returns
     -------

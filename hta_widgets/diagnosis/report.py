@@ -1,7 +1,7 @@
-"""What a diagnosis found, and the same as text that fits a terminal, and a pull request.
+"""What a diagnosis found, also as text for a terminal or a pull request.
 
-In the text, all that may hold names of a trace is indented by four spaces: Markdown shows it as it
-is.
+In the text, everything that may contain names from a trace is indented by four spaces, so that
+Markdown shows it unchanged.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from hta_widgets.terminal import (
 from hta_widgets.trace.job import Job
 
 _NEXT: Final = (
-    "Next: to_frame() has the findings as a table, proof(finding).windows where one is seen (ns), "
-    "together(findings) what a step would take without some."
+    "Next: to_frame() gives the findings as a table, proof(finding).windows the times where one is "
+    "seen (ns), together(findings) the step without some of them."
 )
 
 LAST_STEP_OPTION: Final = "--last-step"
-"""What keeps the last step of ``hta-widgets diagnose``."""
+"""Option of ``hta-widgets diagnose`` that keeps the last step."""
 
 Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"]
-"""What a diagnosis comes to."""
+"""The outcome of a diagnosis."""
 
 
 class Together(NamedTuple):
-    """What a mean step is without some causes.
+    """The mean step without some causes.
 
     Attributes
     ----------
     gain_ms : float
         By how much it is shorter (ms).
     bound_by : str
-        What sets its time then; empty where nothing is replayed.
+        What sets its time then; empty if nothing is replayed.
     """
 
     gain_ms: float
@@ -73,17 +73,17 @@ NOT_REPLAYED: Final = Together(0.0, "")
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """A replay, and what is different in it without each cause.
+    """A replay, and its edits for each cause.
 
-    The job remembers the replay until it is told to forget it: of 1.5 M events it has 60 MB, and
-    is put together again in 65 ms.
+    The job remembers the replay until it is told to forget it: for 1.5 M events it takes 60 MB, and
+    is rebuilt in 65 ms.
     """
 
     job: Job
     asked: tuple[TrialLimits, tuple[int, ...], tuple[int, ...]]
-    """What `replay_of_ranks` is asked."""
+    """The arguments of `replay_of_ranks`."""
     prices: Mapping[str, Price]
-    """By the cause of each finding that is replayed."""
+    """Price by cause, for each finding that is replayed."""
 
     @property
     def replay(self) -> Replay:
@@ -91,10 +91,11 @@ class Replayed:
         return self.job.remember(replay_of_ranks, *self.asked)
 
     def gain_ms(self, causes: Collection[str]) -> float:
-        """By how much the mean step is shorter without some causes together (ms).
+        """By how much the mean step is shorter without several causes together (ms).
 
-        At least what each costs; and what the price of one is less than its replay, as allocating
-        can cost no more than the time in which the GPU is idle, all of them together are less.
+        It is at least the price of each. If a price is lower than its replay (allocating, for
+        example, can cost no more than the idle time of the GPU), the total is lower by the same
+        amount.
         """
         prices = [self.prices[each] for each in causes if each in self.prices]
         if not prices:
@@ -110,7 +111,7 @@ class Replayed:
         return Together(self.gain_ms(causes), bound_by(shares))
 
     def _of(self, causes: Collection[str]) -> Sequence[Edit]:
-        """In the order in which they were found: what was replayed then is not replayed again."""
+        """Their edits, in the order found, so that earlier replays are reused."""
         return [
             edit for cause, each in self.prices.items() if cause in causes for edit in each.edits
         ]
@@ -118,72 +119,72 @@ class Replayed:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Diagnosis(Result, Sequence[Finding]):
-    """Findings, the most expensive first; empty if nothing costs more than its limit.
+    """Findings, the most expensive first; empty if no cause costs more than its limit.
 
     Attributes
     ----------
     findings : tuple of Finding
     steps : DataFrame
         One row per rank and analysed step that all ranks have in common: ``rank``, ``step`` (-1
-        without steps), ``own_ns`` (what the rank needs itself), ``host_ns`` (what its host needs
-        outside blocking calls, data loading and the profiler), ``kernels`` (launched), and in ns
-        what the GPU did and why it did nothing. `budget` makes the classes of it that add up to
-        ``period_ns``.
+        without steps), ``own_ns`` (time that the rank needs itself), ``host_ns`` (time that its
+        host needs outside blocking calls, data loading and the profiler), ``kernels`` (launched),
+        and, in ns, what the GPU did and why it was idle. `budget` sums these up into classes that
+        add up to ``period_ns``.
     job : Job
     counted : Job or None
-        The same without ranks that do not belong to the others; None where all do.
+        The same without ranks that do not belong to the others; None if all do.
     ranks : tuple of int
-        Those that were diagnosed: of the chosen ones those with GPU work that have the same steps,
-        or all if none has GPU work. `not_recorded` says why a rank is not among them.
+        The diagnosed ranks: of the chosen ones, those with GPU work and the same steps, or all if
+        none has GPU work. `not_recorded` says why a rank is not among them.
     period_ns : float
-        Length of the mean step of all diagnosed ranks (without steps: of their GPU spans), which
-        the classes of the budget add up to.
+        Length of the mean step of all diagnosed ranks (without steps, of their GPU spans); the
+        classes of the budget add up to it.
     step_ns : float
-        Length of the mean step of the job: from the first start of a rank to the last end, which
-        prices are of. It is longer than the mean step of its ranks where these begin apart.
+        Length of the mean step of the job, from the first start of a rank to the last end; prices
+        refer to it. It is longer than the mean step of its ranks if these start at different times.
     bound_by : str
-        What sets the time of a step, as ``bound by the host (89 % of the critical path)``; empty
-        where the replay is not sound.
+        What sets the time of a step, such as ``bound by the host (89 % of the critical path)``;
+        empty if the replay is not sound.
     shares : mapping of str to float
         Percent of the critical path by what sets its time, the largest first.
     joint_ms : float
-        By how much (ms) this would be shorter without all findings together, see `together`.
+        By how much (ms) the step would be shorter without all findings together, see `together`.
     replayed : Replayed or None
-        What answers `together`; None where nothing is replayed.
+        Used by `together`; None if nothing is replayed.
     explained_percent : float
-        Part of the steps of all ranks in which it is known what operations wait for.
+        Percentage of the steps of all ranks in which it is known what operations wait for.
     unmatched_percent : float
-        Part of them in communication whose partners are not recorded.
+        Percentage of them in communication whose partners are not recorded.
     not_recorded : tuple of NotRecorded
-        What the traces lack that a diagnosis needs; also among the notices.
+        What a diagnosis needs but the traces lack; also among the notices.
     gpu_bound : GpuBound or None
-        What answers `to_try`; None where something else than the GPU sets the pace.
+        Used by `to_try`; None if something other than the GPU sets the pace.
     phase : str
-        Of an inference server, whose steps were diagnosed; empty where these are all steps.
+        Phase of an inference server whose steps were diagnosed; empty if all steps were.
     cpu_work : CpuWork or None
-        What the CPUs did, where none of the chosen ranks has GPU work; else None.
+        What the CPUs did if none of the chosen ranks has GPU work; else None.
     left_out_steps : tuple of int
-        Analysed steps that only the finding on them counts (of warm-up or autotuning), or a notice
-        (of a slow first step whose cause is not known, or of one that lacks GPU work): the prices
-        of all other findings are found in the other steps.
+        Analysed steps that count only in the finding on them (warm-up or autotuning) or in a notice
+        (a slow first step of unknown cause, or a step that lacks GPU work). The prices of all other
+        findings come from the other steps.
     health : JobHealth
-        What the recorders got wrong, and what that does to the findings.
+        What the recorders got wrong, and how that affects the findings.
     status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
-        ``findings`` also if they are of another phase of a server alone, which the verdict and a
-        notice name; ``healthy`` if nothing on these ranks costs more than its limit,
-        ``cannot_tell`` if that cannot be known: no kernels are recorded, or the GPUs wait for what
-        the traces do not show; ``not_applicable`` where only captures of graphs or compilation are
-        recorded, of which nothing is priced.
+        ``findings``, also if they are only on another phase of a server, which the verdict and a
+        notice name. ``healthy`` if nothing on these ranks costs more than its limit.
+        ``cannot_tell`` if that is not known, because no kernels are recorded or the GPUs wait for
+        something that the traces do not show. ``not_applicable`` if only graph captures or
+        compilation are recorded, which have no prices.
     unrecorded_ns : int
-        How long the last analysed step goes on, by its mark, of which nothing is recorded, where
-        that is long; no step counts it.
+        How long the last analysed step goes on, by its mark, with nothing recorded, if that is
+        long; no step counts it.
     before_ns : int
-        How long before a GPU span the first call is recorded, where that is longer than the span.
+        How long before a GPU span the first call is recorded, if that is longer than the span.
     profiler_ns : float
-        By how much the profiler makes a step longer than ``step_ns``, where that is known.
+        By how much the profiler makes a step longer than ``step_ns``, if that is known.
     unexplained : tuple of str
-        Much time that no finding is about: what GPUs wait for that the traces do not show, losses
-        without a cause, and what no step counts; also among the notices.
+        Considerable time that no finding covers: GPUs that wait for something the traces do not
+        show, losses without a cause, and time that no step counts; also among the notices.
     """
 
     findings: tuple[Finding, ...]
@@ -221,7 +222,7 @@ class Diagnosis(Result, Sequence[Finding]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Finding]: ...
     def __getitem__(self, place: int | slice) -> Finding | Sequence[Finding]:
-        """Finding at a place, the most expensive one at 0."""
+        """Finding by position; the most expensive one is at 0."""
         return self.findings[place]
 
     def __iter__(self) -> Iterator[Finding]:
@@ -230,19 +231,19 @@ class Diagnosis(Result, Sequence[Finding]):
 
     @property
     def profiled(self) -> str:
-        """How long a step is with the profiler, in words; empty if its part is not known."""
+        """How long a step is with the profiler, in words; empty if that is not known."""
         with_it = duration(self.step_ns + self.profiler_ns)
         return f" ({with_it} with the profiler)" if self.profiler_ns else ""
 
     @property
     def unrecorded(self) -> str:
-        """What no step counts, to follow on what does; empty where that is nothing."""
+        """Words for time that no step counts, to follow the steps; empty if there is none."""
         time = duration(self.unrecorded_ns)
-        return f" (and {time} of which nothing is recorded)" if self.unrecorded_ns else ""
+        return f" (and {time} with nothing recorded)" if self.unrecorded_ns else ""
 
     @property
     def before(self) -> str:
-        """When a GPU span begins, to follow on its length; empty where little comes before it."""
+        """When a GPU span starts, to follow its length; empty if little comes before."""
         time = duration(self.before_ns)
         return f" ({time} after the first recorded call)" if self.before_ns else ""
 
@@ -252,9 +253,9 @@ class Diagnosis(Result, Sequence[Finding]):
         return collectives(self.counted or self.job, self.ranks)
 
     def proof(self, finding: Finding) -> Proof:
-        """Where a finding, or what to try, is seen: all intervals, and the densest windows.
+        """Where a finding, or something to try, is seen: all intervals, and the densest windows.
 
-        Found when it is asked for, and remembered.
+        Computed on request, and remembered.
 
         Examples
         --------
@@ -274,25 +275,25 @@ class Diagnosis(Result, Sequence[Finding]):
         return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
 
     def together(self, findings: Iterable[Finding]) -> Together:
-        """What a step would take without some of the findings together, by replay.
+        """How long a step would be without some of the findings together, by replay.
 
-        Those on warm-up, autotuning and missing ranks may be differences of steps that are not
-        replayed: nothing changes without them.
+        Findings on warm-up, autotuning and missing ranks may be differences of steps, which are not
+        replayed: removing them changes nothing.
         """
         causes = [each.cause for each in findings]
         return self.replayed.without(causes) if self.replayed else NOT_REPLAYED
 
     @property
     def to_try(self) -> tuple[Finding, ...]:
-        """What to try beside the findings where the GPU sets the pace.
+        """What to try, besides the findings, if the GPU sets the pace.
 
         The best first: causes in kernels that cost less than their limits, and lines without a
-        price. Found when it is asked for, and remembered.
+        price. Computed on request, and remembered.
         """
         return self.gpu_bound.to_try if self.gpu_bound else ()
 
     def shown(self, place: int) -> Finding | None:
-        """The finding at a place of a page, where what to try follows the findings."""
+        """The finding at a position on a page, on which what to try follows the findings."""
         if place < len(self):
             return self[place]
         return next(iter(self.to_try[place - len(self) :]), None)
@@ -303,11 +304,11 @@ class Diagnosis(Result, Sequence[Finding]):
         return clocks(self.counted or self.job)
 
     def __repr__(self) -> str:
-        """The report of ``hta-widgets diagnose``, and what is asked next."""
+        """The report of ``hta-widgets diagnose``, and what to call next."""
         return f"{report(self)}\n{_NEXT}" if self.findings else report(self)
 
     def _repr_llm_(self) -> str:
-        """The same, as long as an assistant reads."""
+        """The same, cut to a length that an assistant reads."""
         return bounded(report(self), _NEXT if self.findings else "")
 
     def to_frame(self) -> pd.DataFrame:
@@ -321,10 +322,10 @@ class Diagnosis(Result, Sequence[Finding]):
 
 
 def report(diagnosis: Diagnosis, *, in_full: bool = False, in_shell: bool = False) -> str:
-    """Write findings, what to do about them, and what was not recorded.
+    """Write the findings, what to do about them, and what was not recorded.
 
-    `in_full` has all findings with their sentences, and all notices. `in_shell` names options of
-    ``hta-widgets diagnose`` where Python has arguments.
+    `in_full` includes all findings with their sentences, and all notices. `in_shell` names options
+    of ``hta-widgets diagnose`` instead of Python arguments.
     """
     most = len(diagnosis) if in_full else MOST_SHOWN
     nothing = "No finding" if diagnosis.cpu_work is None else "No GPU work"
@@ -338,11 +339,11 @@ def report(diagnosis: Diagnosis, *, in_full: bool = False, in_shell: bool = Fals
     for number, finding in enumerate(diagnosis[:most], start=1):
         lines += ["", *_finding(diagnosis, number, finding)]
     if len(diagnosis) > most:
-        lines += ["", f"{MARGIN}And, at less cost{' (--all has them in full)' * in_shell}:"]
+        lines += ["", f"{MARGIN}And, at lower cost{' (--all shows them in full)' * in_shell}:"]
         for number, finding in enumerate(diagnosis[most:], start=most + 1):
             lines += item(f"{number}. ", _heading(diagnosis, finding))
     if diagnosis.to_try:
-        lines += ["", f"{MARGIN}{WHAT_TO_TRY}:"]
+        lines += ["", f"{MARGIN}{WHAT_TO_TRY}"]
     for number, finding in enumerate(diagnosis.to_try, start=1):
         lines += ["", *_advised(f"{number}. ", finding)]
     lines += ["", *wrapped(f"Fine: {diagnosis.fine}.")] if diagnosis.fine else []
@@ -374,7 +375,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
 
 
 def _what_sets_the_time(diagnosis: Diagnosis) -> str:
-    """What steps are bound by, and what all findings cost together."""
+    """Say what steps are bound by, and what all findings cost together."""
     bound_by = f"{diagnosis.bound_by[0].upper()}{diagnosis.bound_by[1:]}"
     if len(diagnosis) < 2 or diagnosis.joint_ms <= 0:  # noqa: PLR2004
         return f"{bound_by}."
@@ -384,7 +385,7 @@ def _what_sets_the_time(diagnosis: Diagnosis) -> str:
 
 
 def _cpu_work(work: CpuWork) -> Iterator[str]:
-    """What the CPUs did, in the order of `CpuWork.parts`."""
+    """List what the CPUs did, in the order of `CpuWork.parts`."""
     yield from wrapped(work.no_gpu_work if work.sentences else work.verdict)
     lists = work.lists
     for part, text in work.parts.items():
@@ -414,7 +415,7 @@ def _advised(mark: str, finding: Finding) -> Iterator[str]:
 
 
 def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
-    """The price if it is known, the cause, who, and when."""
+    """The price, if known, the cause, the ranks and the steps."""
     price = f"{duration(finding.recoverable_ms * NS_PER_MS)} ({percent(finding.percent)}): "
     cost = f"{finding.sign} {price}".lstrip() if finding.recoverable_ms > 0 else ""
     words = [f"{cost}{finding.cause}", _who(diagnosis, finding.ranks)]
@@ -430,9 +431,9 @@ def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
 
 def _who(diagnosis: Diagnosis, ranks: Sequence[int]) -> str:
     if not ranks:
-        return "another rank in each step"
+        return "a different rank in each step"
     everybody = len(ranks) > 1 and {*ranks} == {*diagnosis.job.ranks}
-    if everybody and {*diagnosis.ranks} < {*ranks}:  # the first lines name those that were chosen
+    if everybody and {*diagnosis.ranks} < {*ranks}:  # the first lines name the chosen ones
         return f"all {len(ranks)} ranks of the job"
     return "all ranks" if everybody else named_numbers("rank", ranks)
 

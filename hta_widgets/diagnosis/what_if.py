@@ -1,4 +1,4 @@
-"""What a step would take if something were different: host, communication, ranks, kernels, data."""
+"""How long a step would be if host, communication, ranks, kernels or data were different."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import has_gpu_work
 
 AS_RECORDED = 100.0
-"""Percent of what is recorded."""
+"""In percent of what is recorded."""
 
 NOTHING_RAN = "No GPU work was recorded on these ranks: nothing can be replayed."
 
 EqualRanks = Literal["recorded", "slower", "all"]
-"""Whose kernels take as long as on the median rank: nobody's, those of slower ones, of all."""
+"""Whose kernels take as long as on the median rank: nobody's, those of slower ranks, or all."""
 
 KernelClass = Literal["products", "elementwise", "attention", "copies", "selected"]
 
@@ -45,22 +45,22 @@ KernelClass = Literal["products", "elementwise", "attention", "copies", "selecte
 class WhatIfSteps(Result):
     """A step as recorded, and as it would be.
 
-    What is known to be the profiler's own time is in neither of them.
+    Neither includes what is known to be the profiler's own time.
 
     Attributes
     ----------
     answer : WhatIf
-        Its length (ms), what is gained, and between which values.
+        Its length (ms), the gain, and the bounds of the gain.
     recorded_ms : float
         Length of the mean step as recorded (ms), as `Replay.step_ms`.
     classes : DataFrame
-        What sets the time: ``what``, ``recorded_ms`` and ``ms`` (of the critical path, of the mean
-        step).
+        What sets the time: ``what``, ``recorded_ms`` and ``ms`` (time on the critical path in the
+        mean step).
     ranks : DataFrame
-        ``rank``, ``recorded_ms`` and ``ms``: when the last step of each rank ends, since the first
-        of all ranks began.
+        ``rank``, ``recorded_ms`` and ``ms``: when the last step of each rank ends, counted from the
+        first start of any rank.
     is_bound : bool
-        Whether the gain is only known to lie between two values, or may be larger.
+        Whether the gain is known only to lie between two values, or may be larger.
     """
 
     answer: WhatIf
@@ -83,32 +83,31 @@ def what_if(
     selected_kernel: str = "",
     without_loading: bool = False,
 ) -> WhatIfSteps:
-    """Say what a step would take if something were different.
+    """Say how long a step would be if something were different.
 
     Parameters
     ----------
     job : Job
     ranks : iterable of int, optional
-        Ranks whose steps count, all when not given; all are replayed.
+        Ranks whose steps count; all by default. All ranks are replayed.
     steps : iterable of int, optional
-        ProfilerSteps that count, all analysed ones when not given.
+        ProfilerSteps that count; all analysed ones by default.
     host_speed : float
         How many times as fast the host launches; more than 0, and infinite for a host that needs no
-        time. What it does beside (loading, the profiler, allocating, pauses) takes as long as
-        recorded.
+        time. Its other work (loading, the profiler, allocating, pauses) takes as long as recorded.
     hidden_percent : float
-        Part of all transfers that takes no time, 0 to 100; ranks still wait for late ones.
+        Percentage of all transfers that takes no time, 0 to 100; ranks still wait for late ones.
     equal_ranks : {"recorded", "slower", "all"}
         Whose kernels take as long as the same ones on the median rank.
     kernels : {"products", "elementwise", "attention", "copies", "selected"}
-        Which kernels are faster: products of matrices and convolutions; elementwise ones; those of
-        attention by their names; copies between host and device; or the selected one.
+        Which kernels are faster: matrix products and convolutions; elementwise kernels; attention
+        kernels, by name; copies between host and device; or the selected kernel.
     kernel_percent : float
-        How long these take, in percent of what is recorded, 0 to 100.
+        How long these take, in percent of the recorded time, 0 to 100.
     selected_kernel : str
         Name of the selected kernel.
     without_loading : bool
-        Whether data is there when it is needed.
+        Whether data is always ready when it is needed.
 
     Returns
     -------
@@ -121,7 +120,7 @@ def what_if(
     UnknownStepError
         If a step was not recorded.
     ParameterError
-        If a number is out of its range.
+        If a number is out of range.
     """
     _check("host_speed", host_speed, 0, np.inf, is_open=True)
     _check("hidden_percent", hidden_percent, 0, 100)
@@ -184,7 +183,7 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
 
 
 def _nothing(job: Job, ranks: tuple[int, ...]) -> WhatIfSteps:
-    """The answer where nothing ran on a GPU."""
+    """The answer if nothing ran on a GPU."""
     answer = WhatIf(step_ms=0, gain_ms=0, lower_ms=0, upper_ms=0, by_rank={}, steps={})
     return WhatIfSteps(
         finding=NOTHING_RAN,
@@ -219,7 +218,7 @@ def _finding(found: Replay, answer: WhatIf, shares: Mapping[str, float]) -> str:
 
 
 def _limits(found: Replay) -> Iterator[str]:
-    """What limits the answer."""
+    """Notices on what limits the answer."""
     if not found.is_explained:
         yield (
             "much of the critical path is waiting that nothing recorded explains, and stays as it "

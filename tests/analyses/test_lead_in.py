@@ -47,8 +47,8 @@ def test_the_span_begins_when_earlier_work_is_done(tmp_path):
     made = diagnosis(open_job(tmp_path, [server(9_000)]))
     assert made.step_ns == (100 * (2 + KERNELS) + 10 + 80) * 1000
     assert (
-        "for 9.09 ms after the recording began, the GPU was busy with, or blocked on, work "
-        "launched before it, which is not recorded: that time is left out"
+        "for the first 9.09 ms of the recording, the GPU was busy with, or blocked on, work "
+        "launched before it and not recorded: that time is left out"
     ) in made.notices
     assert [each.cause for each in made] == ["launch_bound"]
     idle_us = 250 + 10 + 20 * (KERNELS - 1)  # each is launched when the one before is done
@@ -59,7 +59,7 @@ def test_the_span_begins_when_earlier_work_is_done(tmp_path):
 def test_of_several_ranks_those_are_named(tmp_path):
     made = diagnosis(open_job(tmp_path, [server(9_000), server(20), server(8_000)]))
     assert any(
-        notice.startswith("for up to 9.09 ms after the recording began, the GPU of ranks 0, 2 ")
+        notice.startswith("for up to the first 9.09 ms of the recording, the GPU of ranks 0, 2 ")
         for notice in made.notices
     ), made.notices
 

@@ -180,7 +180,7 @@ def test_a_few_copies_are_not_what_a_job_does(tmp_path, part, is_said):
     events = [host(0, 5_000, "aten::mm"), call(9_000, 2, 1, name="cudaMemsetAsync")]
     fill = kernel(10_000 - fill_us, fill_us, cat="gpu_memset", name="Memset", correlation=1)
     found = diagnosis(open_job(write(tmp_path / "rank-0.json", [*events, fill])))
-    said = "No cause can be told: of the job's GPU work, only copies and memsets were recorded (90"
+    said = "No cause can be named: of the job's GPU work, only copies and memsets were recorded (90"
     assert found.finding.startswith(said) == is_said
     assert (found.status == "cannot_tell", not found.bound_by) == (is_said, is_said)
     lacks = [each.what for each in found.not_recorded]

@@ -234,9 +234,9 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             not_found,
         ),
         Form(
-            "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer>"
-            f" of transfer{PER_STEP}, <wait> of waiting for ranks that take turns to be late "
-            f"(<part> of it for rank <rank>){COST}",
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer> of "
+            f"transfer{PER_STEP}, <wait> of waiting for ranks that take turns being late (<part> "
+            f"of it for rank <rank>){COST}",
             taking_turns,
         ),
         Form(

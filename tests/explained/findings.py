@@ -349,8 +349,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
             "<region>"
             "[[ (<of_region> of <each>)]]]]"
-            "[[, <call> a launch call]]"
-            "[[; at its end, the CPU is <ahead> ahead]]"
+            "[[, <call> per launch call]]"
+            "[[; at the end, the CPU is <ahead> ahead]]"
             f"{WHEN_IDLE}{COST}",
             launching,
         )
@@ -390,8 +390,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "prefill_stall": [
         Form(
             "Prompts hold up running requests <often>, up to <longest>, <times> times as long as a "
-            "decode step; that delays tokens, of which there are as many per second: up to <price> "
-            "per <_token> beside each <period> decode step (<percent>).",
+            "decode step; that delays tokens, but tokens per second stay the same: up to <price> "
+            "per <_token> on top of each <period> decode step (<percent>).",
             held_up,
         )
     ],
@@ -413,7 +413,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "no_tensor_cores": [
         Form(
             f"<part> of the <products> in matrix products{PER_STEP}[[ on <_ranks>]] is in "
-            f"<_kernels> that use no tensor cores[[ for <_uneven>]]{MODULE}{KEPT_UP}{COST}",
+            f"<_kernels> that use no tensor cores[[, because <_uneven>]]{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
         ),
         Form(
@@ -603,7 +603,7 @@ def only_elsewhere(_: object, whole: Diagnosis) -> Texts | None:
     if len(whole) or not len(every) or any({*each.ranks} & {*whole.ranks} for each in every):
         return None
     said = [
-        f"{each.cause} of {'ranks' if len(each.ranks) > 1 else 'rank'} "
+        f"{each.cause} on {'ranks' if len(each.ranks) > 1 else 'rank'} "
         f"{', '.join(map(str, each.ranks))} ({duration(each.recoverable_ms * NS_PER_MS)})"
         for each in every
     ]
@@ -711,29 +711,30 @@ VERDICTS: Final[list[Form]] = [
         only_elsewhere,
     ),
     Form(
-        "No cause can be told[[, as calls of the CUDA API are not recorded]]: in <part> of the "
-        "critical path, nothing recorded says what work waits for that was ready.",
+        "No cause can be named[[, as calls of the CUDA API are not recorded]]: in <part> of the "
+        "critical path, nothing recorded says why work that was ready had to wait.",
         no_cause_told,
     ),
     Form(
-        "No cause can be told: most events were taken out of the traces, so that idle time may be "
+        "No cause can be named: most events were taken out of the traces, so that idle time may be "
         "none.",
         plain(lambda _, whole: any(x.taken_out.left for x in whole.health.ranks.values())),
     ),
     Form(
-        "No cause can be told: of the job's GPU work, only copies and memsets were recorded "
+        "No cause can be named: of the job's GPU work, only copies and memsets were recorded "
         "(<copying>), and no kernels.",
         only_copies,
     ),
     Form(
-        "No cause can be told: the GPU is idle for <idle> of <time>, and calls that wait for the "
+        "No cause can be named: the GPU is idle for <idle> of <time>, and calls that wait for the "
         "GPU are not recorded.",
         idle_without_waits,
     ),
     Form(
         "The GPU work of <launches> was not recorded[[, though the host waited for it]]: <_how>[[ "
         f"Of <whole> of CPU time in operators{IN_ALL}, <name> takes the most: <time> "
-        "(<part>) in <calls>[[, one of <longest>]].[[ <_others>]]]][[No operators were, either.]]",
+        "(<part>) in <calls>[[, one of <longest>]].[[ <_others>]]]]"
+        "[[No operators were recorded, either.]]",
         lost_at_all,
     ),
     Form(

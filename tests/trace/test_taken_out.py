@@ -25,7 +25,7 @@ def test_nothing_is_told_of_a_hundredth(tmp_path):
     found = diagnose(path)
     assert (found.status, list(found)) == ("cannot_tell", [])
     assert found.finding == (
-        "No cause can be told: most events were taken out of the traces, so that idle time may be "
+        "No cause can be named: most events were taken out of the traces, so that idle time may be "
         "none."
     )
     assert not found.not_recorded

@@ -1,4 +1,4 @@
-"""A module for each cause, with its rule: from what is known to a finding, or to none.
+"""One module for each cause, with its rule, which turns known facts into a finding, or None.
 
 A rule may read what the rules before it found (`Context.found`, `Context.prices`).
 """

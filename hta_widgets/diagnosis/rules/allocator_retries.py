@@ -1,4 +1,4 @@
-"""The allocator gives GPU memory back and asks for it again, step by step."""
+"""The allocator returns GPU memory and asks for it again, step after step."""
 
 from __future__ import annotations
 
@@ -22,42 +22,44 @@ from hta_widgets.diagnosis.rules.wording import in_steps, per_step, subject
 from hta_widgets.quantities import duration
 
 LARGEST: Final = 0.5
-"""Share of one interval in all such time, from which it is a start and no series of retries."""
+"""If a single interval has more than this share of the time, it is a start-up, not retries."""
 
 FEWEST: Final = 2
-"""Steps, or last three quarters of a recording, with allocations: the first ones initialise."""
+"""Fewest steps (or quarters of a recording, without the first) with allocations: the first ones
+initialise."""
 
 
 @cause(
     seen_in="late_launching",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The GPU is idle while the host frees and allocates its memory, in at least two steps; of "
-    "a program without PyTorch, also while it only allocates. The first allocations of a job are "
-    "none. The call with 60 % of this time is named.",
+    when="The GPU is idle while the host frees and allocates GPU memory, in at least two steps. In "
+    "a program without PyTorch, allocating alone counts too. The first allocations of a job "
+    "do not count. The sentence names the call with 60 % of this time.",
     advice=(
         Advice(
-            "Do not call torch.cuda.empty_cache() in the step: what it frees is allocated again.",
+            "Do not call torch.cuda.empty_cache() in the step: what it frees has to be allocated "
+            "again.",
             needs=(Condition.EMPTY_CACHE,),
         ),
         Advice(
-            "Let PyTorch keep freed memory for the next tensor: its caching allocator is off.",
+            "Turn PyTorch's caching allocator back on: it keeps freed memory for the next tensor.",
             "unset PYTORCH_NO_CUDA_MEMORY_CACHING PYTORCH_NO_HIP_MEMORY_CACHING",
             needs=(Condition.UNCACHED,),
         ),
         Advice(
-            "Allocate the memory once, before the loop, and use it again.",
+            "Allocate the memory once, before the loop, and reuse it.",
             "cudaMalloc(&buffer, largest);  // once, and no cudaFree in the loop",
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Let the pool of cudaMallocAsync keep what is freed for the next allocation.",
+            "Let the pool of cudaMallocAsync keep freed memory for the next allocation.",
             "cudaDeviceGetDefaultMemPool(&pool, device);\nuint64_t keep = UINT64_MAX;\n"
             "cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);",
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Let the allocator grow its segments, which then need not be freed to fit other sizes.",
+            "Let the allocator grow its segments, so that it frees none to fit other sizes.",
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
             unless=(Condition.AMD, Condition.UNCACHED),  # AMD: in few releases of ROCm
         ),
@@ -66,13 +68,12 @@ FEWEST: Final = 2
             unless=(Condition.UNCACHED,),
         ),
         Advice(
-            "Lower the peak of memory: compute activations again in the backward pass.",
+            "Lower peak memory: recompute activations in the backward pass.",
             "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
             needs=(Condition.TRAINING,),
         ),
         Advice(
-            "Lower the peak of memory: fewer requests at once, or a smaller cache of keys and "
-            "values.",
+            "Lower peak memory: serve fewer requests at once, or use a smaller KV cache.",
             needs=(Condition.SERVER,),
         ),
     ),
@@ -87,7 +88,7 @@ def allocator_retries(context: Context) -> Finding | None:
         WithoutHostWork(("allocating",)),
         WithoutWaits((Wait.FREE, *SYNCHRONISING), of_allocator=True),
     )
-    # without these waits, kernels of several streams would overlap: that is not what memory costs
+    # without these waits, kernels of several streams would overlap, which is not a cost of memory
     idle_ns = float(context.steps["idle"].max(axis=0).mean())
     price = price._replace(ns=min(price.ns, idle_ns), lower_ns=min(price.lower_ns, idle_ns))
     if not context.is_worth_it(allocator_retries, price.ns):
@@ -124,8 +125,8 @@ def allocator_retries(context: Context) -> Finding | None:
 def recurs(context: Context) -> bool:
     """Whether memory is freed and allocated again after initialising.
 
-    Or only allocated, by a program: OpenACC's runtime did so in each of 1,934 turns of a loop. A
-    caching allocator that grows is no such thing.
+    In a program without PyTorch, allocating alone counts: OpenACC's runtime allocated in each of
+    1,934 iterations of a loop. A growing caching allocator does not count.
     """
     steps = context.steps
     if not steps["frees"].any() and Condition.NO_PYTORCH not in context.conditions():

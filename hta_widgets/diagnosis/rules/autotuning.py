@@ -16,36 +16,37 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
 
 @cause(
     seen_in="late_launching",
-    when="In some steps, kernels are tried out that the other steps do not run: with as many waits"
-    " for an event, or each launched five times and more in a row, and nothing else, before a"
-    " wait for the device. Without steps: the host launches one kernel after another, each a "
-    "few times, waits for an event between them, and they run nowhere else; or it waits for events "
-    "between several kernels of one convolution.",
+    when="Some steps try out kernels that the other steps do not run. A trial shows in one of two "
+    "ways: there are as many waits for an event as kernels, or each kernel is launched five "
+    "or more times in a row, with nothing else before a wait for the device. Without steps, "
+    "the host launches one kernel after another, each a few times, with waits for an event in "
+    "between, and these kernels run nowhere else; or it waits for events between several "
+    "kernels of one convolution.",
     advice=(
         Advice(
-            "Keep what is compiled and tuned from run to run, in a folder that stays.",
+            "Keep compiled and tuned kernels from run to run, in a folder that persists.",
             "TORCHINDUCTOR_CACHE_DIR=/path/that/stays python train.py",
             needs=(Condition.COMPILED,),
         ),
         Advice(
-            "Run every shape once before you measure: each new one is tuned again.",
+            "Run every shape once before you measure: each new shape is tuned again.",
             "torch.profiler.schedule(wait=1, warmup=3, active=5)",
             unless=(Condition.OTHER_RECORDER,),
         ),
         Advice(
-            "Run every shape once before the recording begins: each new one is tuned again.",
+            "Run every shape once before the recording starts: each new shape is tuned again.",
             needs=(Condition.OTHER_RECORDER,),
         ),
         Advice("Use fewer distinct shapes: pad batches to a few lengths."),
         Advice(
-            "Where shapes change all the time, do not let cuDNN try its kernels.",
+            "If shapes change all the time, do not let cuDNN benchmark its kernels.",
             "torch.backends.cudnn.benchmark = False",
             unless=(Condition.COMPILED,),
         ),
     ),
 )
 def autotuning(context: Context) -> Finding | None:
-    """Report the steps in which kernels are tried out, and what they take more than the others."""
+    """Report the steps in which kernels are tried out, and how much longer they take."""
     steps = context.steps
     tried = steps["trial_names"]
     is_trial = tried.any(axis=0)
@@ -82,7 +83,7 @@ def autotuning(context: Context) -> Finding | None:
 
 
 def _unmarked(context: Context) -> Finding | None:
-    """Report what trials take of a recording without steps: the others wait for who tries most."""
+    """Report trials in a recording without steps: all wait for the rank with most."""
     spans = {rank: host.trials.spans for rank, host in context.hosts().items()}
     cost_ns = float(max((each.length for each in spans.values()), default=0))
     if not cost_ns or not context.is_worth_it(autotuning, cost_ns):

@@ -1,4 +1,4 @@
-"""The host waits for the GPU, which then waits for the host."""
+"""The host waits for the GPU, and then the GPU waits for the host."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from hta_widgets.quantities import NS_PER_MS
     seen_in="late_synchronising",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The host waits in a blocking call until the GPU is empty, and has to refill it. A long "
-    "call that leaves no gap costs nothing; a copy that finds the GPU idle drains nothing.",
+    when="The host waits in a blocking call until the GPU has run out of work, and then has to "
+    "refill its launch queue. A long call that leaves no gap costs nothing, and a copy that "
+    "finds the GPU already idle drains nothing.",
     advice=(
         *KEEPS_NUMBERS,
         Advice(
@@ -39,14 +40,15 @@ from hta_widgets.quantities import NS_PER_MS
             unless=(Condition.LOADER,),
         ),
         Advice(
-            "Copy into pinned memory, and wait for it only where the values are read.",
+            "Copy into pinned memory, and wait only where the values are read.",
             'host = torch.empty_like(x, device="cpu", pin_memory=True)\n'
             "host.copy_(x, non_blocking=True)\ncopied.record()  # a torch.cuda.Event",
             needs=(Condition.COPIES, Condition.TO_HOST),
             unless=(Condition.PINNED,),
         ),
         Advice(
-            "Let the copy run without waiting for it, and wait for its event where it is read.",
+            "Start the copy without waiting for it, and wait for its event where the values are "
+            "read.",
             "host.copy_(x, non_blocking=True)\ncopied.record()  # a torch.cuda.Event",
             needs=(Condition.COPIES, Condition.TO_HOST, Condition.PINNED),
         ),
@@ -58,12 +60,13 @@ from hta_widgets.quantities import NS_PER_MS
         ),
         CHOOSES_BY_MASK,
         Advice(
-            "Leave it out of the job, if it only ends a step to time it; events time it without.",
+            "Remove the synchronisation if it only ends a step for timing: events can time the "
+            "step without it.",
             "start.record()\n...  # the step\nend.record()  # start.elapsed_time(end) later",
             needs=(Condition.SYNCHRONISES, Condition.ENDS_STEP),
         ),
         Advice(
-            "Leave out the explicit synchronisation, or wait for the one event that is needed.",
+            "Remove the explicit synchronisation, or wait only for the one event that is needed.",
             "event.synchronize()  # instead of torch.cuda.synchronize()",
             needs=(Condition.SYNCHRONISES,),
             unless=(Condition.ENDS_STEP,),
@@ -74,13 +77,13 @@ from hta_widgets.quantities import NS_PER_MS
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Let PyTorch warn of each operation that waits for the GPU, with its line.",
+            "Let PyTorch warn about each operation that waits for the GPU, with its line.",
             'torch.cuda.set_sync_debug_mode("warn")',
         ),
     ),
 )
 def blocking_sync(context: Context) -> Finding | None:
-    """Report the price of blocking calls that let the GPU run dry: it has to be refilled.
+    """Report the price of blocking calls that let the GPU run dry, so that it has to be refilled.
 
     A long blocking call that leaves no gap costs nothing.
     """
@@ -130,7 +133,7 @@ def blocking_sync(context: Context) -> Finding | None:
 
 
 def _conditions(context: Context, ranks: tuple[int, ...], name: str) -> set[Condition]:
-    """What holds of the calls of a name that let the GPU run dry."""
+    """What holds for the calls of a name that let the GPU run dry."""
     parts = [host.gaps for host in context.hosts(ranks).values()]
     largest = [part.owners.get("gap_sync", ())[:1] for part in parts]
     same = [

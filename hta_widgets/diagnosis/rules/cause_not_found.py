@@ -1,7 +1,8 @@
-"""Losses whose cause the traces do not tell: they are named, so that the diagnosis is not silent.
+"""Losses whose cause the traces do not show: they are named, so that the diagnosis is not silent.
 
-Asked after all other rules, and class by class of the budget, as what was found may be the smaller
-part: one recorded rank of a DDP job was called launch bound, and 17 % of its step in NCCL unsaid.
+Checked after all other rules, for each class of the budget, because what was found may be the
+smaller part: one recorded rank of a DDP job was called launch bound, and 17 % of its step in NCCL
+went unmentioned.
 """
 
 from __future__ import annotations
@@ -51,64 +52,64 @@ from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
 
 WORTH_NAMING: Final = 0.1
-"""Part of the idle time of the host from which the largest recorded call is named: of a saxpy whose
-host sends and receives between launches, 24 % was in MPI, all that the trace showed."""
+"""Fraction of the host's idle time above which the largest recorded call is named: in a saxpy whose
+host sends and receives between launches, 24 % was in MPI, and the trace showed nothing else."""
 
 _UNRECORDED: Final = (
     "something unrecorded, such as {}another process or a driver that submits in batches"
 )
-"""Under WSL, launches of 2 µs reached an idle RTX 4090 after 0.18 to 2 ms, 20 times, each before a
-wait of the host."""
+"""Under WSL, 20 launches of 2 µs reached an idle RTX 4090 after 0.18 to 2 ms, each before a wait of
+the host."""
 
 FEWEST_GRADIENTS: Final = 20
-"""Of a step: a model with few parameters may have a bucket for each."""
+"""Fewest gradients per step: a model with few parameters may have a bucket for each."""
 
 MORE_GRADIENTS: Final = 1.1
-"""Gradients for each operation from which several share one: small parameters share a bucket."""
+"""Gradients per operation above which several share one: small parameters share a bucket."""
 
 WORTH_A_NOTICE: Final = 0.15
-"""Part of the mean step; smaller waits for work that is not recorded are usual."""
+"""Fraction of the mean step; shorter waits for unrecorded work are usual."""
 
 
 class _Loss(NamedTuple):
     """A class of time without computation."""
 
     cause: Cause
-    """What a finding on it is called."""
+    """The cause under which a finding on it is reported."""
     seen_in: tuple[str, ...]
-    """Its classes of the budget; a finding in one of them is its cause."""
+    """Its budget classes; a finding in one of them is its cause."""
     ns: Matrix
     edits: tuple[Edit, ...]
-    """What is different in a replay without it."""
+    """What changes in a replay without it."""
     words: str
-    """What the GPU does then."""
+    """What the GPU does during this time."""
     unknown: str
-    """What is not known of it."""
+    """What is not known about it."""
     panel: str
     proof: What
-    """What it is seen in."""
+    """What shows it."""
     others: tuple[Cause, ...] = ()
-    """Further causes of it."""
+    """Further causes that explain it."""
     is_of_host: bool = False
-    """Whether it is named by the call of the host that holds most of it."""
+    """Whether the sentence names the host call that holds most of it."""
     told: str = ""
-    """What is known of it, in place of `unknown`; empty where its cause is not found."""
+    """What is known about it, in place of `unknown`; empty if its cause is not found."""
     lacks: tuple[Condition, ...] = (Condition.NOT_RECORDED,)
-    """What the recordings lack that would tell more."""
+    """What the recordings lack that would show more."""
     is_measured: bool = False
-    """Whether that is all there is to know."""
+    """Whether nothing more could be known."""
     evidence: Mapping[str, Evidence] = {}
     """What shows it."""
 
     @property
     def why(self) -> str:
-        """What follows on what the GPU does."""
+        """The words that follow what the GPU does."""
         if self.told:
             return f": {self.told}"
         return f"; {'' if Condition.ONE_EACH in self.lacks else 'cause not found: '}{self.unknown}"
 
     def explained_by(self, context: Context) -> list[Finding]:
-        """What was found that is its cause."""
+        """Findings that are its cause."""
         return [
             found
             for cause, found in context.found.items()
@@ -116,14 +117,14 @@ class _Loss(NamedTuple):
         ]
 
     def owner(self, context: Context, ranks: Sequence[int]) -> Within | None:
-        """The call that holds most of the time on some ranks, None where there is none."""
+        """The call that holds most of the time on some ranks; None if there is none."""
         return within_idle(context, ranks) if self.is_of_host else None
 
 
 def communication_without_cause(context: Context) -> Finding | None:
     """Report communication that nothing else explains and nothing hides.
 
-    Waiting in a pipeline has a rule of its own.
+    Waiting in a pipeline has its own rule.
     """
     if not context.ranks:
         return None
@@ -159,10 +160,11 @@ def communication_without_cause(context: Context) -> Finding | None:
 
 
 def _mostly(context: Context) -> tuple[str, bool]:
-    """The operation with most of the exposed communication, and whether each gradient has its own.
+    """Name the operation with most exposed communication, and whether each gradient has its own.
 
-    One rank of a compiled DDP job reduced each of 404 gradients by itself, which no word said. The
-    number is rounded, as the last one may begin after all that computes, and so after the steps.
+    One rank of a compiled DDP job reduced each of 404 gradients separately, and nothing said so.
+    The number is rounded, because the last operation may start after all computing, and so after
+    the steps.
     """
     kernels = context.traffic.matches.kernels
     names = [
@@ -188,14 +190,14 @@ def _mostly(context: Context) -> tuple[str, bool]:
     gradients = max(context.job.reduce(gradients_of, context.ranks).values())
     one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
     each = ""
-    if one_each:  # of 350 ms, 60 were communication, and 122 went by while the host asked for it
+    if one_each:  # of 350 ms, 60 were communication, and 122 passed while the host requested it
         apart_ns = max(context.job.reduce(launches_apart_ns, context.ranks).values())
         each = f", one for each gradient, launched {duration(apart_ns)} apart"
     return f", mostly {per_step:,} {name}{context.steps.per_noun}{each}", one_each
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
-    """What would tell waiting from transfer, and without what they are not, in words."""
+    """What would tell waiting from transfer, and the words for what is missing."""
     job = context.job
     records = job.reduce(rank_records, context.ranks).values()
     if not all(each.kernels for each in records):
@@ -213,10 +215,10 @@ def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
 
 
 def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
-    """For whom the ranks wait, and how long they transfer, of the mean rank and step.
+    """Say for whom ranks wait and how long they transfer, for the mean rank and step.
 
-    In each layer of a decoding step, the rank with the most popular experts is late, another one
-    each time: no rank computes longer than the others, and the step waits all the same.
+    In each layer of a decode step, the rank with the most popular experts is late, a different one
+    each time: no rank computes longer than the others, and yet the step waits.
     """
     steps, late = context.steps, _waited_for(context)
     wait_ns, transfer_ns = (
@@ -230,7 +232,7 @@ def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
     told = f"{duration(transfer_ns)} of transfer{steps.per_noun}"
     if late["waited_for_ms"].any():
         rank, part = late["rank"].iloc[int(late["waited_for_ms"].argmax())], _most_late(late)
-        whom = f"for ranks that take turns to be late ({percent(part)} of it for rank {rank})"
+        whom = f"for ranks that take turns being late ({percent(part)} of it for rank {rank})"
         if part >= context.limits.owner_percent:
             unknown = "" if context.found else ", and why it is late is not known"
             whom = f"({percent(part)} of it for rank {rank}){unknown}"
@@ -239,7 +241,7 @@ def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
 
 
 def _waited_for(context: Context) -> pd.DataFrame:
-    """How long the mean rank waits for each, the last to arrive, in collectives of a step (ms)."""
+    """How long the mean rank waits in a step's collectives for each rank that arrives last (ms)."""
     traffic, cells = context.traffic, context.steps["wait"].size
     matches, inside = traffic.matches, (traffic.place >= 0) & (traffic.step >= 0)
     waited_ns = np.bincount(
@@ -253,7 +255,7 @@ def _waited_for(context: Context) -> pd.DataFrame:
 
 
 def _most_late(late: pd.DataFrame) -> float:
-    """Part (%) of the waiting that is for the rank that others wait for most."""
+    """Share (%) of the waiting that is for the rank that others wait for most."""
     waited_ms = late["waited_for_ms"]
     return 100 * float(waited_ms.max() / waited_ms.sum()) if waited_ms.any() else 0.0
 
@@ -261,13 +263,13 @@ def _most_late(late: pd.DataFrame) -> float:
 def idle_without_cause(context: Context) -> Finding | None:
     """Report idle time that nothing else explains, by the call that holds most of it.
 
-    Its pieces may be of several kinds, each of which is too small for a finding of its own.
+    Its pieces may be of several kinds, each too small for its own finding.
     """
     if not context.ranks:
         return None
     name, share = largest_known(context, context.ranks)
     part = f"{percent(100 * share)} of {of_idle(context)}"
-    unknown = f"no recorded call takes most of it; the most is in {named(name)} ({part})"
+    unknown = f"no recorded call takes most of it; the largest share is in {named(name)} ({part})"
     if share < WORTH_NAMING:
         unknown = _not_recorded(context)
     loss = _Loss(
@@ -286,7 +288,7 @@ def idle_without_cause(context: Context) -> Finding | None:
 
 
 def _not_recorded(context: Context) -> str:
-    """What is known of a host whose code is not recorded, in words."""
+    """Say what is known about a host whose code is not recorded."""
     records = [context.facts[rank].records for rank in context.ranks]
     if any(each.host_code for each in records):
         return "the trace does not show what the host does meanwhile"
@@ -294,11 +296,11 @@ def _not_recorded(context: Context) -> str:
     told = f"for {part} of {of_idle(context)}, the host is in no CUDA call"
     if all(each.os_calls for each in records):
         return f"{told}, nor in one of the operating system: it runs code of its own"
-    return f"{told}, and nothing is recorded of what it does"
+    return f"{told}, and what it does is not recorded"
 
 
 def copies_without_cause(context: Context) -> None:
-    """Say what copies take that nothing else explains; what they are for is not known."""
+    """Notice the time of copies that nothing else explains; their purpose is not known."""
     if not context.ranks:
         return
     job = context.replay.job
@@ -318,9 +320,9 @@ def copies_without_cause(context: Context) -> None:
 
 
 def _reported(context: Context, loss: _Loss) -> Finding | None:
-    """Report what is left of a class of lost time without all that was found.
+    """Report what is left of a class of lost time without everything that was found.
 
-    What is found in the class already is its cause; then what is left is a notice.
+    If something was found in the class, it is the cause, and what is left becomes a notice.
     """
     if not _is_much(context, loss):
         return None
@@ -333,7 +335,7 @@ def _reported(context: Context, loss: _Loss) -> Finding | None:
 
 
 def _is_much(context: Context, loss: _Loss) -> bool:
-    """Whether a loss may be worth a finding or a notice: only then is it replayed."""
+    """Whether a loss may be worth a finding or a notice; only then is it replayed."""
     if not loss.ns.size:
         return False
     worth_ns = WORTH_A_NOTICE * context.steps.period_ns
@@ -345,11 +347,12 @@ def _least_ns(context: Context) -> float:
 
 
 def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
-    """What the mean step would be shorter by without a loss, after all that was found.
+    """By how much the mean step would be shorter without a loss, after all that was found.
 
-    At least it may be what that is worth alone: a host that sets the pace hides what the GPU does.
-    A gain of more than the rank loses that loses most in a step would be of work that waits for
-    what is not recorded, too. Of the mean rank, it would hide a pause of one, for which all wait.
+    Its lower bound may be what it is worth alone: a host that sets the pace hides what the GPU
+    does. The gain is at most what the rank that loses most in a step loses: more would come from
+    work that also waits for something unrecorded. Taking the mean rank instead would hide the pause
+    of one rank for which all wait.
     """
     after = context.edits_of(context.found)
     whole_ns = float(loss.ns.max(axis=0).mean())
@@ -368,10 +371,10 @@ def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
 
 
 def _waiting_for_late_ranks_ns(context: Context) -> float:
-    """What was found to be waiting for a rank, in kernels that nothing matches with its own.
+    """Time already found to be waiting for a rank, in kernels that are not matched with its own.
 
-    Then that rank costs from nothing to all of what it is late; as communication, the same time
-    would be found again, of the others.
+    Then that rank costs between nothing and all of its lateness; as communication of the others,
+    the same time would be found again.
     """
     found = (
         each
@@ -406,14 +409,14 @@ def _works(within: Within) -> str:
 
 
 def _notice(context: Context, loss: _Loss, left: Price) -> None:
-    """Say how much of the mean step a loss is, and what there is to gain of it."""
+    """Notice how much of the mean step a loss takes, and what could be gained."""
     lost_ns, step_ns = float(loss.ns.mean()), context.steps.period_ns
     explained = loss.explained_by(context)
     if not context.steps.are_recorded:  # trials are taken out of such steps before
         explained = [each for each in explained if each.cause != autotuning.name]
     if explained:
-        # the gain alone may be of another loss: with 428 of 436 ms of idle time explained, and no
-        # communication, host work beside it would take 127 ms
+        # the gain alone may come from another loss: with 428 of 436 ms of idle time explained and
+        # no communication, other host work would take 127 ms
         lost_ns = max(lost_ns - NS_PER_MS * sum(each.recoverable_ms for each in explained), 0.0)
     if context.replay.without_profiler or explained:
         lost_ns = min(lost_ns, left.ns)
@@ -426,7 +429,7 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
     if left.ns < 1:
         gain = f"nothing to gain{beyond}, as something else sets the pace"
         if unseen_work_notices(context):  # the host itself may have waited for communication
-            gain = "what is to gain cannot be told"
+            gain = "the possible gain is not known"
     context.not_explained.append(
         f"in {100 * lost_ns / step_ns:.0f} % of {_whole(context)}, the GPU {loss.words}{what}: "
         f"{gain}"
@@ -434,7 +437,7 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
 
 
 def unseen_work_notices(context: Context) -> tuple[str, ...]:
-    """Notice where GPUs wait for what the traces do not show, which is nobody's fault."""
+    """Notice where GPUs wait for something that the traces do not show; no rank is to blame."""
     steps = context.steps
     said = {_held_back(context): _unseen(context)}
     if host_pause not in context.found:  # which says it, with a price
@@ -448,10 +451,10 @@ def unseen_work_notices(context: Context) -> tuple[str, ...]:
 
 
 def _held_back(context: Context) -> str:
-    """What the GPU does with its next work launched, and what starts after most of that time.
+    """Say what the GPU does with its next work launched, and what starts after most of that time.
 
-    That 616 of 793 ms were before graphs, and 300 of 370 between kernels of one stream launched in
-    a row, was known to nobody who read only that the GPU is idle.
+    "The GPU is idle" alone hid that 616 of 793 ms were before graphs, and 300 of 370 ms between
+    kernels of one stream launched in a row.
     """
     hosts = [host for rank in context.ranks if (host := context.facts[rank].host)]
     sums = HeldBack(*np.sum([HeldBack(), *(host.held_back for host in hosts)], axis=0).tolist())
@@ -462,7 +465,7 @@ def _held_back(context: Context) -> str:
         )
     if sums.unrecorded == sum(sums):
         return "the GPU is idle before work whose launch is not recorded"
-    words = "the GPU is idle with its next work launched already (blocked on a dependency)"
+    words = "the GPU is idle with its next work already launched (blocked on a dependency)"
     if sums.unrecorded or sums.migration:
         words += ", or with no launch recorded"
     of_it = (
@@ -471,11 +474,11 @@ def _held_back(context: Context) -> str:
     if 2 * sums.graph > sum(sums):
         return f"{words}, {of_it} before CUDA graphs or inside them"
     if 2 * sums.in_call > sum(sums):
-        call = "inside the call that launches its next work, as where that loads code"
+        call = "inside the call that launches its next work, for example while that loads code"
         return f"the GPU is idle, {of_it} {call}"
     if 2 * sums.same_stream > sum(sums):
         sharing = sharing_ranks(context.job.reduce(identity_of, context.ranks))
-        # of two ranks of 128, gaps of 57 and 64 ms ended together, with what all of them send
+        # on two ranks of 128, gaps of 57 and 64 ms ended together, with what all of them send
         others = "ranks that are not recorded, " if context.replay.has_unknown_peers else ""
         by = "another of the ranks, on this GPU" if sharing else _UNRECORDED.format(others)
         return f"{words}, {of_it} within one stream, held back by {by}"
@@ -487,6 +490,6 @@ def _whole(context: Context) -> str:
 
 
 def _unseen(context: Context) -> Matrix:
-    """Idle time for which the trace shows neither a host that is late nor a graph that goes on."""
+    """Idle time for which the trace shows neither a late host nor a running graph."""
     steps = context.steps
     return np.asarray(steps["gap_depend"] - steps["unattributed"] - steps["within_graphs"])

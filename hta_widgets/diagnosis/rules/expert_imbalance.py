@@ -1,4 +1,4 @@
-"""Some ranks exchange more than the others in all-to-alls, as do those of popular experts."""
+"""Some ranks, such as those of popular experts, exchange more than others in all-to-alls."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ class _Exchanges(NamedTuple):
     """All-to-alls in the steps."""
 
     chosen: Mask
-    """Which collectives they are."""
+    """Mask of the collectives that are such exchanges."""
     imbalance: float
     """Median of the ratio of the largest to the mean share."""
     elements: Float64Array
-    """Of each rank, over all exchanges."""
+    """Elements of each rank, over all exchanges."""
 
 
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    when="In all-to-alls, the busiest rank gets more than 1.2 times the mean number of elements; "
-    "ranks with 1.25 times the mean over all of them are to blame.",
+    when="In all-to-alls, the busiest rank gets more than 1.2 times the mean number of elements. "
+    "Ranks that get 1.25 times the mean over all of these exchanges are to blame.",
     advice=(
         Advice(
-            "Balance what the experts get: raise the weight of the auxiliary loss, or let the "
+            "Balance the load of the experts: raise the weight of the auxiliary loss, or let the "
             "router's biases follow the load.",
             needs=(Condition.TRAINING,),
         ),
-        Advice("Limit what one expert takes (a capacity factor), so that no rank gets more."),
-        Advice("Place popular experts on different ranks, or on several of them."),
+        Advice(
+            "Limit how many tokens one expert takes (a capacity factor), so that no rank gets more."
+        ),
+        Advice("Place popular experts on different ranks, or put copies of them on several."),
     ),
 )
 def expert_imbalance(context: Context) -> Finding | None:
@@ -91,7 +93,7 @@ def _words(
     if not ranks:
         return (
             f"In the all-to-alls, the busiest rank gets {number(found.imbalance)} times the mean "
-            "number of elements, another rank each time; the others wait for it"
+            "number of elements, a different rank each time; the others wait for it"
         )
     most = max(share[context.ranks.index(rank)] for rank in ranks)
     return (
@@ -126,10 +128,10 @@ def _imbalance(traffic: Traffic, values: Float64Array) -> Float64Array:
 
 
 def not_overloaded(context: Context, places: Iterable[int]) -> list[int]:
-    """Ranks, by their places, whose kernels take longer for another reason than more tokens.
+    """Ranks, by place, whose kernels take longer for a reason other than more tokens.
 
-    Kernels of experts may have a block for each multiprocessor, whatever their work: without
-    shapes, more of it looks like a slower GPU.
+    Kernels of experts may have one block per multiprocessor, whatever their work: without shapes,
+    more work looks like a slower GPU.
     """
     found, like = context.found.get(expert_imbalance), context.hardware.like
     if found is None or like is None or like.are_shaped:

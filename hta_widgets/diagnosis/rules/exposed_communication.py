@@ -1,4 +1,4 @@
-"""Transfers that computation does not hide."""
+"""Transfers that no computation hides."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from hta_widgets.diagnosis.rules.wording import (
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
 MOST_INCOMPLETE: Final = 0.5
-"""If collectives without some of their members transfer this part, it may be waiting."""
+"""If collectives with missing members have this fraction of the transfer, it may be waiting."""
 
 OF_ONE: Final = 0.5
-"""Of several collectives in a step, the part in the longest from which that is said: of ten
-all-gathers in 472 ms, that of the logits took 442."""
+"""If the longest of several collectives in a step takes more than this fraction of their time, the
+sentence says so: of ten all-gathers in 472 ms, that of the logits took 442 ms."""
 
 _CONDITIONS: Final = {
     Reason.LATENCY: Condition.LATENCY,
@@ -47,34 +47,35 @@ _CONDITIONS: Final = {
 @cause(
     seen_in="transfer",
     limit="least_percent_in_every_job",
-    when="Ranks transfer data without overlapping compute. Waiting for a late rank is no "
-    "transfer. The module that asks for 60 % of it is named, and why nothing computes during 60 % "
-    "of it: its stream, what waits for it, latency, or a host that launches nothing.",
+    when="Ranks transfer data without overlapping compute. Waiting for a late rank is not "
+    "transfer. The sentence names the module that asks for 60 % of it, and the reason why "
+    "nothing computes during 60 % of it: its stream, what waits for it, latency, or a host "
+    "that launches nothing.",
     advice=(
         Advice(
-            "Open all ranks: waiting for those that are not open looks like transfer.",
+            "Open all ranks: waiting for ranks that are not open looks like transfer.",
             "hta-widgets diagnose path/to/all/traces",
             needs=(Condition.NOT_OPENED,),
         ),
         Advice(
-            "Diagnose the export of Nsight Systems that this table was made from: it has the "
-            "kernels.",
+            "Diagnose the Nsight Systems export that this table was made from: it has the kernels.",
             "nsys export --type sqlite report.nsys-rep",
             needs=(Condition.NO_KERNELS,),
         ),
         Advice(
-            "Let DDP reduce gradients in buckets: now each has an operation of its own.",
+            "Let DDP reduce gradients in buckets: now each gradient has its own operation.",
             "DistributedDataParallel(model, bucket_cap_mb=25)",
             needs=(Condition.ONE_EACH, Condition.DDP),
         ),
         Advice(
-            "Let DDP reduce gradients in buckets: the compiled code reduces each by itself.",
+            "Let DDP reduce gradients in buckets: the compiled code reduces each gradient "
+            "separately.",
             "model = torch.compile(DistributedDataParallel(model))",
             needs=(Condition.ONE_EACH, Condition.COMPILED),
             unless=(Condition.DDP,),
         ),
         Advice(
-            "Reduce gradients in buckets: now each has an operation of its own.",
+            "Reduce gradients in buckets: now each gradient has its own operation.",
             "flat = torch.cat([each.grad.flatten() for each in parameters])\n"
             "dist.all_reduce(flat)\n"
             "sizes = [each.numel() for each in parameters]\n"
@@ -84,18 +85,18 @@ _CONDITIONS: Final = {
             unless=(Condition.DDP, Condition.COMPILED),
         ),
         Advice(
-            "Record all ranks at the same time: waiting for those that are missing looks like "
-            "transfer.",
+            "Record all ranks at the same time: waiting for missing ranks looks like transfer.",
             needs=(Condition.OTHER_RANKS,),
         ),
         Advice(
-            "Record which collective a kernel belongs to, which tells waiting from transfer: with "
+            "Record which collective each kernel belongs to, to tell waiting from transfer: use "
             "PyTorch 2.4 or newer, and ProfilerActivity.CPU.",
             needs=(Condition.NO_COLLECTIVES,),
         ),
         *(
             Advice(
-                "Put copies of popular experts on several ranks: another rank is late each time.",
+                "Put copies of popular experts on several ranks: a different rank is late each "
+                "time.",
                 command,
                 needs=(Condition.TAKE_TURNS, Condition.MOE, Condition.SERVER, engine),
             )
@@ -105,22 +106,22 @@ _CONDITIONS: Final = {
             )
         ),
         Advice(
-            "Do not broadcast the buffers in each step, unless ranks must share them.",
+            "Do not broadcast buffers in every step unless ranks must share them.",
             "DistributedDataParallel(model, broadcast_buffers=False)",
             needs=(Condition.DDP, Condition.BROADCASTS_BUFFERS),
         ),
         Advice(
-            "Send fewer and larger messages: DDP's buckets are small, and bound by latency.",
+            "Send fewer, larger messages: DDP's buckets are small and bound by latency.",
             "DistributedDataParallel(model, bucket_cap_mb=100)",
             needs=(Condition.DDP, Condition.LATENCY),
         ),
         *(
             Advice(
-                "Split the batch in two: one half computes while the experts of the other exchange "
-                "tokens.",
+                "Split the batch in two: one half computes while the other exchanges tokens with "
+                "its experts.",
                 command,
                 needs=(Condition.EXPERTS, engine),
-                unless=(Condition.LATENCY,),  # as what is left where two halves overlap
+                unless=(Condition.LATENCY,),  # which is what is left if two halves overlap already
             )
             for engine, command in (
                 (Condition.VLLM, "vllm serve MODEL --enable-dbo"),
@@ -128,14 +129,14 @@ _CONDITIONS: Final = {
             )
         ),
         Advice(
-            "Split the batch in two: one half computes while the experts of the other exchange "
-            "tokens.",
+            "Split the batch in two: one half computes while the other exchanges tokens with its "
+            "experts.",
             needs=(Condition.EXPERTS,),
             unless=(Condition.VLLM, Condition.SGLANG, Condition.LATENCY),
         ),
         *(
             Advice(
-                "Exchange tokens with kernels made for few of them.",
+                "Exchange tokens with low-latency kernels, which are made for few tokens.",
                 command,
                 needs=(Condition.EXPERTS, Condition.LATENCY, engine),
             )
@@ -147,7 +148,7 @@ _CONDITIONS: Final = {
         *(
             Advice(
                 "Split the model over fewer GPUs, or reduce in one hop over NVLink: each layer "
-                "waits for its sums, which nothing can hide.",
+                "waits for its all-reduce, which nothing can hide.",
                 f"{command}  # without --disable-custom-all-reduce",
                 needs=(Condition.SERVER, engine),
                 unless=(Condition.EXPERTS,),
@@ -158,23 +159,24 @@ _CONDITIONS: Final = {
             )
         ),
         Advice(
-            "Send fewer and larger messages: these are so small that they are bound by latency.",
+            "Send fewer, larger messages: these are so small that they are bound by latency.",
             needs=(Condition.LATENCY,),
             unless=(Condition.DDP, Condition.SERVER),
         ),
         Advice(
-            "Communicate on a stream of its own: nothing computes beside work of the same one.",
+            "Communicate on a separate stream: nothing on the same stream can compute meanwhile.",
             "work = dist.all_reduce(x, async_op=True)\n...  # other work\nwork.wait()",
             needs=(Condition.SAME_STREAM,),
             unless=(Condition.SERVER,),
         ),
         Advice(
-            "Launch what comes next before the transfer is over: do not wait for it on the host.",
+            "Launch the next work before the transfer ends: do not wait for the transfer on the "
+            "host.",
             needs=(Condition.NOT_LAUNCHED,),
         ),
         Advice(
-            "Let what the longest one gathers stay sharded, as logits can: each rank samples, or "
-            "computes the loss, from its own part.",
+            "Keep sharded what the longest all-gather collects, as is possible for logits: each "
+            "rank samples, or computes the loss, from its own part.",
             "ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)",
             needs=(Condition.GATHERS_ONE,),
             unless=(Condition.FSDP1, Condition.FSDP2),
@@ -202,19 +204,19 @@ _CONDITIONS: Final = {
             unless=(Condition.DDP,),
         ),
         Advice(
-            "Try other sizes of DDP's buckets: the last one is hidden by nothing, and small ones "
-            "are bound by latency.",
+            "Try other DDP bucket sizes: nothing hides the last bucket, and small ones are bound "
+            "by latency.",
             "DistributedDataParallel(model, bucket_cap_mb=50)",
             needs=(Condition.DDP,),
             unless=(Condition.OPTIMIZER_WAITS, Condition.LATENCY),
         ),
         Advice(
-            "Send gradients with 16 bits.",
+            "Send gradients in 16 bits.",
             "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
             needs=(Condition.DDP,),
         ),
         Advice(
-            "Start it before other work, and wait for it where its result is needed.",
+            "Start the communication before other work, and wait where its result is needed.",
             "work = dist.all_reduce(x, async_op=True)\n...  # other work\nwork.wait()",
             unless=(
                 *(Condition.DDP, Condition.FSDP1, Condition.FSDP2),
@@ -235,12 +237,13 @@ _CONDITIONS: Final = {
             needs=(Condition.FSDP2,),
         ),
         Advice(
-            "Communicate less often: a larger batch on each rank, or gradients of several batches.",
+            "Communicate less often: use a larger batch on each rank, or accumulate gradients over "
+            "several batches.",
             "with model.no_sync():\n    ...",
             needs=(Condition.TRAINING, Condition.DDP),
         ),
         Advice(
-            "Communicate less often: a larger batch on each rank.",
+            "Communicate less often: use a larger batch on each rank.",
             needs=(Condition.TRAINING,),
             unless=(Condition.DDP,),
         ),
@@ -251,7 +254,7 @@ _CONDITIONS: Final = {
     ),
 )
 def exposed_communication(context: Context) -> Finding | None:
-    """Report the transfers in which the GPUs do nothing else."""
+    """Report the transfers during which the GPUs do nothing else."""
     transfer = context.steps["transfer"] + context.steps["transfer_p2p"]
     if not transfer.size:
         return None
@@ -292,16 +295,16 @@ def exposed_communication(context: Context) -> Finding | None:
 
 
 _OF_EXPERTS: Final = re.compile(r"\b(?:dispatch|combine)\b")
-"""In the names of kernels that send tokens to their experts and back, as those of DeepEP."""
+"""Names of kernels that send tokens to their experts and back, such as DeepEP's."""
 
 _EXCHANGE: Final = re.compile(r"all_?to_?all")
-"""What a model with experts exchanges are tokens for these."""
+"""In a model with experts, such an exchange sends tokens to them."""
 
 
 def _conditions(
     table: pd.DataFrame, reason: Reason | None, known: Collection[Condition] = ()
 ) -> Iterator[Condition]:
-    """What holds of the operation with most of the exposed transfer, and why it is exposed."""
+    """What holds for the operation with most of the exposed transfer, and why it is exposed."""
     operation = "" if table.empty else table["operation"].iloc[0]
     if "broadcast" in operation:
         yield Condition.BROADCASTS_BUFFERS
@@ -317,7 +320,7 @@ def _conditions(
 
 
 def _reasons(facts: Sequence[CommunicationFacts], whole_ns: int) -> pd.DataFrame:
-    """Why nothing computes during the transfers, of all ranks together, the most first."""
+    """Why nothing computes during the transfers, over all ranks, most frequent reason first."""
     sums = {reason: sum(each.reasons.get(reason, 0) for each in facts) for reason in Reason}
     rows = [(each.name, 100 * ns / whole_ns) for each, ns in sums.items() if ns]
     table = pd.DataFrame(rows, columns=["reason", "percent"])
@@ -348,13 +351,13 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
 
 
 def _is_of_one(kind: pd.Series) -> bool:
-    """Whether one collective of a step holds most of the time of several of its kind."""
+    """Whether one of several collectives of a kind in a step holds most of their time."""
     is_one_of_several = round(kind["count_per_step"]) > 1
     return bool(is_one_of_several and kind["longest_ms"] > OF_ONE * kind["exposed_ms"])
 
 
 def _is_doubtful(context: Context) -> bool:
-    """Whether most of the transfer is in collectives without some of their members."""
+    """Whether most of the transfer is in collectives with missing members."""
     traffic = context.traffic
     every = traffic.in_cells(traffic.exposed_transfer_ns, traffic.is_in_steps).sum()
     incomplete = traffic.is_in_steps & ~traffic.waits.is_complete
@@ -363,7 +366,7 @@ def _is_doubtful(context: Context) -> bool:
 
 
 def _by_group(context: Context) -> pd.DataFrame:
-    """Exposed transfer by operation and group, the most first, of the mean rank and step."""
+    """Exposed transfer by operation and group, most first, for the mean rank and step."""
     traffic = context.traffic
     cells = len(context.ranks) * len(context.steps.numbers)
     speeds = traffic.busbw_gb_per_s

@@ -1,4 +1,4 @@
-"""GPUs take longer for the same kernels at times."""
+"""GPUs at times take longer for the same kernels."""
 
 from __future__ import annotations
 
@@ -18,33 +18,35 @@ from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ran
 from hta_widgets.quantities import number
 
 FEWEST_STEPS: Final = 3
-"""Fewest steps that tell which pace is usual."""
+"""Fewest steps that show which pace is usual."""
 
 
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    when="The same, in only some of the steps or at changing pace: some kernels take longer than "
-    "the same ones at other times, more than on other ranks. Or all ranks take more than 1.1 "
-    "times as long in some steps as in the fastest, with the same kernels and shapes.",
+    when="As for `slow_gpu`, but in only some of the steps or at a changing pace: some kernels "
+    "take longer than the same kernels at other times, more so than on other ranks. Or all "
+    "ranks take more than 1.1 times as long in some steps as in the fastest one, with the "
+    "same kernels and shapes.",
     advice=(
         Advice(
-            "Read why the clocks were lowered, while the job runs.",
+            "While the job runs, check why the clocks were lowered.",
             "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER",
             unless=(Condition.AMD,),
         ),
         Advice(
-            "Read the clocks, the power and the temperature while the job runs.",
+            "While the job runs, check the clocks, the power and the temperature.",
             "amd-smi metric --clock --power --temperature",
             needs=(Condition.AMD,),
         ),
         Advice(
-            "See that nothing else runs on this GPU, and that its node is cooled as the others."
+            "Make sure that nothing else runs on this GPU, and that its node is cooled as well as "
+            "the others."
         ),
     ),
 )
 def gpu_throttling(context: Context) -> Finding | None:
-    """Report ranks that at times, or all ranks that in some steps, take longer for the same."""
+    """Report ranks, or in some steps all ranks, that take longer for the same work."""
     found = context.hardware
     return _of_some_ranks(context, found) or _of_all_ranks(context, found)
 

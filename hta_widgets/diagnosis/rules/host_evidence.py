@@ -40,7 +40,7 @@ _LOADERS: Final = {
 
 
 def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
-    """Owners of idle time: ``rank``, ``owner``, ``place``, ``idle_ms``, ``times``."""
+    """Table of the owners of idle time: ``rank``, ``owner``, ``place``, ``idle_ms``, ``times``."""
     rows = [
         (rank, owner.name, owner.place, owner.idle_ns / NS_PER_MS, owner.times)
         for rank, host in context.hosts(ranks).items()
@@ -52,7 +52,7 @@ def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -
 
 
 def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.DataFrame:
-    """Longest intervals, with the operators around them and their time on the common clock."""
+    """Table of the longest intervals: operators around them, common-clock times."""
     rows = [
         (
             rank,
@@ -72,7 +72,7 @@ def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.Dat
 
 
 def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Owner, int] | None:
-    """The owner of most idle time of a kind over all ranks, and how many of them have it."""
+    """The owner of most idle time of a kind over all ranks, and how many ranks have it."""
     by_name: Mapping[tuple[str, str], list[Owner]] = defaultdict(list)
     for host in context.hosts(ranks).values():
         for owner in host.gaps.owners.get(name, ()):
@@ -87,7 +87,7 @@ def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Ow
 def times_on_ranks(
     context: Context, ranks: Sequence[int], owner: Owner, name: str
 ) -> tuple[int, ...]:
-    """How often an owner of idle time is one on each rank."""
+    """How many times an owner of idle time occurs on each rank."""
     return tuple(
         sum(
             each.times
@@ -99,7 +99,7 @@ def times_on_ranks(
 
 
 def owner_share(context: Context, ranks: Sequence[int], kind: str, name: str) -> float:
-    """Part of the idle time of a kind that calls of a name own."""
+    """Fraction of the idle time of a kind that calls of a name own."""
     hosts = context.hosts(ranks).values()
     owned = (each for host in hosts for each in host.gaps.owners.get(kind, ()) if each.name == name)
     whole_ns = sum(part.whole_ns for part in _parts(context, ranks, kind))
@@ -111,18 +111,18 @@ class Within(NamedTuple):
 
     name: str
     around: str
-    """Call of the user's code around an operator or a function of Python's own library; empty for
-    none, and around other calls."""
+    """Call of the user's code around an operator or a function of Python's standard library; empty
+    if there is none, and for other calls."""
     share: float
-    """Of the time, over all its ranks."""
+    """Fraction of the time, over all ranks of the finding."""
     loader: str
-    """See `Inside`; empty if it is another one on some rank."""
+    """See `Inside`; empty if it differs between ranks."""
     of: str = "this time"
-    """What it is the share of, in words."""
+    """What the share refers to, in words."""
 
     @property
     def evidence(self) -> dict[str, float]:
-        """The share as a number behind the finding."""
+        """The share as evidence of the finding."""
         return {"inside_call_percent": 100 * self.share}
 
     @property
@@ -149,19 +149,19 @@ class Within(NamedTuple):
 
     @property
     def is_all(self) -> bool:
-        """Whether it is as good as all of the time."""
+        """Whether it is practically all of the time."""
         return self.share >= _ALL
 
     @property
     def is_the_loader(self) -> bool:
-        """Whether the call is all of the DataLoader, not something in it."""
+        """Whether the call is the DataLoader itself, not something in it."""
         return bool(self.loader) and LOADERS[self.loader].search(self.name) is not None
 
 
 def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None:
     """The innermost call that holds `Limits.owner_percent` of the time of all ranks.
 
-    It is an operator or function that holds as much itself, whoever calls it, or else one on the
+    It is an operator or function that holds this much itself, whoever calls it, or else one on the
     path of most of the time.
     """
     whole_ns = sum(part.whole_ns for part in parts)
@@ -204,20 +204,20 @@ def within_gap(context: Context, ranks: Sequence[int], name: str) -> Within | No
 
 
 def on_cpu_share(context: Context, ranks: Sequence[int], name: str) -> float:
-    """Part of the idle time of a kind that passes in operators that compute on the CPU."""
+    """Fraction of the idle time of a kind that passes in operators that compute on the CPU."""
     parts = _parts(context, ranks, name)
     return sum(part.on_cpu_ns for part in parts) / max(sum(part.whole_ns for part in parts), 1)
 
 
 def operators_stopped_in(context: Context, ranks: Sequence[int], name: str) -> int:
-    """How many operators that launch work idle time of a kind stops in, on the rank with most."""
+    """In how many operators that launch work a kind of idle time occurs, on the rank with most."""
     return max((len(part.stops_in) for part in _parts(context, ranks, name)), default=0)
 
 
 def busiest_within_idle(context: Context, ranks: Sequence[int]) -> Within | None:
-    """The operator or function that holds most of the idle time of the host itself.
+    """The operator or function that itself holds most of the host's idle time.
 
-    Of that which nothing explains: 65 % of it was in a loader's queue, which has a finding.
+    Only unexplained time counts: otherwise 65 % of it was in a loader's queue, which has a finding.
     """
     found = busiest_within(context, _unexplained(context, ranks))
     of = "the other idle time" if _explained_kinds(context) else "the idle time"
@@ -225,26 +225,26 @@ def busiest_within_idle(context: Context, ranks: Sequence[int]) -> Within | None
 
 
 def within_idle(context: Context, ranks: Sequence[int]) -> Within | None:
-    """The innermost call inside which most of the host's idle time passes that nothing explains."""
+    """The innermost call inside which most of the host's unexplained idle time passes."""
     found = innermost_within(context, _unexplained(context, ranks))
     return found._replace(of=of_idle(context)) if found else None
 
 
 def of_idle(context: Context) -> str:
-    """What shares of the idle time of the host that nothing explains are of, in words."""
+    """What shares of the host's unexplained idle time refer to, in words."""
     return "that time" if _explained_kinds(context) else "the idle time"
 
 
 def _explained_kinds(context: Context) -> set[str]:
-    """Kinds of idle time that findings are seen in."""
+    """Kinds of idle time that findings explain."""
     seen = [each.seen.what for each in context.found.values() if each.seen]
     return {*chain.from_iterable(each.kinds for each in seen if isinstance(each, Idle))}
 
 
 def _unexplained(context: Context, ranks: Sequence[int]) -> list[Inside]:
-    """Where idle time of the host passes, of kinds that no finding is seen in.
+    """Where idle time of the host passes that is of a kind no finding explains.
 
-    Of 1.71 s, ``aten::conv1d`` held the 1.34 s of a finding, and nothing of what was left of it.
+    Of 1.71 s, ``aten::conv1d`` held the 1.34 s of a finding, and none of the rest.
     """
     explained = _explained_kinds(context)
     left = []
@@ -257,14 +257,15 @@ def _unexplained(context: Context, ranks: Sequence[int]) -> list[Inside]:
 
 
 def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
-    """The recorded call inside which most of that idle time passes, and its part of it.
+    """The recorded call inside which most of that idle time passes, and its fraction.
 
-    Of those that hold less than most; of nested ones the innermost. All of MPI's are one.
+    Only calls below `Limits.owner_percent` count; of nested ones, the innermost. All MPI calls are
+    one.
     """
     parts, ns_of = _unexplained(context, ranks), Counter[str]()
     for part in parts:
         for name, ns in part.ns_of.items():
-            ns_of["calls of MPI" if _MPI.match(name) else name] += ns
+            ns_of["MPI calls" if _MPI.match(name) else name] += ns
     whole_ns = max(sum(part.whole_ns for part in parts), 1)
     most_ns = context.limits.owner_percent / 100 * whole_ns
     known = [(ns, place, name) for place, (name, ns) in enumerate(ns_of.items()) if ns < most_ns]
@@ -273,7 +274,7 @@ def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
 
 
 def part_outside_calls(context: Context, ranks: Sequence[int]) -> float:
-    """Part of that idle time in which the host is in no call of CUDA or the operating system."""
+    """Fraction of that idle time in which the host is in no CUDA or operating system call."""
     parts = _unexplained(context, ranks)
     whole_ns = sum(part.whole_ns for part in parts)
     return 1 - sum(part.in_calls_ns for part in parts) / max(whole_ns, 1)
@@ -298,26 +299,27 @@ def longest_stretch(
 
 
 MOST_BY_WAITS: Final = 0.8
-"""Part of the price that a host must gain by not waiting for the GPU for its waits to be the cause:
-all of it where ``loss.item()`` comes just before an optimizer of 248 small kernels. Waits that find
-the GPU idle count, too: of several in a row, the first drains it, and would only leave that to the
-next (11 of 12.3 ms without all waits of a recommender, 2.9 without those that drain)."""
+"""Fraction of the price that a host must gain by not waiting for the GPU for its waits to be the
+cause. It gains all of it if ``loss.item()`` comes just before an optimizer of 248 small kernels.
+Waits that find the GPU idle count, too: if the first of several in a row were removed, the next one
+would drain the GPU instead (a recommender gains 11 of 12.3 ms without all waits, 2.9 ms without
+those that drain)."""
 
 AS_LONG: Final = 0.5
-"""Part of the longest waiting, from which that in a second operator is named beside it."""
+"""Fraction of the longest wait above which a second operator is named as well."""
 
 WITHOUT_WAITS: Final = WithoutWaits((Wait.COPY, *SYNCHRONISING))
 
 
 def if_host_kept_up(context: Context, price: Price, hidden_ns: float) -> str:
-    """Say what else a cause costs the GPU, if that is much more, with a semicolon before it.
+    """Say, after a semicolon, what else a cause costs the GPU, if that is much more.
 
-    And where the host waits for the GPU, if that is all that keeps it: of float32 products, 8 of 21
-    ms were to gain, with waits of 44 ms in two operators, of which no word said anything.
+    Also say where the host waits for the GPU, if only that holds it back: for float32 products, the
+    gain was 8 of 21 ms, with waits of 44 ms in two operators that nothing mentioned.
     """
     if hidden_ns <= MUCH_MORE * price.ns:
         return ""
-    # with what holds it up where the queue is full, which is no loss while the GPU works it off
+    # including waits on a full queue, which cost nothing while the GPU works it off
     waits = WithoutWaits((*WITHOUT_WAITS.kinds, Wait.QUEUE))
     without, both = (
         context.replay.gain_ns((*edits, waits), context.steps.numbers)
@@ -329,7 +331,7 @@ def if_host_kept_up(context: Context, price: Price, hidden_ns: float) -> str:
 
 
 def waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    """The operator in which the host waits longest for the GPU, and another as long; or none.
+    """The operator in which the host waits longest for the GPU, and another with a similar wait.
 
     A recommender waits for 5.9 ms of each step in ``aten::item``, and in ``aten::to`` at its end.
     """

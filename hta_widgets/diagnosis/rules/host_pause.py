@@ -1,4 +1,4 @@
-"""The host stops, and nothing tells that it works for the GPU."""
+"""The host stops, and nothing shows that it works for the GPU."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
 from hta_widgets.quantities import duration, percent
 
 FEWEST_OPERATORS: Final = 5
-"""A process that stops in so many operators, each of which takes µs elsewhere, is kept from
-running. Beside 32 other processes on 16 cores it stopped in eleven, for 72 ms of 140."""
+"""A process that stops in this many different operators, each of which usually takes µs, is kept
+from running. Together with 32 other processes on 16 cores, it stopped in eleven, for 72 of 140
+ms."""
 
 
 LOOKUP_NS: Final = 100_000
@@ -41,72 +42,72 @@ attributes of a kernel before each launch: 404 times in a warm step of an LSTM, 
 
 
 CHECKS_NS: Final = 50_000
-"""Time of a pause in Inductor's checks, of some 0.4 µs each, from which they fill it: around 1,231
-of them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms to itself."""
+"""Time of a pause in Inductor's checks (some 0.4 µs each) above which they fill it: around 1,231 of
+them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms to itself."""
 
 
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
-    when="The host launches nothing for more than 1 ms: nothing is recorded of it, or only "
-    "operators that launch nothing; or it compiles or loads code again in later steps. The call "
-    "with 60 % of this time is named. It is said if as much is in operators on the CPU, or if the "
-    "host stops in five different operators that launch work.",
+    when="The host launches nothing for more than 1 ms, and the trace shows no call meanwhile, or "
+    "only operators that launch nothing; or the host compiles or loads code again in later "
+    "steps. The sentence names the call with 60 % of this time. It also says if as much is in "
+    "operators on the CPU, or if the host stops in five different operators that launch work.",
     advice=(
         Advice(
-            "Find what makes it compile again.",
+            "Find out what triggers the recompilation.",
             'TORCH_LOGS="recompiles" python script.py',
             needs=(Condition.COMPILES,),
         ),
         Advice(
-            "Mark the sizes that change, such as that of the batch.",
+            "Mark the sizes that change as dynamic, such as the batch size.",
             "torch._dynamo.mark_dynamic(x, 0)",
             needs=(Condition.COMPILES,),
         ),
         Advice(
-            "Launch each kernel once before the steps begin: the first launch loads its code.",
+            "Launch each kernel once before the steps start: the first launch loads its code.",
             "CUDA_MODULE_LOADING=EAGER python script.py",
             needs=(Condition.LOADS_CODE,),
         ),
         Advice(
-            "Let the optimizer run on the GPU, and offload only what does not fit there.",
+            "Run the optimizer on the GPU, and offload only what does not fit there.",
             'config["zero_optimization"]["offload_optimizer"]["ratio"] = 0.3',
             needs=(Condition.CPU_OPTIMIZER,),
         ),
         Advice(
-            "Let the optimizer run on the GPU: give it parameters that are there.",
+            "Run the optimizer on the GPU: give it parameters that are on the GPU.",
             'model = model.to("cuda")  # before the optimizer is given its parameters',
             needs=(Condition.COMPUTES_ON_CPU, Condition.OF_OPTIMIZER),
             unless=(Condition.CPU_OPTIMIZER,),
         ),
         Advice(
-            "Let these operators run on the GPU: keep what they read there.",
+            "Run these operators on the GPU: keep their inputs there.",
             'tensor = tensor.to("cuda")',
             needs=(Condition.COMPUTES_ON_CPU,),
             unless=(Condition.CPU_OPTIMIZER, Condition.OF_OPTIMIZER),
         ),
         Advice(
-            "Leave the process a core: start fewer workers and threads beside it.",
+            "Leave a core for the process: start fewer workers and threads.",
             "OMP_NUM_THREADS=1 python script.py",
             needs=(Condition.LOSES_ITS_CORE,),
         ),
         Advice(
-            "See in /sys/fs/cgroup/cpu.stat whether the limit of its container throttles it.",
+            "Check in /sys/fs/cgroup/cpu.stat whether the CPU limit of its container throttles it.",
             needs=(Condition.LOSES_ITS_CORE,),
         ),
         Advice(
-            "Take what lives long out of the garbage collector's sight, after the first step.",
+            "After the first step, exclude long-lived objects from garbage collection.",
             "gc.collect()\ngc.freeze()",
             needs=(Condition.COLLECTS_GARBAGE,),
         ),
         Advice(
-            "Collect at a time of your choice, every n steps.",
+            "Collect garbage at a time of your choice, every n steps.",
             "gc.disable()  # then gc.collect() every n steps",
             needs=(Condition.COLLECTS_GARBAGE,),
         ),
         Advice(
-            "Read ahead on another thread, while kernels run; record a part in which nobody waits "
-            "for a user.",
+            "Read ahead on another thread while kernels run, and record a part in which the "
+            "program does not wait for its user.",
             needs=(Condition.READS_FILES,),
         ),
         Advice(
@@ -114,34 +115,35 @@ of them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms 
             needs=(Condition.WRITES_FILES,),
         ),
         Advice(
-            "Wait for what is to come instead of asking for it from time to time.",
+            "Block until the result arrives instead of sleeping and polling for it.",
             needs=(Condition.SLEEPS,),
         ),
         Advice(
-            "See what the threads and processes do that it waits for: Nsight Systems records all "
-            "that it starts.",
+            "Look at what the threads and processes do that it waits for: Nsight Systems records "
+            "all that the program starts.",
             needs=(Condition.WAITS_FOR_OTHERS,),
         ),
         *NEEDLESS_WORK,
         Advice(
             "Record a later launch of this graph: the first one uploads it to the GPU, which takes "
-            "the longer the more nodes it has.",
+            "longer the more nodes it has.",
             needs=(Condition.LAUNCHES_GRAPH,),
         ),
         Advice(
-            "Look at the stacks that Nsight Systems samples meanwhile: they show what runs there.",
+            "Look at the stacks that Nsight Systems samples during the pause: they show what runs "
+            "there.",
             "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
             needs=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Sample the Python stacks as well: Nsight Systems then shows the lines that the host "
-            "runs there.",
+            "Sample Python stacks as well: Nsight Systems then shows which lines the host runs "
+            "there.",
             "nsys profile --python-sampling=true --trace=cuda,nvtx python script.py",
             needs=(Condition.OTHER_RECORDER,),
             unless=(Condition.NO_PYTORCH, Condition.STACKS, Condition.IN_OPERATOR),
         ),
         Advice(
-            "Record the Python frames, which show the lines that the host runs there.",
+            "Record Python frames: they show which lines the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
             unless=(
                 *(Condition.STACKS, Condition.IN_OPERATOR, Condition.OTHER_RECORDER),
@@ -150,20 +152,20 @@ of them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms 
             ),
         ),
         Advice(
-            "Look at the lines that run there in the flame graph of this time; take them out of "
-            "the step, or run them while the GPU has work.",
+            "Find the lines that run there in the flame graph of this time. Move them out of the "
+            "step, or run them while the GPU has work.",
             needs=(Condition.STACKS,),
             unless=(Condition.NOT_RECORDED, Condition.IN_OPERATOR),
         ),
         Advice(
-            "Look at the process from outside while it pauses: the trace does not hold what runs "
+            "Sample the process from outside while it pauses: the trace does not show what runs "
             "there.",
             "py-spy record --native --pid PID",
             needs=(Condition.NOT_RECORDED,),
             unless=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Look at the process from outside while it pauses: the trace does not hold what the "
+            "Sample the process from outside while it pauses: the trace does not show what the "
             "operator does there.",
             "py-spy record --native --pid PID",
             needs=(Condition.IN_OPERATOR,),
@@ -172,7 +174,7 @@ of them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms 
     ),
 )
 def host_pause(context: Context) -> Finding | None:
-    """Report the time in which the GPU is idle because the host launches nothing for long."""
+    """Report the time in which the GPU is idle because the host launches nothing for a while."""
     if warm_up in context.found and not context.steps.are_recorded:
         return None  # libraries are set up in calls that are not recorded, too
     sets_up = _sets_up_again(context)
@@ -239,10 +241,10 @@ def host_pause(context: Context) -> Finding | None:
 
 
 def _sets_up_again(context: Context) -> bool:
-    """Whether hosts compile or load code in steps that warm nothing up, for longer than they pause.
+    """Whether hosts compile or load code after the warm-up steps, for longer than they pause.
 
-    A model that is compiled anew for another batch, in the fourth step, had no finding but "cause
-    not found"; of fewer steps, warm_up has it.
+    A model that was recompiled for another batch in the fourth step had only the finding "cause not
+    found". With fewer steps, it belongs to warm_up.
     """
     sets_up, longest = context.steps["gap_init"], longest_stretch(context, (), "gap_init")
     if longest is None or longest[1].idle_ns <= LOOKUP_NS:
@@ -252,7 +254,7 @@ def _sets_up_again(context: Context) -> bool:
 
 
 def _who(context: Context, pauses: Matrix) -> tuple[int, ...]:
-    """Who pauses; nobody in particular if it is another rank in each step."""
+    """The ranks that pause; empty if it is a different rank in each step."""
     least_ns = context.limits.pausing_percent / 100 * context.steps.median_period_ns
     counted = np.where(pauses > least_ns, pauses, 0.0)
     ranks = context.blamed(counted.mean(axis=1))
@@ -273,7 +275,7 @@ def _in_turns(pauses: Matrix, limits: Limits) -> bool:
 
 
 def _where(stretch: Stretch, said: str) -> str:
-    """Between which operators, or inside which, in words; no operator twice that is said anyway."""
+    """Say between or inside which operators; empty if the sentence names the operator anyway."""
     if said and said in (stretch.before, stretch.after):
         return ""
     if stretch.inside not in ("", said):
@@ -288,7 +290,7 @@ def _where(stretch: Stretch, said: str) -> str:
 def _known_of(
     context: Context, ranks: Sequence[int], kind: str, within: Within | None, largest: Owner | None
 ) -> set[Condition]:
-    """What the calls say that are named; also one with little of the time, if not what it is in."""
+    """Conditions that the named calls show; `IN_OPERATOR` only with most of the time."""
     checks = (
         owner.name
         for host in context.hosts(ranks).values()
@@ -311,7 +313,7 @@ def _holds_most(context: Context, ranks: Sequence[int], kind: str, name: str) ->
 
 
 def _unknown(known: Collection[Condition]) -> str:
-    """That it is unknown what it does, in words, or that no call does most of it.
+    """Say that it is not known what the host does, or that no call does most of it.
 
     After a graph of a compiled backward pass, 54 % of 5 ms was in no call, the rest in the
     optimizer and around the graph.
@@ -321,7 +323,7 @@ def _unknown(known: Collection[Condition]) -> str:
 
 
 def _activity(context: Context, ranks: Sequence[int], kind: str, largest: Owner) -> str:
-    """What it does instead more than anything else, in words; empty if this is unknown."""
+    """Say what it mostly does instead; empty if that is not known."""
     if not largest.name:
         return ""
     share = owner_share(context, ranks, kind, largest.name)

@@ -28,8 +28,8 @@ _OF_LOADER: Final = {
 _WAITED_FOR: Final = {"single": "the single-process DataLoader", "workers": "DataLoader workers"}
 
 TENSOR_PROCESSOR: Final = Advice(
-    "Prepare images on the GPU: with a processor that works on tensors if the model has one, else "
-    "by scaling and normalising them there.",
+    "Prepare images on the GPU: use a processor that works on tensors if the model has one, or "
+    "else scale and normalise them there.",
     "processor = AutoImageProcessor.from_pretrained(model, use_fast=True)\n"
     'inputs = processor(images, device="cuda")',
     needs=(Condition.IMAGE_PROCESSOR,),
@@ -40,8 +40,8 @@ TENSOR_PROCESSOR: Final = Advice(
     seen_in="data_loading",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The GPU is idle while the host loads data. Loading that is hidden costs nothing. The "
-    "innermost function, operator or annotation with 60 % of this time is named.",
+    when="The GPU is idle while the host loads data. Hidden loading costs nothing. The sentence "
+    "names the innermost function, operator or annotation with 60 % of this time.",
     advice=(
         Advice(
             "Load batches in worker processes, ahead of the step.",
@@ -50,14 +50,15 @@ TENSOR_PROCESSOR: Final = Advice(
             unless=(Condition.LOADER_WORKERS,),
         ),
         Advice(
-            "Give the DataLoader more workers, up to the CPU cores of the job, and batches ahead.",
+            "Give the DataLoader more workers, up to the job's CPU cores, and prefetch more "
+            "batches.",
             "cores = len(os.sched_getaffinity(0))\n"
             "DataLoader(..., num_workers=min(cores, 16), prefetch_factor=4)",
             needs=(Condition.LOADER_WORKERS,),
             unless=(Condition.LOADER_ALONE,),
         ),
         Advice(
-            "Load batches ahead of the step, in enough worker processes of the DataLoader.",
+            "Load batches ahead of the step, in enough DataLoader workers.",
             "DataLoader(dataset, num_workers=8, persistent_workers=True)",
             needs=(Condition.LOADER,),
             unless=(Condition.LOADER_ALONE, Condition.LOADER_WORKERS),
@@ -68,7 +69,7 @@ TENSOR_PROCESSOR: Final = Advice(
             unless=(Condition.LOADER,),
         ),
         Advice(
-            "Make it cheaper: decode and resize once, ahead of time, and transform on the GPU.",
+            "Make loading cheaper: decode and resize once, in advance, and transform on the GPU.",
             "torchvision.transforms.v2.functional.resize(images.cuda(), size)",
             unless=(Condition.IMAGE_PROCESSOR,),
         ),
@@ -78,8 +79,8 @@ TENSOR_PROCESSOR: Final = Advice(
 def input_starvation(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the host loads data.
 
-    Who loads slowly is told by the time in the loader: a rank that waits for another while it
-    loads has no idle GPU.
+    The time in the loader shows who loads slowly: a rank that waits for another while it loads has
+    no idle GPU.
     """
     loading = LoadingTime.of(context, input_starvation)
     if loading is None or loading.is_of_a_request:
@@ -104,13 +105,13 @@ class LoadingTime:
     price: Price
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
-    """Which are to blame, and in which steps."""
+    """The ranks to blame, and in which steps."""
     within: Within | None
     """The call inside which most of it passes."""
 
     @classmethod
     def of(cls, context: Context, cause: Cause) -> LoadingTime | None:
-        """That of all ranks, if taking it out is worth a finding of this cause."""
+        """The loading time of all ranks, if removing it is worth a finding of this cause."""
         idle = context.steps["gap_loader"]
         price = context.price(idle, WithoutHostWork(("loading",)), bound="at most")
         if not context.is_worth_it(cause, price.ns):
@@ -122,7 +123,7 @@ class LoadingTime:
 
     @property
     def conditions(self) -> AbstractSet[Condition]:
-        """What the call around it says of the loader, and its name of what it does."""
+        """What the call around it shows about the loader, and what its name says it does."""
         if self.within is None:
             return frozenset()
         of_loader: AbstractSet[Condition] = _OF_LOADER.get(self.within.loader, frozenset())
@@ -148,7 +149,7 @@ class LoadingTime:
 
     @property
     def where(self) -> str:
-        """Where in the code it is idle, with a comma before it."""
+        """Where in the code the time passes, after a comma."""
         if self.within is not None:
             return self.within.words
         largest = largest_owner(self.context, self.ranks, "gap_loader")
@@ -156,7 +157,7 @@ class LoadingTime:
 
     @property
     def without_loader(self) -> str:
-        """The same after words that name the loader already."""
+        """The same, to follow words that already name the loader."""
         if self.within is None:
             return self.where
         if not self.within.is_the_loader:

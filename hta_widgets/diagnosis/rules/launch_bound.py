@@ -1,4 +1,4 @@
-"""The host launches more slowly than the GPU computes."""
+"""The host launches kernels more slowly than the GPU runs them."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_s
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 
 MOST_BY_STACKS: Final = 0.5
-"""Part of the price that a host twice as fast must bring for stacks to be the first suspect:
-recording them slows a host by less than that."""
+"""Fraction of the price that a host twice as fast must recover for stacks to be the first suspect:
+recording them slows a host by less than a factor of two."""
 
 FEWEST_KERNELS: Final = 12
-"""Of fewer, no rate can be told, and each waits for something else: a CPU that makes a batch before
-each of two products, or CuPy, which loads the code of each of six kernels."""
+"""With fewer kernels, no rate can be measured, and each waits for something else: a CPU that makes
+a batch before each of two products, or CuPy, which loads the code of each of six kernels."""
 
 LONG_KERNEL_US: Final = 50
-"""Median from which a launch call takes far less time than a kernel: the code between them is slow,
-as in a step of Megatron with 690 kernels of 161 µs, and one launch every 0.9 ms."""
+"""Median kernel time above which a launch call takes far less time than a kernel: then the code
+between launches is slow, as in a Megatron step with 690 kernels of 161 µs and one launch every 0.9
+ms."""
 
 HELD_UP: Final = (
     autotuning,
@@ -67,35 +68,36 @@ HELD_UP: Final = (
     profiler_overhead,
     host_pause,
 )
-"""What holds up a host that could run ahead if it launched faster or did not wait. It has its own
-price: an infinitely fast host would hide most of what a loader takes, which priced launches at 64
-ms where workers of the loader left 30, and at twice of what GPUs waited for them."""
+"""What holds up a host that could run ahead if it launched faster or did not wait. These causes
+have their own prices. Without them, an infinitely fast host would hide most of a loader's time:
+launches were priced at 64 ms in a job in which DataLoader workers left 30 ms, and at twice what
+GPUs waited for them."""
 
 
 ALIKE_PERCENT: Final = 5.0
-"""Points by which the shares of ranks differ at most where one of them is said of all."""
+"""Largest difference of the shares of ranks, in points, with which one share is given for all."""
 
 FEW_LATE: Final = 0.05
-"""Part of the kernels that hold most of the time lost from which a host is late with all of them:
-it launched one every 1.31 µs, and was late eleven times."""
+"""If most of the time is lost before more than this fraction of the kernels, the host is late with
+all of them. A host that launched one every 1.31 µs was late only eleven times."""
 
 FEW_ROWS: Final = 64
-"""Rows of the largest input of a linear layer up to which more cost its kernels next to nothing:
-they compute tiles of 64 rows and more. Batches of 16 were the first cause of eight GPUs that wait
-for launches, and in no line."""
+"""Rows of the largest input of a linear layer up to which more rows cost its kernels next to
+nothing: they compute tiles of 64 rows or more. Batches of 16 were the main reason why eight GPUs
+waited for launches, and no line said so."""
 
 MOST_CAPTURED: Final = 512
-"""Tokens of a step up to which vLLM captures graphs where nothing else is asked for."""
+"""Tokens of a step up to which vLLM captures graphs by default."""
 
 _WAITS: Final = frozenset({Condition.READS_A_NUMBER, Condition.SELECTS})
-"""What an operator may do only by its name: `_reads` knows whether it waits."""
+"""Conditions inferred from an operator's name alone: `_reads` knows whether it waits."""
 
 
 def not_held_up(context: Context) -> list[Edit]:
-    """What is different where nothing holds up the host."""
+    """The edits after which nothing else holds up the host."""
     edits = context.edits_of(HELD_UP)
     if context.steps["unattributed"].any():
-        # without operators, a pause is no finding; a host that runs ahead would hide it, too
+        # without operators, a pause is not a finding; a host that runs ahead would hide it, too
         edits.append(WithoutHostWork(("stalling",)))
     return edits
 
@@ -103,51 +105,51 @@ def not_held_up(context: Context) -> list[Edit]:
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
-    when="The host launches more slowly than the GPU computes: it would be late even without its "
-    "synchronisations.",
+    when="The host launches kernels more slowly than the GPU runs them, and would be late even "
+    "without its synchronisations.",
     advice=(
         Advice(
-            "Record several turns, each marked as a step: a loop that does not wait for the GPU "
-            "would lose nothing of it.",
+            "Record several iterations, each marked as a step: a loop that does not wait for the "
+            "GPU would lose none of this time.",
             "profiler.step()  # after each",
             needs=(Condition.ENDS_AHEAD,),
             unless=(Condition.NO_PYTORCH,),
         ),
         *NEEDLESS_WORK,
         Advice(
-            "Read numbers where the step has launched everything: a host that does not wait for "
-            "them before keeps up.",
+            "Read values only after the step has launched everything: without the earlier waits, "
+            "the host keeps up.",
             "optimizer.step()\nlosses.append(loss.item())  # after it, not before",
             needs=(Condition.LATE_BY_WAITS, Condition.READS_A_NUMBER, Condition.TRAINING),
             unless=(Condition.EMBEDDINGS,),
         ),
         Advice(
-            "Read sizes of sparse features where the step has launched everything, or a step "
-            "earlier: a host that does not wait for them before keeps up.",
+            "Read sizes of sparse features after the step has launched everything, or one step "
+            "earlier: without waiting for them in between, the host keeps up.",
             needs=(Condition.LATE_BY_WAITS, Condition.READS_A_NUMBER, Condition.EMBEDDINGS),
         ),
         Advice(
-            "Let PyTorch warn of each operation that waits for the GPU, with its line: without "
-            "them, the host keeps up.",
+            "Let PyTorch warn about each operation that waits for the GPU, with its line: without "
+            "these waits, the host keeps up.",
             'torch.cuda.set_sync_debug_mode("warn")',
             needs=(Condition.LATE_BY_WAITS,),
             unless=(Condition.NO_PYTORCH, Condition.READS_A_NUMBER),
         ),
         Advice(
-            "Wait once, where the host reads the results: without the waits in between, it "
+            "Wait once, where the host reads the results: without the waits in between, the host "
             "keeps up.",
             "cudaStreamSynchronize(stream);  // after all launches",
             needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
         ),
         Advice(
-            "Record again without with_stack=True first: recording stacks slows the host, and a "
-            "host twice as fast would bring most of it.",
+            "First record again without with_stack=True: recording stacks slows the host, and a "
+            "host twice as fast would recover most of this time.",
             needs=(Condition.STACKS, Condition.SLOWED_BY_STACKS),
         ),
         *fused_optimizers(Condition.OF_OPTIMIZER),
         Advice(
-            "Let one kernel update many parameters: the optimizer goes through them one by one, "
-            "and those of PyTorch take foreach=True.",
+            "Update many parameters with one kernel: this optimizer goes through them one by one "
+            "(PyTorch's own take foreach=True).",
             "torch._foreach_add_(parameters, updates)  # in an optimizer of your own",
             needs=(Condition.OF_OPTIMIZER,),
             unless=(
@@ -156,19 +158,19 @@ def not_held_up(context: Context) -> list[Edit]:
             ),
         ),
         Advice(
-            "Set the gradients to None instead of filling them with zeros.",
+            "Set gradients to None instead of filling them with zeros.",
             "optimizer.zero_grad(set_to_none=True)",
             needs=(Condition.ZEROES_GRADIENTS,),
         ),
         Advice(
-            "Use a larger batch on each GPU: more rows cost the kernels of its linear layers next "
-            "to nothing.",
+            "Use a larger batch per GPU: extra rows cost the kernels of linear layers next to "
+            "nothing.",
             needs=(Condition.FEW_ROWS, Condition.TRAINING),
         ),
         *KEEPS_NUMBERS,  # which no graph can capture
         CHOOSES_BY_MASK,
         Advice(
-            "Capture what is launched again and again in a CUDA graph.",
+            "Capture the launches that repeat in a CUDA graph.",
             "cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);\n"
             "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
             "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
@@ -176,7 +178,7 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.GRAPHS, Condition.UNCACHED),  # no graph captures cudaMalloc
         ),
         Advice(
-            "Compute on the GPU what these copies are for, or gather small tensors for one copy.",
+            "Do on the GPU what these copies are for, or gather small tensors into one copy.",
             "torch.stack([each.norm() for each in tensors]).cpu()",
             needs=(Condition.ONLY_COPIES,),
         ),
@@ -187,8 +189,8 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.GRAPHS, Condition.CAPTURING, Condition.MANY_TOKENS),
         ),
         Advice(
-            "Let vLLM capture CUDA graphs for as many tokens, without enforce_eager: by default it "
-            "captures up to 512.",
+            "Let vLLM capture CUDA graphs for this many tokens, without enforce_eager: by default "
+            "it captures up to 512.",
             "vllm serve MODEL --max-cudagraph-capture-size 1024",
             needs=(Condition.SERVER, Condition.VLLM, Condition.MANY_TOKENS),
             unless=(Condition.GRAPHS, Condition.CAPTURING),
@@ -200,24 +202,26 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.GRAPHS, Condition.CAPTURING),
         ),
         Advice(
-            "Let vLLM capture graphs for the batches of these steps, too: others replay theirs.",
+            "Let vLLM capture graphs for the batch sizes of these steps too: other steps replay "
+            "theirs.",
             "vllm serve MODEL --max-cudagraph-capture-size 512",
             needs=(Condition.VLLM, Condition.NOT_CAPTURED),
         ),
         Advice(
-            "Let SGLang capture graphs for the batches of these steps, too: others replay theirs.",
+            "Let SGLang capture graphs for the batch sizes of these steps too: other steps replay "
+            "theirs.",
             "python -m sglang.launch_server --model-path MODEL \\\n    --cuda-graph-max-bs 512",
             needs=(Condition.SGLANG, Condition.NOT_CAPTURED),
         ),
         Advice(
-            "Record what comes after: a CUDA graph is captured here, and its replays need no "
-            "launches.",
+            "Record what comes later: a CUDA graph is captured here, and its replays need no "
+            "launch for each kernel.",
             "torch.profiler.schedule(wait=5, warmup=2, active=3)",
             needs=(Condition.CAPTURING,),
             unless=(Condition.GRAPHS,),
         ),
         Advice(
-            "Find what still runs outside of the compiled code.",
+            "Find out what still runs outside the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED, Condition.IN_OPERATOR),
             unless=(Condition.SERVER,),
@@ -233,7 +237,7 @@ def not_held_up(context: Context) -> list[Edit]:
         ),
         Advice(
             "Compile what follows the embeddings, and let it replay CUDA graphs: sparse features "
-            "change size every step, and no graph can capture them.",
+            "change size in every step, so no graph can capture them.",
             'model.over_arch = torch.compile(model.over_arch, mode="reduce-overhead")',
             needs=(Condition.EMBEDDINGS,),
             unless=(Condition.COMPILED, Condition.GRAPHS, Condition.CAPTURING),
@@ -247,7 +251,7 @@ def not_held_up(context: Context) -> list[Edit]:
             ),
         ),
         Advice(
-            "Find what still runs outside of the compiled code.",
+            "Find out what still runs outside the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
             unless=(Condition.SERVER, Condition.IN_OPERATOR),
@@ -262,11 +266,12 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.SERVER,),
         ),
         Advice(
-            "Launch larger kernels: work on more at once, such as a larger batch.",
+            "Launch larger kernels: process more at once, for example a larger batch.",
             unless=(Condition.TRAINING, Condition.SERVER),
         ),
         Advice(
-            "Record without with_stack=True what the host takes: recording stacks slows it.",
+            "Record without with_stack=True to see how long the host really takes: recording "
+            "stacks slows it.",
             needs=(Condition.STACKS,),
             unless=(Condition.SLOWED_BY_STACKS,),
         ),
@@ -283,8 +288,8 @@ def launch_bound(context: Context) -> Finding | None:
     alone = context.price(behind, HostSpeed(np.inf), bound="at most", after=after, has_lower=False)
     if not context.is_worth_it(launch_bound, alone.ns) and not context.steps.starts_count:
         return None
-    # what a CUDA graph saves: between short kernels, the GPU takes some µs to start the next, which
-    # was all that a host without launches left out of 5.7 ms a token on an H200
+    # what a CUDA graph saves: between short kernels, the GPU takes some µs to start the next one;
+    # on an H200, those starts were all that a host without launches left of 5.7 ms per token
     in_graphs = (HostSpeed(np.inf), WithoutStarts())
     price = context.price(behind, *in_graphs, bound="at most", after=after)
     counted_ns = float(behind.max(axis=0).mean())
@@ -323,7 +328,7 @@ def launch_bound(context: Context) -> Finding | None:
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
         f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows}){late}"
         f"{where}",
-        detail=f"; at its end, the CPU is {duration(ahead_ns)} ahead"
+        detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
         if is_ahead
         else (busiest.words if busiest else ""),
         price=price,
@@ -358,11 +363,11 @@ def launch_bound(context: Context) -> Finding | None:
 
 
 def _ahead_ns(context: Context, ranks: tuple[int, ...]) -> float:
-    """How long before the end of the GPU work of a recording its last launch is; of the least rank.
+    """How long before the end of a recording's GPU work its last launch is, on the rank with least.
 
-    A recording without steps begins with an empty queue: of 6 ms on an MI210, the GPU waited for
-    0.6, and the host was 1.4 ahead in the end. The next turn of a loop that does not wait for the
-    GPU would lose nothing.
+    A recording without steps starts with an empty queue: of 6 ms on an MI210, the GPU waited for
+    0.6 ms, and the host was 1.4 ms ahead at the end. The next iteration of a loop that does not
+    wait for the GPU would lose nothing.
     """
     job, found = context.replay.job, []
     for place, rank in enumerate(job.ranks):
@@ -374,13 +379,13 @@ def _ahead_ns(context: Context, ranks: tuple[int, ...]) -> float:
 
 
 class Reads(NamedTuple):
-    """Calls of an operator in which a host that is late waits for the GPU as well."""
+    """Calls of an operator in which a late host also waits for the GPU."""
 
     name: str
     per_step: float
-    """Calls."""
+    """Calls per step."""
     idle_ns: float
-    """Time of a step in which the GPU is idle meanwhile."""
+    """Time per step in which the GPU is idle during these calls."""
 
     @property
     def evidence(self) -> dict[str, str | float]:
@@ -393,7 +398,7 @@ class Reads(NamedTuple):
 
 
 def _reads(context: Context, ranks: tuple[int, ...]) -> Reads | None:
-    """The operator that reads numbers of the GPU for most of the time; None if that is little."""
+    """The operator that spends most time reading values from the GPU; None if that is little."""
     found = largest_owner(context, ranks, READS)
     if found is None:
         return None
@@ -407,7 +412,7 @@ def _reads(context: Context, ranks: tuple[int, ...]) -> Reads | None:
 
 
 def _few_of(worst: Mapping[Hashable, Any]) -> str:
-    """How many kernels most of the time is lost before, in words, if they are few."""
+    """Say before how many kernels most of the time is lost, if they are few."""
     late = max(round(worst["late_per_step"]), 1)
     return f"{late:,} of " if late <= FEW_LATE * worst["kernels_per_step"] else ""
 
@@ -420,9 +425,9 @@ def _gain_ms(context: Context, after: Sequence[Edit], *edits: Edit) -> float:
 
 
 def may_be_stacks(half_ms: float, price_ms: float) -> bool:
-    """Whether recording stacks, which slows a host, may be why it is late, as far as prices tell.
+    """Whether the prices allow that recording stacks, which slows a host, is why it is late.
 
-    They are those of a host twice as fast, and of an infinitely fast one.
+    The prices are those of a host twice as fast, and of an infinitely fast one.
     """
     return half_ms >= MOST_BY_STACKS * price_ms
 
@@ -430,7 +435,7 @@ def may_be_stacks(half_ms: float, price_ms: float) -> bool:
 def _conditions(
     context: Context, ranks: tuple[int, ...], busiest: Within | None, *, by_stacks: bool
 ) -> set[Condition]:
-    """What holds of the part of the program that launches too slowly."""
+    """What holds for the part of the program that launches too slowly."""
     regions = [host.launching.region for host in context.hosts(ranks).values()]
     most = max((each for each in regions if each), key=lambda each: each.idle.length, default=None)
     names = [*([most.call] if most else ()), *([busiest.name] if busiest else ())]
@@ -443,7 +448,7 @@ def _conditions(
 
 
 def _are_not_captured(context: Context, ranks: Sequence[int], steps: Sequence[int]) -> bool:
-    """Whether decoding steps replay no graph while others do: none has been captured for them."""
+    """Whether decode steps replay no graph while others do: none was captured for them."""
     table = server_steps(context.job).steps
     table = table[table["rank"].isin(ranks) & (table["phase"] == "decode")]
     is_late, replays = table["step"].isin(steps), table["graphs"] > 0
@@ -451,9 +456,9 @@ def _are_not_captured(context: Context, ranks: Sequence[int], steps: Sequence[in
 
 
 def _have_many_tokens(context: Context, ranks: Sequence[int], steps: Sequence[int]) -> bool:
-    """Whether graphs of such steps are captured only if that is asked for, and worth it.
+    """Whether graphs of such steps are captured only on request, and worth it.
 
-    Of 888 tokens, no graph would have been there without ``enforce_eager``, either.
+    With 888 tokens, there would have been no graph without ``enforce_eager``, either.
     """
     table = server_steps(context.job).steps
     table = table[table["rank"].isin(ranks) & table["step"].isin(steps)]
@@ -464,7 +469,7 @@ def _have_many_tokens(context: Context, ranks: Sequence[int], steps: Sequence[in
 def _are_alike(table: pd.DataFrame) -> bool:
     """Whether all ranks lose about the same before one part of the program.
 
-    Of eight ranks it was 46.8 % on one, and 35 to 46 % on the others.
+    On eight ranks, it was 46.8 % on one and 35 to 46 % on the others.
     """
     is_one = len(set(table["region"])) == 1
     return bool(is_one and np.ptp(table["region_percent"]) <= ALIKE_PERCENT)
@@ -473,13 +478,13 @@ def _are_alike(table: pd.DataFrame) -> bool:
 def _region(
     worst: Mapping[Hashable, Any], busiest: Within | None, *, of_all: bool, is_brief: bool
 ) -> str:
-    """The part of the program with most of the time, in words; empty where a call holds more."""
+    """Name the part of the program with most of the time; empty if a call holds more."""
     name = str(worst["region"])
     if name and busiest is not None and 100 * busiest.share > worst["region_percent"]:
         return ""
     if not name:
-        return f", {duration(1000 * worst['median_launch_us'])} a launch call"
-    # it is not the time in it: half of that before the kernels of a linear layer was in no operator
+        return f", {duration(1000 * worst['median_launch_us'])} per launch call"
+    # not the time in it: half of the time before the kernels of a linear layer was in no operator
     work = "kernels" if worst["region_kernels_per_step"] else "copies"
     share = percent(worst["region_percent"])
     of = "" if of_all else f"on rank {worst['rank']}, "
@@ -491,12 +496,12 @@ def _region(
 
 
 def _kernel_time(median_us: float) -> str:
-    """In words: a recorder that counts whole µs, as in 2021, gives 0 to what takes less."""
+    """Write a kernel time; recorders of 2021 count whole µs, and give 0 for less."""
     return duration(1000 * median_us) if median_us else "less than 1 µs"
 
 
 def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
-    """How each rank launches: a row for each."""
+    """How each rank launches, as a table with a row for each rank."""
     steps = context.steps
     busy = 100 * (1 - steps["idle"].sum(axis=1) / np.maximum(steps["period"].sum(axis=1), 1))
     idle_ms = steps.launch_bound.mean(axis=1) / NS_PER_MS

@@ -1,4 +1,4 @@
-"""Images whose layout is changed before and after convolutions."""
+"""Image layouts that are changed before and after convolutions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hta_widgets.quantities import NS_PER_MS, percent
 @cause(
     seen_in="compute",
     limit="least_percent_with_evidence",
-    when="Kernels of cuDNN or MIOpen convert images between NCHW and NHWC around convolutions.",
+    when="cuDNN or MIOpen kernels convert images between NCHW and NHWC around convolutions.",
     advice=(
         Advice(
-            "Keep images as NHWC, and tell MIOpen to take them so (for volumes: channels_last_3d).",
+            "Keep images in NHWC, and tell MIOpen to accept that (for volumes: channels_last_3d).",
             "import os\n\n"
             'os.environ["PYTORCH_MIOPEN_SUGGEST_NHWC"] = "1"  # first of all\n'
             "model = model.to(memory_format=torch.channels_last)\n"
@@ -34,21 +34,20 @@ from hta_widgets.quantities import NS_PER_MS, percent
             unless=(Condition.IMAGES_NHWC,),
         ),
         Advice(
-            "Keep images as NHWC, as the convolutions take them (for volumes: channels_last_3d).",
+            "Keep images in NHWC, as the convolutions use it (for volumes: channels_last_3d).",
             "model = model.to(memory_format=torch.channels_last)\n"
             "images = images.to(memory_format=torch.channels_last)",
             needs=(Condition.NHWC,),
             unless=(Condition.AMD, Condition.IMAGES_NHWC),
         ),
         Advice(
-            "Compute the convolutions with 16 bits: on tensor cores they take NHWC, as the images "
-            "are.",
+            "Compute the convolutions in 16 bits: on tensor cores they use NHWC, as the images do.",
             'with torch.autocast("cuda", dtype=torch.bfloat16):\n    ...',
             needs=(Condition.IMAGES_NHWC, Condition.FLOAT32, Condition.BF16),
             unless=(Condition.AUTOCAST,),
         ),
         Advice(
-            "Keep one layout from the input on: compare the time with both.",
+            "Keep one layout from the input on, and compare the times of both layouts.",
             "images = images.to(memory_format=torch.channels_last)\n"
             "images = images.contiguous(memory_format=torch.contiguous_format)",
             unless=(Condition.NHWC, Condition.IMAGES_NHWC),

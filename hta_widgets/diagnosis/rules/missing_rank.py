@@ -16,8 +16,8 @@ from hta_widgets.quantities import NS_PER_MS, counted
 
 @cause(
     seen_in="waiting",
-    when="Ranks of the job have no trace, and the others wait for them, or may. What it costs is a"
-    " lower bound, and said to be one.",
+    when="Ranks of the job have no trace, and the others wait for them, or may do so. The cost is "
+    "a lower bound, and reported as one.",
     advice=(
         Advice(
             "Collect the traces of all ranks, and open them together.",
@@ -26,9 +26,9 @@ from hta_widgets.quantities import NS_PER_MS, counted
     ),
 )
 def missing_rank(context: Context) -> Finding | None:
-    """Report ranks without a trace that the others wait for, as far as that can be told.
+    """Report ranks without a trace that the others wait for, as far as that is known.
 
-    Whatever they cost where transfers may be waiting for them.
+    They are reported whatever they cost if transfers may be waiting for them.
     """
     missing = missing_of(context.job)
     if not missing:

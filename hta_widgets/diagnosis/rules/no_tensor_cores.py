@@ -1,4 +1,4 @@
-"""Products of matrices that do not use tensor cores."""
+"""Matrix products that do not use tensor cores."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from hta_widgets.diagnosis.rules.wording import (
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 
 HALF: Final = 0.5
-"""The larger part of the time tells what to do."""
+"""The larger half of the time decides what to do."""
 
 
 @cause(
     seen_in="compute",
     when="Matrix products and convolutions run in kernels without tensor cores (more than 10 % of "
-    "their time), on GPUs that have them: float32, or types of 16 bits, as with dimensions "
-    "that are no multiples of 8. Or they are large and in float64, which takes longer than float32 "
-    "at half of the GPU's peak (as TF32 where it has that). The module with 60 % of it is named.",
+    "their time), on GPUs that have them: in float32, or in a 16-bit type, for example with "
+    "dimensions that are not multiples of 8. Or they are large and in float64, and take "
+    "longer than float32 would at half of the GPU's peak (as TF32, where the GPU has it). The "
+    "sentence names the module with 60 % of this time.",
     advice=(
         Advice(
             "Pad the dimensions (batch, vocabulary, width) to multiples of 8.",
@@ -38,38 +39,38 @@ HALF: Final = 0.5
             needs=(Condition.HALF, Condition.UNEVEN),
         ),
         Advice(
-            "Update PyTorch and its cuBLAS, whose newer versions use tensor cores for more shapes.",
+            "Update PyTorch and its cuBLAS: newer versions use tensor cores for more shapes.",
             needs=(Condition.HALF,),
         ),
         Advice(
-            "Update cuBLAS, whose newer versions use tensor cores for more shapes.",
+            "Update cuBLAS: newer versions use tensor cores for more shapes.",
             needs=(Condition.NO_PYTORCH, Condition.HALF),
         ),
         Advice(
-            "Compute these products with 16 bits, which the tensor cores of this GPU take.",
+            "Compute these products in 16 bits, which the tensor cores of this GPU support.",
             needs=(Condition.NO_PYTORCH,),
             unless=(Condition.HALF, Condition.DOUBLE, Condition.TF32),
         ),
         Advice(
-            "Let cuBLAS compute products of float32 in TF32.",
+            "Let cuBLAS compute float32 products in TF32.",
             "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);",
             needs=(Condition.NO_PYTORCH, Condition.TF32),
             unless=(Condition.HALF, Condition.DOUBLE),
         ),
         Advice(
-            "Let convolutions of float32 use TF32.",
+            "Let float32 convolutions use TF32.",
             "torch.backends.cudnn.allow_tf32 = True",
             needs=(Condition.TF32, Condition.CONVOLUTIONS),
             unless=(Condition.HALF, Condition.DOUBLE, Condition.AMD),
         ),
         Advice(
-            "Let products of float32 use TF32.",
+            "Let float32 matrix products use TF32.",
             'torch.set_float32_matmul_precision("high")',
             needs=(Condition.TF32,),
             unless=(Condition.HALF, Condition.DOUBLE, Condition.CONVOLUTIONS),
         ),
         Advice(
-            "Compute in float32, as TF32, where that is precise enough.",
+            "Compute in float32 with TF32 where that is precise enough.",
             'torch.set_float32_matmul_precision("high")\n'
             "model, inputs = model.float(), inputs.float()",
             needs=(Condition.DOUBLE, Condition.TF32),
@@ -87,13 +88,13 @@ HALF: Final = 0.5
             unless=(Condition.HALF,),
         ),
         Advice(
-            "Compute these products with 16 bits.",
+            "Compute these products in 16 bits.",
             'with torch.autocast("cuda", dtype=torch.bfloat16):\n    ...',
             needs=(Condition.BF16,),
             unless=(Condition.HALF, Condition.DOUBLE, Condition.AUTOCAST),
         ),
         Advice(
-            "Compute these products with 16 bits, and scale the loss.",
+            "Compute these products in 16 bits, and scale the loss.",
             'scaler = torch.amp.GradScaler("cuda")  # once, before the loop\n'
             'with torch.autocast("cuda", dtype=torch.float16):\n    ...\n'
             "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
@@ -101,7 +102,7 @@ HALF: Final = 0.5
             unless=(Condition.HALF, Condition.DOUBLE, Condition.AUTOCAST, Condition.BF16),
         ),
         Advice(
-            "Compute these products with 16 bits: tensor cores on this GPU need FP16.",
+            "Compute these products in 16 bits: tensor cores on this GPU need FP16.",
             'with torch.autocast("cuda", dtype=torch.float16):\n    ...',
             unless=(
                 Condition.HALF,
@@ -112,14 +113,15 @@ HALF: Final = 0.5
             ),
         ),
         Advice(
-            "See why these products run outside of torch.autocast, or in a region without it.",
+            "Find out why these products run outside torch.autocast, or in a region that disables "
+            "it.",
             needs=(Condition.AUTOCAST,),
             unless=(Condition.HALF, Condition.DOUBLE),
         ),
     ),
 )
 def no_tensor_cores(context: Context) -> Finding | None:
-    """Report products of matrices without tensor cores on GPUs that have them."""
+    """Report matrix products without tensor cores on GPUs that have them."""
     facts = {rank: context.facts[rank].compute for rank in context.ranks}
     if not facts or not all(each.gpu.has_tensor_cores for each in facts.values()):
         return None
@@ -144,7 +146,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if not is_half:
         plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
         within = within_module(context, [each.products.modules for each in blamed], plain_ns)
-    which = f"{'kernels of 16 bits' if is_half else 'float32 kernels'} that use no tensor cores"
+    which = f"{'16-bit kernels' if is_half else 'float32 kernels'} that use no tensor cores"
     if is_double:
         which = "float64, which takes longer than float32 would"
     return context.finding(
@@ -175,11 +177,11 @@ def no_tensor_cores(context: Context) -> Finding | None:
 
 
 def _uneven(blamed: list[ComputeFacts]) -> str:
-    """The dimension that keeps most of the products off the tensor cores; empty if none does."""
+    """Name the dimension that keeps most products off the tensor cores; empty if none does."""
     most = max((each.products for each in blamed), key=lambda products: products.uneven_ns)
     if not _is_uneven(blamed):
         return ""
-    return f" for dimensions that are no multiples of 8, such as {most.uneven}"
+    return f", because dimensions are not multiples of 8, such as {most.uneven}"
 
 
 def _is_uneven(blamed: list[ComputeFacts]) -> bool:
@@ -188,7 +190,7 @@ def _is_uneven(blamed: list[ComputeFacts]) -> bool:
 
 
 def _conditions(blamed: list[ComputeFacts], *, is_half: bool, is_double: bool) -> list[Condition]:
-    """What holds of these products and their GPUs."""
+    """What holds for these products and their GPUs."""
     plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
     convolution_ns = sum(each.products.convolution_ns for each in blamed)
     held = {

@@ -28,18 +28,18 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
             unless=(Condition.SERVER,),
         ),
         Advice(
-            "Give each rank several stages, by turns: an interleaved or zero-bubble schedule.",
+            "Give each rank several stages in turn: use an interleaved or zero-bubble schedule.",
             "ScheduleInterleaved1F1B([early, late], n_microbatches, loss_fn=loss)",
             unless=(Condition.SERVER,),
         ),
         Advice(
-            "Keep as many batches in flight as there are stages: with more requests at once, or "
-            "smaller batches.",
+            "Keep as many batches in flight as there are stages: serve more requests at once, or "
+            "use smaller batches.",
             needs=(Condition.SERVER,),
         ),
         *(
             Advice(
-                "Split layers over the GPUs of a node instead, and use stages between nodes only.",
+                "Split layers over the GPUs of a node instead, and use stages only between nodes.",
                 command,
                 needs=(Condition.SERVER, engine),
             )
@@ -51,7 +51,7 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
     ),
 )
 def pipeline_bubble(context: Context) -> Finding | None:
-    """Report the waiting of the stages that no other cause explains."""
+    """Report waiting of the stages that no other cause explains."""
     if not context.traffic.pipelines or not context.ranks:
         return None
     waiting = context.steps["wait"] + context.steps["wait_p2p"]
@@ -89,7 +89,7 @@ def pipeline_bubble(context: Context) -> Finding | None:
 
 
 def _explained(context: Context) -> list[Edit]:
-    """Other causes of waiting, and unequal stages, which have prices of their own."""
+    """Edits of other causes of waiting, and of unequal stages, which have their own prices."""
     found = [cause for cause in context.prices if cause.makes_others_wait]
     link = context.found.get(slow_link)
     if link is not None and link.evidence.get("operation") == P2P:

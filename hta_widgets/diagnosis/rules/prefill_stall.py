@@ -1,4 +1,4 @@
-"""Prompts hold up the requests that a server answers already."""
+"""Prompts hold up running requests of a server."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ _ENGINES: Final = (Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM)
 
 @cause(
     seen_in="compute",
-    when="Steps of prompts, or what mixed steps take more than decoding ones, lie between steps of "
-    "running requests, which get no token meanwhile: at least one takes as long as five decoding "
-    "steps, all together take 20 % of the time or more, and there are five decoding steps. The "
-    "price is latency, per output token: what prompts take on the same GPUs is work that has to be "
-    "done, so tokens per second stay.",
+    when="Prompts delay running requests, which get no token meanwhile: steps that compute prompts "
+    "come between their decode steps, and mixed steps take longer than decode steps. At least "
+    "one such delay is as long as five decode steps, all together are 20 % of the time or "
+    "more, and there are at least five decode steps. The price is latency per output token. "
+    "Tokens per second stay the same, because the prompts have to be computed on these GPUs "
+    "in any case.",
     advice=(
         Advice(
-            "Compute prompts in smaller chunks, in the steps that decode: with a budget of tokens "
-            "for each step.",
+            "Compute prompts in smaller chunks, within the decode steps: set a token budget for "
+            "each step.",
             "vllm serve MODEL --max-num-batched-tokens 2048",
             needs=(Condition.VLLM,),
         ),
         Advice(
-            "Compute prompts in smaller chunks, in the steps that decode.",
+            "Compute prompts in smaller chunks, within the decode steps.",
             "python -m sglang.launch_server --model-path MODEL \\\n"
             "    --chunked-prefill-size 2048 --enable-mixed-chunk",
             needs=(Condition.SGLANG,),
         ),
         Advice(
-            "Compute prompts in smaller chunks, in the steps that decode: set "
+            "Compute prompts in smaller chunks, within the decode steps: set "
             "enable_chunked_prefill, and a smaller max_num_tokens.",
             "echo 'enable_chunked_prefill: true' > chunked.yaml\n"
             "trtllm-serve MODEL --max_num_tokens 2048 \\\n"
@@ -46,17 +47,18 @@ _ENGINES: Final = (Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM)
             needs=(Condition.TENSORRT_LLM,),
         ),
         Advice(
-            "Compute prompts in chunks that take about as long as a decoding step, beside it.",
+            "Compute prompts in chunks that take about as long as a decode step, and together with "
+            "it.",
             unless=_ENGINES,
         ),
         Advice(
-            "Compute prompts on GPUs of their own, and send their keys and values to those that "
+            "Compute prompts on separate GPUs, and send their keys and values to the GPUs that "
             "decode (disaggregated prefill)."
         ),
     ),
 )
 def prefill_stall(context: Context) -> Finding | None:
-    """Report the time that running requests wait for prompts, per token that they get."""
+    """Report how long running requests wait for prompts, per token that they get."""
     numbers = context.all_steps.numbers
     if context.steps.phase != "decode":
         return None
@@ -78,10 +80,10 @@ def prefill_stall(context: Context) -> Finding | None:
     added = percent(100 * price.ns / context.step_ns)
     return context.finding(
         prefill_stall,
-        words=f"Prompts {most.words}; that delays tokens, of which there are as many per second",
+        words=f"Prompts {most.words}; that delays tokens, but tokens per second stay the same",
         price=price,
-        cost=f"up to {duration(price.ns)} per {most.per} beside each {duration(context.step_ns)} "
-        f"decode step ({added})",
+        cost=f"up to {duration(price.ns)} per {most.per} on top of each "
+        f"{duration(context.step_ns)} decode step ({added})",
         ranks=ranks,
         steps=most.steps,
         evidence={

@@ -14,35 +14,35 @@ from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
     seen_in="data_loading",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The GPU is idle while the host decodes, resizes or tokenises the input of a request: in "
-    "a recording without training and without workers of a DataLoader, which could do it ahead. "
-    "Elsewhere the same time is [waiting for data](causes/input_starvation.md).",
+    when="The GPU is idle while the host decodes, resizes or tokenises the input of a request. "
+    "That holds for recordings without training and without DataLoader workers, which could "
+    "do it ahead; in others, the same time is [waiting for data](causes/input_starvation.md).",
     advice=(
         Advice(
-            "Draw random input on the GPU.",
+            "Generate random input on the GPU.",
             'inputs = torch.randn(size, device="cuda")',
             needs=(Condition.DRAWS_NUMBERS,),
         ),
         Advice(
-            "Tokenise and process images in the API server, before requests reach the engine's "
-            "loop.",
+            "Tokenise text and process images in the API server, before requests reach the "
+            "engine's loop.",
             "vllm serve MODEL --api-server-count 4",
             needs=(Condition.SERVER, Condition.VLLM),
         ),
         Advice(
-            "Tokenise and process images in processes of their own, before requests reach the "
+            "Tokenise text and process images in separate processes, before requests reach the "
             "engine's loop.",
             "python -m sglang.launch_server --model-path MODEL \\\n    --tokenizer-worker-num 4",
             needs=(Condition.SERVER, Condition.SGLANG),
         ),
         Advice(
-            "Tokenise and process images in other processes, before requests reach the loop.",
+            "Tokenise text and process images in other processes, before requests reach the loop.",
             needs=(Condition.SERVER,),
             unless=(Condition.VLLM, Condition.SGLANG),
         ),
         TENSOR_PROCESSOR,
         Advice(
-            "Let worker processes of the DataLoader prepare the images ahead.",
+            "Let DataLoader workers prepare the images ahead.",
             "pipeline(task, model, num_workers=8)",
             needs=(Condition.IMAGE_PROCESSOR, Condition.LOADER_ALONE),
             unless=(Condition.LOADER_WORKERS,),

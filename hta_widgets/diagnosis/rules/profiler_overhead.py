@@ -34,7 +34,7 @@ from hta_widgets.quantities import NS_PER_MS, duration
             needs=(Condition.MEMORY,),
         ),
         Advice(
-            "Record few steps, after some in which the profiler warms up.",
+            "Record only a few steps, after some in which the profiler warms up.",
             "torch.profiler.schedule(wait=1, warmup=2, active=3)",
         ),
     ),
@@ -42,8 +42,7 @@ from hta_widgets.quantities import NS_PER_MS, duration
 def profiler_overhead(context: Context) -> Finding | None:
     """Report the time in which the GPU is idle while the profiler works.
 
-    If it takes much of the host's time, and records stacks in all calls, late launches are its
-    price, too.
+    If it takes much of the host's time and records stacks, the price includes late launches.
     """
     waiting, written = context.steps["gap_profiler"], context.steps["in_profiler"]
     in_profiler = np.maximum(written, waiting)  # frames of record_function are not written

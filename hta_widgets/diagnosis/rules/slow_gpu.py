@@ -1,4 +1,4 @@
-"""The GPU of a rank takes longer for the same kernels."""
+"""The GPU of one rank takes longer for the same kernels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hta_widgets.quantities import number
     seen_in="waiting",
     makes_others_wait=True,
     when="A rank takes more than 1.04 times as long as the median for kernels with the same work "
-    "(name, launch size, shapes) in at least 70 % of the steps, steadily. Where batches "
-    "differ by a few tokens, as many kernels of one name count as the same work if their "
-    "sizes are within 5 %, and those of equal work are slower too. Without shapes, equal "
-    "launch sizes are the same work only if all are equal: products may have one block for "
-    "each multiprocessor, whatever their size, and ranks whose experts get more tokens are left "
-    "out. Of a quarter of the ranks at most (or two): "
-    "more are not unlike by their hardware.",
+    "(name, launch size, shapes) steadily and in at least 70 % of the steps. If batches "
+    "differ by a few tokens, as many kernels of one name count as the same work when their "
+    "sizes are within 5 % and those of equal work are slower too. Without shapes, equal "
+    "launch sizes are the same work only if all launch sizes are equal, because products may "
+    "have one block per multiprocessor whatever their size; ranks whose experts get more "
+    "tokens are then left out. At most a quarter of the ranks (or two) can be slow GPUs: if "
+    "more are slower, hardware is not the reason.",
     advice=(
         Advice(
             "Compare its clocks, power and ECC errors with those of another GPU.",
@@ -36,11 +36,13 @@ from hta_widgets.quantities import number
             "amd-smi metric --clock --power --ecc",
             needs=(Condition.AMD,),
         ),
-        Advice("Run the job with another node in its place: if the trouble goes, drain this one."),
+        Advice(
+            "Run the job with another node in its place: if the problem disappears, drain this one."
+        ),
     ),
 )
 def slow_gpu(context: Context) -> Finding | None:
-    """Report ranks that take longer, at all times, than the others for the same kernels."""
+    """Report ranks that always take longer than the others for the same kernels."""
     found = context.hardware
     places = not_overloaded(context, found.slow)
     if not places or found.like is None:

@@ -23,35 +23,35 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
     seen_in="copies",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="Copies between host and GPU run with no kernel beside them, for more than 2 % of the "
-    "step. The call that asks for 60 % of them is named.",
+    when="Copies between host and GPU run with no kernel at the same time, for more than 2 % of "
+    "the step. The sentence names the call that asks for 60 % of them.",
     advice=(
         Advice(
-            "Keep on the GPU what is copied there and back for each kernel.",
+            "Keep data on the GPU instead of copying it there and back for each kernel.",
             needs=(Condition.NO_PYTORCH, Condition.THERE_AND_BACK),
         ),
         Advice(
-            "Keep on the GPU what is copied to the host and back: compute there what the host does "
-            "with it.",
+            "Keep data on the GPU instead of copying it to the host and back: do there what the "
+            "host does with it.",
             'model = model.to("cuda")  # before the optimizer is made',
             needs=(Condition.THERE_AND_BACK,),
             unless=(Condition.NO_PYTORCH,),
         ),
         Advice(
-            "Allocate the memory of the host pinned, and copy without waiting.",
+            "Allocate pinned host memory, and copy without waiting.",
             "cudaMallocHost(&host, bytes);  // instead of malloc\n"
             "cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream);",
             needs=(Condition.NO_PYTORCH, Condition.PAGEABLE),
         ),
         Advice(
-            "Copy into pinned memory, and wait for it only where the values are read.",
+            "Copy into pinned memory, and wait only where the values are read.",
             'host = torch.empty_like(x, device="cpu", pin_memory=True)\n'
             "host.copy_(x, non_blocking=True)",
             needs=(Condition.TO_HOST,),
             unless=(Condition.PINNED,),
         ),
         Advice(
-            "Copy to the host on a stream of its own, while the next step computes.",
+            "Copy to the host on a separate stream while the next step computes.",
             "with torch.cuda.stream(copies):\n    host.copy_(x, non_blocking=True)",
             needs=(Condition.TO_HOST, Condition.PINNED),
         ),
@@ -68,21 +68,21 @@ from hta_widgets.quantities import NS_PER_MS, data_size, number
             unless=(Condition.TO_HOST, Condition.LOADER),
         ),
         Advice(
-            "Keep the parameters on the GPU, if they fit: FSDP, whose FSDP::… ranges are recorded, "
+            "Keep the parameters on the GPU if they fit: FSDP (its FSDP::… ranges are recorded) "
             "offloads them to the host.",
             needs=(Condition.FSDP2,),
             unless=(Condition.PAGEABLE,),
         ),
         Advice(
-            "Copy on a stream of its own, ahead of the step that needs the data.",
+            "Copy on a separate stream, ahead of the step that needs the data.",
             'with torch.cuda.stream(copies):\n    batch = batch.to("cuda", non_blocking=True)',
             unless=(Condition.TO_HOST,),
         ),
-        Advice("Copy less: what is copied again and again can stay where it is."),
+        Advice("Copy less: data that is copied again and again can stay where it is."),
     ),
 )
 def slow_host_copies(context: Context) -> Finding | None:
-    """Report the time of copies between host and device with no kernel beside them."""
+    """Report the time of copies between host and device with no kernel at the same time."""
     copies = context.steps["host_copies"]
     least_ns = context.limits.host_copies_percent / 100 * context.steps.median_period_ns
     counts = copies.mean(axis=1) > least_ns
@@ -113,7 +113,7 @@ def slow_host_copies(context: Context) -> Finding | None:
 
 
 def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
-    """What holds of the copies."""
+    """What holds for the copies."""
     every = [host.copies for host in context.hosts(ranks).values()]
     held = {Condition.PAGEABLE: any, Condition.PINNED: all, Condition.TO_HOST: any}
     found = [each for each, of in held.items() if of(copies.are_most(each) for copies in every)]
@@ -122,9 +122,10 @@ def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:
 
 
 def _words(context: Context, ranks: tuple[int, ...], steps: tuple[int, ...]) -> str:
-    """The copies with most exposed time, and others of that rank that are worth a finding alone.
+    """Name the copies with most exposed time, and others of that rank that are worth a finding.
 
-    The price is of all: 805 MB at 2.97 GB/s do not take 361 ms, unless 1.28 GB the other way do.
+    The price covers all copies: 805 MB at 2.97 GB/s do not take 361 ms, but 1.28 GB the other way
+    do.
     """
     by_rank = [host.copies.by_name for host in context.hosts(ranks).values()]
     by_time = [sorted(each, key=lambda name: -name.exposed_ns) for each in by_rank if each]
@@ -149,7 +150,7 @@ def _amount(copies: CopiesOfName, count: int, where: str) -> str:
 
 
 def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
-    """Exposed copies by rank and name, of all analysed steps."""
+    """Exposed copies by rank and name, over all analysed steps."""
     rows = [
         {
             "rank": rank,

@@ -23,19 +23,19 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_US, data_size, number
 
 FEWEST_ELEMENTS: Final = 1_000
-"""Smaller transfers take as long as their latency, which says nothing about the link."""
+"""Smaller transfers are bound by latency, which says nothing about the link."""
 
 Ranks = tuple[int, ...]
 
 
 class SlowGroup(NamedTuple):
-    """A process group whose transfers take longer than the same ones of other groups."""
+    """A process group whose transfers take longer than the same transfers of other groups."""
 
     ranks: Ranks
     operation: str
-    """Of the transfers that lose most."""
+    """Operation of the transfers that lose most."""
     size_bytes: int
-    """Of one of these; -1 if unknown."""
+    """Size of one of these transfers; -1 if unknown."""
     gb_per_s: float
     usual_gb_per_s: float
     """Bus bandwidth of these transfers in the group, and in the others; NaN if unknown."""
@@ -46,11 +46,11 @@ class SlowGroup(NamedTuple):
 
 
 def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
-    """One row per operation, size, and group of at least two ranks.
+    """Table with one row per operation, size, and group of at least two ranks.
 
-    ``operation``, ``members``, ``elements``, ``bytes``, ``ranks`` (tuple; a send and one back are
-    of one group), ``count``, ``transfer_ns`` (median), ``usual_ns`` (median of the same transfers
-    in the other groups; NaN without others), ``gb_per_s`` (bus bandwidth).
+    Columns: ``operation``, ``members``, ``elements``, ``bytes``, ``ranks`` (tuple; a send and the
+    one back belong to one group), ``count``, ``transfer_ns`` (median), ``usual_ns`` (median of the
+    same transfers in the other groups; NaN without others), ``gb_per_s`` (bus bandwidth).
     """
     matches, kernels = traffic.matches, traffic.matches.kernels
     first = matches.rows[matches.edges[:-1]]
@@ -110,9 +110,9 @@ def _is_slow(transfer_ns: Any, usual_ns: Any, limits: Limits) -> Any:  # noqa: A
 
 
 def _have_known_ranks(traffic: Traffic) -> Mask:
-    """Whether the ranks of the group of each collective are known: recorded, or those that met.
+    """Whether the ranks in each collective's group are known: as recorded, or as those that met.
 
-    Where ranks are missing, those that are there may be of several groups with one name.
+    If ranks are missing, the recorded ones may belong to several groups with the same name.
     """
     recorded = np.array([bool(each.ranks) for each in traffic.series], dtype=bool)
     named = np.array([bool(each.group and each.size) for each in traffic.series], dtype=bool)
@@ -130,7 +130,7 @@ def _group(traffic: Traffic, collective: int) -> Ranks:
 
 
 def _of_other_groups(each: pd.DataFrame, table: pd.DataFrame, kinds: list[str]) -> Float64Array:
-    """Median of the same transfers in the groups other than that of each row."""
+    """Median of the same transfers in all groups other than the row's own."""
     usual = np.full(len(table), np.nan)
     by_kind = dict(iter(each.groupby(kinds, sort=False)))
     for row, (*kind, ranks) in enumerate(
@@ -154,21 +154,21 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
     seen_in="transfer",
     limit="least_percent_slow_link",
     when="Transfers of one process group take 1.5 times as long as the same transfers of other "
-    "groups, and 30 µs longer. Where no ranks of a group are recorded, they are those that "
-    "meet in it, if no rank of the job is missing.",
+    "groups, and at least 30 µs longer. If the ranks of a group are not recorded, they are "
+    "taken to be those that meet in it, unless a rank of the job is missing.",
     advice=(
         Advice(
-            "Look at the NVLink errors of these ranks, and at their NICs and cables.",
+            "Check these ranks for NVLink errors, and check their NICs and cables.",
             "nvidia-smi nvlink --errorcounters; ibstat",
             unless=(Condition.AMD,),
         ),
         Advice(
-            "Look at the errors of the links of these ranks, and at their NICs and cables.",
+            "Check these ranks for link errors, and check their NICs and cables.",
             "amd-smi metric --xgmi-err; ibstat",
             needs=(Condition.AMD,),
         ),
         Advice(
-            "Let the library say which paths and devices it chose for these ranks.",
+            "Let the library log which paths and devices it chose for these ranks.",
             "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH python train.py",
         ),
     ),
@@ -221,7 +221,7 @@ def _usual_factors(
 ) -> dict[tuple[int, int], float]:
     """How many times as long each slow transfer would take at the pace of the other groups.
 
-    By rank, and row of the kernel.
+    Keys are the rank and the kernel's row.
     """
     of_group = table[[ranks == slow.ranks for ranks in table["ranks"]]]
     of_group = of_group[_is_slow(of_group["transfer_ns"], of_group["usual_ns"], context.limits)]

@@ -1,4 +1,4 @@
-"""Products of matrices that are slow for their shapes."""
+"""Matrix products that are slow because of their shapes."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from hta_widgets.quantities import NS_PER_MS, number, percent
 @cause(
     seen_in="compute",
     when="Matrix products on tensor cores have a dimension that is not a multiple of 8 (of 4 for "
-    "TF32), and take 1.5 times as long, or longer, as at the rate that the same rank reaches with "
-    "products that fit and are smaller in every dimension; or, for 16 bits where none of these is "
-    "large, as at half of the peak of the GPU. Or one shape with 10 % of the computing time or "
-    "more stays below 85 % of the median rate of two or more others. Large are products of 1,024 "
-    "or more in every dimension, as all of these are: the library has chosen a kernel that does "
-    "not suit it.",
+    "TF32), and take at least 1.5 times as long as they would at the rate that the same rank "
+    "reaches with products that fit and are smaller in every dimension. For large 16-bit "
+    "products without large ones among these, the measure is half of the GPU's peak. Or the "
+    "library has chosen an unsuitable kernel: one large shape with 10 % or more of the "
+    "compute time stays below 85 % of the median rate of two or more other large ones. Large "
+    "products have 1,024 or more in every dimension.",
     advice=(
         Advice(
-            "Pad the dimension (batch, vocabulary, width) to a multiple of 64, at least of 8.",
+            "Pad the dimension (batch, vocabulary, width) to a multiple of 64, or at least of 8.",
             "vocabulary = (vocabulary + 63) // 64 * 64",
             needs=(Condition.UNEVEN,),
         ),
         Advice(
-            "Compile the model, which pads such products where that is faster.",
+            "Compile the model: the compiler pads such products where that is faster.",
             "model = torch.compile(model)",
             needs=(Condition.UNEVEN,),
             unless=(Condition.COMPILED,),
         ),
         *other_kernels(Condition.UNEVEN),
         Advice(
-            "Change the size a little, or split the product: kernels are chosen by shape.",
+            "Change the size a little, or split the product: libraries choose kernels by shape.",
             unless=(Condition.UNEVEN,),
         ),
     ),
 )
 def slow_shape(context: Context) -> Finding | None:
-    """Report products that others of the same rank outrun."""
+    """Report products that are slower than others on the same rank."""
     taken, saved = context.computing("shape"), context.computing("shape", saved=True)
     found = context.faster_kernels(
         slow_shape, "faster matrix products", saved, "shape", bound="about"

@@ -1,4 +1,4 @@
-"""A stage of a pipeline computes longer than the others."""
+"""One stage of a pipeline computes longer than the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hta_widgets.quantities import number
     seen_in="waiting",
     when="A stage computes more than 1.1 times as long as the median of the other stages.",
     advice=(
-        Advice("Move layers to another stage, so that all compute equally long."),
+        Advice("Move layers to another stage, so that all stages compute equally long."),
         Advice("Give the stage with the embedding or the loss fewer layers, or split them."),
     ),
 )
@@ -70,7 +70,7 @@ def stage_imbalance(context: Context) -> Finding | None:
 
 
 def equal_stages(context: Context) -> Computing:
-    """The edit in which all stages compute equally long in each step."""
+    """The edit that makes all stages compute equally long in each step."""
     computing = context.steps["compute"]
     equal = np.divide(
         computing.mean(axis=0), computing, out=np.ones_like(computing), where=computing > 0

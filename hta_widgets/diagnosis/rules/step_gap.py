@@ -1,4 +1,4 @@
-"""A server's host is late between two steps: the GPU waits for the engine's loop."""
+"""The host of a server is late between two steps: the GPU waits for the engine's loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hta_widgets.diagnosis.rules.wording import on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration
 
 FEWEST_LIKE: Final = 3
-"""Steps of a phase, without the first of the recording, of which the usual gap is known."""
+"""Fewest steps of a phase, without the first of the recording, that show the usual gap."""
 
 _TIMES: Final = ("period_ns", "scheduling_ns", "preparing_ns")
 
@@ -30,10 +30,10 @@ _TIMES: Final = ("period_ns", "scheduling_ns", "preparing_ns")
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
-    when="The GPU of an inference server is idle, usually, from the end of one step until the host "
-    "launches the next: the engine samples, sends tokens, schedules and prepares inputs. A call in "
-    "the span of the step that drains the GPU is a [sync stall](causes/blocking_sync.md), and a "
-    "loop that waits for requests costs nothing.",
+    when="The GPU of an inference server is usually idle from the end of one step until the host "
+    "launches the next one: the engine samples, sends tokens, schedules and prepares inputs. "
+    "A call within the span of a step that drains the GPU is a [sync "
+    "stall](causes/blocking_sync.md) instead. A loop that waits for requests costs nothing.",
     advice=(
         Advice(
             "Let vLLM schedule the next step while this one runs.",
@@ -47,8 +47,8 @@ _TIMES: Final = ("period_ns", "scheduling_ns", "preparing_ns")
             needs=(Condition.SGLANG,),
         ),
         Advice(
-            "Let TensorRT-LLM overlap its scheduler with the GPU: take "
-            "disable_overlap_scheduler out of its options.",
+            "Let TensorRT-LLM overlap its scheduler with the GPU: remove disable_overlap_scheduler "
+            "from its options.",
             needs=(Condition.TENSORRT_LLM,),
         ),
         Advice(
@@ -60,13 +60,13 @@ _TIMES: Final = ("period_ns", "scheduling_ns", "preparing_ns")
             needs=(Condition.READS_A_NUMBER,),
         ),
         Advice(
-            "Record the Python frames for one second, which show what the loop does there.",
+            "Record Python frames for one second: they show what the loop does there.",
             needs=(Condition.SERVER,),
             unless=(Condition.STACKS,),
         ),
         Advice(
-            "Look at the lines that run there in the flame graph of this time: sampling, "
-            "detokenising and scheduling can run in threads or processes of their own.",
+            "Find the lines that run there in the flame graph of this time: sampling, detokenising "
+            "and scheduling can run in separate threads or processes.",
             needs=(Condition.STACKS,),
         ),
     ),
@@ -85,7 +85,7 @@ def step_gap(context: Context) -> Finding | None:
         return None
     period_ns, scheduling_ns, preparing_ns = (float(like[name].median()) for name in _TIMES)
     if not context.is_worth_it(step_gap, scheduling_ns + preparing_ns):
-        return None  # one long gap, after a burst of prompts, is none of the loop
+        return None  # one long gap, after a burst of prompts, does not come from the loop
     phases = like["phase"].unique()
     noun = f"{phases[0]} steps" if len(phases) == 1 else "steps"
     within = within_gap(context, ranks, "gap_step")
@@ -113,7 +113,7 @@ def step_gap(context: Context) -> Finding | None:
 
 
 def _like_steps(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
-    """Steps of the ranks to blame that are like each other."""
+    """Steps of the ranks to blame that are similar to each other."""
     table = server_steps(context.job).steps
     table = table[table["rank"].isin(ranks or context.ranks)]
     first = table.groupby("rank")["step"].min()

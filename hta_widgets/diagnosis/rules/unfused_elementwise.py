@@ -1,4 +1,4 @@
-"""Chains of elementwise kernels, and attention, that one kernel could replace."""
+"""Chains of elementwise kernels, and unfused attention, that one kernel could replace."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.job import Job
 
 LEFT_BY_COMPILER: Final = 0.5
-"""Part of the time in elementwise kernels in compiled code, beyond which that does not fuse them:
-outside of it, a graph break or an eager part would be why."""
+"""If more than this fraction of the time in elementwise kernels is in compiled code, the compiler
+does not fuse them; outside it, a graph break or an eager part would be the reason."""
 
 _WORDS: Final = 6
-"""Kernels of a chain that are named."""
+"""Most kernels of a chain that are named."""
 
 _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
 
@@ -37,23 +37,23 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
 @cause(
     seen_in="compute",
     limit="least_percent_in_every_job",
-    when="Elementwise kernels run in chains of three and more, and fusing them would save the "
-    "least cost; they take more than 10 % of the compute time. Or attention is not fused: "
-    "shapes show a softmax over what one product of batches makes and the next one takes, "
-    "with more keys than a head is wide. Its least cost is the time of all that runs on the "
-    "scores between these products, forward and backward. The module with 60 % of it is "
-    "named.",
+    when="Elementwise kernels run in chains of three or more and take more than 10 % of the "
+    "compute time, and fusing them saves more than the least cost. Or attention is not fused: "
+    "shapes show a softmax over the output of one batched product, which another one reads, "
+    "with more keys than a head is wide. Fusing it saves at least the time of everything that "
+    "runs on the scores between these products, forward and backward. The sentence names the "
+    "module with 60 % of it.",
     advice=(
         Advice(
-            "Give scaled_dot_product_attention what its fused kernels take (type, mask, head "
-            "size); in this block it warns of what they refuse.",
+            "Give scaled_dot_product_attention inputs that its fused kernels accept (type, mask, "
+            "head size); in this block, it warns about what they refuse.",
             "from torch.nn.attention import SDPBackend, sdpa_kernel\n\n"
             "with sdpa_kernel(SDPBackend.FLASH_ATTENTION):\n    ...",
             needs=(Condition.ATTENTION, Condition.REFUSED_FUSION),
         ),
         Advice(
-            "Use fused attention: where the model has it, attn_implementation='sdpa' in "
-            "Transformers, need_weights=False in MultiheadAttention.",
+            "Use fused attention: attn_implementation='sdpa' in Transformers if the model has it, "
+            "need_weights=False in MultiheadAttention.",
             "torch.nn.functional.scaled_dot_product_attention(query, key, value)",
             needs=(Condition.ATTENTION,),
             unless=(Condition.REFUSED_FUSION,),
@@ -64,29 +64,29 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
             unless=(Condition.COMPILED,),
         ),
         Advice(
-            "Compile with Inductor, which fuses them: this compiler runs each by itself.",
+            "Compile with Inductor, which fuses them: this compiler runs each kernel separately.",
             'model = torch.compile(model, backend="inductor")',
             needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER),
             unless=(Condition.GRAPHS,),
         ),
         Advice(
             "Compile with Inductor, which fuses them and keeps the CUDA graphs: this compiler runs "
-            "each by itself.",
+            "each kernel separately.",
             'model = torch.compile(model, options={"triton.cudagraphs": True})',
             needs=(Condition.COMPILED, Condition.LEFT_BY_COMPILER, Condition.GRAPHS),
         ),
         Advice(
-            "Find why these kernels run outside of the compiled code.",
+            "Find out why these kernels run outside the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
             unless=(Condition.LEFT_BY_COMPILER,),
         ),
         *fused_optimizers(Condition.ONE_BY_ONE),
-        Advice("Use kernels that do all of it at once, as fused norms and activations."),
+        Advice("Use kernels that do all of it at once, such as fused norms and activations."),
     ),
 )
 def unfused_elementwise(context: Context) -> Finding | None:
-    """Report kernels that only read and write between others, by what fusing them would save."""
+    """Report kernels that only read and write memory, priced by what fusing saves."""
     chains, attention = (context.computing(each, saved=True) for each in ("chains", "attention"))
     share = elementwise_share(context, context.blamed(chains.mean(axis=1)))
     has_chains = share > context.limits.elementwise_percent
@@ -132,7 +132,7 @@ def unfused_elementwise(context: Context) -> Finding | None:
 
 
 def elementwise_share(context: Context, ranks: tuple[int, ...]) -> float:
-    """Part (%) of the compute time of some ranks that is in elementwise kernels."""
+    """Share (%) of the compute time of some ranks that is in elementwise kernels."""
     rows = [context.ranks.index(rank) for rank in ranks]
     elementwise_ns = context.computing("elementwise")[rows].sum()
     return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
@@ -145,7 +145,7 @@ def is_left_by_compiler(context: Context) -> bool:
 
 
 def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:
-    """Whether attention alone is worth a finding, or owns most of what is saved."""
+    """Whether attention alone is worth a finding, or accounts for most of the saving."""
     owns = bool(100 * attention.sum() >= context.limits.owner_percent * saved.sum())
     return owns or context.is_worth_it(
         unfused_elementwise, context.price(attention, context.shorter_kernels("attention")).ns
@@ -155,7 +155,7 @@ def _is_attention(context: Context, attention: Matrix, saved: Matrix) -> bool:
 def _of_attention(
     context: Context, ranks: tuple[int, ...], blamed: list[ComputeFacts], *, has_chains: bool
 ) -> tuple[str, dict[str, Evidence]]:
-    """What the sentence says, and its numbers."""
+    """The words of the sentence on attention, and their numbers."""
     rows = [context.ranks.index(rank) for rank in ranks]
     whole_ns = context.computing("attention")[rows].mean()
     compute_ns = context.steps["compute"][rows].mean()
@@ -177,7 +177,7 @@ def _of_attention(
 def _of_chains(
     context: Context, ranks: tuple[int, ...], blamed: list[ComputeFacts], share: float
 ) -> tuple[str, dict[str, Evidence]]:
-    """What the sentence says, and its number besides the share."""
+    """The words of the sentence on chains, and their number besides the share."""
     longest = max(row.kernels for each in blamed for row in each.chains)
     words = (
         f"{percent(share)} of the compute time{on_ranks(context, ranks)} is in unfused "
@@ -187,7 +187,7 @@ def _of_chains(
 
 
 def _conditions(blamed: list[ComputeFacts], *, is_attention: bool) -> list[Condition]:
-    """What holds of what is named."""
+    """What holds for what the sentence names."""
     if not is_attention:
         return []
     refused = all(each.attention.is_math for each in blamed)
@@ -218,13 +218,13 @@ def _tables(blamed: list[ComputeFacts]) -> dict[str, Evidence]:
 
 
 def fusable_kernels(job: Job, ranks: Sequence[int] = ()) -> pd.DataFrame:
-    """List the kernels of some ranks, all when not given, that one kernel could replace.
+    """List the kernels of some ranks (all by default) that one kernel could replace.
 
-    A row for the chains of the same elementwise kernels, and for each size of the scores of unfused
-    attention, those that fusing shortens most first: ``kernels`` (in words), ``first_kernel``
-    (empty of attention), ``count`` (how often they run), ``total_ms`` and ``saved_ms``, how much
-    less fused ones would take: means of the ranks in one step, or without steps in the recording.
-    Fused attention saves at least what is no product.
+    There is a row for each chain of the same elementwise kernels, and for each score size of
+    unfused attention, ordered by what fusing saves: ``kernels`` (in words), ``first_kernel`` (empty
+    for attention), ``count`` (how often they run), ``total_ms``, and ``saved_ms`` (how much less
+    time fused ones would take). Values are means over the ranks for one step or, without steps, for
+    the recording. Fused attention saves at least the time that is not in products.
     """
     of_rank = job.remember(answers_of_all, Limits().trials).facts
     facts = [of_rank[rank].compute for rank in job.select_ranks(ranks)]
@@ -250,7 +250,7 @@ def fusable_kernels(job: Job, ranks: Sequence[int] = ()) -> pd.DataFrame:
 
 
 def in_words(names: Sequence[str], kernels: int) -> str:
-    """A chain of kernels in words.
+    """Write a chain of kernels in words.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The first step prepares what the others use.
+"""The first step prepares what later steps use.
 
-That is idle and computing time which the other steps do not need. More work is no preparation: a
-longer batch, or a validation that later steps repeat.
+Preparation is idle and computing time that the other steps do not need. More work is not
+preparation: a longer batch, or a validation that later steps repeat.
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_MS, duration
 
 ALIKE: Final = 0.9
-"""A step runs the kernels of another one if it launches this part of them, as large."""
+"""A step runs the kernels of another one if it launches this fraction of them with the same
+size."""
 
 _NOT_PREPARING: Final = ("gap_loader", "gap_profiler", "gap_depend")
 _SETTING_UP: Final = ("gap_init", "gap_alloc")
 
 WORTH_SAYING: Final = 0.1
-"""Part of this excess from which idle or computing time is in the sentence."""
+"""Fraction of this excess above which the sentence names idle or computing time."""
 
 FEWEST_STEPS: Final = 3
-"""So many can tell which of them is unusual: of two, of 54 and 35 ms, the first was left out as the
-slow one, and its data loading, for 47 ms, with it."""
+"""Fewest steps that show which of them is unusual: of two steps of 54 and 35 ms, the first was left
+out as the slow one, and with it 47 ms of data loading."""
 
 
 def preparing_idle_ns(context: Context, count: int) -> Matrix:
-    """Idle time of the first steps that prepares, by rank and step.
+    """Idle time of the first steps that counts as preparation, by rank and step.
 
-    That in calls that set up or allocate, and while code is loaded, above the median of the later
-    steps; and of the rest what no later step has, nor its usual idle time would be with as many
-    kernels. The step that follows the first ones is not asked, as it may prepare, too.
+    It is the time in calls that set up or allocate, and while code is loaded, above the median of
+    the later steps. Of the rest, it is what exceeds both the idle time of every later step and the
+    usual idle time scaled to as many kernels. The step right after the first ones is not used, as
+    it may prepare, too.
     """
     steps = context.steps
     rest = steps["idle"] - sum(steps[name] for name in (*_NOT_PREPARING, *_SETTING_UP))
@@ -59,11 +61,11 @@ def preparing_idle_ns(context: Context, count: int) -> Matrix:
 
 
 def preparing_compute_ns(context: Context, count: int) -> Matrix:
-    """Computing time of the first steps that prepares, by rank and step.
+    """Computing time of the first steps that counts as preparation, by rank and step.
 
-    By how much the same kernels with the same work take longer than later, and kernels that no
-    later step runs: where the work is known to be that of a later step, and at most by how much
-    the step computes longer, or what runs once.
+    It is how much longer the same kernels with the same work take than later, plus kernels that no
+    later step runs. It counts only if the work is known to be that of a later step, and at most up
+    to how much longer the step computes, or what runs once.
     """
     steps = context.steps
     facts = context.job.reduce(like_kernel_facts, steps.ranks)
@@ -94,7 +96,7 @@ def _of_rank(facts: LikeKernelFacts, numbers: Sequence[int], count: int) -> Floa
 
 
 def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
-    """What kernels of a first step take that prepares; 0 if no later step does the same work."""
+    """Preparation time in kernels of a first step; 0 if no later step does the same work."""
     there = first["counts"].reindex(later["key"], fill_value=0).to_numpy()
     counts, step = later["counts"], later["step"]
     part = np.minimum(there, counts).groupby(step).sum() / counts.groupby(step).sum()
@@ -110,12 +112,13 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
 
 @cause(
     seen_in="late_launching",
-    when="The first step is longer than the median of the others by more than 30 %, and half of it"
-    " is idle time that no later step has, or the same kernels with the same work that take "
-    "longer, or kernels that never come again beside those of a later step. More work (a "
-    "longer batch, a validation) is no warm-up. Of fewer than three steps: 5 % of the time goes by "
-    "in calls that load modules or take 1 ms to set something up, in the first allocations, or in "
-    "first calls of operators that take ten times the median of later ones.",
+    when="The first step is more than 30 % longer than the median of the others. More than half of "
+    "the excess is idle time that no later step has, or the same kernels with the same work "
+    "taking longer, or kernels that run once in addition to those of a later step. More work "
+    "(a longer batch, a validation) is not warm-up. With fewer than three steps, 5 % of the "
+    "time is spent in calls that load modules or take 1 ms to set something up, in the first "
+    "allocations, or in first calls of operators that take ten times the median of later "
+    "ones.",
     advice=(
         Advice(
             "Leave the first steps out of the recording.",
@@ -124,12 +127,12 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             unless=(Condition.OTHER_RECORDER,),
         ),
         Advice(
-            "Start the recording after some steps: torch.cuda.profiler.start().",
+            "Start the recording after some steps, with torch.cuda.profiler.start().",
             "nsys profile --capture-range=cudaProfilerApi python train.py",
             needs=(Condition.TRAINING, Condition.OTHER_RECORDER),
         ),
         Advice(
-            "Run every kernel once before cudaProfilerStart(), with which the recording begins.",
+            "Run every kernel once before cudaProfilerStart(), which starts the recording.",
             "nsys profile --capture-range=cudaProfilerApi ./program",
             needs=(Condition.NO_PYTORCH,),
         ),
@@ -143,18 +146,18 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             needs=(Condition.OWN_WARM_UP,),
         ),
         Advice(
-            "Send requests of such sizes before the recording begins.",
+            "Send requests of these sizes before the recording starts.",
             needs=(Condition.SERVER,),
         ),
         Advice(
-            "Keep what is compiled from run to run, in a folder that stays.",
+            "Keep compiled code from run to run, in a folder that persists.",
             "TORCHINDUCTOR_CACHE_DIR=/path/that/stays python train.py",
             needs=(Condition.COMPILED,),
         ),
     ),
 )
 def warm_up(context: Context) -> Finding | None:
-    """Report what the first step takes more than the others, and those after it that compile."""
+    """Report how much longer the first step takes, and later ones that still compile."""
     if len(context.steps.numbers) < FEWEST_STEPS:
         return _initialising(context)
     count = _warming_steps(context)
@@ -210,13 +213,13 @@ def _warming_steps(context: Context) -> int:
 
 
 def _is_explained(context: Context, count: int, spent_ns: Matrix) -> bool:
-    """Whether what a rank spends explains why the last of the first steps is longer."""
+    """Whether the time that a rank spends explains why the last of the first steps is longer."""
     part = context.limits.warm_up_explained_percent / 100
     return bool(spent_ns.max(initial=0) > part * _excess_ns(context.steps, count)[-1])
 
 
 def _initialises_still(context: Context, count: int) -> bool:
-    """Whether the last of the first steps is longer than the usual because of calls that set up."""
+    """Whether the last of the first steps is longer than usual because of calls that set up."""
     steps = context.steps
     sets_up = (steps["gap_init"] + steps["gap_alloc"] + steps["once"])[:, count - 1]
     return _is_longer(context, count) and _is_explained(context, count, sets_up)
@@ -225,14 +228,14 @@ def _initialises_still(context: Context, count: int) -> bool:
 def _is_longer(context: Context, count: int) -> bool:
     """Whether the last of the first steps is much longer than those after it."""
     usual_ns = np.median(np.median(context.steps["period"], axis=0)[count:])
-    if not usual_ns:  # the file is cut behind it: there is nothing that it could be longer than
+    if not usual_ns:  # the file is cut after it: there is nothing to compare it with
         return False
     least_ns = context.limits.longer_first_step_percent / 100 * usual_ns
     return bool(_excess_ns(context.steps, count)[-1] > least_ns)
 
 
 def _excess_ns(steps: Steps, count: int) -> Float64Array:
-    """What each of the first steps takes more than the median of the others."""
+    """By how much each of the first steps exceeds the median of the others."""
     period = np.median(steps["period"], axis=0)
     return np.asarray(period[:count] - np.median(period[count:]))
 
@@ -245,12 +248,12 @@ def slow_first_step(context: Context) -> tuple[int, ...]:
 
 
 def _prepares(context: Context, count: int) -> tuple[Matrix, Matrix]:
-    """Idle and computing time of the first steps that prepares, by rank and step (ns)."""
+    """Idle and computing time of the first steps that is preparation, by rank and step (ns)."""
     return preparing_idle_ns(context, count), preparing_compute_ns(context, count)
 
 
 def _initialising(context: Context) -> Finding | None:
-    """Too few steps to compare: report what initialising costs."""
+    """Report the cost of initialising if there are too few steps to compare."""
     initialising = context.steps["gap_init"]
     classes: tuple[str, ...] = ("initialising", "compiling")
     if not recurs(context):

@@ -12,27 +12,27 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, number, percent
 
 LONGEST_LIST = 30
-"""Characters of a list of ranks in a sentence."""
+"""Most characters of a list of ranks in a sentence."""
 
 NAME_WIDTH = 40
 MODULE_WIDTH = 30
-"""Longest name of the trace, and of a module, in a sentence."""
+"""Longest name from the trace, and longest module name, in a sentence."""
 
 _MOST_RANGES = 3
 
 NEARLY_ALL = 0.995
-"""A larger part is all in words."""
+"""A larger fraction is called all."""
 
 MUCH_MORE = 2
-"""How many times as much as its price GPU work must be for what is hidden behind the host to be
-worth saying."""
+"""How many times its price the GPU work of a cause must be for the part hidden behind the host to
+be worth mentioning."""
 
 HALF_OF_COST = 0.5
-"""Ranks wait for others if waiting takes at least this part of what these cost."""
+"""Ranks wait for others if waiting takes at least this fraction of what those cost."""
 
 
 class Subject(NamedTuple):
-    """Who causes something, as the first words of a sentence."""
+    """Who causes something: the first words of a sentence."""
 
     name: str
     is_plural: bool
@@ -42,18 +42,18 @@ class Subject(NamedTuple):
         return self.name
 
     def verb(self, stem: str) -> str:
-        """The verb that follows; of regular verbs, the form without an s is given."""
+        """The verb that follows, from its form without an s; for regular verbs only."""
         if self.is_plural:
             return stem
         return f"{stem}es" if stem.endswith(("ch", "s", "sh")) else f"{stem}s"
 
 
 def subject(context: Context, ranks: tuple[int, ...]) -> Subject:
-    """Name the ranks; the host where there is only one, and nobody if it changes."""
+    """Name the ranks; "the host" if there is only one, and no rank if it changes."""
     if len(context.ranks) == 1:
         return Subject("The host", is_plural=False)
     if not ranks:
-        return Subject("Another rank in each step", is_plural=False)
+        return Subject("A different rank in each step", is_plural=False)
     if len(ranks) == len(context.ranks):
         return Subject("All ranks", is_plural=True)
     if len(ranks) == 1:
@@ -62,7 +62,7 @@ def subject(context: Context, ranks: tuple[int, ...]) -> Subject:
 
 
 def in_steps(context: Context, steps: tuple[int, ...]) -> str:
-    """Name the steps, unless it is all of them or there are none.
+    """Name the steps, unless they are all steps or there are none.
 
     With a space before it.
     """
@@ -72,18 +72,18 @@ def in_steps(context: Context, steps: tuple[int, ...]) -> str:
 
 
 def per_step(context: Context, count: float, noun: str) -> str:
-    """How many there are in each step, in words."""
+    """Say how many there are in each step."""
     text = number(count)
     return f"{text} {noun if text == '1' else f'{noun}s'}{context.steps.per_noun}"
 
 
 def named(name: str, width: int = NAME_WIDTH) -> str:
-    """A name of the trace, shortened."""
+    """Shorten a name from the trace."""
     return short_name(name, width)
 
 
 def few_ranges(numbers: tuple[int, ...]) -> str:
-    """Ranges of numbers; how many more there are instead of many ranges.
+    """Write ranges of numbers; instead of many ranges, how many numbers there are.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _and(ranges: Sequence[str]) -> str:
 
 
 def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
-    """Name the ranks, unless it is all that were opened or the only one that is compared.
+    """Name the ranks, unless they are all ranks that were opened or the only one that is compared.
 
     With a space before it.
     """
@@ -123,7 +123,7 @@ def which_ranks(ranks: tuple[int, ...]) -> str:
 
 
 def listed(ranks: tuple[int, ...]) -> str:
-    """Numbers of ranks; of many, the first few.
+    """List rank numbers; only the first few if there are many.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def listed(ranks: tuple[int, ...]) -> str:
 
 
 def in_n_steps(context: Context, steps: int) -> str:
-    """Say in how many of the steps, with a space before it; nothing of one, or without any."""
+    """Say in how many of the steps, with a space before it; empty for one step, or without any."""
     every = len(context.steps.numbers)
     if not context.steps.are_recorded or every == 1:
         return ""
@@ -145,7 +145,7 @@ def in_n_steps(context: Context, steps: int) -> str:
 
 
 def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float) -> str:
-    """Say who waits for these ranks, if the others do, with a semicolon before it."""
+    """Say, after a semicolon, who waits for these ranks, if the others do."""
     others = [place for place, rank in enumerate(context.ranks) if rank not in ranks]
     waiting = context.steps["wait"] + context.steps["wait_p2p"]
     if not others or waiting[others].mean() < HALF_OF_COST * recoverable_ns:
@@ -155,12 +155,12 @@ def others_wait(context: Context, ranks: tuple[int, ...], recoverable_ns: float)
 
 
 def part_of_it(part: float) -> str:
-    """How much of something, in words."""
+    """Say which part of something."""
     return f"{'all' if part >= NEARLY_ALL else percent(100 * part)} of it"
 
 
 class WithinModule(NamedTuple):
-    """A module inside which most of some time passes; without a name if none is known."""
+    """A module inside which most of some time passes; its name is empty if none is known."""
 
     name: str = ""
     share: float = 0.0
@@ -174,14 +174,14 @@ class WithinModule(NamedTuple):
 
     @property
     def evidence(self) -> dict[str, float]:
-        """The share as a number behind the finding; none for no module."""
+        """The share as evidence of the finding; empty without a module."""
         return {"inside_module_percent": 100 * self.share} if self.name else {}
 
 
 def within_module(
     context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int
 ) -> WithinModule:
-    """Find the module inside which most of some time passes, by `time_by_module` of each rank."""
+    """Find the module inside which most of some time passes, from `time_by_module` of each rank."""
     total: dict[str, int] = {}
     for times in by_rank:
         for name, ns in times.items():
@@ -195,9 +195,9 @@ def within_module(
 
 
 def link_of_kernels(ranks: tuple[int, ...], names: Collection[str]) -> Link:
-    """The panel that marks kernels; one is selected only if there is no other.
+    """Link to the panel that marks kernels; a kernel is selected only if it is the only one.
 
-    Of 28 kernels in 68 ms, the one with most of it did not run at all in the densest window.
+    With 28 kernels in 68 ms, the one with the most time did not run at all in the densest window.
     """
     kernel = next(iter(names)) if len(names) == 1 else ""
     return Link(panel="kernel_breakdown", ranks=ranks, kernel=kernel, kernels=tuple(sorted(names)))

@@ -20,14 +20,14 @@ from hta_widgets.quantities import number
 
 FEWEST_STEPS: Final = 2
 FEWEST_RANKS: Final = 3
-"""Fewest ranks that tell which work is usual."""
+"""Fewest ranks that show which work is usual."""
 
 SAME_RANK: Final = 0.7
 _HALF: Final = 0.5
 
 
 class _Reason(Enum):
-    """Why ranks compute longer, in words: as far as it is recorded."""
+    """Why ranks compute longer, in words, as far as the recording shows."""
 
     MORE_WORK = " with more work"
     NOT_RECORDED = " with the same kernels and sizes, for a reason that is not recorded"
@@ -35,13 +35,13 @@ class _Reason(Enum):
 
 
 class _Uneven(NamedTuple):
-    """Work of ranks relative to that of their peers."""
+    """Work of ranks compared with that of their peers."""
 
     factor: Matrix
     excess_ns: Matrix
     equal: Matrix
-    """Work relative to that of the median peer, how much more it is, and how many times as much it
-    would be if all peers had as much."""
+    """Work relative to the median peer, how much more it is, and by which factor it would change if
+    all peers had equal work."""
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
     """Positions of the steps in which some rank has considerably more."""
 
@@ -50,8 +50,8 @@ class _Uneven(NamedTuple):
     seen_in="waiting",
     makes_others_wait=True,
     when="A rank computes more than 1.04 times as long as its peers, with more or larger kernels. "
-    "`inconclusive` if its kernels take longer for equal sizes, and nothing shows that the "
-    "GPU is slow; and without shapes.",
+    "The finding is `inconclusive` without shapes, and if kernels of equal sizes take longer "
+    "although nothing shows that the GPU is slow.",
     advice=(
         *(
             Advice(
@@ -65,7 +65,8 @@ class _Uneven(NamedTuple):
             )
         ),
         Advice(
-            "Compare what these kernels read (packed sequences, sparsity) with another rank.",
+            "Compare the inputs of these kernels (packed sequences, sparsity) with those of "
+            "another rank.",
             needs=(Condition.SAME_SIZES,),
         ),
         Advice(
@@ -80,17 +81,17 @@ class _Uneven(NamedTuple):
             needs=(Condition.SAME_SIZES, Condition.AMD),
         ),
         Advice(
-            "Give all ranks equal work: bucket sequences by their length, or pack them.",
+            "Give all ranks equal work: bucket sequences by length, or pack them.",
             unless=(Condition.SAME_SIZES,),
         ),
         Advice(
-            "Give out batches by what they cost (tokens, pixels), not by their number.",
+            "Distribute batches by their cost (tokens, pixels), not by their number.",
             unless=(Condition.SAME_SIZES,),
         ),
     ),
 )
 def workload_imbalance(context: Context) -> Finding | None:
-    """Report ranks that compute longer than their peers, other than by a slower GPU."""
+    """Report ranks that compute longer than their peers for a reason other than a slower GPU."""
     if expert_imbalance in context.found:
         return None
     found = _compare(context, context.work)
@@ -98,7 +99,7 @@ def workload_imbalance(context: Context) -> Finding | None:
         return None
     excess = np.maximum(found.excess_ns, 0)
     price = context.price(excess, context.computing_less(excess), between_ranks=True)
-    # equal work brings at least what moving it does, at most that the excess vanishes
+    # equal work gains at least what moving the excess does, at most what removing it does
     equal = context.price(excess, context.faster_computing(found.equal))
     if equal.lower_ns < price.lower_ns:
         price = price._replace(lower_ns=equal.lower_ns, less_by="moved")
@@ -128,7 +129,7 @@ def workload_imbalance(context: Context) -> Finding | None:
 
 
 def _reason(context: Context, excess: Matrix) -> _Reason:
-    """What is recorded of the work of the ranks that compute longest."""
+    """What the recording shows about the work of the ranks that compute longest."""
     found = context.hardware
     if found.like is not None and not found.like.are_described:
         return _Reason.NO_SHAPES
@@ -165,7 +166,7 @@ def _compare(context: Context, work: Matrix) -> _Uneven | None:
 
 
 def _who(context: Context, found: _Uneven) -> tuple[int, ...]:
-    """The rank with most work, if it is the same in most of the steps; or the same few ranks."""
+    """The rank with most work, if the same in most of the steps; or the same few ranks."""
     excess = found.excess_ns[:, found.steps]
     busiest = Counter(excess.argmax(axis=0).tolist())
     place, times = busiest.most_common(1)[0]
@@ -194,8 +195,8 @@ def _words(
         )
     else:
         words = (
-            f"Another rank each step computes up to {number(float(largest.max()))} times as long "
-            f"as {usual}{when}; the others wait for it"
+            f"A different rank in each step computes up to {number(float(largest.max()))} times as "
+            f"long as {usual}{when}; the others wait for it"
         )
     lacks = "; shapes are not recorded, so it may be a slower GPU"
     return words + (lacks if reason is _Reason.NO_SHAPES else "")

@@ -157,7 +157,7 @@ def freeing(folder, frees, launches):
 
 
 def test_without_a_caching_allocator_it_is_asked_for(tmp_path):
-    assert freeing(tmp_path, 200, 400).startswith("Let PyTorch keep freed memory")
+    assert freeing(tmp_path, 200, 400).startswith("Turn PyTorch's caching allocator back")
 
 
 def test_silent_without_calls(tmp_path):

@@ -187,8 +187,8 @@ def test_ranks_that_take_turns_to_be_late_are_told(tmp_path):
     assert finding.confidence == "measured"
     assert finding.ranks == EVERYBODY
     assert (
-        "communicates without overlapping compute: 155 µs of transfer per step, 2.33 ms of "
-        "waiting for ranks that take turns to be late ("
+        "communicates without overlapping compute: 155 µs of transfer per step, 2.33 ms of waiting "
+        "for ranks that take turns being late ("
     ) in finding.sentence
     late = finding.evidence["late"].set_index("rank")["waited_for_ms"]
     assert late.tolist() == pytest.approx([8 * 0.4 * 0.75 / 4] * 4, rel=0.01)
@@ -325,13 +325,13 @@ def test_without_launches_work_belongs_to_the_step_in_which_it_runs(tmp_path):
     made = diagnosed(write(tmp_path / "rank-0.json", one.events))
     assert made.status == "cannot_tell"
     assert made.finding.startswith(
-        "No cause can be told, as calls of the CUDA API are not recorded: in "
+        "No cause can be named, as calls of the CUDA API are not recorded: in "
     )
     assert "Calls of the CUDA API are not recorded" in [each.lack for each in made.not_recorded]
     assert made.step_ns == pytest.approx(2_000_000, rel=0.05)
 
 
-LAUNCHED = "the GPU is idle with its next work launched already (blocked on a dependency)"
+LAUNCHED = "the GPU is idle with its next work already launched (blocked on a dependency)"
 
 
 IN_ONE_STREAM = (
@@ -378,10 +378,10 @@ def test_work_that_was_held_back_is_said_and_blames_nobody(tmp_path, launch, str
     made = diagnosed(write(tmp_path / "rank-0.json", [*events, last]))
     assert not made
     assert made.status == "cannot_tell"
-    assert made.finding.startswith("No cause can be told: in ")
+    assert made.finding.startswith("No cause can be named: in ")
     assert made.finding.endswith(
-        " % of the critical path, nothing recorded says what work waits for that was ready; "
-        f"in 80 % of the GPU span, {words}."
+        " % of the critical path, nothing recorded says why work that was ready had to wait; in "
+        f"80 % of the GPU span, {words}."
     )
 
 
@@ -394,7 +394,7 @@ def test_without_launches_nobody_knows_what_was_ready(real_traces):
     )
     assert said == (
         "in 86.1 % of the critical path, work may not have been launched yet, or may have waited "
-        "for other work: launches are not recorded, and prices may be too low"
+        "for other work: launches are not recorded, so prices may be too low"
     )
 
 
@@ -402,7 +402,7 @@ def test_a_launch_that_takes_long_holds_its_own_work_back(tmp_path):
     """As the first of a kernel, which loads its code; another process was blamed."""
     events = [call(0, 5, 1), kernel(20, 100, correlation=1), call(110, 800, 2)]
     made = diagnosed(write(tmp_path / "rank-0.json", [*events, kernel(920, 100, correlation=2)]))
-    inside = "inside the call that launches its next work, as where that loads code"
+    inside = "inside the call that launches its next work, for example while that loads code"
     assert f"the GPU is idle, 98.8 % of it {inside}" in made.finding
 
 
@@ -462,8 +462,8 @@ def launched_late_without_operators(
     [
         ("getc", "Read ahead on another thread"),
         ("fwrite", "Write in larger pieces"),
-        ("usleep", "Wait for what is to come"),
-        ("poll", "See what the threads and processes do that it waits for"),
+        ("usleep", "Block until the result arrives instead"),
+        ("poll", "Look at what the threads and processes do that it waits"),
     ],
 )
 def test_what_the_host_asks_of_the_operating_system_is_a_cause(tmp_path, name, advice):
@@ -491,12 +491,14 @@ def is_told_by_the_operating_system(folder, part):
 
 def says_mpi(folder, part):
     path = launched_late_without_operators(folder, 2000, mpi_us=2000 * part)
-    return "the most is in calls of MPI (" in found(diagnosed(path), "host_pause").sentence
+    return "the largest share is in MPI calls (" in found(diagnosed(path), "host_pause").sentence
 
 
 def test_calls_of_mpi_are_named_where_nothing_else_shows_what_the_host_does(tmp_path):
     path = launched_late_without_operators(tmp_path, 2000, mpi_us=480)
-    assert "; the most is in calls of MPI (24 % of the idle time)" in diagnosed(path)[0].sentence
+    assert (
+        "; the largest share is in MPI calls (24 % of the idle time)" in diagnosed(path)[0].sentence
+    )
 
 
 def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
@@ -504,8 +506,7 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
     assert finding.confidence == "inconclusive"
     assert finding.recoverable_ms == pytest.approx(7 * 2.0, rel=0.02)
     assert (
-        "for 99.5 % of the idle time, the host is in no CUDA call, and nothing is recorded of what "
-        "it does"
+        "for 99.5 % of the idle time, the host is in no CUDA call, and what it does is not recorded"
     ) in finding.sentence
 
 
@@ -513,7 +514,7 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
     ("idle_us", "call_us", "words"),
     [
         (2_000, 180, "; cause not found: for 90.5 % of the idle time, the host is in no CUDA call"),
-        (2_000, 480, "; the most is in cudaEventQuery (24 % of the idle time)"),
+        (2_000, 480, "; the largest share is in cudaEventQuery (24 % of the idle time)"),
         (1_200, 900, " while the host works, 75 % of the idle time inside cudaEventQuery"),
     ],
 )

@@ -158,7 +158,7 @@ def test_what_is_on_other_ranks_is_said_of_chosen_ones(tmp_path: Path) -> None:
     made = diagnosed(tmp_path, ranks=[0, 3])
     assert not list(made)
     assert made.finding.startswith(
-        "Nothing stands out on the chosen ranks; on others: slow_gpu of rank 2 ("
+        "Nothing stands out on the chosen ranks; on others: slow_gpu on rank 2 ("
     )
     assert not explain_verdict(made)
 
@@ -172,7 +172,7 @@ def test_findings_beside_those_on_chosen_ranks_are_named(tmp_path: Path) -> None
     made = diagnosed(tmp_path, ranks=[2])
     assert [each.cause for each in made] == ["slow_gpu"]
     assert any(
-        each.startswith("on ranks that were not chosen: workload_imbalance of rank 1 (")
+        each.startswith("on ranks that were not chosen: workload_imbalance on rank 1 (")
         for each in made.notices
     )
 

@@ -193,7 +193,7 @@ def says_pace(
     events += [call(2, before, 3000, name="cudaMalloc")] if before else []
     events += [call(begins, wait, 3001, name="cudaDeviceSynchronize")]
     made = answered(folder, [host(0, 1, "aten::mm"), *events])
-    return f"launch, all was done within {wait} µs." in made.finding
+    return f"launch, all work was done within {wait} µs." in made.finding
 
 
 def says_pace_of_last(folder: Path, launches: int) -> bool:
@@ -230,11 +230,11 @@ def test_calls_of_cuda_outside_of_operators_are_listed(tmp_path: Path) -> None:
     assert [each[:3] for each in made.cpu_work.calls] == [("cudaFree", 34_000, 2)]
     assert [each[:3] for each in made.cpu_work.operators] == [("aten::mm", 10_000, 1)]
     assert [*made.cpu_work.parts] == ["calls", "operators"]
-    assert "in CUDA calls outside of operators:\n    - 34 µs (100 %): cudaFree, 2" in report(made)
+    assert "in CUDA calls outside operators:\n    - 34 µs (100 %): cudaFree, 2" in report(made)
     assert made.finding.startswith(
         "No GPU work was recorded: the job allocates memory of a GPU, but no recorded call of the "
-        "CUDA API (3 in all) launches any. Of 34 µs of CPU time in CUDA calls outside of "
-        "operators, cudaFree takes the most: 34 µs (100 %) in 2 calls, one of 30 µs."
+        "CUDA API (3 in all) launches any. Of 34 µs of CPU time in CUDA calls outside operators, "
+        "cudaFree takes the most: 34 µs (100 %) in 2 calls, one of 30 µs."
     )
 
 
@@ -248,7 +248,7 @@ def test_an_export_of_ranges_alone_says_which_take_the_time(tmp_path: Path) -> N
         "(66.7 %) in 1 call."
     )
     empty = diagnosis(open_trace(write_sqlite(tmp_path / "b.sqlite", {STRINGS: strings("a")})))
-    assert empty.finding.endswith("traces them). No ranges were, either.")
+    assert empty.finding.endswith("traces them). No ranges were recorded, either.")
 
 
 @pytest.mark.parametrize(
@@ -334,9 +334,9 @@ def test_apples_gpus_are_not_recorded(
 )
 def test_dropout_as_in_training(tmp_path: Path, more: list[Event], times: int) -> None:
     made = answered(tmp_path, [host(0, 100, "aten::mm"), host(15, 20, "aten::dropout"), *more])
-    found = [each for each in made.notices if "as in training" in each]
+    found = [each for each in made.notices if "in training mode" in each]
     assert [each.partition(":")[0] for each in found] == times * [
-        "dropout runs as in training, 20 µs of 100 µs"
+        "dropout runs in training mode, 20 µs of 100 µs"
     ]
 
 

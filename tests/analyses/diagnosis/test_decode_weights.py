@@ -80,7 +80,9 @@ def at_peak(folder, percent):
     """Whether the product that reads at this part of the peak is at its limit."""
     product_us = 8192 * 8192 * 2 / (percent / 100 * 5.3e12) * 1e6
     (said,) = decode_weights(served(folder, product_us=product_us, other_us=product_us))
-    return "at its limit, where more requests per step cost little up to some 247" in said
+    return (
+        "at the memory's limit, where more requests per step cost little, up to about 247" in said
+    )
 
 
 test_thresholds = cases(

@@ -48,12 +48,15 @@ SYNC = "cudaStreamSynchronize"
         ),
         (
             "Memcpy DtoH (Device -> Pageable)",
-            "Copy into pinned memory, and wait for it only where the values are read.",
+            "Copy into pinned memory, and wait only where the values are read.",
             "a copy waits, pageable memory, to the host",
         ),
         (
             "Memcpy DtoH (Device -> Pinned)",
-            "Let the copy run without waiting for it, and wait for its event where it is read.",
+            (
+                "Start the copy without waiting for it, and wait for its event where the values "
+                "are read."
+            ),
             "a copy waits, pinned memory, to the host",
         ),
     ],
@@ -87,11 +90,13 @@ def test_a_synchronisation_with_nothing_after_it_in_the_step_may_be_the_timing_o
     tmp_path, place
 ):
     finding = found(diagnosed(tmp_path, synchronising(place)), "blocking_sync")
-    assert finding.action.startswith("Leave it out of the job, if it only ends a step to time it")
+    assert finding.action.startswith(
+        "Remove the synchronisation if it only ends a step for timing: events can time the"
+    )
     assert finding.evidence["conditions"] == "an explicit synchronisation, at the end of a step"
 
 
 def test_a_synchronisation_inside_of_a_step_is_not_its_timing(tmp_path):
     finding = found(diagnosed(tmp_path, synchronising(5)), "blocking_sync")
-    assert finding.action.startswith("Leave out the explicit synchronisation")
+    assert finding.action.startswith("Remove the explicit synchronisation, or")
     assert finding.evidence["conditions"] == "an explicit synchronisation"

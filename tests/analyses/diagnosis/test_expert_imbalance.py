@@ -95,7 +95,7 @@ def test_no_rank_is_named_if_it_is_another_one_in_each_layer(tmp_path):
 
     finding = found(made, "expert_imbalance")
     assert finding.ranks == ()
-    assert "another rank each time" in finding.sentence
+    assert "a different rank each time" in finding.sentence
 
 
 def test_even_exchanges_are_silent(tmp_path):

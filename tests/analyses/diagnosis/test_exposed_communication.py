@@ -79,7 +79,7 @@ def test_one_of_many_collectives_that_takes_most_is_told(tmp_path):
         "mostly 10 all_gather per step (2 ms, 0.276 GB/s; 1.8 ms in the longest)"
         in finding.sentence
     )
-    assert finding.advice[0].do.startswith("Let what the longest one gathers stay sharded")
+    assert finding.advice[0].do.startswith("Keep sharded what the longest all-gather collects, as")
 
 
 def test_without_steps_nothing_is_counted_per_recording(tmp_path):
@@ -145,7 +145,7 @@ def reason_of(folder, **options):
 def test_what_was_launched_waits_for_the_transfer(tmp_path):
     finding = exposed(tmp_path)
     assert ", all of it while the next kernel waits for it: " in finding.sentence
-    assert finding.advice[0].do.startswith("Start it before other work")
+    assert finding.advice[0].do.startswith("Start the communication before other")
 
 
 def test_the_optimizer_waits_for_the_transfer(tmp_path):
@@ -156,19 +156,19 @@ def test_the_optimizer_waits_for_the_transfer(tmp_path):
 def test_nothing_computes_beside_it_on_the_same_stream(tmp_path):
     finding = exposed(tmp_path, stream=7)
     assert ", all of it on the stream that computes: " in finding.sentence
-    assert finding.advice[0].do.startswith("Communicate on a stream of its own")
+    assert finding.advice[0].do.startswith("Communicate on a separate stream: nothing on")
 
 
 def test_the_host_has_launched_nothing_that_could_compute_meanwhile(tmp_path):
     finding = exposed(tmp_path, waits=True)
     assert ", all of it before the next kernel is launched: " in finding.sentence
-    assert finding.advice[0].do.startswith("Launch what comes next before")
+    assert finding.advice[0].do.startswith("Launch the next work before")
 
 
 def test_short_transfers_are_latency(tmp_path):
     finding = exposed(tmp_path, transfer=40, times=20)
     assert ", all of it in transfers of at most 50 µs: " in finding.sentence
-    assert finding.advice[0].do.startswith("Send fewer and larger messages")
+    assert finding.advice[0].do.startswith("Send fewer, larger messages")
 
 
 def test_no_reason_holds_of_most_of_it(tmp_path):

@@ -108,7 +108,7 @@ def test_nothing_is_found_where_most_kernels_are_lost(tmp_path, count, can_tell)
     assert (len(made) > 0, made.health.lost_most) == (can_tell, not can_tell)
     if not can_tell:
         assert made.status == "cannot_tell"
-        assert made.finding.startswith("No cause can be told: most GPU work that was launched is")
+        assert made.finding.startswith("No cause can be named: most GPU work that was launched is")
         assert [each.what for each in made.not_recorded] == ["Most kernels that were launched are"]
         assert not any("% of the GPU span" in each for each in made.notices)
 
@@ -124,7 +124,7 @@ def test_it_cannot_be_told_whether_such_a_recording_is_healthy(tmp_path):
     (tmp_path / "lost").mkdir()
     made = diagnosed(tmp_path / "lost", without_work(one, lambda _, at: 3000 < at < 3700))
     assert (made.status, made.findings) == ("cannot_tell", ())
-    assert made.finding == f"No cause can be told: {made.health.doubts[0]}."
+    assert made.finding == f"No cause can be named: {made.health.doubts[0]}."
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,9 @@ def test_steps_behind_a_cut_do_not_count_in_the_mean(tmp_path, last_known, kept)
     made = diagnose(open_trace(tmp_path, progress=False))
     assert tuple(made.steps["step"]) == kept
     left_out = sorted({0, 1, 2, 3, 4} - {*kept})
-    said = [each for each in made.notices if each.endswith("no GPU work behind the cut is known")]
+    said = [
+        each for each in made.notices if each.endswith("the GPU work after the cut is not known")
+    ]
     assert len(said) == bool(left_out)
     if left_out:
         assert said[0].startswith(f"{'step' if len(left_out) == 1 else 'steps'} {left_out[0]}")

@@ -78,7 +78,7 @@ def test_one_rank_pauses_for_which_the_others_wait_in_kernels_that_nothing_match
     assert finding.recoverable_ms == pytest.approx(3.3, rel=0.1)
     assert finding.lower_ms < 0.2 * finding.recoverable_ms
     assert any(
-        "communication of which is not known which kernels of the ranks belong together" in each
+        "communication for which it is not known which kernels of the ranks belong together" in each
         for each in made.notices
     )
 
@@ -87,7 +87,7 @@ def test_another_rank_in_each_step(tmp_path):
     hosts = job(lambda rank, number: 4000 if rank == (number * 3) % 4 else 0)
     finding = found(diagnosed(tmp_path, *hosts), "host_pause")
     assert finding.ranks == ()
-    assert finding.sentence.startswith("Another rank in each step stalls for up to ")
+    assert finding.sentence.startswith("A different rank in each step stalls for up to ")
     assert finding.recoverable_ms == pytest.approx(3.7, rel=0.1)
 
 
@@ -167,7 +167,7 @@ def test_what_the_host_does_is_named(tmp_path):
 def test_an_optimizer_on_the_cpu(tmp_path):
     name = "Optimizer.step#DeepSpeedCPUAdam.step"
     finding = found(diagnosed(tmp_path, *job(lambda *_: 4000, name=name)), "host_pause")
-    assert finding.action.startswith("Let the optimizer run on the GPU")
+    assert finding.action.startswith("Run the optimizer on the GPU, and")
 
 
 def on_the_cpu(folder, *, around="Optimizer.step#SparseAdam.step", part=0.9, launches=False):
@@ -194,13 +194,13 @@ def test_operators_that_run_on_the_cpu(tmp_path):
     finding = on_the_cpu(tmp_path)
     assert finding.sentence.count(" of it in operators on the CPU: ") == 1
     assert finding.evidence["on_cpu_percent"] == pytest.approx(90, abs=8)
-    assert finding.action == "Let the optimizer run on the GPU: give it parameters that are there."
+    assert finding.action == "Run the optimizer on the GPU: give it parameters that are on the GPU."
     assert all("py-spy" not in each.code for each in finding.advice)
 
 
 def test_of_other_operators_on_the_cpu_the_inputs_are_to_move(tmp_path):
     finding = on_the_cpu(tmp_path, around="features")
-    assert finding.action == "Let these operators run on the GPU: keep what they read there."
+    assert finding.action == "Run these operators on the GPU: keep their inputs there."
 
 
 def test_an_operator_that_launches_does_not_run_on_the_cpu(tmp_path):
@@ -244,7 +244,7 @@ def test_a_call_that_fills_memory_may_hold_the_host_up(tmp_path, length_us, work
     assert (finding is not None) == is_found
     if finding is not None:
         assert "inside ConvolutionBackward0" in finding.sentence
-        assert finding.action.endswith("the trace does not hold what the operator does there.")
+        assert finding.action.endswith("the trace does not show what the operator does there.")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def loses_its_core(folder, count, *, length=1500):
 def test_a_host_that_loses_its_core(tmp_path):
     finding = loses_its_core(tmp_path, 7)
     assert "; it stops in 7 different operators, as a process that " in finding.sentence
-    assert finding.action.startswith("Leave the process a core")
+    assert finding.action.startswith("Leave a core for the")
 
 
 def test_operators_that_are_somewhat_slow_do_not_stop(tmp_path):

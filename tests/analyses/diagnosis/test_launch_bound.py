@@ -90,7 +90,8 @@ def test_batches_that_are_not_captured(tmp_path, name, engine):
         if not (tmp_path / folder).mkdir()
     )
     assert some == (
-        f"Let {engine} capture graphs for the batches of these steps, too: others replay theirs."
+        f"Let {engine} capture graphs for the batch sizes of these steps too: other steps replay "
+        "theirs."
     )
     assert none.startswith(f"Let {engine} capture CUDA graphs: start it without")
 
@@ -139,7 +140,7 @@ def test_only_copies_to_the_host_are_for_what_the_gpu_could_compute(tmp_path, na
     hosts = job(lambda _: 15, name=name, cat="gpu_memcpy")
     finding = found(diagnosed(tmp_path, *hosts), "launch_bound")
     assert " before copies of AdamW" in finding.sentence
-    assert any(each.do.startswith("Compute on the GPU") for each in finding.advice) == is_read
+    assert any(each.do.startswith("Do on the GPU") for each in finding.advice) == is_read
 
 
 def test_an_optimizer_is_one_whatever_it_marks_inside(tmp_path):
@@ -178,7 +179,7 @@ def test_a_late_host_is_late_without_operators_however_long_kernels_take(tmp_pat
     with_operators, without = made
     assert without.recoverable_ms == pytest.approx(with_operators.recoverable_ms, rel=0.01)
     assert without.confidence == "measured"
-    assert "a launch call" in without.sentence
+    assert "per launch call" in without.sentence
 
 
 def test_a_host_is_late_behind_fills_without_a_launch(tmp_path):
@@ -335,7 +336,7 @@ def test_a_call_that_is_made_everywhere_is_named(tmp_path):
     finding = found(diagnosed(tmp_path, checking(checks=True)), "launch_bound")
     assert "% of the idle time inside assert_size_stride" in finding.sentence
     assert finding.evidence["inside_call_percent"] >= 60
-    assert "Leave out Inductor's checks" in finding.action
+    assert "Turn off Inductor's checks" in finding.action
 
 
 def test_no_call_is_named_where_none_is_made_everywhere(tmp_path):
@@ -370,7 +371,7 @@ def says_that_it_reads(folder, percent):
     made = diagnosed(folder, reading(5, late=late_us))
     finding = found(made, "launch_bound")
     said = [each for each in made.notices if "the host waits for the GPU" in each]
-    has_advice = any(each.do.startswith("Keep numbers on the GPU") for each in finding.advice)
+    has_advice = any(each.do.startswith("Keep values on the GPU,") for each in finding.advice)
     assert has_advice == bool(said) == ("reads_per_step" in finding.evidence)
     return bool(said)
 
@@ -397,7 +398,7 @@ def test_copies_that_a_host_is_late_with_are_no_kernels_to_compile(tmp_path):
     copies = {"name": "Memcpy DtoH (Device -> Pinned)", "cat": "gpu_memcpy"}
     finding = found(diagnosed(tmp_path, *job(lambda _: 15, **copies)), "launch_bound")
     does = [each.do for each in finding.advice]
-    assert any(each.startswith("Compute on the GPU what these copies are for") for each in does)
+    assert any(each.startswith("Do on the GPU what these copies are for,") for each in does)
     other = found(diagnosed(tmp_path, *job(lambda _: 15)), "launch_bound")
     assert not any("copies" in each.do for each in other.advice)
 
@@ -418,9 +419,9 @@ def test_a_host_that_is_ahead_in_the_end_may_lose_nothing_in_a_loop(tmp_path):
     for name in ("ahead", "behind", "step"):
         (tmp_path / name).mkdir()
     finding = ends_ahead(tmp_path / "ahead", 50)
-    assert "; at its end, the CPU is 4.76 ms ahead: 0 ns to " in finding.sentence
+    assert "; at the end, the CPU is 4.76 ms ahead: 0 ns to " in finding.sentence
     assert (finding.lower_ms, finding.confidence) == (0, "inconclusive")
-    assert finding.advice[0].do.startswith("Record several turns")
+    assert finding.advice[0].do.startswith("Record several iterations,")
     for other in (
         ends_ahead(tmp_path / "behind", 5),
         ends_ahead(tmp_path / "step", 50, steps=True),
@@ -437,7 +438,7 @@ def says_few_rows(folder, rows, operator="aten::addmm", shapes=None, layers=60):
         hosts[0].launch(2, operator=operator, shapes=shapes)
     finding = found(diagnosed(folder, *hosts), "launch_bound")
     said = f", at most {rows} rows in linear layers)" in finding.sentence
-    assert any(each.do.startswith("Use a larger batch on each") for each in finding.advice) == said
+    assert any(each.do.startswith("Use a larger batch per GPU:") for each in finding.advice) == said
     return said
 
 
@@ -478,7 +479,7 @@ def is_late_by_waits(folder, part):
     waits_ms, all_ms = (finding.evidence[f"without_{each}_ms"] for each in ("waits", "launching"))
     assert waits_ms == pytest.approx(part * all_ms, rel=1e-3)
     said = "once it has waited for the GPU" in finding.sentence
-    assert said == finding.action.startswith("Read numbers where the step has launched everything")
+    assert said == finding.action.startswith("Read values only after the step has launched")
     return said
 
 

@@ -50,7 +50,7 @@ def test_conversions_of_cudnn_cost_all_their_time(tmp_path):
         [TO_FIRST, 30],
     ]
     assert finding.evidence["convolutions_in_nhwc_ms"] == pytest.approx(27)
-    assert finding.advice[0].do.startswith("Keep images as NHWC, as the convolutions take them")
+    assert finding.advice[0].do.startswith("Keep images in NHWC, as the convolutions use it")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_where_the_images_are_nchw_their_other_kernels_are_named_as_well(tmp_pat
     assert finding.bound == "at least"
     assert TOO in finding.sentence
     assert finding.evidence["layers_in_nchw_ms"] == pytest.approx(3)
-    assert finding.advice[0].do.startswith("Keep images as NHWC")
+    assert finding.advice[0].do.startswith("Keep images in NHWC,")
 
 
 @pytest.mark.parametrize("layer", [POOL_LAST, NORM_LAST, CUDNN_LAST])
@@ -126,7 +126,7 @@ def test_images_that_are_nhwc_already_need_convolutions_that_take_them(tmp_path,
     assert finding.bound == "about"
     assert TOO not in finding.sentence
     assert finding.evidence["layers_in_nhwc_ms"] == pytest.approx(3)
-    assert finding.advice[0].do.startswith("Compute the convolutions with 16 bits")
+    assert finding.advice[0].do.startswith("Compute the convolutions in 16 bits:")
     assert not any("channels_last" in each.code for each in finding.advice)
 
 

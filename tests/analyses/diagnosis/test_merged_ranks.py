@@ -32,7 +32,7 @@ def test_nothing_is_told_of_a_file_of_two_ranks(tmp_path):
     made = diagnosed(tmp_path, merged())
     assert made.health.doubts[0] == "a file is merged from several ranks"
     assert not made
-    assert made.finding == "No cause can be told: a file is merged from several ranks."
+    assert made.finding == "No cause can be named: a file is merged from several ranks."
     assert not made.not_recorded
     assert made.bound_by == ""
     assert any("2 processes launch the GPU work" in notice for notice in made.notices)

@@ -163,8 +163,8 @@ def test_the_dimension_that_defeats_tensor_cores_is_named(tmp_path):
         type_="c10::Half",
     )
     assert (
-        "is in kernels of 16 bits that use no tensor cores for dimensions that are no multiples of "
-        "8, such as 1705"
+        "is in 16-bit kernels that use no tensor cores, because dimensions are not multiples "
+        "of 8, such as 1705"
     ) in finding.sentence
     assert "multiples of 8" in finding.action
     assert finding.evidence["kernels"]["type"].tolist() == ["16 bits"]
@@ -273,12 +273,12 @@ def uneven(folder, multiple):
     shapes = [[1024, 1024], [1024, 1024 + multiple]]
     gpu = {"name": "Tesla V100-SXM2-16GB", "computeMajor": 7}
     finding = finding_of(folder, gpu, name=V100_HALF, shapes=shapes, type_="c10::Half")
-    return "no multiples" in finding.sentence
+    return "not multiples" in finding.sentence
 
 
 def kind_of_products(folder, part):
     finding = mixed(folder, part, slow="ampere_fp16_sgemm_fp16_128x64_nn", other=SGEMM)
-    return "kernels of 16 bits" in finding.sentence
+    return "16-bit kernels" in finding.sentence
 
 
 def faster(folder, name, minor):

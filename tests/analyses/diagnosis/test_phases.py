@@ -46,9 +46,9 @@ def test_the_phase_with_most_time_is_diagnosed_and_the_other_one_named(job):
     found = diagnose(job)
     assert found.phase == "prefill"
     decoding = diagnose(job, phase="decode")
-    (said,) = (each for each in found.notices if each.startswith("the findings are of"))
+    (said,) = (each for each in found.notices if each.startswith("the findings cover"))
     assert said == (
-        "the findings are of 2 prefill steps; phase='decode' diagnoses the 13 decode steps "
+        "the findings cover 2 prefill steps; phase='decode' diagnoses the 13 decode steps "
         f"(step_gap: {duration(decoding[0].recoverable_ms * 1e6)} of each "
         f"{duration(decoding.step_ns)})"
     )

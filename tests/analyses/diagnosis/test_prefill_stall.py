@@ -34,8 +34,8 @@ def test_the_price_is_what_prompts_take_for_each_token(tmp_path):
     assert found.percent == pytest.approx(100 * found.recoverable_ms * 1e6 / made.step_ns)
     assert found.sentence == (
         "Prompts hold up running requests 3 times, up to 12 ms, 6 times as long as a decode step; "
-        "that delays tokens, of which there are as many per second: up to 1.8 ms per output token "
-        "beside each 2 ms decode step (89.9 %)."
+        "that delays tokens, but tokens per second stay the same: up to 1.8 ms per output token "
+        "on top of each 2 ms decode step (89.9 %)."
     )
     assert not explain_finding(found, made)
     assert found.steps == (8, 9, 18)
@@ -79,7 +79,7 @@ def test_tokens_that_are_only_verified_are_none_of_the_output(tmp_path):
 
     made = diagnosed(tmp_path, name=verifies)
     (found,) = (each for each in made if each.cause == "prefill_stall")
-    assert "up to 1.8 ms per decode step beside" in found.sentence
+    assert "up to 1.8 ms per decode step on top of" in found.sentence
     assert not explain_finding(found, made)
 
 

@@ -25,7 +25,7 @@ def test_the_cpu_prepares_a_request(tmp_path):
     assert finding.sentence.startswith("The CPU prepares the input for up to 30 ms while the GPU ")
     assert "videomae.py(235): preprocess" in finding.sentence
     assert finding.advice[0].do.startswith(
-        "Prepare images on the GPU: with a processor that works on tensors"
+        "Prepare images on the GPU: use a processor that works on tensors"
     )
     assert found(made, "input_starvation") is None
 

@@ -82,8 +82,8 @@ def test_a_model_that_is_not_in_evaluation_mode(tmp_path, names, operator, says)
                 one.launch(200, name=name, operator=operator)
             one.launch(1000)
             one.synchronise()
-    notices = [each for each in diagnosed(tmp_path, one).notices if "as in training" in each]
-    said = "batch norm or dropout runs as in training, 200 µs per step"
+    notices = [each for each in diagnosed(tmp_path, one).notices if "in training mode" in each]
+    said = "batch norm or dropout runs in training mode, 200 µs per step"
     assert notices == says * [f"{said}: if nothing is trained here, call model.eval() first"]
 
 

@@ -35,7 +35,7 @@ def started(folder, length, *, name="cudaMalloc", span=1_000, step=False, then=0
 def notices(*args, **kwargs):
     """What such a diagnosis says of the time before the first GPU work."""
     made = started(*args, **kwargs)
-    said = [each for each in made.notices if each.startswith("the first GPU work begins")]
+    said = [each for each in made.notices if each.startswith("the first GPU work starts")]
     assert [each for each in made.unexplained if each in said] == said
     return said
 
@@ -51,8 +51,8 @@ def notices(*args, **kwargs):
 def test_what_a_program_does_first_is_said(tmp_path, name, length, then, said):
     """A GPU span of 67 ms stood for a recording of 8.67 s, 5.1 s of which loaded a batch."""
     made = started(tmp_path, length, name=name, then=then)
-    notice = f"the first GPU work begins 309 ms after the first recorded call{said}; "
-    assert f"{notice}that is not counted" in made.unexplained
+    notice = f"the first GPU work starts 309 ms after the first recorded call{said}; "
+    assert f"{notice}that time is not counted" in made.unexplained
     head = "a GPU span of 1 ms (309 ms after the first recorded call)"
     assert head in " ".join(repr(made).split())
 
@@ -91,7 +91,7 @@ def test_a_step_goes_on_after_all_that_is_recorded(tmp_path):
     made = one_step(tmp_path, 13_300_000)
     assert made.unrecorded_ns == pytest.approx(13.3e9, rel=0.001)
     said = " ".join(repr(made).split())
-    assert "step 1 of 10 ms (and 13.3 s of which nothing is recorded)" in said
+    assert "step 1 of 10 ms (and 13.3 s with nothing recorded)" in said
     assert " of the critical path), as far as the step is recorded." in said
     assert any(each.startswith("step 1 goes on for 13.3 s after") for each in made.notices)
 
@@ -120,7 +120,7 @@ def test_what_a_request_does_after_its_gpu_work_is_said(tmp_path):
     """Drawing boxes took 46 of 1,094 ms, which no step and no word had."""
     (notice,) = after_gpu_work(tmp_path, 0.2)
     said = "step 0 goes on for 2 ms after its last GPU work, all of it inside save.py(8): save"
-    assert notice == f"{said}; that is not counted"
+    assert notice == f"{said}; that time is not counted"
 
 
 def test_what_a_step_of_many_does_is_idle_time_of_the_next_one(tmp_path):

@@ -43,7 +43,7 @@ def test_a_slow_first_step_is_said_with_what_it_loses(tmp_path):
     assert said.startswith("step 0 took 21 ms, the others 2.01 ms on average, 19 ms more (all of")
     assert "while the host loads data, all of this time in the single-process DataLoader)" in said
     assert f"{100 * 19 / whole_ms:.1f} % of the analysed time is lost there" in said
-    assert ", and causes are looked for in the others only. There, nothing stands out: " in said
+    assert ", and causes are sought only in the others. There, nothing stands out: " in said
 
 
 def test_beside_a_finding_the_heading_says_what_a_slow_first_step_loses(tmp_path):
@@ -106,7 +106,7 @@ def test_a_slow_last_step_is_said(tmp_path):
     assert not made
     (said,) = slow(made)
     assert said.startswith(
-        "step 4, the last, is left out, and took 11 ms from the end of the GPU work before it (for "
+        "step 4, the last, is left out; it took 11 ms from the end of the GPU work before it (for "
         "9 ms of that, the GPU is idle while the host loads data), 9 ms more than the others on "
         "average: "
         f"{100 * 9 / (4 * 2.01 + 11):.1f} % of the time of all recorded steps is lost there (open"
@@ -132,7 +132,7 @@ def test_a_slow_last_step_that_is_cut_took_at_least_what_is_recorded(tmp_path):
         one.launch(200)
         one.calls("cudaLaunchKernel", 5)
     (said,) = slow(diagnosed(tmp_path, one))
-    assert said.startswith("step 4, the last, is left out, and took at least 9.2")
+    assert said.startswith("step 4, the last, is left out; it took at least 9.2")
     assert ", at least 7.2" in said
 
 
@@ -150,7 +150,7 @@ def test_the_headline_says_that_one_of_few_steps_is_left_out(tmp_path, cut):
 
 def test_beside_a_single_step_the_last_is_compared_with_it(tmp_path):
     (said,) = slow(diagnosed(tmp_path, job([0, 9_000])))
-    assert said.startswith("step 1, the last, is left out, and took 11 ms from the end of")
+    assert said.startswith("step 1, the last, is left out; it took 11 ms from the end of")
     assert ", 9 ms more than step 0: " in said
 
 
@@ -198,14 +198,14 @@ def begin(apart, *, before=False):
 
 
 def late(made):
-    return [each for each in made.notices if "begin step" in each]
+    return [each for each in made.notices if "start step" in each]
 
 
 def test_a_rank_that_begins_late_is_said(tmp_path):
     (said,) = late(diagnosed(tmp_path, *begin(1_000)))
     assert said == (
-        "ranks begin step 0, the first recorded, up to 1 ms apart, rank 1 last: others wait for it "
-        "in their communication, and what it did before is not recorded"
+        "ranks start step 0, the first one recorded, up to 1 ms apart, rank 1 last: the others "
+        "wait for it in communication, and what it did before is not recorded"
     )
 
 

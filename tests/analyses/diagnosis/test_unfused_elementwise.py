@@ -168,7 +168,7 @@ def test_kernels_beside_its_products_are_no_part_of_it(tmp_path):
 
 def test_attention_that_finds_no_fused_kernel_is_told_why(tmp_path):
     finding = unfused(tmp_path, order="pdsv", around=[MATH])
-    assert "warns of what they refuse" in finding.action
+    assert "warns about what they refuse" in finding.action
 
 
 @pytest.mark.parametrize(

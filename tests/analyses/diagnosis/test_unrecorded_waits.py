@@ -63,8 +63,8 @@ def test_an_idle_gpu_has_no_known_cause(tmp_path):
     assert lacks_waits(made)
     assert made.status == "cannot_tell"
     assert made.finding == (
-        "No cause can be told: the GPU is idle for 23.9 % of the GPU span, and calls that wait for "
-        "the GPU are not recorded."
+        "No cause can be named: the GPU is idle for 23.9 % of the GPU span, and calls that wait "
+        "for the GPU are not recorded."
     )
 
 

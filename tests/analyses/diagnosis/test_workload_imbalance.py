@@ -52,7 +52,9 @@ def test_no_rank_is_named_if_it_is_another_one_in_each_step(tmp_path):
 
     finding = found(made, "workload_imbalance")
     assert finding.ranks == ()
-    assert finding.sentence.startswith("Another rank each step computes up to 1.4 times as long")
+    assert finding.sentence.startswith(
+        "A different rank in each step computes up to 1.4 times as long"
+    )
 
 
 def test_two_ranks_with_more_work_are_both_named(tmp_path):

@@ -129,6 +129,7 @@ WHERE = {
     Condition.MEMORY: "where memory is recorded",
     Condition.MANY_TOKENS: "in steps of 513 to 1,024 tokens",
     Condition.MOE: "with a mixture of experts",
+    Condition.EXCHANGES: "where most of it is all-to-alls",
     Condition.FLOAT32: "in float32 without tensor cores",
     Condition.IMAGES_NHWC: "with images in NHWC",
     Condition.NHWC: "with convolutions in NHWC",

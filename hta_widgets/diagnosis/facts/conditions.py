@@ -75,6 +75,7 @@ class Condition(Enum):
     GATHERS = "all-gathers"
     GATHERS_ONE = "one long all-gather"
     EXPERTS = "tokens sent to experts"
+    EXCHANGES = "all-to-alls, or sends and receives"
     TAKE_TURNS = "another rank is late each time"
     LATENCY = "short transfers"
     ONE_EACH = "a transfer for each gradient"

@@ -34,7 +34,7 @@ from hta_widgets.diagnosis.replay.edits import (
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
 from hta_widgets.diagnosis.rules.autotuning import autotuning
-from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication
+from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication, is_exchange
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     largest_known,
@@ -138,7 +138,7 @@ def communication_without_cause(context: Context) -> Finding | None:
     is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
     told, evidence = _divided(context) if is_divided else ("", {})
     lacks, without = _not_divided(context)
-    mostly, one_each = _mostly(context)
+    mostly, more = _mostly(context)
     loss = _Loss(
         cause=exposed_communication,
         seen_in=("transfer", "communication", "waiting"),
@@ -149,7 +149,7 @@ def communication_without_cause(context: Context) -> Finding | None:
         told=told,
         lacks=(
             *((Condition.TAKE_TURNS,) if told else lacks),
-            *((Condition.ONE_EACH,) if one_each else ()),
+            *more,
         ),
         is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
         evidence=evidence,
@@ -159,8 +159,8 @@ def communication_without_cause(context: Context) -> Finding | None:
     return _reported(context, loss)
 
 
-def _mostly(context: Context) -> tuple[str, bool]:
-    """Name the operation with most exposed communication, and whether each gradient has its own.
+def _mostly(context: Context) -> tuple[str, tuple[Condition, ...]]:
+    """Name the operation with most exposed communication, and what holds for it.
 
     One rank of a compiled DDP job reduced each of 404 gradients separately, and nothing said so.
     The number is rounded, because the last operation may start after all computing, and so after
@@ -186,14 +186,17 @@ def _mostly(context: Context) -> tuple[str, bool]:
     cells = len(context.ranks) * len(context.all_steps.numbers)
     per_step = round(count[name] / cells)
     if not name or not per_step or 2 * most_ns <= exposed_ns.total():
-        return "", False
+        return "", ()
     gradients = max(context.job.reduce(gradients_of, context.ranks).values())
     one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
     each = ""
     if one_each:  # of 350 ms, 60 were communication, and 122 passed while the host requested it
         apart_ns = max(context.job.reduce(launches_apart_ns, context.ranks).values())
         each = f", one for each gradient, launched {duration(apart_ns)} apart"
-    return f", mostly {per_step:,} {name}{context.steps.per_noun}{each}", one_each
+    said = f", mostly {per_step:,} {name}{context.steps.per_noun}{each}"
+    if one_each:
+        return said, (Condition.ONE_EACH,)
+    return said, (Condition.EXCHANGES,) if is_exchange(name) else ()
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:

@@ -13,7 +13,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.facts.gap_owners import READS
-from hta_widgets.diagnosis.facts.host_facts import rows_of_linear
+from hta_widgets.diagnosis.facts.host_facts import MOST_LATE, rows_of_linear
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
     KEEPS_NUMBERS,
@@ -310,7 +310,7 @@ def launch_bound(context: Context) -> Finding | None:
     if busiest is not None and busiest.name == worst["region"]:
         busiest = None
     is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US
-    few, fails = _few_of(worst), "is late with" if is_slow else "cannot keep up with"
+    few, fails = few_of(worst), "is late with" if is_slow else "cannot keep up with"
     reads = _reads(context, ranks)
     waits_ms = _gain_ms(context, after, WITHOUT_WAITS)
     by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
@@ -411,9 +411,12 @@ def _reads(context: Context, ranks: tuple[int, ...]) -> Reads | None:
     return Reads(owner.name, owner.times / counted_steps, idle_ns)
 
 
-def _few_of(worst: Mapping[Hashable, Any]) -> str:
+def few_of(worst: Mapping[Hashable, Any]) -> str:
     """Say before how many kernels most of the time is lost, if they are few."""
     late = max(round(worst["late_per_step"]), 1)
+    is_elsewhere = worst["region_kernels_per_step"] > late  # 161 of zero_grad, 64 of the backward
+    if is_elsewhere and worst["region_percent"] < 100 * MOST_LATE:
+        return ""
     return f"{late:,} of " if late <= FEW_LATE * worst["kernels_per_step"] else ""
 
 

@@ -153,6 +153,7 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             "Keep compiled code from run to run, in a folder that persists.",
             "TORCHINDUCTOR_CACHE_DIR=/path/that/stays python train.py",
             needs=(Condition.COMPILED,),
+            unless=(Condition.SERVER,),
         ),
     ),
 )

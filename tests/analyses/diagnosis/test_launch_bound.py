@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import nullcontext
 
@@ -12,7 +13,7 @@ import pytest
 from hta_widgets import diagnose
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis.analysis import answers_of_all
-from hta_widgets.diagnosis.rules.launch_bound import _are_alike, may_be_stacks
+from hta_widgets.diagnosis.rules.launch_bound import _are_alike, few_of, may_be_stacks
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, write
@@ -614,3 +615,22 @@ test_thresholds = cases(
     Case("host_facts.DOMINATES", region_of, {0.58: "outer", 0.62: "inner"}),
     Case("host_facts.WORTH_NAMING", has_region, {0.0099: False, 0.0101: True}),
 )
+
+
+@pytest.mark.parametrize(
+    ("region_kernels", "region_percent", "words"),
+    [
+        (161, 37.8, ""),
+        (161, 66.9, ""),
+        (161, 67.1, "64 of "),
+        (64, 37.8, "64 of "),
+        (math.nan, math.nan, "64 of "),
+    ],
+)
+def test_few_kernels_are_not_named_beside_more_of_another_part(
+    region_kernels, region_percent, words
+):
+    """64 of a backward pass stood beside 161 of zero_grad, which *Show* lit."""
+    late = {"late_per_step": 64.0, "kernels_per_step": 1462.0}
+    region = {"region_kernels_per_step": region_kernels, "region_percent": region_percent}
+    assert few_of({**late, **region}) == words

@@ -168,9 +168,7 @@ def _diagnosed(
     compared = _compared(facts, alike, priced)
     of_ranks = {rank: facts[rank].steps for rank in compared}
     known = common_steps(of_ranks)
-    if known and not known.issuperset(
-        wanted
-    ):  # otherwise the answer would cover everything that is recorded
+    if known and not known.issuperset(wanted):  # else the answer would cover the whole recording
         raise UnknownStepError.from_steps(wanted, known - {NO_STEP})
     every_step = Steps.of(of_ranks, asked, phase)
     together = every_step if wanted else before_cuts(every_step, facts)

@@ -150,9 +150,8 @@ def _largest(context: Context) -> str:
     if not said:
         return ""
     together = elementwise_share(context, context.ranks)
-    is_most = (
-        together > 100 * largest[0][1] / whole_ns
-    )  # 736 elementwise kernels of a prefill took 55 %
+    # 736 elementwise kernels of a prefill took 55 %
+    is_most = together > 100 * largest[0][1] / whole_ns
     first = f" {percent(together)} of the compute time is in elementwise kernels." * is_most
     return f"{first} Largest kernels by compute time: {', '.join(said)}."
 

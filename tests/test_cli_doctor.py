@@ -52,7 +52,7 @@ def test_ranks_of_which_the_same_is_wrong_are_said_together(printed):
     assert (
         "ranks 1, 3: not sound - 20 of 20 GPU operations start before the call that launches them"
     ) in text
-    assert "all findings are inconclusive: the clocks of host and GPU are apart" in text
+    assert "all findings are inconclusive: the clocks of host and GPU differ" in text
     assert "Record record_shapes=True." in text
     how = text.partition("How it was read:")[2]
     assert "the last ProfilerStep, 1, is left out" in how
@@ -62,7 +62,7 @@ def test_ranks_of_which_the_same_is_wrong_are_said_together(printed):
 def test_a_file_that_is_cut(printed):
     text = printed(events(), cut=300)
     assert "rank 0: not sound - the file is truncated" in text
-    assert "all findings are inconclusive: a file is cut" in text
+    assert "all findings are inconclusive: a file is truncated" in text
 
 
 def test_lost_kernels(printed):

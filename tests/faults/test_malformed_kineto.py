@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 from typing import NamedTuple
 
 import pytest
@@ -172,6 +173,7 @@ REFUSED = {
     "a word": (b"hello", "is not a JSON trace"),
     "a page of a web server": (b"<!doctype html><html>404</html>", "is not a JSON trace"),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
+    "a pickle": (pickle.dumps({"segments": []}), "is a pickle, .* no pickle is opened here"),
     "a number": (b"5", "is not a JSON trace"),
     "text": (b'"traceEvents"', "is not a JSON trace"),
     "UTF-16": (TEXT.encode("utf-16"), "save it as UTF-8"),

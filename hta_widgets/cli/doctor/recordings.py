@@ -13,7 +13,7 @@ from hta_widgets.errors import named_numbers
 from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 
-_CUT: Final = "the file is truncated: what was written last is lost, most often GPU work"
+_CUT: Final = "the file is truncated or damaged: part of it is lost, most often GPU work"
 
 
 def print_recordings(options: Namespace) -> None:

@@ -242,7 +242,7 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
     )
 
 
-CLOCKS_APART: Final = "the clocks of host and GPU are apart"
+CLOCKS_APART: Final = "the clocks of host and GPU differ"
 """What the GPU waited for is then unknown; how long a step takes is known from the GPU's clock."""
 
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
@@ -252,7 +252,7 @@ _TAKEN_OUT = "most events were taken out of the traces, so that idle time may be
 _MERGED = "a file is merged from several ranks"
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     _MERGED: lambda rank: rank.is_merged,
-    "a file is cut, and what its end held is not known": lambda rank: rank.faults.is_cut,
+    "a file is truncated or damaged, and part of it lost": lambda rank: rank.faults.is_cut,
     CLOCKS_APART: lambda rank: rank.times.clocks_contradict,
     "launches are not known, as several have one correlation id": lambda rank: rank.lacks_launches,
     "operators are recorded for a part of the time only": lambda rank: rank.operators.outside > 0,

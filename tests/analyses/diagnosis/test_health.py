@@ -178,7 +178,7 @@ def test_nothing_is_measured_with_clocks_that_contradict(tmp_path, us):
         for each in one.events
     ]
     made = diagnosed(tmp_path, one)
-    assert made.health.doubts == ("the clocks of host and GPU are apart",)
+    assert made.health.doubts == ("the clocks of host and GPU differ",)
     assert not made.health.is_sound
     assert {each.confidence for each in made} <= {"inconclusive"}
     assert made.notices[0] == f"all findings are inconclusive: {made.health.doubts[0]}"

@@ -159,10 +159,10 @@ def test_clocks_that_are_apart_hide_the_cause_but_not_how_long_a_step_takes():
     change = explain_change(job_of(ROWS), replace(slow, doubts=doubts))
     assert change.verdict == "regression"
     assert change.finding.endswith(
-        " What caused it is not known, as the clocks of host and GPU are apart. 100 % of the "
+        " What caused it is not known, as the clocks of host and GPU differ. 100 % of the "
         "difference: +3 ms compute, Net_0, aten::mm, gemm: grew, 10 ms → 13 ms."
     )
-    assert change.notices[-1] == "job (second): the clocks of host and GPU are apart"
+    assert change.notices[-1] == "job (second): the clocks of host and GPU differ"
     worse = replace(slow, doubts=(*doubts, "a file is merged from several ranks"))
     change = explain_change(job_of(ROWS), worse)
     assert change.verdict == "cannot tell"

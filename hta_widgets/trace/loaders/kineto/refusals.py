@@ -31,6 +31,7 @@ def archive_kind(content: bytes) -> str:
 _HATCHET: Final = re.compile(rb'\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _UTF_16_OR_32: Final = (b"\xff\xfe", b"\xfe\xff", b"\0\0", b"{\0", b"[\0", b"\0{", b"\0[")
 _LFS: Final = b"version https://git-lfs"
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")  # "protocol", and which
 
 
 def not_json(path: Path, text: bytes) -> TraceFormatError:
@@ -39,6 +40,12 @@ def not_json(path: Path, text: bytes) -> TraceFormatError:
         msg = f"{path} is packed ({kind}); unpack it and open the trace inside"
     elif text.startswith(_LFS):
         msg = f"{path} is only a Git LFS pointer; fetch the file itself: git lfs pull"
+    elif _PICKLE.match(text):
+        msg = (
+            f"{path} is a pickle, such as a memory snapshot of torch.cuda.memory, not a trace; no "
+            "pickle is opened here, as it can run any code. Export a trace with torch.profiler's "
+            "export_chrome_trace; with profile_memory=True it shows memory"
+        )
     elif text.startswith(_UTF_16_OR_32):
         msg = f"{path} is text in UTF-16 or UTF-32; save it as UTF-8"
     else:

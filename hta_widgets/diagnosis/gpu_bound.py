@@ -101,8 +101,9 @@ EXPERTS_SHARE: Final = 25.0
 """Share of the compute time (%) above which the kernels of a mixture of experts are worth a line:
 in GPT-OSS on an MI300X, two of them take 78.6 %, and nothing said that they belong together."""
 
-_OF_TRITON: Final = re.compile(r"matmul_ogs|fused_moe_kernel")
-"""Kernels of experts that vLLM and SGLang take from Triton by default."""
+_OF_TRITON: Final = re.compile(r"^(?!triton_).*(?:matmul_ogs|fused_moe_kernel)")
+"""Kernels of experts that vLLM and SGLang take from Triton by default; Inductor writes ``triton_``
+before its own."""
 
 _OF_AITER: Final = re.compile(r"ck_tile")
 """Kernels of AITER, such as its norms: if they run, it is on, and has none for these experts."""

@@ -33,7 +33,7 @@ def test_every_table_adds_up_to_the_path(result):
 
 def test_the_figure_says_of_which_bars_the_share_of_the_header_is_the_sum(result):
     title = path_classes(result).layout["xaxis"]["title"]["text"]
-    said = re.fullmatch(r"Critical path \(ms\)<br>the GPU has (.*) % \((.*)\)", title)
+    said = re.fullmatch(r"Critical path \(ms\)<br>the GPU: (.*) % \((.*)\)", title)
     assert f"the GPU ({said[1]} % of the critical path)" in result.finding
     named, _, more = said[2].partition(" and ")
     shares = result.classes.set_index("class")["percent"]

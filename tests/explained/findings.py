@@ -73,7 +73,8 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         "rows": counted(rows, "row") if 0 < rows <= 64 else None,
     }
     late = max(round(worst["late_per_step"]), 1)
-    if late <= 0.05 * worst["kernels_per_step"]:
+    elsewhere = worst["region_kernels_per_step"] > late and worst["region_percent"] < 67
+    if late <= 0.05 * worst["kernels_per_step"] and not elsewhere:
         texts["few"] = f"{late:,}"
     waits_ms, all_ms = (found.evidence[f"without_{each}_ms"] for each in ("waits", "launching"))
     has_waited = waits_ms >= 0.8 * all_ms

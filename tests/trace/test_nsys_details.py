@@ -134,7 +134,7 @@ def test_processes_share_the_only_gpu_of_an_export(opened, described):
     assert devices_in_words(job) == words[described]
     said = [each for each in diagnose(job).notices if "share one GPU" in each]
     assert len(said) == (described == 1)
-    assert all(each.startswith("ranks 0-1 share one GPU: what is idle time") for each in said)
+    assert all(each.startswith("ranks 0-1 share one GPU: idle time on one") for each in said)
 
 
 def test_other_fields_are_refused(opened):

@@ -53,7 +53,6 @@ NO_THRESHOLDS = {
         "proof.MARGIN",
         "what._ROUNDED_NS",
         "proof.SEEN_AT_ONCE",
-        "gpu_bound._LISTED",
         "gpu_bound._NAMED",
         "largest_kernels._NAMED",
         "shape_facts.MOST_LISTED",

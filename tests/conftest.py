@@ -41,12 +41,17 @@ MATRIX = "what every method gives"
 """Property of a test that is printed at the end, whichever process ran the test."""
 
 
-@pytest.fixture(scope="session")
-def real_traces() -> Path:
-    """Folder of real traces, which lies beside the project where there is one."""
+def traces_or_skip() -> Path:
+    """Folder of real traces; where there is none, the test is skipped."""
     if not REAL_TRACES.is_dir():
         pytest.skip(f"no real traces at {REAL_TRACES}")
     return REAL_TRACES
+
+
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """Folder of real traces, which lies beside the project where there is one."""
+    return traces_or_skip()
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,7 @@ from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import KINETO_FOLDERS, REAL_TRACES
-from tests.golden.reference import attributed, attribution
+from tests.golden.reference import attributed, attribution, place_of
 
 
 def _in_reference(table):
@@ -30,8 +29,7 @@ def names():
 @cache
 def kernels_of(name):
     """Communication kernels of one file."""
-    file = next(path for each in KINETO_FOLDERS if (path := REAL_TRACES / each / name).is_file())
-    job = open_trace(file, progress=False)
+    job = open_trace(place_of(name), progress=False)
     return collectives(job).kernels, overlap(job).ranks
 
 

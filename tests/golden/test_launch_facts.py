@@ -8,7 +8,7 @@ import pytest
 
 from hta_widgets.analyses.launch_facts import launch_facts
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import REAL_TRACES
+from tests.golden.reference import place_of
 from tests.kineto_text import read
 from tests.raw_launches import facts_of, kernels_of, launch_rows, rows_of
 
@@ -18,7 +18,7 @@ AMD = ("mi250_toy", "mi300_bert", "torch_compile", "mi210_gpu_only")
 
 @pytest.fixture(scope="module", params=NVIDIA + AMD)
 def path(request):
-    return next(REAL_TRACES.glob(f"*/{request.param}/*"))
+    return place_of(f"{request.param}/*")
 
 
 @pytest.fixture(scope="module")

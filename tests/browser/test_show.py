@@ -143,16 +143,19 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
 def check_window(
     page: LabPage, said: Locator, intervals: list[Interval], window: tuple[int, int]
 ) -> float:
-    """Compare what is said of the selected window with sums over it; its share (%)."""
+    """Compare what is said of what is shown with sums; the share (%) of the window inside.
+
+    Shown is a margin more on both sides, with which windows overlap.
+    """
     expect(said).to_contain_text("this window holds")
-    start, end = window
-    margin = (end - start) // 10
-    page.wait_for("list(dash.selection.window_ns)", [max(start - margin, 0), end + margin])
+    margin = (window[1] - window[0]) // 10
+    shown = max(window[0] - margin, 0), window[1] + margin
+    page.wait_for("list(dash.selection.window_ns)", [*shown])
     chips = dashboard(page).locator(".hta-chips")
     expect(chips).to_contain_text(page.python("dash.selection.time_in_words(('window_ns',))"))
-    inside = [each for each in intervals if each[1] < end and each[2] > start]
-    held = sum(min(last, end) - max(first, start) for _, first, last in inside)
+    inside = [each for each in intervals if each[1] < shown[1] and each[2] > shown[0]]
     whole = sum(last - first for _, first, last in intervals)
+    held = sum(held_in(each, *shown) for each in intervals)
     ranks = sorted({rank for rank, _, _ in inside})
     numbers = page.python(f"__import__('hta_widgets').errors.number_ranges({ranks})")
     where = f"on {'rank' if len(ranks) == 1 else 'ranks'} {numbers} · this window holds"
@@ -165,7 +168,12 @@ def check_window(
         assert 100 * held / whole < float(share[1])
     else:
         assert float(share[1]) == pytest.approx(100 * held / whole, rel=0.01)
-    return 100 * held / whole
+    return 100 * sum(held_in(each, *window) for each in intervals) / whole
+
+
+def held_in(interval: Interval, start: int, end: int) -> int:
+    """How much of an interval lies in a window (ns)."""
+    return max(min(interval[2], end) - max(interval[1], start), 0)
 
 
 def check_panel(page: LabPage, panel: str) -> None:

@@ -213,6 +213,7 @@ def test_a_step_of_each_job_is_picked_and_both_move_together(lab: Lab, runs: Pat
     page.wait_for("[each.step for each in panel.steps]", typical)
     # What zooms one, zooms the other.
     first, second = canvases(page)
+    page.page.wait_for_timeout(500)  # the answers that sharpen the pictures
     before = [picture(first), picture(second)]
     first.focus()
     first.press("w")

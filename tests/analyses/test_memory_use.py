@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hta_widgets.analyses.memory_use import CPU, memory_use
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
-from tests.conftest import REAL_TRACES
+from tests.conftest import traces_or_skip
 from tests.kineto_text import call, events_of, host, kernel, step, write
 from tests.raw_memory import raw_memory
 from tests.trace.test_memory_events import memory
@@ -386,7 +386,7 @@ def test_the_source_is_not_asked_again(tmp_path):
 
 
 def test_of_a_format_without_memory_events():
-    path = REAL_TRACES / "nsys" / "healthy_1pct.sqlite"
+    path = traces_or_skip() / "nsys" / "healthy_1pct.sqlite"
     result = memory_use(open_trace(path, progress=False))
     assert result.finding == "No memory events were recorded on the selected ranks."
     assert "profile_memory" not in str(result.notices)

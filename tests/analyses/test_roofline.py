@@ -16,7 +16,7 @@ from hta_widgets.analyses.roofline.formulas import COMPUTING, NEEDS_VALUES
 from hta_widgets.trace.loaders.kineto.side_tables import COSTED_BY_VALUES
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_roofline_formulas import HALF
-from tests.conftest import REAL_TRACES
+from tests.conftest import traces_or_skip
 from tests.kineto_text import call, host, kernel, step, write
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85 * 10**9}]
@@ -268,7 +268,7 @@ def test_without_kernels(tmp_path):
 
 
 def test_of_an_nsys_export():
-    result = roofline(open_trace(REAL_TRACES / "nsys" / "h100_2gpu_1s.sqlite", progress=False))
+    result = roofline(open_trace(traces_or_skip() / "nsys" / "h100_2gpu_1s.sqlite", progress=False))
     assert "record_shapes" not in result.finding + str(result.notices)
     uncounted = result.uncounted["gpu_ns"].sum()
     assert uncounted + result.operators["gpu_ns"].sum() == result.devices["kernel_ns"].sum()

@@ -331,10 +331,9 @@ def _conditions(
         yield Condition.GATHERS
         if _is_of_one(table.iloc[0]):
             yield Condition.GATHERS_ONE
-    exchanges = is_exchange(operation) or operation == SEND_RECEIVE
-    if exchanges:
+    if is_exchange(operation):
         yield Condition.EXCHANGES
-    if (exchanges and Condition.MOE in known) or _OF_EXPERTS.search(operation):
+    if (is_exchange(operation) and Condition.MOE in known) or _OF_EXPERTS.search(operation):
         yield Condition.EXPERTS
     if reason in _CONDITIONS:
         yield _CONDITIONS[reason]

@@ -333,7 +333,8 @@ def _conditions(
             yield Condition.GATHERS_ONE
     if is_exchange(operation):
         yield Condition.EXCHANGES
-    if (is_exchange(operation) and Condition.MOE in known) or _OF_EXPERTS.search(operation):
+    may_be_tokens = is_exchange(operation) and "send" not in operation  # sends: of a pipeline, too
+    if (may_be_tokens and Condition.MOE in known) or _OF_EXPERTS.search(operation):
         yield Condition.EXPERTS
     if reason in _CONDITIONS:
         yield _CONDITIONS[reason]

@@ -238,3 +238,9 @@ def test_tokens_that_are_sent_to_experts(kernel, is_of_experts):
     assert (Condition.EXPERTS in {*_conditions(table, None)}) == is_of_experts
     of_moe = {*_conditions(table, None, {Condition.MOE})}
     assert (Condition.EXPERTS in of_moe) == (is_of_experts or "AllToAll" in kernel)
+
+
+def test_sends_are_exchanges_but_may_be_those_of_a_pipeline():
+    """Not tokens for experts, also in a model that has some."""
+    table = pd.DataFrame({"operation": ["send_recv"], "exposed_ms": [5.0], "longest_ms": [1.0]})
+    assert {*_conditions(table, None, {Condition.MOE})} == {Condition.EXCHANGES}

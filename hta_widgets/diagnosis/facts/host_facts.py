@@ -21,7 +21,7 @@ from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import OF_OWNERS, Condition
 from hta_widgets.diagnosis.facts.gap_owners import LATE, OF_COPIES, GapOwners, Inside, gap_owners
 from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
@@ -57,6 +57,10 @@ _FORWARD: Final = (
 of them. A backward pass written by hand may call one kind, but both only if it recomputes."""
 
 QUARTERS: Final = 4
+
+MOST_ADDED: Final = 1.5
+"""Operations that add to gradients for each that fills one, up to which each gradient is filled and
+added to once; with gradients of two batches, they are twice as many."""
 
 MOST_OVERHEADS: Final = 5
 
@@ -267,7 +271,9 @@ def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> In
     """The outermost nodes of the region: one, or all of the backward pass.
 
     An optimizer is one region, whatever it marks inside: because of the range ``CustomAdam.step``
-    in ``Optimizer.step#CustomAdam.step``, the advice was to compile a model.
+    in ``Optimizer.step#CustomAdam.step``, the advice was to compile a model. Nor is it a call,
+    though ``emit_nvtx`` marks it as an operator: in a range ``optimizer step`` it hid, too, that
+    an AdamW of 1,776 kernels was what took so long.
     """
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
@@ -280,7 +286,10 @@ def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> In
         and (inner := np.flatnonzero(paths.parent == top)).size
     ):
         best = int(inner[np.argmax(total_ns[inner])])
-        is_call = paths.kind[best] in (*LAUNCH_CALLS, Kind.CPU_OP)
+        is_operator = paths.kind[best] == Kind.CPU_OP
+        is_call = paths.kind[best] in LAUNCH_CALLS or (
+            is_operator and not _OPTIMIZER.match(names[paths.name[best]])
+        )
         if is_call or total_ns[best] < DOMINATES * total_ns[top]:
             break
         top = best
@@ -402,6 +411,22 @@ def gradients_of(rank: Rank) -> float:
     starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
     inside = Intervals.union(marks.start_ns, marks.end_ns).covers(starts)
     return np.count_nonzero(inside) / max(len(marks.start_ns), 1)
+
+
+_ZEROES: Final = re.compile(OF_OWNERS[Condition.ZEROES_GRADIENTS])
+
+
+def filling_and_adding(rank: Rank) -> float:
+    """Fraction of a rank's GPU operations that fill gradients with zeros, or then add to them.
+
+    0 where far more add than fill: to gradients of several batches, or to some filled together.
+    """
+    calls, launch = calls_of(rank), rank.gpu_work.launch
+    filled, added = (
+        np.append(calls.forest.at_or_below(calls.named(each)), False)[calls.places_of(launch)].sum()
+        for each in (_ZEROES.search, _ACCUMULATES.match)
+    )
+    return float(filled + added) / launch.size if 0 < added <= MOST_ADDED * filled else 0.0
 
 
 def launches_apart_ns(rank: Rank) -> float:

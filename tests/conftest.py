@@ -28,6 +28,7 @@ settings.register_profile("ci", derandomize=True, deadline=None, max_examples=20
 settings.register_profile("fewer", settings.get_profile("ci"), max_examples=5)
 settings.register_profile("many", deadline=None, max_examples=300)
 settings.load_profile("ci")
+gc.set_threshold(50_000)  # looking through 10,000 tests and their traces took 8 % of the time
 
 REAL_TRACES = Path(
     os.environ.get("HTA_WIDGETS_TRACES", Path(__file__).parents[2] / "shared" / "traces")

@@ -127,6 +127,14 @@ KEEPS_NUMBERS: Final = (
 )
 """Advice for hosts that wait for values, whether that drains the GPU or delays a late host more."""
 
+READS_FLAGS: Final = Advice(
+    "Let the GPU decide whether to go on, or read its flag only once in several iterations: each "
+    "read of a few bytes drains the launch queue.",
+    "cudaMemcpy(&more, flag, 4, cudaMemcpyDeviceToHost);  // if (i % 16 == 0)",
+    needs=(Condition.NO_PYTORCH, Condition.READS_FLAGS),
+)
+"""Advice for loops that the host ends, which cannot just wait after all launches."""
+
 CHOOSES_BY_MASK: Final = Advice(
     "Select with operations whose output size does not depend on values.",
     "torch.where(mask, x, 0)  # instead of x[mask], nonzero() or unique()",

@@ -76,6 +76,8 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     elsewhere = worst["region_kernels_per_step"] > late and worst["region_percent"] < 67
     if late <= 0.05 * worst["kernels_per_step"] and not elsewhere:
         texts["few"] = f"{late:,}"
+    if "outside_calls_percent" in found.evidence:
+        texts["outside"] = percent(found.evidence["outside_calls_percent"])
     waits_ms, all_ms = (found.evidence[f"without_{each}_ms"] for each in ("waits", "launching"))
     has_waited = waits_ms >= 0.8 * all_ms
     assert has_waited == ("once it has waited" in found.sentence)
@@ -351,6 +353,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "<region>"
             "[[ (<of_region> of <each>)]]]]"
             "[[, <call> per launch call]]"
+            "[[; for <outside> of the time that the GPU waits, it is in no call]]"
             "[[; at the end, the CPU is <ahead> ahead]]"
             f"{WHEN_IDLE}{COST}",
             launching,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -38,6 +38,9 @@ class Condition(Enum):
     TENSORRT_LLM = "TensorRT-LLM"
     AMD = "AMD GPU"
     NO_PYTORCH = "no PyTorch"
+    WAITS_EACH_TIME = "waits after most launches"
+    """Only asked of programs without PyTorch, like `READS_FLAGS`."""
+    READS_FLAGS = "a few bytes are read at a time"
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
@@ -64,6 +67,7 @@ class Condition(Enum):
     ZEROES_GRADIENTS = "in zero_grad"
     SLOWED_BY_STACKS = "a host twice as fast would do"
     LATE_BY_WAITS = "a host that does not wait for the GPU would do"
+    OUTSIDE_CALLS = "outside all calls"
     COLLECTS_GARBAGE = "in the garbage collector"
     COMPILES = "in a compiler"
     LOADS_CODE = "in calls that load code"
@@ -147,6 +151,17 @@ FEWEST_OUTSIDE: Final = 5
 memory is short, the caching allocator frees inside the operator that allocates. A job that called
 ``empty_cache`` in each step made five such calls per step, and no others."""
 
+OFTEN_WAITS: Final = 0.5
+"""From this many waits per launch, launches cannot be captured in a graph as they are: a solver
+waited 5,108 times for 6,039 kernels."""
+
+FLAG_BYTES: Final = 16
+"""Copies to the host that are not larger hold a number that decides what comes next."""
+
+FEWEST_FLAGS: Final = 10
+"""Fewest such copies that count; and they must be most of the copies to the host. A solver read 4
+bytes before each of 2,455 iterations, and was told to wait once, after all of them."""
+
 OF_RECORDINGS: Final = {
     Condition.COMPILED: r"## Call CompiledFxGraph|torch/_inductor/|CompiledFunction"
     r"|Torch-Compiled Region|: compile_wrapper|(?m:^triton_(?:poi|red|per|tem)_)",
@@ -215,6 +230,8 @@ _OF_PYTORCH: Final = re.compile(
 )
 """Names of PyTorch's operators and kernels in exports of Nsight Systems, also shortened ones."""
 
+_LAUNCHES: Final = re.compile("Launch")
+
 _SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
 _LOADERS: Final = {Condition.LOADER_ALONE, Condition.LOADER_WORKERS}
 
@@ -236,7 +253,7 @@ def conditions_of(
     if trace_format is not KINETO:
         found.add(Condition.OTHER_RECORDER)
         if not any(map(_OF_PYTORCH.search, events.name.values)):
-            found.add(Condition.NO_PYTORCH)
+            found |= {Condition.NO_PYTORCH, *_of_loops(events)}
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)
     elif _frees_outside_operators(events):
@@ -250,6 +267,23 @@ def conditions_of(
 def _conditions_of_name(name: str) -> frozenset[Condition]:
     """Conditions that one name shows; cached, as the ranks of a job share most names."""
     return frozenset(conditions_in([name], OF_RECORDINGS))
+
+
+def _of_loops(events: Events) -> Iterator[Condition]:
+    """How a loop that launches work waits for it."""
+    calls = events.rows_of(*LAUNCH_CALLS)
+    waits, launches = (
+        np.count_nonzero(events.named(calls, each)) for each in (patterns.BLOCKING, _LAUNCHES)
+    )
+    if waits >= OFTEN_WAITS * launches > 0:
+        yield Condition.WAITS_EACH_TIME
+    copies = events.side.get("transfers")
+    if copies is not None:
+        to_host = events.named(copies.rows, patterns.DEVICE_TO_HOST)
+        sizes = np.asarray(copies.columns["bytes"], dtype=np.int64)[to_host]
+        flags = np.count_nonzero((sizes > 0) & (sizes <= FLAG_BYTES))
+        if flags >= max(FEWEST_FLAGS, sizes.size / 2):
+            yield Condition.READS_FLAGS
 
 
 def _frees_at_once(events: Events) -> bool:

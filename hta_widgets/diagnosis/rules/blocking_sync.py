@@ -5,7 +5,14 @@ from __future__ import annotations
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.finding import CHOOSES_BY_MASK, KEEPS_NUMBERS, Advice, Finding, Link
+from hta_widgets.diagnosis.finding import (
+    CHOOSES_BY_MASK,
+    KEEPS_NUMBERS,
+    READS_FLAGS,
+    Advice,
+    Finding,
+    Link,
+)
 from hta_widgets.diagnosis.replay.edits import WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
 from hta_widgets.diagnosis.rules.host_evidence import (
@@ -71,10 +78,12 @@ from hta_widgets.quantities import NS_PER_MS
             needs=(Condition.SYNCHRONISES,),
             unless=(Condition.ENDS_STEP,),
         ),
+        READS_FLAGS,
         Advice(
             "Wait once, where the host reads the results; let events order the streams.",
             "cudaEventRecord(done, first);\ncudaStreamWaitEvent(second, done, 0);",
             needs=(Condition.NO_PYTORCH,),
+            unless=(Condition.READS_FLAGS,),
         ),
         Advice(
             "Let PyTorch warn about each operation that waits for the GPU, with its line.",

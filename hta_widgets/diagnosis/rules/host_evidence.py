@@ -273,9 +273,12 @@ def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
     return name, ns / whole_ns
 
 
-def part_outside_calls(context: Context, ranks: Sequence[int]) -> float:
-    """Fraction of that idle time in which the host is in no CUDA or operating system call."""
-    parts = _unexplained(context, ranks)
+def part_outside_calls(context: Context, ranks: Sequence[int], *, of_all: bool = False) -> float:
+    """Fraction of that idle time in which the host is in no CUDA or operating system call.
+
+    With `of_all`, of all time that the GPU waits for the host.
+    """
+    parts = _parts(context, ranks, EVERY) if of_all else _unexplained(context, ranks)
     whole_ns = sum(part.whole_ns for part in parts)
     return 1 - sum(part.in_calls_ns for part in parts) / max(whole_ns, 1)
 

@@ -18,6 +18,7 @@ from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
     KEEPS_NUMBERS,
     NEEDLESS_WORK,
+    READS_FLAGS,
     Advice,
     Finding,
     Link,
@@ -38,6 +39,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     busiest_within_idle,
     largest_owner,
+    part_outside_calls,
     waits_in,
 )
 from hta_widgets.diagnosis.rules.host_pause import host_pause
@@ -85,6 +87,11 @@ FEW_ROWS: Final = 64
 """Rows of the largest input of a linear layer up to which more rows cost its kernels next to
 nothing: they compute tiles of 64 rows or more. Batches of 16 were the main reason why eight GPUs
 waited for launches, and no line said so."""
+
+MOST_OUTSIDE: Final = 0.5
+"""Fraction of the time that the GPU waits for a program without PyTorch from which it matters that
+no call fills it. A solver spent 94 of 144 ms in code of its own, while 6,039 launches took 50: to
+capture them in a graph was the only advice."""
 
 LEAST_FILLING: Final = 0.1
 """Fraction of the GPU operations that fill gradients or add to them from which doing neither is
@@ -141,10 +148,24 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.NO_PYTORCH, Condition.READS_A_NUMBER),
         ),
         Advice(
+            "Sample the CPU: most of this time, the program is in no call of CUDA or the operating "
+            "system, and what it does there is not recorded.",
+            "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
+            needs=(Condition.OUTSIDE_CALLS, Condition.NO_PYTORCH),
+        ),
+        READS_FLAGS._replace(needs=(*READS_FLAGS.needs, Condition.LATE_BY_WAITS)),
+        Advice(
             "Wait once, where the host reads the results: without the waits in between, the host "
             "keeps up.",
             "cudaStreamSynchronize(stream);  // after all launches",
             needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
+            unless=(Condition.READS_FLAGS,),
+        ),
+        Advice(
+            "Wait only where the host reads a result: kernels of one stream run in order without "
+            "it.",
+            needs=(Condition.NO_PYTORCH, Condition.WAITS_EACH_TIME),
+            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS),
         ),
         Advice(
             "First record again without with_stack=True: recording stacks slows the host, and a "
@@ -180,7 +201,10 @@ def not_held_up(context: Context) -> list[Edit]:
             "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
             "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.GRAPHS, Condition.UNCACHED),  # no graph captures cudaMalloc
+            unless=(  # no graph captures cudaMalloc, or a wait
+                *(Condition.GRAPHS, Condition.UNCACHED),
+                Condition.WAITS_EACH_TIME,
+            ),
         ),
         Advice(
             "Do on the GPU what these copies are for, or gather small tensors into one copy.",
@@ -327,6 +351,11 @@ def launch_bound(context: Context) -> Finding | None:
     filling = max(context.job.reduce(filling_and_adding, ranks).values())
     of_rows = f", at most {counted(rows, 'row')} in linear layers" * has_few_rows
     where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits or has_few_rows)
+    outside = part_outside_calls(context, ranks, of_all=True)
+    if is_outside := (
+        outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in context.conditions(ranks)
+    ):
+        where += f"; for {percent(100 * outside)} of the time that the GPU waits, it is in no call"
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
@@ -349,6 +378,7 @@ def launch_bound(context: Context) -> Finding | None:
             ),
             *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
             *((Condition.FEW_ROWS,) if has_few_rows else ()),
+            *((Condition.OUTSIDE_CALLS,) if is_outside else ()),
             *((Condition.ZEROES_GRADIENTS,) if filling >= LEAST_FILLING else ()),
             *((Condition.ENDS_AHEAD,) if is_ahead else ()),
             *((Condition.MANY_TOKENS,) if _have_many_tokens(context, ranks, steps) else ()),
@@ -361,6 +391,7 @@ def launch_bound(context: Context) -> Finding | None:
             "without_waits_ms": waits_ms,
             **({"ahead_at_the_end_ms": ahead_ns / NS_PER_MS} if is_ahead else {}),
             **({"rows_of_linear": rows} if rows else {}),
+            **({"outside_calls_percent": 100 * outside} if is_outside else {}),
             **({"filling_and_adding_percent": 100 * filling} if filling else {}),
             **(reads.evidence if reads else {}),
             "launching": table,

@@ -161,6 +161,10 @@ FIRST = {
         ((C.LATE_BY_WAITS, C.READS_A_NUMBER, C.TRAINING), "Read values only after the step"),
         ((C.LATE_BY_WAITS,), "Let PyTorch warn about each operation"),
         ((C.LATE_BY_WAITS, C.NO_PYTORCH), "Wait once, where the host reads the results"),
+        ((C.LATE_BY_WAITS, C.NO_PYTORCH, C.READS_FLAGS), "Let the GPU decide whether to go on"),
+        ((C.NO_PYTORCH, C.WAITS_EACH_TIME), "Wait only where the host reads a result"),
+        ((C.NO_PYTORCH, C.WAITS_EACH_TIME, C.READS_FLAGS), "Launch larger kernels: process more"),
+        ((C.NO_PYTORCH, C.OUTSIDE_CALLS), "Sample the CPU"),
     ],
     "input_starvation": [
         ((C.LOADER, C.LOADER_ALONE), "Load batches in worker processes"),
@@ -195,6 +199,7 @@ FIRST = {
     "blocking_sync": [
         ((), "Let PyTorch warn about each operation"),
         ((C.NO_PYTORCH,), "Wait once, where the host"),
+        ((C.NO_PYTORCH, C.READS_FLAGS), "Let the GPU decide whether to go on"),
         ((C.READS_A_NUMBER, C.TRAINING), "Keep values on the GPU, and read them only"),
         ((C.READS_A_NUMBER,), "Keep values on the GPU, and read them all"),
         ((C.COPIES,), "Copy with non_blocking=True."),

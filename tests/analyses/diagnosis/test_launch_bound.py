@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hta_widgets import diagnose
+from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis.analysis import answers_of_all
 from hta_widgets.diagnosis.rules.launch_bound import _are_alike, few_of, may_be_stacks
+from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
+from tests.analyses.diagnosis.test_advice import known_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, write
 from tests.server_loops import Loop, Step, sglang, vllm
@@ -272,6 +274,56 @@ def test_pauses_are_no_launching_where_no_operators_are_recorded(tmp_path):
     finding = found(made, "launch_bound")
     assert finding is None or finding.recoverable_ms <= 200 * 0.04
     assert any("what it does meanwhile is not recorded" in notice for notice in made.notices)
+
+
+def solver(folder, *, own_us=0.0, waits=0, flags=0, flag_bytes=4):
+    """A program without PyTorch, whose 100 kernels the CPU launches late, under Nsight Systems."""
+    rows = {nsys_export.KERNEL: [], nsys_export.MEMCPY: [], nsys_export.RUNTIME: []}
+    now, names = 0, ("smooth(double*)", "cuLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpy")
+
+    def calls(name, length):
+        number = len(rows[nsys_export.RUNTIME])
+        call = nsys_export.call(now, now + length, name=name, correlation=number)
+        rows[nsys_export.RUNTIME].append(call)
+        return number
+
+    for count in range(100):
+        number = calls(2, 10_000)
+        work = nsys_export.kernel(now + 9_000, now + 11_000, correlation=number)
+        rows[nsys_export.KERNEL].append(work)
+        now += 12_000
+        if count < waits:
+            calls(3, 1_000)
+            now += 1_000
+        if count < flags:
+            number = calls(4, 8_000)
+            copy = nsys_export.on_gpu(now + 3_000, now + 4_000, correlation=number)
+            rows[nsys_export.MEMCPY].append({**copy, "bytes": flag_bytes, "copyKind": 2})
+            now += 8_000
+        now += round(1_000 * own_us)
+    rows[nsys_export.STRINGS] = nsys_export.strings(*names)
+    return nsys_export.write_sqlite(folder / "solver.sqlite", rows)
+
+
+def is_in_no_call(folder, part):
+    """Whether a solver is said to spend so much of the time that its GPU waits in no call."""
+    finding = found(diagnose(solver(folder, own_us=(10 * part - 1) / (1 - part))), "launch_bound")
+    is_said = finding.advice[0].do.startswith("Sample the CPU")
+    assert is_said == ("outside_calls_percent" in finding.evidence)
+    return is_said
+
+
+def ends_by_a_flag(folder, **loop):
+    """Whether the loop of a solver is known to end by a flag."""
+    return "a few bytes are read at a time" in known_of_solver(folder, **loop)
+
+
+def waits_each_time(folder, part):
+    return "waits after most launches" in known_of_solver(folder, waits=round(100 * part))
+
+
+def known_of_solver(folder, **loop):
+    return {each.value for each in known_of(open_trace(solver(folder, **loop), progress=False))}
 
 
 def test_the_limit_can_be_changed(tmp_path):
@@ -662,6 +714,18 @@ test_thresholds = cases(
         {0.49: False, 0.51: True},
     ),
     Case("host_facts.DOMINATES", region_of, {0.58: "outer", 0.62: "inner"}),
+    Case("launch_bound.MOST_OUTSIDE", is_in_no_call, {0.49: False, 0.51: True}),
+    Case("conditions.OFTEN_WAITS", waits_each_time, {0.49: False, 0.5: True}),
+    Case(
+        "conditions.FLAG_BYTES",
+        lambda folder, size: ends_by_a_flag(folder, flags=20, flag_bytes=size),
+        {16: True, 17: False},
+    ),
+    Case(
+        "conditions.FEWEST_FLAGS",
+        lambda folder, count: ends_by_a_flag(folder, flags=count),
+        {9: False, 10: True},
+    ),
     Case(
         "launch_bound.LEAST_FILLING",
         lambda folder, share: sets_to_none(folder, 10, round(20 / share) - 20),

@@ -505,18 +505,6 @@ def check_document(job: Job) -> None:
         assert document["host_ns"] >= 0
 
 
-@pytest.mark.parametrize("cause", CAUSES)
-def test_documents_of_planted_causes(planted: Callable[[str], Path], cause: str) -> None:
-    check_document(open_trace(planted(cause), progress=False))
-
-
-def test_documents_of_real_traces(kineto_jobs: dict[str, Path], real_traces: Path) -> None:
-    exports = (real_traces / "nsys").glob("*.sqlite")
-    converted = [each for each in (real_traces / "converted").glob("*/*") if each.is_dir()]
-    for trace in (*kineto_jobs.values(), *exports, *converted):
-        check_document(open_trace(trace, progress=False))
-
-
 def test_status_and_exit_code(
     tmp_path: Path, starved: Path, healthy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.lab_pages import Lab, LabPage
-from tests.browser.test_accessibility import AXE, RUN_AXE, THEMES
+from tests.browser.test_accessibility import check_in_both_themes
 from tests.browser.test_panels import cells
 
 MARGINS = 130
@@ -230,18 +229,13 @@ def test_tables_behind_a_finding_scroll_beside_its_button(lab: Lab, real_traces:
     expect(row.get_by_role("button", name="Show")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_axe(lab: Lab, job4: str, theme: str):
+def test_axe(lab: Lab, job4: str):
     page = board(lab, job4)
-    with page.theme(theme):
-        page.execute("dash.selection.set(kernel=dash.events['name'][0], ranks=[3], finding=1)")
-        expect(dashboard(page).locator(".hta-drawer")).to_be_visible()
-        for summary in dashboard(page).locator(".hta-findings summary:visible").all():
-            summary.click()
-        page.page.wait_for_timeout(500)
-        page.screenshot(f"dashboard {theme}")
-        page.page.add_script_tag(path=str(AXE))
-        assert page.page.evaluate(RUN_AXE) == []
+    page.execute("dash.selection.set(kernel=dash.events['name'][0], ranks=[3], finding=1)")
+    expect(dashboard(page).locator(".hta-drawer")).to_be_visible()
+    for summary in dashboard(page).locator(".hta-findings summary:visible").all():
+        summary.click()
+    check_in_both_themes(page, "dashboard")
 
 
 COUNT = """

@@ -130,7 +130,7 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
     more = folded.bounding_box()["height"] if folded.is_visible() else 0
     assert dashboard(page).bounding_box()["height"] <= HIGHEST_PX + more
     page.screenshot(f"show {page.python('dash.job.name')} {finding}")
-    for place in range(1, min(len(windows), 4)):
+    for place in range(1, min(len(windows), 3)):
         row.get_by_role("button", name="Next occurrence").click()
         expect(said).to_contain_text(f"window {place + 1} of {len(windows)} ·")
         shares.append(check_window(page, said, intervals, windows[place]))

@@ -64,7 +64,7 @@ def test_the_sample_without_categories(sample: Recording, tmp_path: Path) -> Non
 
 
 def test_the_sample_without_arguments(sample: Recording, tmp_path: Path) -> None:
-    assert check(sample.without_arguments(), tmp_path) == len(sample.arguments) + 1 > 40
+    assert check(islice(sample.without_arguments(), 12), tmp_path) == 12 < len(sample.arguments)
 
 
 def test_cuts_of_a_recording_of_the_cpu_alone(sample: Recording, tmp_path: Path) -> None:

@@ -21,10 +21,7 @@ from hta_widgets.diagnosis.finding import MOST_GIVEN, Advice, asked, chosen
 from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.cause_pages import CPP, SHELL
-from tests.conftest import REAL_TRACES
-from tests.golden.test_verdicts import recordings
 from tests.kineto_text import write
-from tests.simulator import CAUSES
 
 C = Condition
 FEW = 3
@@ -390,16 +387,6 @@ def contradicted(result) -> list[str]:
             for words in contradictions(each, known)
         ]
     return wrong
-
-
-@pytest.mark.parametrize("recording", recordings())
-def test_no_advice_on_a_real_trace_contradicts_it(recording):
-    assert not contradicted(diagnose(open_trace(REAL_TRACES / recording, progress=False)))
-
-
-@pytest.mark.parametrize("cause", CAUSES)
-def test_no_advice_on_a_labelled_job_contradicts_it(planted, cause):
-    assert not contradicted(diagnose(open_trace(planted(cause), progress=False)))
 
 
 RECORDED = {

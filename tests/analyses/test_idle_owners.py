@@ -717,6 +717,17 @@ def test_findings(tmp_path):
     assert "on 2 ranks" in idle_owners(job, [0, 1]).finding
 
 
+@pytest.mark.parametrize(("apart", "most"), [(8, "cudaLaunchKernel"), (12, "no recorded call")])
+def test_time_in_no_call_may_be_the_most(tmp_path, apart, most):
+    """``cudaLaunchKernel`` was named, with less time than the host spends in no call."""
+    events, now = [], 0
+    for number in range(20):
+        events += [call(now, 10, number), kernel(now + 9, 4, correlation=number)]
+        events.append(call(now + 10, 4, 100 + number, name="cudaDeviceSynchronize"))
+        now += 14 + apart
+    assert f" in {most} (" in idle_owners(open_job(tmp_path, [events])).finding
+
+
 @pytest.mark.parametrize(("takes", "most"), [(49, ""), (51, "aten::mm (51 µs)")])
 def test_a_call_takes_none_of_the_time_in_which_the_gpu_holds_its_work_back(tmp_path, takes, most):
     """A call that returned within 3 µs was said to have the most of 17.3 ms, 14.7 ms."""

@@ -161,6 +161,9 @@ def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
     of_cause = owners[(owners["cause"] == cause.name) & (owners["path"] >= 0)]
     if cause.share is not Share.GPU and of_cause["idle_ns"].any():
         owner, most = largest(of_cause, "owner", "idle_ns")
+        outside = owners[(owners["cause"] == cause.name) & (owners["path"] < 0)]["idle_ns"].sum()
+        if outside > most:
+            owner, most = "no recorded call", outside
         whole = owners.loc[owners["cause"] == cause.name, "idle_ns"].sum()
         part = "most" if most > whole - most else "the largest part"
         texts |= {"owner": short_name(owner, NAME_WIDTH), "time": duration(most), "most": part}

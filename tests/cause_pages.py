@@ -125,6 +125,7 @@ WHERE = {
     Condition.WRITES_FILES: "where the host writes a file",
     Condition.SLEEPS: "where the host sleeps",
     Condition.WAITS_FOR_OTHERS: "where the host waits for another thread or process",
+    Condition.TOUCHES_PAGES: "where the host touches managed memory that is on the GPU",
     Condition.LOSES_ITS_CORE: "where it stops in operators of all kinds",
     Condition.MEMORY: "where memory is recorded",
     Condition.MANY_TOKENS: "in steps of 513 to 1,024 tokens",

@@ -162,6 +162,15 @@ def owned(found: Finding, whole: Diagnosis) -> Texts:
     return when_idle(found) | not_found(found, whole)
 
 
+def touching(found: Finding, whole: Diagnosis) -> Texts:
+    evidence = found.evidence
+    return not_found(found, whole) | {
+        "touching": percent(evidence["touching_percent"]),
+        "copies": f"{evidence['copies']:,}",
+        "copying": duration(evidence["copying_ms"] * NS_PER_MS),
+    }
+
+
 def missing(found: Finding, whole: Diagnosis) -> Texts:
     some, every = (found.evidence[name] for name in ("incomplete_collectives", "collectives"))
     return {
@@ -252,6 +261,12 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             "The GPU[[ on <_ranks>]] is idle; cause not found: the trace does not show what the "
             f"host does meanwhile[[, but for calls of MPI (<_part> of the idle time)]]{COST}",
             not_found,
+        ),
+        Form(
+            "The GPU[[ on <_ranks>]] is idle: for <touching> of <_time>, the host works on managed "
+            "memory, whose pages move to it as it touches them (<copies> times, <copying> of "
+            f"copying); page faults cannot be told from its own work{COST}",
+            touching,
         ),
         Form(
             f"The GPU[[ on <_ranks>]] is idle while the host works{WHEN_IDLE}{COST}",

@@ -215,7 +215,10 @@ class HostGaps(NamedTuple):
     -1 for none."""
     unattributed: Mask
     """Which segments have a late host that launches nothing for long, while neither operators nor
-    frames show what it does. Their kind is ``gap_depend``: it may wait for what is not recorded."""
+    frames show what it does, or one that works on managed memory (see `touches`). Their kind is
+    ``gap_depend``: it may wait for what is not recorded."""
+    touches: Mask
+    """Which segments pass in no CUDA call until the host touches pages that are on the GPU."""
 
     def refills(self) -> Int32Array:
         """The call in `drained` where the host lost its lead, for each segment in which it is late.
@@ -265,6 +268,7 @@ class HostGaps(NamedTuple):
             starts_short=self.starts_short[chosen],
             within_graph=self.within_graph[chosen],
             unattributed=self.unattributed[chosen],
+            touches=self.touches[chosen],
         )
 
     def clip(self, start_ns: int, end_ns: int) -> HostGaps:
@@ -282,6 +286,11 @@ def host_gaps(rank: Rank, device: int, start_ns: int, end_ns: int) -> HostGaps:
     inside = (gaps.device == device) & (gaps.end_ns > start_ns) & (gaps.start_ns < end_ns)
     # a kernel of no duration ends a step while the device is idle
     return _Division(rank, device, gaps, owned, inside).divided().clip(start_ns, end_ns)
+
+
+def touched(rank: Rank, gaps: HostGaps) -> Int64Array:
+    """Rows of the pages that move because the host touches them, each after an idle interval."""
+    return gaps_of(rank).after[distinct(gaps.segments.gap[gaps.touches])]
 
 
 CLASS_NAMES: Final = (*BUDGET_CLASSES, "")
@@ -386,7 +395,10 @@ class _Division:
             if self._is_most_in_os_calls(unattributed):
                 unattributed[:] = False
             kind[unattributed] = GAP["gap_depend"]
-        kind[~(decides | prompt)] = GAP["gap_depend"]
+        touches = self._touches
+        unattributed |= touches & is_open
+        kind[touches & is_open] = GAP["gap_depend"]
+        kind[~(decides | prompt | touches)] = GAP["gap_depend"]
         kind[self._loads_code] = GAP["gap_init"]
         kind[self.is_handed_over[self.segments.gap]] = GAP["gap_op"]
         between = self.between_steps[self.segments.gap] & decides & np.isin(kind, _BETWEEN_STEPS)
@@ -403,6 +415,7 @@ class _Division:
             within_graph=(self.gaps.inside_graph & is_short)[self.segments.gap],
             drained=self._last_drain(),
             unattributed=unattributed,
+            touches=touches & unattributed,
         )
 
     def _is_most_in_os_calls(self, chosen: Mask) -> bool:
@@ -410,6 +423,12 @@ class _Division:
         told = chosen & self._is_inside(self.calls.kind == Kind.OS_CALL)
         length_ns = self.segments.length_ns
         return bool(length_ns[told].sum() > TOLD_BY_OS_CALLS * length_ns[chosen].sum())
+
+    @property
+    def _touches(self) -> Mask:
+        """Segments outside CUDA calls before pages that move to the host, which touches them."""
+        in_call = np.append(self.calls.is_launch_call, False)[self.segments.owner]
+        return np.asarray(self.gaps.by_host[self.segments.gap] & ~in_call)
 
     @property
     def _loads_code(self) -> Int64Array:

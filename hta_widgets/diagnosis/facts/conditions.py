@@ -91,6 +91,7 @@ class Condition(Enum):
     READS_FILES = "in calls that read"
     WRITES_FILES = "in calls that write"
     SLEEPS = "in calls that sleep"
+    TOUCHES_PAGES = "the host touches managed memory that is on the GPU"
     WAITS_FOR_OTHERS = "in calls that wait for other threads or processes"
     READS_A_NUMBER = "a number is read"
     IN_OPERATOR = "in an operator of PyTorch"

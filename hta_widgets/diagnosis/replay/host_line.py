@@ -1,7 +1,8 @@
 """The host of one rank as lines of points, and how long its own work takes between two of them.
 
-A point is where a call launches GPU work (one for each part, if it hands over a graph in parts), or
-the end of a call that may wait for GPU work. What the host does from one point to the next takes as
+A point is where a call launches GPU work (one for each part, if it hands over a graph in parts),
+where the host touches pages of managed memory that then move to it, or the end of a call that may
+wait for GPU work. What the host does from one point to the next takes as
 long as recorded, whenever it starts::
 
     calls    [launch]    [launch] [ cudaDeviceSynchronize    ]      [launch]
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.causes import LAUNCH_NS
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.diagnosis.replay.operations import NONE, Operations
 from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls
@@ -46,8 +48,14 @@ class HostLine(NamedTuple):
         return np.flatnonzero(np.diff(self.line, prepend=NONE))
 
 
-def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> HostLine:
-    """Put the points of a rank in order; a line starts at the origin, or at an earlier point."""
+def host_line(
+    operations: Operations, waits: WaitingCalls, origin_ns: int, touched_ns: Times
+) -> HostLine:
+    """Put the points of a rank in order; a line starts at the origin, or at an earlier point.
+
+    Pages that the host touches start to move at ``touched_ns``. The busiest thread counts as the
+    one that does.
+    """
     handed = np.flatnonzero(operations.is_handed_over)
     launched = np.flatnonzero(operations.is_launched & ~operations.is_handed_over)
     launched = launched[np.argsort(operations.start_ns[launched], kind="stable")]
@@ -63,10 +71,11 @@ def host_line(operations: Operations, waits: WaitingCalls, origin_ns: int) -> Ho
     first_ns = np.full(lines.size, origin_ns)
     np.minimum.at(first_ns, line, time_ns)
     nothing = np.full(lines.size, NONE)
-    line = np.concatenate((lines, line))
-    time_ns = np.concatenate((first_ns, time_ns))
-    launch_row = np.concatenate((nothing, launches, np.full(waits.row.size, NONE)))
-    wait = np.concatenate((nothing, wait))
+    no_call = np.full(touched_ns.size, NONE)
+    line = np.concatenate((lines, line, np.zeros_like(no_call)))
+    time_ns = np.concatenate((first_ns, time_ns, touched_ns - LAUNCH_NS))
+    launch_row = np.concatenate((nothing, launches, np.full(waits.row.size, NONE), no_call))
+    wait = np.concatenate((nothing, wait, no_call))
     # at the same time, an origin comes first, then the end of a waiting call, then a launch
     rank_of_kind = np.concatenate((nothing, np.where(wait[lines.size :] >= 0, 0, 1)))
     order = np.lexsort((rank_of_kind, time_ns, line))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.budget.device_steps import HostGaps
+from hta_widgets.analyses.budget.device_steps import HostGaps, host_gaps, touched
 from hta_widgets.analyses.time.window import (
     NO_STEP,
     Window,
@@ -63,9 +63,14 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
     waits = waiting_calls(operations)
     first_ns = operations.start_ns.min(initial=window.end_ns)
     origin_ns = int(first_ns if NO_STEP in window.steps else window.start_ns)
-    line = host_line(operations, waits, origin_ns)
     device = rank.gpu_work.main_device
-    edges = window.step_edges(rank, device) if device is not None else np.zeros(1, dtype=np.int64)
+    edges = np.zeros(1, dtype=np.int64)
+    moved = edges[:0]
+    if device is not None:
+        edges = window.step_edges(rank, device)
+        gaps = gaps or rank.remember(host_gaps, device, int(edges[0]), int(edges[-1]))
+        moved = touched(rank, gaps)
+    line = host_line(operations, waits, origin_ns, rank.trace.events.start_ns[moved])
     last, last_of = _last_operations(operations, window, device)
     codes, name = numbered(operations.name)
     begun = starts(operations, line)

@@ -273,6 +273,11 @@ def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
     return name, ns / whole_ns
 
 
+def idle_ns_unexplained(context: Context, ranks: Sequence[int]) -> int:
+    """The host's idle time that no finding explains, over all ranks and steps."""
+    return sum(part.whole_ns for part in _unexplained(context, ranks))
+
+
 def part_outside_calls(context: Context, ranks: Sequence[int], *, of_all: bool = False) -> float:
     """Fraction of that idle time in which the host is in no CUDA or operating system call.
 

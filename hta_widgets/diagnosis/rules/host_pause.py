@@ -123,6 +123,16 @@ them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms to 
             "all that the program starts.",
             needs=(Condition.WAITS_FOR_OTHERS,),
         ),
+        Advice(
+            "Do on the GPU what the host does with this memory: its pages then stay there.",
+            needs=(Condition.TOUCHES_PAGES,),
+        ),
+        Advice(
+            "Move all of this memory to the host in one call before it is read there.",
+            "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);\n"
+            "cudaStreamSynchronize(stream);",
+            needs=(Condition.NO_PYTORCH, Condition.TOUCHES_PAGES),
+        ),
         *NEEDLESS_WORK,
         Advice(
             "Record a later launch of this graph: the first one uploads it to the GPU, which takes "

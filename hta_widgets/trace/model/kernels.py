@@ -58,6 +58,12 @@ def type_words(name: str) -> str:
 MIGRATES: Final = re.compile(r"\(Unified\)")
 """Copies of managed-memory pages when the host or a kernel touches them; no call launches them."""
 
+MIGRATES_TO_HOST: Final = re.compile(r"DtoH \(Unified\)")
+"""Those to the host: while no kernel runs, only the host can have touched them."""
+
+PREFETCHING: Final = re.compile(r"cu(?:da)?MemPrefetch")
+"""Calls that ask for such copies ahead of time."""
+
 COMPUTATION_NAMES = (r"(?:^|_)triton_(?:[a-z]{3}_)?fused_",)
 """TorchInductor names kernels after the operators that it fused: `triton_poi_fused_all_reduce_0`
 prepares the input of an all-reduce."""

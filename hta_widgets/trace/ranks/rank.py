@@ -22,7 +22,12 @@ from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.health.taken_out import taken_out
 from hta_widgets.trace.model.health.unrecorded_waits import Silences, silences_of, unrecorded_waits
 from hta_widgets.trace.model.health.wrong_times import wrong_times
-from hta_widgets.trace.model.kernels import MIGRATES, KernelRules
+from hta_widgets.trace.model.kernels import (
+    MIGRATES,
+    MIGRATES_TO_HOST,
+    PREFETCHING,
+    KernelRules,
+)
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
@@ -52,8 +57,12 @@ _UNMATCHED: Final = (
     "that was not recorded)"
 )
 _MIGRATES: Final = (
-    "{} of {} GPU operations move pages of managed memory when the host or a kernel touches them: "
-    "cudaMemPrefetchAsync would move them ahead of time"
+    "{} of {} GPU operations move pages of managed memory as the host or a kernel touches them ({} "
+    "to the host): cudaMemPrefetchAsync would move them ahead of time"
+)
+_PREFETCHES: Final = (
+    "{} of {} GPU operations move pages of managed memory, ahead of time by cudaMemPrefetchAsync "
+    "or as the host or a kernel touches them ({} to the host)"
 )
 _UNSURE: Final = (
     "{} of {} GPU operations share their correlation id with calls of several processes, so their "
@@ -381,13 +390,27 @@ class Rank:
         if Recorded.KERNELS in self.format.lacks:
             return []
         is_alone = self.gpu_work.launch < 0
-        moved = int(np.count_nonzero(is_alone & self.gpu_work.named(MIGRATES.search)))
+        moved, to_host = (
+            int(np.count_nonzero(is_alone & self.gpu_work.named(pages.search)))
+            for pages in (MIGRATES, MIGRATES_TO_HOST)
+        )
         unmatched = int(np.count_nonzero(is_alone)) - moved
         unsure = self.health.unsure
         words = _UNSURE if self._has_several_processes else _REUSED
-        counts = {_UNMATCHED: unmatched - unsure, words: unsure, _MIGRATES: moved}
         whole = len(self.gpu_work)
-        return [Notice(words, (count, whole)) for words, count in counts.items() if count]
+        notices = [
+            Notice(_UNMATCHED, (unmatched - unsure, whole)),
+            Notice(words, (unsure, whole)),
+            Notice(self._words_of_pages, (moved, whole, to_host)),
+        ]
+        return [each for each in notices if each.counts[0]]
+
+    @property
+    def _words_of_pages(self) -> str:
+        """Words on pages that move: a program may call already what would move them ahead."""
+        events = self.trace.events
+        calls = events.rows_of(*LAUNCH_CALLS)
+        return _PREFETCHES if events.named(calls, PREFETCHING).any() else _MIGRATES
 
     @property
     def _has_several_processes(self) -> bool:

@@ -430,6 +430,75 @@ def test_pages_of_managed_memory_are_moved_by_no_call(tmp_path):
     assert "have no launch" not in notices
 
 
+def touching(*, before_us=0, inside="", device=0):
+    """A host that reads what a kernel wrote: pages move to it every 100 µs, until a last kernel.
+
+    It may have done something else before, or be inside a CUDA call, or there is another GPU.
+    """
+    begin, moving = 200 + before_us, 20
+    events = [cuda_call(5, 5, 1), kernel(20, 100, correlation=1), cuda_call(30, 95, 2, SYNC)]
+    for number in range(moving):
+        pages = {"cat": "gpu_memcpy", "name": "Memcpy DtoH (Unified)", "stream": 0}
+        events.append(kernel(begin + 100 * number, 10, **pages))
+    last = begin + 100 * moving
+    if inside:
+        events.append(cuda_call(126, last - 150, 3, inside))
+    events += [cuda_call(last - 10, 5, 4), kernel(last, 100, correlation=4)]
+    if device:
+        events += [cuda_call(15, 5, 5), kernel(25, 10, correlation=5, device=device)]
+    return events
+
+
+def cuda_call(start, length, correlation, name="cudaLaunchKernel"):
+    return call(start, length, correlation, name=name)
+
+
+SYNC = "cudaDeviceSynchronize"
+
+
+def test_a_host_that_touches_managed_memory_is_said(tmp_path):
+    """A host read 1 GB in 1.84 s, the copies took 79 ms, and no cause could be named."""
+    made = diagnosed(write(tmp_path / "rank-0.json", touching()))
+    finding = found(made, "host_pause")
+    told = "the host works on managed memory, whose pages move to it as it touches them"
+    assert (
+        f"The GPU is idle: for 95.2 % of the idle time, {told} (20 times, 200 µs of copying); page "
+        "faults cannot be told from its own work: up to 1.88 ms"
+    ) in finding.sentence
+    assert finding.confidence == "inconclusive"
+    assert finding.recoverable_ms == pytest.approx(1.88, rel=0.005)
+    assert finding.advice[0].do.startswith("Do on the GPU what the host does with this memory")
+    assert made.bound_by.startswith("bound by the host (9")
+    assert not explain_finding(finding, made)
+    assert "(20 to the host): cudaMemPrefetchAsync would move" in " ".join(made.notices)
+
+
+@pytest.mark.parametrize("changed", [{"inside": "cudaMemPrefetchAsync"}, {"device": 1}])
+def test_what_may_have_moved_pages_is_not_the_host_that_reads_them(tmp_path, changed):
+    """A call that moves pages ahead, or the kernel of another GPU."""
+    made = diagnosed(write(tmp_path / "rank-0.json", touching(**changed)))
+    assert not made
+    assert "the GPU is idle until the next pages of managed memory move" in made.finding
+
+
+def test_a_program_that_moves_pages_ahead_is_not_told_to(tmp_path):
+    events = touching(inside="cudaMemPrefetchAsync")
+    notices = " ".join(diagnosed(write(tmp_path / "rank-0.json", events)).notices)
+    assert (
+        "20 of 22 GPU operations move pages of managed memory, ahead of time by "
+        "cudaMemPrefetchAsync or as the host or a kernel touches them (20 to the host)"
+    ) in notices
+
+
+@pytest.mark.parametrize(("before_us", "is_told"), [(1_500, True), (2_000, False)])
+def test_most_of_the_idle_time_has_to_be_spent_on_managed_memory(tmp_path, before_us, is_told):
+    events = touching(before_us=before_us)
+    events.append(cuda_call(before_us + 90, 5, 9))
+    events.append(kernel(before_us + 100, 10, correlation=9))
+    sentence = found(diagnosed(write(tmp_path / "rank-0.json", events)), "host_pause").sentence
+    assert ("the host works on managed memory" in sentence) == is_told
+
+
 def test_most_of_what_is_held_back_has_to_be_of_one_kind(tmp_path):
     """300 µs within a stream, 300 before another one."""
     events = [call(10 * number, 5, number) for number in range(3)]

@@ -88,7 +88,7 @@ class SetUp(NamedTuple):
 
     inside: Inside = Inside()
     nothing_ns: int = 0
-    """Time in which no call is recorded."""
+    """Time in which the thread that works for the GPU is in no recorded call."""
     calls_ns: Mapping[str, int] = {}
     """Time in CUDA calls, by name."""
 
@@ -97,7 +97,7 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     """What comes before the first GPU work; empty if steps are recorded."""
     if NO_STEP not in steps.window.steps:
         return SetUp()
-    owner, length_ns = _beside_gpu_work(rank, steps, HEAD)
+    owner, thread, length_ns = _beside_gpu_work(rank, steps, HEAD)
     calls, names = calls_of(rank), rank.trace.events.name.values
     is_of_cuda = (owner >= 0) & np.append(calls.is_launch_call, False)[owner]
     by_name = grouped(calls.name[owner[is_of_cuda]])
@@ -105,7 +105,7 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     sums = by_name.reduce(np.add, length_ns[is_of_cuda]).tolist()
     return SetUp(
         inside(rank, owner, length_ns),
-        int(length_ns[owner < 0].sum()),
+        int(length_ns[(owner < 0) & (thread >= 0)].sum()),
         {names[code]: ns for code, ns in zip(codes, sums, strict=True)},
     )
 
@@ -139,17 +139,20 @@ def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
     end_ns = int((steps.window.step_start_ns + steps.window.step_length_ns)[0])
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:
         return Inside()
-    return inside(rank, *_beside_gpu_work(rank, steps, TAIL, end_ns))
+    owner, _, length_ns = _beside_gpu_work(rank, steps, TAIL, end_ns)
+    return inside(rank, owner, length_ns)
 
 
 def _beside_gpu_work(
     rank: Rank, steps: DeviceSteps, part: int, end_ns: int = NEVER
-) -> tuple[IntArray, Times]:
-    """Owners and lengths of the time before or after all GPU work, up to some time."""
-    segments, gaps = owned_time(rank).segments, gaps_of(rank)
+) -> tuple[IntArray, IntArray, Times]:
+    """Owners, threads and lengths of the time before or after all GPU work, up to some time."""
+    owned, gaps = owned_time(rank), gaps_of(rank)
     is_asked = (gaps.part == part) & (gaps.device == steps.device)
-    segments = segments.take(is_asked[segments.gap] & (segments.start_ns < end_ns))
-    return segments.owner, np.minimum(segments.length_ns, end_ns - segments.start_ns)
+    chosen = is_asked[owned.segments.gap] & (owned.segments.start_ns < end_ns)
+    segments = owned.segments.take(chosen)
+    length_ns = np.minimum(segments.length_ns, end_ns - segments.start_ns)
+    return segments.owner, owned.thread[chosen], length_ns
 
 
 class RankFacts(NamedTuple):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
+from tests.kineto_text import kernel
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -55,6 +56,29 @@ def test_what_a_program_does_first_is_said(tmp_path, name, length, then, said):
     assert f"{notice}that time is not counted" in made.unexplained
     head = "a GPU span of 1 ms (309 ms after the first recorded call)"
     assert head in " ".join(repr(made).split())
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("Memcpy HtoD (Unified)", ", 95.1 % of it inside cudaMallocManaged"),
+        ("Memset (Device)", ";"),
+    ],
+)
+def test_a_program_whose_first_work_has_no_launch_did_not_do_nothing(tmp_path, first, said):
+    """177 of 777 ms were in cudaMallocManaged, 594 in pthread_join: "nothing recorded in all"."""
+    one = Host()
+    one.calls("cudaMallocManaged", 309_000)
+    one.now += 16_000
+    one.events.append(kernel(one.now, 10, cat="gpu_memcpy", name=first, stream=0))
+    one.now += 100
+    for _ in range(20):
+        one.launch(50)
+    one.synchronise()
+    (notice,) = (each for each in diagnosed(tmp_path, one).notices if "first GPU work" in each)
+    assert notice.startswith(
+        f"the first GPU work starts 325 ms after the first recorded call{said}"
+    )
 
 
 def test_the_head_line_is_silent_on_what_is_shorter_than_the_gpu_span(tmp_path):

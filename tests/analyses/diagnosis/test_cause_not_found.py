@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hta_widgets.diagnosis import Limits, diagnose
@@ -593,6 +595,22 @@ def test_cuda_calls_are_named_where_nothing_else_is_recorded_of_the_host(
     """Launches take 0.5 % of the idle time, too."""
     path = launched_late_without_operators(tmp_path, idle_us, call_us=call_us)
     assert words in diagnosed(path)[0].sentence
+
+
+def test_no_more_is_to_gain_than_the_time_that_is_left(tmp_path):
+    """Of 17.7 ms that a finding left, at most 24.9 ms were said to be to gain beyond it."""
+    one = Host()
+    for _ in range(200):
+        for _ in range(2):
+            one.queue(3)
+            one.now += 6
+        one.reads("", 5)
+        del one.events[-3]  # there are no operators
+        one.now -= 4
+    made = scripted(tmp_path, one)
+    gains = r"^in (\d+) % of the GPU span, the GPU is idle.* at most ([\d.]+) ms to gain"
+    ((part, gain_ms),) = (each for said in made.notices for each in re.findall(gains, said))
+    assert float(gain_ms) <= (float(part) + 0.5) / 100 * made.step_ns / 1e6
 
 
 def test_what_a_finding_explains_does_not_own_what_it_leaves(tmp_path):

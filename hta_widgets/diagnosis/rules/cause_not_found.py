@@ -57,6 +57,10 @@ WORTH_NAMING: Final = 0.1
 """Fraction of the host's idle time above which the largest recorded call is named: in a saxpy whose
 host sends and receives between launches, 24 % was in MPI, and the trace showed nothing else."""
 
+MOSTLY_OUTSIDE: Final = 0.5
+"""Fraction of the host's idle time outside calls from which that is said: of idle time that was in
+``cudaMemcpyAsync`` for 99.5 %, it said nothing."""
+
 _UNRECORDED: Final = (
     "something unrecorded, such as {}another process or a driver that submits in batches"
 )
@@ -276,6 +280,10 @@ def idle_without_cause(context: Context) -> Finding | None:
     name, share = largest_known(context, context.ranks)
     part = f"{percent(100 * share)} of {of_idle(context)}"
     unknown = f"no recorded call takes most of it; the largest share is in {named(name)} ({part})"
+    if part_outside_calls(context, context.ranks) > share and not _records_code(context):
+        unknown = (
+            f"{_not_recorded(context)}; the largest recorded share is in {named(name)} ({part})"
+        )
     if share < WORTH_NAMING:
         unknown = _not_recorded(context)
     loss = _Loss(
@@ -319,14 +327,23 @@ def _touched(context: Context) -> tuple[str, dict[str, Evidence]]:
     }
 
 
+def _records_code(context: Context) -> bool:
+    """Whether operators or frames of a rank are recorded."""
+    return any(context.facts[rank].records.host_code for rank in context.ranks)
+
+
 def _not_recorded(context: Context) -> str:
     """Say what is known about a host whose code is not recorded."""
     records = [context.facts[rank].records for rank in context.ranks]
-    if any(each.host_code for each in records):
+    if _records_code(context):
         return "the trace does not show what the host does meanwhile"
-    part = percent(100 * part_outside_calls(context, context.ranks))
-    told = f"for {part} of {of_idle(context)}, the host is in no CUDA call"
-    if all(each.os_calls for each in records):
+    outside = part_outside_calls(context, context.ranks)
+    of_system = all(each.os_calls for each in records)
+    if outside < MOSTLY_OUTSIDE:
+        part, or_of = percent(100 * (1 - outside)), " or in those of the operating system"
+        return f"for {part} of {of_idle(context)}, the host is in CUDA calls{or_of * of_system}"
+    told = f"for {percent(100 * outside)} of {of_idle(context)}, the host is in no CUDA call"
+    if of_system:
         return f"{told}, nor in one of the operating system: it runs code of its own"
     return f"{told}, and what it does is not recorded"
 

@@ -510,7 +510,7 @@ def test_most_of_what_is_held_back_has_to_be_of_one_kind(tmp_path):
 
 
 def launched_late_without_operators(
-    folder, idle_us, kernel_us=200, *, mpi_us=0, call_us=0, os_call=("", 0)
+    folder, idle_us, kernel_us=200, *, mpi_us=0, call_us=0, os_call=("", 0), names=("EventQuery",)
 ):
     """Eight kernels, each launched so long after the one before, without operators.
 
@@ -520,8 +520,13 @@ def launched_late_without_operators(
     starts = [20 + number * (kernel_us + idle_us) for number in range(8)]
     calls = [call(start - 10, 5, number) for number, start in enumerate(starts)]
     kernels = [kernel(start, kernel_us, correlation=number) for number, start in enumerate(starts)]
-    name = "cudaEventQuery"
-    calls += [call(start - 1_000, call_us, -1, name=name) for start in starts[1:] if call_us]
+    each_us = call_us / len(names)
+    calls += [
+        call(start - 20 - (place + 1) * each_us, each_us, -1, name=f"cuda{name}")
+        for start in starts[1:]
+        for place, name in enumerate(names)
+        if call_us
+    ]
     mpi = [host(start - 500, mpi_us, "MPI_Recv", cat="user_annotation") for start in starts[1:]]
     os_name, os_us = os_call
     os_calls = [host(start - 1_500, os_us, os_name, cat="os_call") for start in starts[1:] if os_us]
@@ -560,16 +565,27 @@ def is_told_by_the_operating_system(folder, part):
     return "stalls" in found(diagnosed(path), "host_pause").sentence
 
 
+def is_outside_calls(folder, part):
+    """Whether the host is said to be in no CUDA call for this part of the idle time."""
+    names, call_us = ("EventQuery", "StreamQuery", "GetDevice"), 2_000 * (1 - part) - 5
+    path = launched_late_without_operators(folder, 2_000, call_us=call_us, names=names)
+    sentence = found(diagnosed(path), "host_pause").sentence
+    assert "; the largest recorded share is in cuda" in sentence
+    return "the host is in no CUDA call" in sentence
+
+
 def says_mpi(folder, part):
     path = launched_late_without_operators(folder, 2000, mpi_us=2000 * part)
-    return "the largest share is in MPI calls (" in found(diagnosed(path), "host_pause").sentence
+    sentence = found(diagnosed(path), "host_pause").sentence
+    return "the largest recorded share is in MPI calls (" in sentence
 
 
 def test_calls_of_mpi_are_named_where_nothing_else_shows_what_the_host_does(tmp_path):
     path = launched_late_without_operators(tmp_path, 2000, mpi_us=480)
     assert (
-        "; the largest share is in MPI calls (24 % of the idle time)" in diagnosed(path)[0].sentence
-    )
+        "for 99.5 % of the idle time, the host is in no CUDA call, and what it does is not "
+        "recorded; the largest recorded share is in MPI calls (24 % of the idle time)"
+    ) in diagnosed(path)[0].sentence
 
 
 def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
@@ -585,7 +601,14 @@ def test_a_host_that_is_late_for_what_is_not_recorded_is_said(tmp_path):
     ("idle_us", "call_us", "words"),
     [
         (2_000, 180, "; cause not found: for 90.5 % of the idle time, the host is in no CUDA call"),
-        (2_000, 480, "; the largest share is in cudaEventQuery (24 % of the idle time)"),
+        (
+            2_000,
+            480,
+            (
+                "the host is in no CUDA call, and what it does is not recorded; the largest "
+                "recorded share is in cudaEventQuery (24 % of the idle time)"
+            ),
+        ),
         (1_200, 900, " while the host works, 75 % of the idle time inside cudaEventQuery"),
     ],
 )
@@ -595,6 +618,15 @@ def test_cuda_calls_are_named_where_nothing_else_is_recorded_of_the_host(
     """Launches take 0.5 % of the idle time, too."""
     path = launched_late_without_operators(tmp_path, idle_us, call_us=call_us)
     assert words in diagnosed(path)[0].sentence
+
+
+def test_a_call_is_no_larger_share_than_code_outside_all_calls(tmp_path):
+    """12.4 % in cudaLaunchKernel was named, and the 87.6 % in no call at all were not."""
+    path = launched_late_without_operators(tmp_path, 2_000, call_us=900)
+    sentence = diagnosed(path)[0].sentence
+    assert "for 54.5 % of the idle time, the host is in no CUDA call" in sentence
+    path = launched_late_without_operators(tmp_path, 2_000, call_us=990, os_call=("write", 300))
+    assert "; the largest share is in cudaEventQuery (49.5 %" in diagnosed(path)[0].sentence
 
 
 def test_no_more_is_to_gain_than_the_time_that_is_left(tmp_path):
@@ -700,6 +732,7 @@ test_thresholds = cases(
     Case(
         "device_steps.TOLD_BY_OS_CALLS", is_told_by_the_operating_system, {0.48: False, 0.52: True}
     ),
+    Case("cause_not_found.MOSTLY_OUTSIDE", is_outside_calls, {0.49: False, 0.51: True}),
     Case("cause_not_found.WORTH_NAMING", says_mpi, {0.098: False, 0.102: True}),
     Case(
         "cause_not_found.FEWEST_GRADIENTS",

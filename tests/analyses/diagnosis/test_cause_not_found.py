@@ -645,6 +645,51 @@ def test_no_more_is_to_gain_than_the_time_that_is_left(tmp_path):
     assert float(gain_ms) <= (float(part) + 0.5) / 100 * made.step_ns / 1e6
 
 
+def copies_and_waits(folder, part, names=("cudaMemcpyAsync",)):
+    """The GPU computes for 100 µs, copies for 790, and is idle for 1,100.
+
+    The host is in the call that copies for this part of 1 ms of that time.
+    """
+    events = [host(900, 7_000, "main", cat="user_annotation")]
+    for number in range(4):
+        begin, name = 2_000 * number, names[number % len(names)]
+        events += [
+            call(begin + 990, 5, 3 * number),
+            kernel(begin + 1_000, 100, correlation=3 * number),
+            call(begin + 1_100, 805 + 1000 * part, 3 * number + 1, name=name),
+            kernel(
+                begin + 1_110,
+                790,
+                correlation=3 * number + 1,
+                cat="gpu_memcpy",
+                name="Memcpy DtoH (Device -> Pageable)",
+            ),
+        ]
+    return diagnosed(write(folder / "rank-0.json", events))
+
+
+def test_idle_time_in_the_call_that_copies_is_no_other_cause(tmp_path):
+    made = copies_and_waits(tmp_path, 0.9)
+    assert [each.cause for each in made] == ["slow_host_copies"]
+    assert (
+        "the GPU is idle; for 82.3 % of the idle time, the host is in cudaMemcpyAsync, the call "
+        "that slow_host_copies names: at most 600 µs to gain beyond the findings"
+    ) in " ".join(made.notices)
+
+
+def test_a_range_around_everything_is_no_call_that_copies(tmp_path):
+    made = copies_and_waits(tmp_path, 0.9, names=("cudaMemcpyAsync", "cudaMemcpy"))
+    assert "all of this time inside main: " in made[0].sentence
+    (said,) = (each for each in made.notices if "the GPU is idle" in each)
+    assert "the largest share is in cudaMemcpyAsync (54.8 % of the idle time)" in said
+
+
+@pytest.mark.parametrize(("part", "found"), [(0.5, True), (0.8, False)])
+def test_most_of_the_idle_time_has_to_be_in_that_call(tmp_path, part, found):
+    made = copies_and_waits(tmp_path, part)
+    assert ("host_pause" in [each.cause for each in made]) == found
+
+
 def test_what_a_finding_explains_does_not_own_what_it_leaves(tmp_path):
     """``aten::conv1d`` held the 1.34 s of a warm-up, and nothing of the 372 ms beyond it."""
     one = Host()

@@ -186,7 +186,11 @@ def _diagnosed(
     # for times without names, "bound by the GPU, 64.9 %" helped nobody
     is_known &= context.has_names and not (health.lacks_waits or context.lacks_kernels)
     shares = context.replay.shares if is_known else {}
-    joint_ms = replayed.gain_ms([each.cause for each in findings]) if replayed else 0.0
+    sure = [each for each in findings if each.confidence == "measured"]
+    joint_ms, sure_ms = (
+        replayed.gain_ms([each.cause for each in some]) if replayed else 0.0
+        for some in (findings, sure)
+    )
     alike = [rank for rank in priced if rank not in foreign.not_compared]
     lacks = (
         _lacks(job, facts, shown, alike, lost_most=health.lost_most)
@@ -218,7 +222,7 @@ def _diagnosed(
         unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
         not_recorded=lacks,
         cpu_work=on_cpu,
-        gpu_bound=GpuBound.of(context, findings, joint_ms) if shares else None,
+        gpu_bound=GpuBound.of(context, sure, sure_ms) if shares else None,
         phase=phase,
         left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
         status=_status(context, findings, of_phases, unseen) if priced else "not_applicable",

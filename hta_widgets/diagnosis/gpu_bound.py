@@ -65,8 +65,9 @@ WORTH_TRYING: Final = Limits(least_percent=1.0, least_percent_in_every_job=1.0)
 """If nothing else is left, smaller gains are worth a line."""
 
 LITTLE_PERCENT: Final = 25.0
-"""If the findings gain less than this share of the step, the rest is up to the kernels: then the
-largest ones are listed, too."""
+"""If what is sure to be gained is less than this share of the step, the rest is up to the kernels:
+then the largest ones are listed, too. A pause of unknown cause with 28.6 % of it hid the only
+kernel, with 60 %."""
 
 FEW_BLOCKS: Final = 0.5
 """If the largest kernel has blocks for less than this fraction of the multiprocessors, most of them
@@ -182,7 +183,7 @@ class GpuBound:
 
     @classmethod
     def of(cls, context: Context, findings: Sequence[Finding], joint_ms: float) -> GpuBound | None:
-        """Make one; None if something else sets the pace."""
+        """Make one from the findings that are sure; None if something else sets the pace."""
         gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
         is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
         sets_pace = next(iter(context.replay.shares), "")
@@ -192,13 +193,17 @@ class GpuBound:
     def to_try(self) -> tuple[Finding, ...]:
         """What to try, the best first; at least one line if kernels ran and nothing else helps.
 
-        Next to findings that gain much, only what fusing gains, or what has a price, is listed:
-        norms and activations of a ResNet, 14 of 97 ms.
+        Next to findings that gain much, only what has a price, or is known to be slow, is listed:
+        norms and activations of a ResNet, 14 of 97 ms; FlashAttention-2 on an H100, 53 % of the
+        compute time; a kernel on 16 of 68 multiprocessors, 26 % of the GPU span.
         """
         own = replace(self.context, limits=WORTH_TRYING, hidden=[], found={**self.context.found})
         lines = []
-        for look in (*_PRICED, *(BY_RATE if self.finds_little else (memory_bound,))):
-            if look not in own.found and (line := look(own)) is not None:
+        for look in (*_PRICED, *(BY_RATE if self.finds_little else _KNOWN_SLOW)):
+            if look in own.found or (line := look(own)) is None:
+                continue
+            is_idle = "multiprocessors" in line.evidence
+            if self.finds_little or look is not largest_kernel or is_idle:
                 own.found[look] = line
                 lines.append(line)
         return tuple(sorted(lines, key=_worth, reverse=True))
@@ -738,8 +743,8 @@ def largest_kernel(context: Context) -> Finding | None:
         said.append("on tensor cores" if most["tensor_core"] == "yes" else "without tensor cores")
     if most["occupancy_percent"] >= 0:
         said.append(f"{percent(most['occupancy_percent'])} occupancy")
-    is_few = 0 < most["blocks"] < FEW_BLOCKS * most["sms"]
-    if is_few:
+    few = {"blocks": most["blocks"], "multiprocessors": most["sms"]} if has_few_blocks(most) else {}
+    if few:
         said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
@@ -753,14 +758,19 @@ def largest_kernel(context: Context) -> Finding | None:
         conditions=(
             *((Condition.NO_SHAPES,) if hidden else ()),
             *((Condition.CAPTURES,) if _has_other_captures(context) else ()),
-            *((Condition.FEW_BLOCKS,) if is_few else ()),
+            *((Condition.FEW_BLOCKS,) if few else ()),
         ),
         detail=operator,
-        evidence={"share_percent": share, "launches": count},
+        evidence={"share_percent": share, "launches": count, **few},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),
     )
     return replace(made, advice=(*made.advice, _measured(context, name, computing["name"])))
+
+
+def has_few_blocks(kernel: Row) -> bool:
+    """Whether a row of `kernels_by_name` has blocks for few of the multiprocessors."""
+    return bool(0 < kernel["blocks"] < FEW_BLOCKS * kernel["sms"])
 
 
 def _longest_ns(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str]) -> int:
@@ -873,6 +883,8 @@ BY_RATE: Final = (
     device_copies,
     largest_kernel,
 )
+_KNOWN_SLOW: Final = attention, memory_bound, largest_kernel
+"""The last one if it leaves most of the GPU idle."""
 
 
 def _gpu(context: Context) -> Gpu:

@@ -542,6 +542,45 @@ def with_finding(folder, percent):
     return "largest_kernel" in {each.cause for each in result.to_try}
 
 
+@pytest.mark.parametrize("is_sure", [False, True])
+def test_a_finding_that_may_bring_nothing_hides_no_kernel(tmp_path, is_sure):
+    """A pause of unknown cause may bring 40 %, and nothing was said of the only kernel, with 60."""
+    one = Host()
+    for number in range(10):
+        one.queue(1_000, name="norm")
+        one.now += 10
+        if number == 4:
+            one.synchronise()
+            if is_sure:
+                one.does("aten::unique", 6_000)
+            else:
+                one.now += 6_000
+    result = diagnosed(tmp_path, one, gpu=H100)
+    assert [each.confidence for each in result] == ["measured" if is_sure else "inconclusive"]
+    assert [each.cause for each in result.to_try] == ["largest_kernel"] * (not is_sure)
+
+
+@pytest.mark.parametrize(
+    ("norm", "causes"),
+    [
+        ({"name": "norm"}, []),
+        ({"name": "norm", "grid": [16, 1, 1], "block": [256, 1, 1]}, ["largest_kernel"]),
+        (attention_of(25), ["attention"]),
+    ],
+)
+def test_what_is_known_to_be_slow_is_said_beside_any_finding(tmp_path, norm, causes):
+    """Findings of 25.4 % hid a kernel of 26 % on 16 of 68 multiprocessors."""
+    sgemm = {"length": 0.7 * norm.get("length", 1_000), "name": "ampere_sgemm_32x32_tn"}
+    one = Host()
+    for _ in range(10):
+        one.launch(**{"length": 1_000, **norm})
+        one.launch(**sgemm)
+    result = diagnosed(tmp_path, one, gpu={**A100, "numSms": 68})
+    assert [each.cause for each in result] == ["no_tensor_cores"]
+    assert result[0].percent > 25
+    assert [each.cause for each in result.to_try] == causes
+
+
 def products_taking(folder, percent):
     us = AT_PEAK_US / 0.5
     return (

@@ -25,7 +25,7 @@ from hta_widgets.diagnosis.fine import what_is_fine
 from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
-from hta_widgets.diagnosis.largest_kernels import what_gpus_do
+from hta_widgets.diagnosis.largest_kernels import on_few_multiprocessors, what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
     after_gpu_work_notices,
@@ -433,11 +433,12 @@ def _verdict(
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
         return f"{own}, but {others}.{what_gpus_do(context)}"
     # a job whose first step loads data for 200 of 220 ms must not read as one without problems
-    nothing = "Nothing"
-    for lost in slow:
-        nothing = f"{lost[0].upper()}{lost[1:]}. There, nothing"
+    there = "".join(f"{lost[0].upper()}{lost[1:]}. There, " for lost in slow)
+    nothing = f"{'nothing' if there else 'Nothing'} stands out:"
+    if idle := on_few_multiprocessors(context):
+        nothing = f"{idle};"
     return (
-        f"{nothing} stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % "
+        f"{there}{nothing} none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % "
         f"of a step){unseen}.{what_gpus_do(context)}"
     )
 

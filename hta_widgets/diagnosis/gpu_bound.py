@@ -73,6 +73,11 @@ FEW_BLOCKS: Final = 0.5
 """If the largest kernel has blocks for less than this fraction of the multiprocessors, most of them
 have no work: in a job with a kernel of 10 blocks on a GPU with 28, nothing stood out."""
 
+WARP: Final = 32
+"""Threads that run in lockstep, or half of them on AMD's larger GPUs: in a smaller block, lanes
+stay empty. A vector addition by 1 block of 1 thread took 51 s on an A100, and as many blocks as it
+has multiprocessors, which was all the advice, would have been 108 threads."""
+
 ONE_LONG: Final = 0.25
 """If one launch holds this fraction of the time of the largest kernel, the line says so: one of 20
 launches of a batch norm took 307 of 845 µs, and no other more than 70."""
@@ -225,7 +230,7 @@ def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
     computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
     kernels = every[np.array(computes, dtype=np.bool_)]  # of a table without kernels, no column
     groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
-    most = groups[["occupancy_percent", "tensor_core", "blocks", "sms"]].first()
+    most = groups[["occupancy_percent", "tensor_core", "blocks", "threads", "sms"]].first()
     table = groups[["count", "gpu_ns"]].sum().join(most)
     return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
 
@@ -710,6 +715,17 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
             "Launch at least as many blocks as the GPU has multiprocessors: those without a block "
             "are idle.",
             needs=(Condition.FEW_BLOCKS,),
+            unless=(Condition.FEW_THREADS,),
+        ),
+        Advice(
+            "Split the work into blocks of 128 to 256 threads, and launch at least as many as the "
+            "GPU has multiprocessors: those without a block are idle.",
+            needs=(Condition.FEW_BLOCKS, Condition.FEW_THREADS),
+        ),
+        Advice(
+            "Launch blocks of 128 to 256 threads: they run 32 at a time, however few a block has.",
+            needs=(Condition.FEW_THREADS,),
+            unless=(Condition.FEW_BLOCKS,),
         ),
         Advice(
             "Record the graph capture as well and open both: its operators carry the shapes.",
@@ -746,6 +762,8 @@ def largest_kernel(context: Context) -> Finding | None:
     few = {"blocks": most["blocks"], "multiprocessors": most["sms"]} if has_few_blocks(most) else {}
     if few:
         said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
+    if has_few_threads := 0 < most["threads"] < WARP:
+        said.append(f"{counted(most['threads'], 'thread')} in each block")
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
     (label,) = labels_in_job(context.job, context.ranks, [name])
@@ -759,6 +777,7 @@ def largest_kernel(context: Context) -> Finding | None:
             *((Condition.NO_SHAPES,) if hidden else ()),
             *((Condition.CAPTURES,) if _has_other_captures(context) else ()),
             *((Condition.FEW_BLOCKS,) if few else ()),
+            *((Condition.FEW_THREADS,) if has_few_threads else ()),
         ),
         detail=operator,
         evidence={"share_percent": share, "launches": count, **few},

@@ -10,6 +10,7 @@ import numpy as np
 
 from hta_widgets.analyses.roofline.formulas import COMPUTING
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import (
@@ -21,7 +22,12 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 from hta_widgets.diagnosis.facts.gpus import gpu_of
 from hta_widgets.diagnosis.facts.kernel_facts import as_called, operators_of
 from hta_widgets.diagnosis.fine import hidden_communication, ranks_alike
-from hta_widgets.diagnosis.gpu_bound import kernels_in, labels_in_job
+from hta_widgets.diagnosis.gpu_bound import (
+    has_few_blocks,
+    kernels_by_name,
+    kernels_in,
+    labels_in_job,
+)
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.diagnosis.rules.unfused_elementwise import elementwise_share
@@ -37,6 +43,10 @@ COMPUTES_PERCENT: Final = 90.0
 
 LEAST_PERCENT: Final = 1.0
 """Share of the time (%) above which an activity of the GPUs is mentioned."""
+
+IDLE_PERCENT: Final = 50.0
+"""Share of the time (%) above which a kernel that leaves most multiprocessors without a block
+stands out: of one thread that kept an A100 for 51 s, nothing did."""
 
 _NAMED: Final = 3
 
@@ -84,6 +94,43 @@ def what_gpus_do(context: Context) -> str:
     largest = _largest(context) if context.has_names else ""
     fine = (hidden_communication(context), ranks_alike(context))
     return f"{does}{largest}{''.join(f' {each[0].upper()}{each[1:]}.' for each in fine if each)}"
+
+
+def on_few_multiprocessors(context: Context) -> str:
+    """Name the kernel that runs alone on few multiprocessors for most of the time; or nothing.
+
+    Its launches, and other kernels, that run at the same time may use the other multiprocessors.
+    """
+    alone_ns: Counter[str] = Counter()
+    for of_rank in context.job.reduce(_alone_ns, context.ranks, context.selection).values():
+        alone_ns.update(of_rank)
+    name = max(alone_ns, key=lambda each: alone_ns[each], default="")
+    share = 100 * alone_ns[name] / max(context.steps["period"].sum(), 1)
+    if share <= IDLE_PERCENT:
+        return ""
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    for kernel in records(kernels[kernels["name"] == name]):
+        if has_few_blocks(kernel):
+            (label,) = labels_in_job(context.job, context.ranks, (name,))
+            whole = "each step" if context.steps.are_recorded else "the GPU span"
+            return (
+                f"{label} uses only {kernel['blocks']:,} of {kernel['sms']:,} multiprocessors, for "
+                f"{percent(share)} of {whole}"
+            )
+    return ""
+
+
+def _alone_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
+    """Time in which only one launch of the largest computing kernel runs, by its name."""
+    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    computing = _computing_ns(rank, selection)
+    name = max(computing, key=lambda each: computing[each], default="")
+    is_own = work.named(name.__eq__) & (work.type == KernelType.COMPUTATION)
+    is_other = ~is_own & (work.type != KernelType.MEMORY)
+    own = Intervals.union(work.start_ns[is_own], work.end_ns[is_own])
+    others = Intervals.union(work.start_ns[is_other], work.end_ns[is_other])
+    at_once_ns = int(work.duration_ns[is_own].sum()) - int(own.length)
+    return {name: int((own - others).length) - at_once_ns} if is_own.any() else {}
 
 
 def _copied(context: Context) -> str:

@@ -686,7 +686,8 @@ VERDICTS: Final[list[Form]] = [
         not_priced,
     ),
     Form(
-        "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
+        "[[Nothing stands out:]][[<_kernel> uses only <_blocks> of <_sms> multiprocessors, for "
+        "<_part> of <_whole>;]] none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only fewer or "
         "faster kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster "
         "kernels could save <rest> at most.]][[ The GPU <does>.]]"
@@ -697,7 +698,8 @@ VERDICTS: Final[list[Form]] = [
         no_finding,
     ),
     Form(
-        "Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
+        "[[Nothing stands out:]][[<_kernel> uses only <_blocks> of <_sms> multiprocessors, for "
+        "<_part> of <_whole>;]] none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
         "[[; <_unseen>]]. Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
         "that take no time would save <gain>.[[ <together> of the compute time is in elementwise "
         "kernels.]] Largest kernels by compute time: <kernel> "

@@ -179,7 +179,7 @@ FORMS_TO_TRY: Final = {
             "<_name> is the largest kernel, with <part> of the compute time (<launches> of <mean>"
             "[[, one of <longest>]][[, on tensor cores]][[, without tensor cores]]"
             "[[, <_occupancy> occupancy]]"
-            "[[, <_blocks> of <_sms> multiprocessors]])"
+            "[[, <_blocks> of <_sms> multiprocessors]][[, <_threads> in each block]])"
             "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",
             largest,

@@ -138,6 +138,7 @@ class Condition(Enum):
     BATCH_NORM = "batch norms"
     EXPERTS_OF_TRITON = "experts in kernels of Triton, and none of AITER"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
+    FEW_THREADS = "blocks of fewer threads than run together"
 
 
 FREES_A_LAUNCH: Final = 0.2

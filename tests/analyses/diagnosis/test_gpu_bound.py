@@ -453,6 +453,29 @@ def has_few_blocks(folder, part):
     return said
 
 
+def has_few_threads(folder, threads, blocks=132):
+    one = Host()
+    for _ in range(10):
+        one.launch(1000, name="norm", grid=[blocks, 1, 1], block=[threads, 1, 1])
+    found = line(diagnosed(folder, one, gpu={**H100, "numSms": 132}), "largest_kernel")
+    said = f", {threads} threads in each block)" in found.sentence
+    assert found.advice[0].do.startswith("Launch blocks of 128 to 256 threads") == said
+    return said
+
+
+def test_one_thread_on_a_gpu_stands_out(tmp_path):
+    """It kept an A100 for 51 s, and the advice was to launch 108 of them."""
+    one = Host()
+    one.launch(1_000, name="add", grid=[1, 1, 1], block=[1, 1, 1])
+    made = diagnosed(tmp_path, one, gpu={**A100, "numSms": 108})
+    assert made.finding.startswith(
+        "add uses only 1 of 108 multiprocessors, for 100 % of the GPU span; none of "
+    )
+    (found,) = made.to_try
+    assert ", 1 of 108 multiprocessors, 1 thread in each block), all of" in found.sentence
+    assert found.advice[0].do.startswith("Split the work into blocks of 128 to 256 threads, and ")
+
+
 @pytest.mark.parametrize(
     ("operator", "command"),
     [
@@ -601,6 +624,7 @@ def first_advice(folder, percent):
 test_thresholds = cases(
     Case("gpu_bound.ONE_LONG", has_long_one, {0.24: False, 0.26: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
+    Case("gpu_bound.WARP", has_few_threads, {31: True, 32: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
     Case(

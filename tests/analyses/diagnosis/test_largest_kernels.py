@@ -118,7 +118,25 @@ def copying(folder, percent):
     return " % (Memcpy DtoD)" in diagnosis(open_job(folder, [events])).finding
 
 
+def on_few_multiprocessors(folder, percent, *, beside=False):
+    """Kernels of 1 block for this part of the time, or two at a time; others have enough blocks."""
+    one, length = Host(), 20 * percent
+    for stream in (7, 8) if beside else (7,):
+        one.free = one.now
+        one.queue(length, name="add", grid=[1, 1, 1], block=[256, 1, 1], stream=stream)
+    one.queue(2_000 - length, name="norm", grid=[108, 1, 1], block=[256, 1, 1])
+    made = diagnosed(folder, one, gpu={"name": "NVIDIA A100-SXM4-40GB", "numSms": 108})
+    said = made.finding.startswith("add uses only 1 of 108 multiprocessors, for ")
+    assert said or made.finding.startswith("Nothing stands out: none of ")
+    return said
+
+
+def test_launches_at_the_same_time_use_several_multiprocessors(tmp_path):
+    assert not on_few_multiprocessors(tmp_path, 80, beside=True)
+
+
 test_thresholds = cases(
     Case("largest_kernels.COMPUTES_PERCENT", computing, {89.9: False, 90.1: True}),
+    Case("largest_kernels.IDLE_PERCENT", on_few_multiprocessors, {49.5: False, 50.5: True}),
     Case("largest_kernels.LEAST_PERCENT", copying, {0.99: False, 1.01: True}),
 )

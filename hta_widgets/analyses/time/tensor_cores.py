@@ -25,6 +25,7 @@ TENSOR_CORES: Final = re.compile(
 FP32: Final = re.compile(
     r"sgemm|scudnn|_ffma_|simt_(?![dzh])|f32f32_f32f32_f32(?!.*tf32)|dgrad_(?:alg1_)?engine<float"
     r"|wgrad_alg[01]_engine<float|implicit_convolve_sgemm"
+    r"|[wW]inograd\w*<(?:[^<>,]*\d, )?float, float>"  # transforms before and after products
 )
 ELEMENTWISE: Final = re.compile(r"elementwise_kernel")
 

@@ -51,6 +51,7 @@ from hta_widgets.diagnosis.rules.unfused_elementwise import (
 )
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.grouping import grouped
+from hta_widgets.names.demangling import demangled
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -859,30 +860,56 @@ def _launched_by(
 
 def _measured(context: Context, name: str, names: Iterable[str]) -> Advice:
     """Advice to use the kernel profiler that shows what limits a kernel."""
-    word = _word_for_shell(name, names)
-    known = context.conditions()
+    word, known = _word_for_shell(name, names), context.conditions()
     if Condition.AMD in known:
-        tool, code = "ROCm Compute Profiler", "rocprof-compute profile -n run -k {} --"
+        tool, code = "ROCm Compute Profiler", f"rocprof-compute profile -n run -k {word} --"
     else:
-        tool, code = "Nsight Compute", "ncu --set full -k regex:{} -c 3"
+        tool, code = "Nsight Compute", f"ncu --set full {_filter_of_ncu(word, name, names)} -c 3"
     do = f"The trace cannot tell how to speed it up: profile it with {tool}."
     starts = next((line for each, line in _STARTS.items() if each in known), "python script.py")
-    return Advice(do, f"{code} {starts}".format(word) if word else "")
+    return Advice(do, f"{code} {starts}" if word else "")
+
+
+MOST_CHARACTERS: Final = 200
+"""Longest whole name in a command: names of Tensile have 400 characters."""
+
+_ABBREVIATED: Final = re.compile(r"(__omp_offloading_[0-9a-f]+_[0-9a-f]+)_.*\.\.\.")
+"""Names that Nsight Systems numbers: ``__omp_offloading_31_18a80bc__Z_2...`` stands for
+``__omp_offloading_31_18a80bc__Z2mmlllid_l28``, so that no kernel is found by its end."""
 
 
 def _word_for_shell(name: str, names: Iterable[str]) -> str:
     """A word by which profilers find a kernel, and if possible no other one.
 
     A name from the trace becomes part of a shell command, so only words are used. Tensile names
-    have 400 characters and start alike.
+    have 400 characters and start alike, and so do those of TensorRT, whose parts are in others.
     """
+    if abbreviated := _ABBREVIATED.fullmatch(name):
+        return abbreviated[1]
     word = re.match(r"\w*", kernel_word(name), re.ASCII)
     found = word[0] if word else ""
     others = [each for each in names if each != name]
     if re.fullmatch(r"\w+", name, re.ASCII) and any(found in each for each in others):
         parts = sorted(name.split("_"), key=len, reverse=True)
-        return next((each for each in parts if not any(each in other for other in others)), found)
+        whole = name if name == demangled(name) and len(name) <= MOST_CHARACTERS else found
+        return next((each for each in parts if not any(each in other for other in others)), whole)
     return found
+
+
+def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
+    """Options by which Nsight Compute finds a kernel, and if possible no other one.
+
+    Templates share their first word, so another one follows, from the arguments. Numbers do not:
+    each demangler writes them in its own way.
+    """
+    alike = [each for each in names if each != name and word in each]
+    if alike and word == name:
+        return f"-k {name}"  # without regex, all of the name has to match
+    of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
+    for each in of_arguments if alike else ():
+        if not any(each in other for other in alike):
+            return f'--kernel-name-base demangled -k "regex:{word}.*{each}"'
+    return f"-k regex:{word}"
 
 
 _STARTS: Final = {

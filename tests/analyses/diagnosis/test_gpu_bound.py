@@ -353,6 +353,7 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     assert advice.code == "ncu --set full -k regex:norm -c 3 python script.py"
 
 
+TENSORRT = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x128x32_stage4"
 TENSILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1"
 
 
@@ -368,10 +369,38 @@ TENSILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1"
             "norm_kernel",
         ),
         ("$(reboot)", [], ""),
+        (f"{TENSORRT}_t1r3s3", [TENSORRT, f"{TENSORRT}_t1r3s3_aACCESS"], f"{TENSORRT}_t1r3s3"),
+        ("__omp_offloading_31_18a80bc__Z_2...", [], "__omp_offloading_31_18a80bc"),
+        ("__omp_offloading_31_18a80bc__Z2mmlllid_l28", [], "__omp_offloading_31_"),
     ],
 )
 def test_the_word_by_which_a_profiler_finds_one_kernel(name, others, word):
     assert _word_for_shell(name, [name, *others]) == word
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "options"),
+    [
+        ("norm", "add", "-k regex:norm"),
+        ("norm", "norm_2", "-k norm"),
+        (
+            "void norm_kernel<4, c10::BFloat16>(int)",
+            "void norm_kernel<2, c10::Half>(int)",
+            '--kernel-name-base demangled -k "regex:norm_kernel.*BFloat16"',
+        ),
+        ("void norm_kernel<4>(int)", "void norm_kernel<2>(int)", "-k regex:norm_kernel"),
+    ],
+)
+def test_kernels_of_other_names_are_not_profiled(tmp_path, name, other, options):
+    """The first three launches that matched a kernel of TensorRT were all of others."""
+    result = made(tmp_path, {"length": 2 * NORM_US, "name": name}, {"length": 500, "name": other})
+    (advice,) = line(result, "largest_kernel").advice
+    assert advice.code == f"ncu --set full {options} -c 3 python script.py"
+
+
+def has_whole_name(_, characters):
+    name = f"n_{'x' * (characters - 2)}"
+    return _word_for_shell(name, [name, f"{name}_2"]) == name
 
 
 @pytest.mark.parametrize(
@@ -624,6 +653,7 @@ def first_advice(folder, percent):
 test_thresholds = cases(
     Case("gpu_bound.ONE_LONG", has_long_one, {0.24: False, 0.26: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
+    Case("gpu_bound.MOST_CHARACTERS", has_whole_name, {200: True, 201: False}),
     Case("gpu_bound.WARP", has_few_threads, {31: True, 32: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),

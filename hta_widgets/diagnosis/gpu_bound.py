@@ -604,7 +604,15 @@ def memory_bound(context: Context) -> Finding | None:
         ),
         Advice(
             "Give each expert more tokens at once: it reads all of its weights, however few tokens "
-            "it gets."
+            "it gets.",
+            unless=(
+                Condition.TRAINING,
+            ),  # with 4,096 tokens of a sequence, weights are a small part
+        ),
+        Advice(
+            "Time a step with other kernels for grouped matrix products: the trace cannot tell "
+            "which are fastest.",
+            needs=(Condition.TRAINING,),
         ),
     ),
 )

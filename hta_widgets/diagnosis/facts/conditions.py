@@ -183,7 +183,8 @@ OF_RECORDINGS: Final = {
     Condition.FOREACH: r"_foreach_(?:addcdiv|addcmul|lerp)|: _multi_tensor_\w+",
     Condition.ONE_BY_ONE: r": _single_tensor_\w+",
     Condition.AUTOCAST: r"autocast_mode\.py|_amp_(?:foreach_non_finite|update_scale)",
-    Condition.DDP: r"DistributedDataParallel|torch\.distributed\.ddp\.",
+    Condition.DDP: r"DistributedDataParallel|torch\.distributed\.ddp\."
+    r"|torch/nn/parallel/distributed\.py",
     Condition.FSDP1: r"FullyShardedDataParallel",
     Condition.FSDP2: r"FSDP::|FSDPState|\bfully_shard\b",
     Condition.EMPTY_CACHE: r"\bempty_?[cC]ache\b|emptyCache",

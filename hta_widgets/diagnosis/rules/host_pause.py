@@ -27,7 +27,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     within_gap,
 )
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS, warm_up
-from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
+from hta_widgets.diagnosis.rules.wording import Subject, in_steps, named, subject
 from hta_widgets.quantities import duration, percent
 
 FEWEST_OPERATORS: Final = 5
@@ -217,7 +217,9 @@ def host_pause(context: Context) -> Finding | None:
         known.add(Condition.NOT_RECORDED)
     unknown = "" if on_cpu or stops else _unknown(known)
     detail = within.words if within else ""
-    if largest and not within:
+    if Condition.BROADCASTS_BUFFERS in known:
+        detail += ", where DDP broadcasts buffers"
+    elif largest and not within:
         detail = _activity(context, ranks, kind, largest) or unknown
     if on_cpu:
         detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
@@ -225,12 +227,9 @@ def host_pause(context: Context) -> Finding | None:
         detail += (
             f"; it stops in {stops} different operators, as a process that loses its core does"
         )
-    do = "stall"
-    if sets_up:
-        do = "compile" if Condition.COMPILES in known else "initialise"
     return context.finding(
         host_pause,
-        words=f"{who} {who.verb(do)} for up to "
+        words=f"{who} {_does(who, known, sets_up=sets_up)} for up to "
         f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
         f"{where}",
         detail=detail,
@@ -309,12 +308,43 @@ def _known_of(
     )
     known = {Condition.CHECKS_SIZES} & conditions_of_owners(checks)
     known |= conditions_of_owners([within.name, within.around] if within else ())
+    if _works_in_operators(context, ranks, kind):
+        known.discard(Condition.IN_OPERATOR)
     if largest is not None:
         of_largest = conditions_of_owners([largest.name])
-        if within is not None and not _holds_most(context, ranks, kind, largest.name):
+        if not _holds_most(context, ranks, kind, largest.name):
             of_largest.discard(Condition.IN_OPERATOR)
         known |= of_largest
+    longest = longest_stretch(context, ranks, kind)
+    if longest is not None:  # the calls in this operator have other names, and little time each
+        known |= {Condition.BROADCASTS_BUFFERS} & conditions_of_owners([longest[1].inside])
+    if Condition.DDP not in context.conditions():  # DeepSpeed flattens gradients
+        known.discard(Condition.BROADCASTS_BUFFERS)
     return known
+
+
+def _does(who: Subject, known: Collection[Condition], *, sets_up: bool) -> str:
+    """Say what the host does while the GPU is idle."""
+    if sets_up:
+        return who.verb("compile" if Condition.COMPILES in known else "initialise")
+    is_busy = Condition.BROADCASTS_BUFFERS in known
+    return f"{who.verb('launch')} nothing" if is_busy else who.verb("stall")
+
+
+def _works_in_operators(context: Context, ranks: Sequence[int], kind: str) -> bool:
+    """Whether several recorded operators together own most idle time of a kind.
+
+    The trace then shows what the operator around them does: an ``unflatten_dense_tensors`` of 15 ms
+    held 424 operators that make views, and sampling would have shown no more.
+    """
+    names = {
+        owner.name
+        for host in context.hosts(ranks).values()
+        for owner in host.gaps.owners.get(kind, ())
+        if Condition.IN_OPERATOR in conditions_of_owners([owner.name])
+    }
+    shares = [owner_share(context, ranks, kind, name) for name in names]
+    return bool(len(shares) > 1 and 100 * sum(shares) >= context.limits.owner_percent)
 
 
 def _holds_most(context: Context, ranks: Sequence[int], kind: str, name: str) -> bool:

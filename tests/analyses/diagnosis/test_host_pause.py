@@ -287,6 +287,41 @@ def test_the_largest_of_several_calls_is_not_where_it_pauses(tmp_path):
     assert "in an operator" not in finding.evidence.get("conditions", "")
 
 
+def unflattens(folder, around="DistributedDataParallel.forward"):
+    """Pauses of 3 ms in an operator that makes views of one buffer."""
+    one = Host()
+    for number in range(5):
+        with one.step(number), one.inside(around):
+            one.launch(300)
+            with one.inside("aten::unflatten_dense_tensors", "cpu_op"):
+                for _ in range(150):
+                    one.does("aten::narrow", 10)
+                    one.does("aten::view", 10)
+            one.launch(300, operator="aten::copy_")
+            one.synchronise()
+    return found(diagnosed(folder, one), "host_pause")
+
+
+def test_ddp_that_broadcasts_buffers(tmp_path):
+    """An A100: 15 of 221 ms in views of 106 buffers, said to be a stall that shows nothing."""
+    finding = unflattens(tmp_path)
+    assert finding.sentence.startswith("The host launches nothing for up to 2.7")
+    assert "inside aten::unflatten_dense_tensors (Dist" in finding.sentence
+    assert ", where DDP broadcasts buffers: " in finding.sentence
+    assert finding.advice[0].code == "DistributedDataParallel(model, broadcast_buffers=False)"
+    assert all("py-spy" not in each.code for each in finding.advice)
+
+
+def test_others_than_ddp_unflatten_too(tmp_path):
+    """ZeRO makes views of parameters, which computes nothing; the trace shows what happens."""
+    finding = unflattens(tmp_path, "Optimizer.step#ZeRO.step")
+    assert "DDP" not in finding.sentence
+    assert "on_cpu_percent" not in finding.evidence
+    assert finding.action.startswith("Record Python frames")
+    assert all("broadcast_buffers" not in each.code for each in finding.advice)
+    assert all("py-spy" not in each.code for each in finding.advice)
+
+
 def in_short_calls(folder, percent):
     """Steps whose pause is for a part (%) in no call, for the rest in two of the program's."""
     one = Host()

@@ -134,6 +134,7 @@ WHERE = {
     Condition.FLOAT32: "in float32 without tensor cores",
     Condition.IMAGES_NHWC: "with images in NHWC",
     Condition.NHWC: "with convolutions in NHWC",
+    Condition.NO_OPERATORS: "where operators are not recorded",
     Condition.NO_PYTORCH: "without PyTorch",
     Condition.OTHER_RECORDER: "in a recording by another profiler than PyTorch's",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",

@@ -29,6 +29,8 @@ class Condition(Enum):
     GRAPHS = "CUDA graphs replayed"
     CAPTURING = "CUDA graphs captured"
     STACKS = "stacks recorded"
+    NO_OPERATORS = "no operators recorded"
+    """By PyTorch's profiler, which without ProfilerActivity.CPU records no stacks either."""
     MEMORY = "memory recorded"
     TRAINING = "training"
     SERVER = "server"
@@ -244,10 +246,13 @@ def conditions_of(
 ) -> frozenset[Condition]:
     """Conditions that are true of the recording of a rank."""
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
-    if (events.kind == Kind.PYTHON).any():
-        found.add(Condition.STACKS)
-    if may_have_memory(events):
-        found.add(Condition.MEMORY)
+    no_operators = trace_format is KINETO and not events.rows_of(Kind.CPU_OP).size
+    of_options = {
+        Condition.STACKS: bool((events.kind == Kind.PYTHON).any()),
+        Condition.MEMORY: may_have_memory(events),
+        Condition.NO_OPERATORS: no_operators,
+    }
+    found |= {each for each, holds in of_options.items() if holds}
     found |= {each for each in _SERVERS if each.value == kind.engine}
     if (kind.engine or found & _SERVERS) and Condition.TRAINING not in found:
         found.add(Condition.SERVER)

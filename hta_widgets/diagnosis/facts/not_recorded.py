@@ -196,7 +196,10 @@ def _collectives_of(records: Mapping[int, RankRecords], *, serves: bool) -> NotR
 
 
 def options_not_used(job: Job) -> tuple[NotRecorded, ...]:
-    """What PyTorch's profiler records with other options, and a diagnosis can do without."""
+    """What PyTorch's profiler records with other options, and a diagnosis can do without.
+
+    The profiler records neither frames nor shapes where it does not record operators.
+    """
     ranks = [rank for rank in job.ranks if job.sources[rank].format == KINETO]
     records = job.reduce(rank_records, ranks)
     has = {
@@ -204,7 +207,12 @@ def options_not_used(job: Job) -> tuple[NotRecorded, ...]:
         _SHAPES: any(job.reduce(has_shapes, ranks).values()),
         _MEMORY: any(each.memory for each in records.values()),
     }
-    return tuple(what for what, is_there in has.items() if ranks and not is_there)
+    has_code = any(each.host_code for each in records.values())
+    return tuple(
+        what if has_code or what is _MEMORY else what._replace(how=f"{what.how}{_AND_OPERATORS}")
+        for what, is_there in has.items()
+        if ranks and not is_there
+    )
 
 
 def has_shapes(rank: Rank) -> bool:

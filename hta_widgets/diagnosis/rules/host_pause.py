@@ -46,6 +46,14 @@ CHECKS_NS: Final = 50_000
 them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms to itself."""
 
 
+SHOWN_WITHOUT_FRAMES: Final = (
+    *(Condition.STACKS, Condition.IN_OPERATOR, Condition.OTHER_RECORDER),
+    *(Condition.LAUNCHES_GRAPH, Condition.CPU_OPTIMIZER),
+    *(Condition.COMPILES, Condition.LOADS_CODE),
+)
+"""Where Python frames are recorded, cannot be, or would say no more."""
+
+
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
@@ -155,11 +163,14 @@ them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms to 
         Advice(
             "Record Python frames: they show which lines the host runs there.",
             "torch.profiler.profile(..., with_stack=True)",
-            unless=(
-                *(Condition.STACKS, Condition.IN_OPERATOR, Condition.OTHER_RECORDER),
-                *(Condition.LAUNCHES_GRAPH, Condition.CPU_OPTIMIZER),
-                *(Condition.COMPILES, Condition.LOADS_CODE),
-            ),
+            unless=(Condition.NO_OPERATORS, *SHOWN_WITHOUT_FRAMES),
+        ),
+        Advice(
+            "Record operators and Python frames: they show which lines the host runs there.",
+            "activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]\n"
+            "torch.profiler.profile(activities=activities, with_stack=True)",
+            needs=(Condition.NO_OPERATORS,),
+            unless=SHOWN_WITHOUT_FRAMES,
         ),
         Advice(
             "Find the lines that run there in the flame graph of this time. Move them out of the "

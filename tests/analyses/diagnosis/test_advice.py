@@ -33,6 +33,7 @@ NEVER = {
     r"torch\.compile\(model\)|[Cc]ompile the model": ({C.COMPILED, C.EMBEDDINGS}, set()),
     r"(?:replay|capture) (?:CUDA|HIP) graphs|reduce-overhead": ({C.GRAPHS, C.CAPTURING}, set()),
     r", with_stack=True\)": ({C.STACKS}, set()),
+    r"\.\.\., with_stack=True\)": ({C.NO_OPERATORS}, set()),
     r"[Rr]ecord (?:again )?without (?:with_stack|stacks)": (set(), {C.STACKS}),
     r"profile_memory=False": (set(), {C.MEMORY}),
     r"\bgc\.": (set(), {C.COLLECTS_GARBAGE}),
@@ -176,6 +177,7 @@ FIRST = {
     ],
     "host_pause": [
         ((), "Record Python frames: they"),
+        ((C.NO_OPERATORS,), "Record operators and Python frames"),
         ((C.NO_PYTORCH,), "Look at the stacks that Nsight"),
         ((C.OTHER_RECORDER,), "Sample Python stacks as well: Nsight"),
         ((C.STACKS,), "Find the lines that run there in"),

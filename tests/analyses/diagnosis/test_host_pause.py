@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hta_widgets import diagnose
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis import finding as findings
+from hta_widgets.diagnosis.facts.not_recorded import options_not_used
 from tests.analyses.diagnosis.scripts import START, Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import host, kernel
@@ -150,6 +151,21 @@ def test_what_is_not_recorded_is_to_be_seen_from_outside(tmp_path):
     known = found(diagnosed(new(tmp_path, "b"), frames), "host_pause")
     assert code not in {each.code for each in known.advice}
     assert "all of this time inside train.py(7): log" in known.sentence
+
+
+@pytest.mark.parametrize("operators", [False, True])
+def test_stacks_are_recorded_only_with_operators(tmp_path, operators):
+    """With activities=[CUDA], PyTorch ignores with_stack, and records the same again."""
+    (one,) = job(lambda *_: 4000, ranks=1)
+    one.events = [each for each in one.events if operators or each["cat"] != "cpu_op"]
+    made = diagnosed(tmp_path, one)
+    advice = found(made, "host_pause").advice
+    (code,) = (each.code for each in advice if "with_stack=True" in each.code)
+    assert ("ProfilerActivity.CPU" in code) != operators
+    frames, shapes, memory = (each.how for each in options_not_used(made.job))
+    assert frames.endswith("with_stack=True" if operators else " and ProfilerActivity.CPU")
+    assert shapes.endswith("record_shapes=True" if operators else " and ProfilerActivity.CPU")
+    assert memory.endswith("profile_memory=True")
 
 
 def test_all_ranks_pause(tmp_path):

@@ -403,14 +403,16 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"[[The GPU]][[GPUs]][[ on <_ranks>]] sit[[s]] idle for up to <longest>{STEPS}, "
             "waiting for [[data]][[DataLoader workers]][[the single-process DataLoader]]"
-            f"[[ (<inside_loader> of this time)]]{INSIDE}[[, most in <_owner>]]{COST}",
+            f"[[ (<inside_loader> of this time)]]{INSIDE}[[, most in <_owner>]]"
+            f"[[, which also delays later launches]]{COST}",
             loading,
         )
     ],
     "preprocessing": [
         Form(
             f"The CPU prepares the input for up to <longest>{STEPS} while the GPU[[ on <_ranks>]] "
-            f"sits idle{INSIDE}[[, in <_loader>]][[, most in <_owner>]]{COST}",
+            f"sits idle{INSIDE}[[, in <_loader>]][[, most in <_owner>]]"
+            f"[[, which also delays later launches]]{COST}",
             loading,
         )
     ],

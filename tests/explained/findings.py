@@ -245,13 +245,15 @@ def unfused(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def copying(found: Finding, whole: Diagnosis) -> Texts:
-    """The kind of copies that is alone for longest, and the next one of its rank if it is said."""
+    """The kind of copies that is alone for longest, and the last one of its rank that is said."""
     table, count = found.evidence["copies"], whole.steps["step"].nunique()
     most = table.loc[table["exposed_ms"].idxmax()]
     own = table[table["rank"] == most["rank"]].sort_values("exposed_ms", ascending=False)
     told: dict[str, str | None] = {}
-    for kind, row in zip(("", "other_"), own.to_dict("records"), strict=False):
-        size, is_said = row["size_mb"] * 1e6, not kind or found.sentence.count("GB/s") > 1
+    said = max(found.sentence.count("GB/s"), 1)
+    rows = own.iloc[[0, said - 1]].to_dict("records")
+    for kind, row in zip(("", "other_"), rows, strict=True):
+        size, is_said = row["size_mb"] * 1e6, not kind or said > 1
         values = {
             "size": data_size(size / count),
             "speed": number(size / (row["duration_ms"] * NS_PER_MS)),
@@ -465,7 +467,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "slow_host_copies": [
         Form(
-            f"<_who> cop<_ies> <size>[[ each]]{PER_STEP} at <speed> GB/s (<name>)"
+            f"<_who> cop<_ies> <size>[[ each]]{PER_STEP} at <speed> GB/s (<name>)[[, <_others>]]"
             f"[[ and <other_size>[[ each]]{PER_STEP} at <other_speed> GB/s (<other_name>)]]"
             f"[[ in <_steps>]] with no kernel running at the same time{INSIDE}{COST}",
             copying,

@@ -68,12 +68,12 @@ SHELL = re.compile(
     r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys) "
 )
 """How shell lines start."""
-CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(")
+CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(|#pragma omp ")
 """How C++ code starts."""
 
 OF_PROGRAMS = {
     *(Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM),
-    *(Condition.NO_PYTORCH, Condition.AMD),
+    *(Condition.NO_PYTORCH, Condition.OPENMP, Condition.AMD),
 }
 WHERE = {
     Condition.ADAM: "with Adam",
@@ -136,6 +136,7 @@ WHERE = {
     Condition.NHWC: "with convolutions in NHWC",
     Condition.NO_OPERATORS: "where operators are not recorded",
     Condition.NO_PYTORCH: "without PyTorch",
+    Condition.OPENMP: "with OpenMP offloading",
     Condition.OTHER_RECORDER: "in a recording by another profiler than PyTorch's",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",

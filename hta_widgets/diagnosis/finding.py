@@ -132,6 +132,7 @@ READS_FLAGS: Final = Advice(
     "read of a few bytes drains the launch queue.",
     "cudaMemcpy(&more, flag, 4, cudaMemcpyDeviceToHost);  // if (i % 16 == 0)",
     needs=(Condition.NO_PYTORCH, Condition.READS_FLAGS),
+    unless=(Condition.OPENMP,),
 )
 """Advice for loops that the host ends, which cannot just wait after all launches."""
 

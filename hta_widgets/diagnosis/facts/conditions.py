@@ -43,6 +43,7 @@ class Condition(Enum):
     WAITS_EACH_TIME = "waits after most launches"
     """Only asked of programs without PyTorch, like `READS_FLAGS`."""
     READS_FLAGS = "a few bytes are read at a time"
+    OPENMP = "OpenMP offloading"
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
@@ -175,6 +176,7 @@ OF_RECORDINGS: Final = {
     Condition.VLLM: r"(?m:^vllm::)|\bvllm/",
     Condition.SGLANG: r"\bsglang/",
     Condition.AMD: r"(?m:^hip\w*Launch)",
+    Condition.OPENMP: r"__omp_offloading_",
     Condition.LOADER: r"(?i:data_?loader)",
     Condition.LOADER_ALONE: r"_SingleProcessDataLoaderIter",
     Condition.LOADER_WORKERS: r"_MultiProcessingDataLoaderIter",

@@ -83,7 +83,14 @@ from hta_widgets.quantities import NS_PER_MS
             "Wait once, where the host reads the results; let events order the streams.",
             "cudaEventRecord(done, first);\ncudaStreamWaitEvent(second, done, 0);",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.READS_FLAGS,),
+            unless=(Condition.READS_FLAGS, Condition.OPENMP),
+        ),
+        Advice(
+            "Let target regions run asynchronously, and wait once, where the host reads the "
+            "results.",
+            "#pragma omp target teams loop nowait depend(out: x)\n...  // each region\n"
+            "#pragma omp taskwait",
+            needs=(Condition.OPENMP,),
         ),
         Advice(
             "Let PyTorch warn about each operation that waits for the GPU, with its line.",

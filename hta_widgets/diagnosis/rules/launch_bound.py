@@ -159,7 +159,7 @@ def not_held_up(context: Context) -> list[Edit]:
             "keeps up.",
             "cudaStreamSynchronize(stream);  // after all launches",
             needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
-            unless=(Condition.READS_FLAGS,),
+            unless=(Condition.READS_FLAGS, Condition.OPENMP),
         ),
         Advice(
             "Wait only where the host reads a result: kernels of one stream run in order without "
@@ -203,7 +203,7 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.NO_PYTORCH,),
             unless=(  # no graph captures cudaMalloc, or a wait
                 *(Condition.GRAPHS, Condition.UNCACHED),
-                Condition.WAITS_EACH_TIME,
+                *(Condition.WAITS_EACH_TIME, Condition.OPENMP),
             ),
         ),
         Advice(

@@ -48,6 +48,13 @@ TOLD: Final = 0.9
             "cudaMallocHost(&host, bytes);  // instead of malloc\n"
             "cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream);",
             needs=(Condition.NO_PYTORCH, Condition.PAGEABLE),
+            unless=(Condition.OPENMP,),
+        ),
+        Advice(
+            "Map data once, before the first target region, and copy only what the host reads.",
+            "#pragma omp target enter data map(to: x[0:n])\n...  // all target regions\n"
+            "#pragma omp target update from(x[0:n])",
+            needs=(Condition.OPENMP,),
         ),
         Advice(
             "Copy into pinned memory, and wait only where the values are read.",

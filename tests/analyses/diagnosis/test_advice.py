@@ -58,11 +58,13 @@ NEVER = {
     r"pin_memory|pinned memory": ({C.PINNED}, {C.PAGEABLE, C.TO_HOST}),
     r"torch|DataLoader|python train|non_blocking|\bmodel\b": ({C.NO_PYTORCH}, set()),
     r"cuda(?:Malloc|Event|Stream)|cublas|\./program": (set(), {C.NO_PYTORCH}),
+    r"#pragma omp": (set(), {C.OPENMP}),
     r"instead of torch\.cuda\.synchronize": ({C.ENDS_STEP}, {C.SYNCHRONISES}),
 }
 """Words of advice, the conditions that forbid it, and those of which it needs one."""
 
 IMPLIED = {
+    C.OPENMP: C.NO_PYTORCH,
     C.LOADER_ALONE: C.LOADER,
     C.LOADER_WORKERS: C.LOADER,
     C.UNEVEN: C.HALF,
@@ -199,6 +201,7 @@ FIRST = {
         ((), "Let PyTorch warn about each operation"),
         ((C.NO_PYTORCH,), "Wait once, where the host"),
         ((C.NO_PYTORCH, C.READS_FLAGS), "Let the GPU decide whether to go on"),
+        ((C.NO_PYTORCH, C.OPENMP), "Let target regions run asynchronously"),
         ((C.READS_A_NUMBER, C.TRAINING), "Keep values on the GPU, and read them only"),
         ((C.READS_A_NUMBER,), "Keep values on the GPU, and read them all"),
         ((C.COPIES,), "Copy with non_blocking=True."),
@@ -218,6 +221,7 @@ FIRST = {
         ((C.PAGEABLE, C.LOADER), "Copy from pinned memory without"),
         ((C.PAGEABLE,), "Copy from pinned memory without"),
         ((C.PAGEABLE, C.NO_PYTORCH), "Allocate pinned host memory, and copy without"),
+        ((C.PAGEABLE, C.NO_PYTORCH, C.OPENMP), "Map data once, before the first"),
         ((C.PAGEABLE, C.NO_PYTORCH, C.THERE_AND_BACK), "Keep data on the GPU instead of"),
         ((), "Copy on a separate stream, ahead of"),
         ((C.FSDP2,), "Keep the parameters on the GPU"),
@@ -402,6 +406,7 @@ RECORDED = {
     C.VLLM: (("vllm::unified_attention", "vllm/worker.py(3): execute"), ("my_vllm",)),
     C.SGLANG: (("/opt/sglang/server.py(3): run",), ("sglang",)),
     C.AMD: (("hipLaunchKernel", "hipExtModuleLaunchKernel"), ("cudaLaunchKernel",)),
+    C.OPENMP: (("__omp_offloading_31_18a80bc__Z_2...",), ("omp_get_num_threads",)),
     C.LOADER: (("enumerate(DataLoader)#next", "train_dataloader_next"), ("load",)),
     C.LOADER_ALONE: (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",), ("load",)),
     C.LOADER_WORKERS: (

@@ -131,7 +131,8 @@ _SERVER_COLLECTIVES: Final = _COLLECTIVES._replace(
 _IN_NSYS: Final = {
     _GPU_WORK.how: "Record with nsys profile --trace=cuda,nvtx",
     _STEPS.how: "Mark them with NVTX ranges: ProfilerStep#1, ProfilerStep#2 and so on",
-    _HOST_CODE.how: "Record NVTX ranges, in PyTorch those of torch.autograd.profiler.emit_nvtx()",
+    _HOST_CODE.how: "Record an NVTX range for each operator, in PyTorch with "
+    "torch.autograd.profiler.emit_nvtx()",
     **dict.fromkeys(
         (_COLLECTIVES.how, _COLLECTIVES.how.replace(_AND_OPERATORS, "")),
         "Record with PyTorch's profiler, of 2.4 or newer",

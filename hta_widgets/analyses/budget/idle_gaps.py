@@ -32,8 +32,8 @@ from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.cache.derived_columns import Columns
-from hta_widgets.trace.model.events import GPU_WORK, Events, Kind
-from hta_widgets.trace.model.kernels import MIGRATES, MIGRATES_TO_HOST
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
+from hta_widgets.trace.model.kernels import MIGRATES, MIGRATES_TO_HOST, PREFETCHING
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 
@@ -234,7 +234,7 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
     inside_graph = are_of_one_graph(launch_before, launch, events)
     part = np.where(after < 0, TAIL, BETWEEN)
     part[(start == begin_ns) & (before < 0) & (after >= 0)] = HEAD
-    by_host = events.named(after, MIGRATES_TO_HOST)
+    by_host = events.named(after, MIGRATES_TO_HOST) & ~_are_prefetched(rank, rows, end)
     by_host |= (part == HEAD) & events.named(after, MIGRATES)
     # pages on another GPU are reached through the host
     by_host &= (after >= 0) & (launch == NO_CALL) & (len(rank.gpu_work.devices) == 1)
@@ -248,6 +248,18 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
         "after": after,
         "by_host": by_host.astype(np.uint8),
     }
+
+
+def _are_prefetched(rank: Rank, rows: Int64Array, end: Times) -> Mask:
+    """Before which times a call has asked for pages since the last launched work on a GPU."""
+    events, launched = rank.trace.events, rows[rank.launches[rows] >= 0]
+    calls = events.rows_of(*LAUNCH_CALLS)
+    asked = calls[events.named(calls, PREFETCHING)]
+    starts = (np.sort(events.start_ns[each]) for each in (asked, launched))
+    last_asked, last_launched = (
+        np.append(-NEVER, found)[np.searchsorted(found, end)] for found in starts
+    )
+    return np.asarray(last_asked > last_launched)
 
 
 def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -> Int64Array:

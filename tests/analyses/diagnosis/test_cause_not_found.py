@@ -432,10 +432,11 @@ def test_pages_of_managed_memory_are_moved_by_no_call(tmp_path):
     assert "have no launch" not in notices
 
 
-def touching(*, before_us=0, inside="", device=0):
+def touching(*, before_us=0, inside="", device=0, prefetched=False):
     """A host that reads what a kernel wrote: pages move to it every 100 µs, until a last kernel.
 
-    It may have done something else before, or be inside a CUDA call, or there is another GPU.
+    It may have done something else before, or be inside a CUDA call, or there is another GPU, or it
+    has asked for the pages.
     """
     begin, moving = 200 + before_us, 20
     events = [cuda_call(5, 5, 1), kernel(20, 100, correlation=1), cuda_call(30, 95, 2, SYNC)]
@@ -446,6 +447,8 @@ def touching(*, before_us=0, inside="", device=0):
     if inside:
         events.append(cuda_call(126, last - 150, 3, inside))
     events += [cuda_call(last - 10, 5, 4), kernel(last, 100, correlation=4)]
+    if prefetched:
+        events.append(cuda_call(190, 5, 6, "cudaMemPrefetchAsync"))
     if device:
         events += [cuda_call(15, 5, 5), kernel(25, 10, correlation=5, device=device)]
     return events
@@ -475,9 +478,11 @@ def test_a_host_that_touches_managed_memory_is_said(tmp_path):
     assert "(20 to the host): cudaMemPrefetchAsync would move" in " ".join(made.notices)
 
 
-@pytest.mark.parametrize("changed", [{"inside": "cudaMemPrefetchAsync"}, {"device": 1}])
+@pytest.mark.parametrize(
+    "changed", [{"inside": "cudaMemPrefetchAsync"}, {"prefetched": True}, {"device": 1}]
+)
 def test_what_may_have_moved_pages_is_not_the_host_that_reads_them(tmp_path, changed):
-    """A call that moves pages ahead, or the kernel of another GPU."""
+    """A call that moves pages ahead, also one that has returned, or the kernel of another GPU."""
     made = diagnosed(write(tmp_path / "rank-0.json", touching(**changed)))
     assert not made
     assert "the GPU is idle until the next pages of managed memory move" in made.finding

@@ -208,8 +208,9 @@ class GpuBound:
         for look in (*_PRICED, *(BY_RATE if self.finds_little else _KNOWN_SLOW)):
             if look in own.found or (line := look(own)) is None:
                 continue
-            is_idle = "multiprocessors" in line.evidence
-            if self.finds_little or look is not largest_kernel or is_idle:
+            is_much = look is not attention or line.evidence["share_percent"] >= LITTLE_PERCENT
+            is_idle = look is not largest_kernel or "multiprocessors" in line.evidence
+            if self.finds_little or (is_much and is_idle):
                 own.found[look] = line
                 lines.append(line)
         return tuple(sorted(lines, key=_worth, reverse=True))
@@ -938,7 +939,7 @@ BY_RATE: Final = (
     largest_kernel,
 )
 _KNOWN_SLOW: Final = attention, memory_bound, largest_kernel
-"""The last one if it leaves most of the GPU idle."""
+"""The first one from `LITTLE_PERCENT` on, the last one if it leaves most of the GPU idle."""
 
 
 def _gpu(context: Context) -> Gpu:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import HostGaps, host_gaps, touched
+from hta_widgets.analyses.budget.idle_gaps import gaps_of
 from hta_widgets.analyses.time.window import (
     NO_STEP,
     Window,
@@ -68,8 +69,9 @@ def rank_part(rank: Rank, gaps: HostGaps | None = None) -> RankPart:
     moved = edges[:0]
     if device is not None:
         edges = window.step_edges(rank, device)
-        gaps = gaps or rank.remember(host_gaps, device, int(edges[0]), int(edges[-1]))
-        moved = touched(rank, gaps)
+        if gaps_of(rank).by_host.any():
+            gaps = gaps or rank.remember(host_gaps, device, int(edges[0]), int(edges[-1]))
+            moved = touched(rank, gaps)
     line = host_line(operations, waits, origin_ns, rank.trace.events.start_ns[moved])
     last, last_of = _last_operations(operations, window, device)
     codes, name = numbered(operations.name)

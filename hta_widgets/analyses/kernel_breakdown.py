@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.gpu_time import GpuTime, other_steps
+from hta_widgets.analyses.time.rows import shared_texts
 from hta_widgets.analyses.time.selection import (
     TimeSelection,
     place_of,
@@ -241,13 +242,13 @@ def kernel_breakdown(
     }
     if not include_memory_kernels:
         statistics = _rows(statistics, statistics["kernel_type"] != KernelType.MEMORY.name)
-    every_kernel = pd.DataFrame(statistics)
+    every_kernel = _table(statistics)
     lacking = job.lacking(chosen, Recorded.KERNELS)
     times = [each.time_by_combination for each in of_ranks]
     table = _time_by_type(np.stack(times).sum(axis=0), include_memory=include_memory_kernels)
     return KernelBreakdown(
         types=table,
-        kernels=pd.DataFrame(_folded(statistics, top)),
+        kernels=_table(_folded(statistics, top)),
         every_kernel=every_kernel,
         names=tuple(dict.fromkeys(name for each in of_ranks for name in each.names)),
         finding=kernel_breakdown_finding(
@@ -259,6 +260,11 @@ def kernel_breakdown(
         ),
         notices=(*job.notices_for(chosen), *lacking),
     )
+
+
+def _table(statistics: _Columns) -> pd.DataFrame:
+    texts = {name: shared_texts(statistics[name]) for name in ("name", "kernel_type")}
+    return pd.DataFrame({**statistics, **texts})
 
 
 def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernels:

@@ -16,6 +16,7 @@ from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES
 from hta_widgets.analyses.time.modules import SEPARATOR
+from hta_widgets.analyses.time.rows import shared_texts
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
 from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.grouping import grouped
@@ -206,7 +207,7 @@ def owners_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     table.insert(len(_KEYS) + 1, "idle_percent", 100 * table["idle_ns"] / whole_ns)
     names, parents = paths["name"].tolist(), paths["parent"].tolist()
     text = {path: _path_text(path, names, parents) for path in set(table["path"].tolist())}
-    return table.assign(path=[text[path] for path in table["path"].tolist()])
+    return table.assign(path=shared_texts(text[path] for path in table["path"].tolist()))
 
 
 def _path_text(path: int, names: list[str], parents: list[int]) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hta_widgets import diagnose, open_trace
 from hta_widgets.analyses.server_steps import server_steps
+from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.facts.conditions import Condition
@@ -250,26 +251,23 @@ A simulated job on four GPUs and its twin with the same seed
     return MEASURED.sub(lambda _: text, page)
 
 
-def measured(cause: Cause) -> Measured:
-    """Write the jobs and diagnose them."""
+def measured(cause: Cause, before: Diagnosis | None = None) -> Measured:
+    """Diagnose the job of a cause, unless that was done, and its twin."""
     with TemporaryDirectory() as folder:
-        sick, healthy = (Path(folder, name) for name in ("before", "after"))
-        if cause.name in OF_INFERENCE:
-            for path in (sick, healthy):
-                write(path, OF_INFERENCE[cause.name](healthy=path == healthy))
-            return _diagnosed(sick, healthy, cause)
-        layout = LAYOUTS.get(cause.name)
-        write_job(sick, cause.name, layout=layout)
-        write_job(healthy, cause.name, layout=layout, healthy=True)
-        return _diagnosed(sick, healthy, cause)
+        before = before or _diagnosed(cause, Path(folder, "before"), healthy=False)
+        after = _diagnosed(cause, Path(folder, "after"), healthy=True)
+        price_ms = next(each.recoverable_ms for each in before if each.cause == cause.name)
+        if cause.name in PER_TOKEN:
+            return Measured(*(_per_token_ms(each.job) for each in (before, after)), price_ms)
+        return Measured(before.step_ns / 1e6, after.step_ns / 1e6, price_ms)
 
 
-def _diagnosed(sick: Path, healthy: Path, cause: Cause) -> Measured:
-    before, after = (diagnose(open_trace(each, progress=False)) for each in (sick, healthy))
-    price_ms = next(each.recoverable_ms for each in before if each.cause == cause.name)
-    if cause.name in PER_TOKEN:
-        return Measured(*(_per_token_ms(each.job) for each in (before, after)), price_ms)
-    return Measured(before.step_ns / 1e6, after.step_ns / 1e6, price_ms)
+def _diagnosed(cause: Cause, path: Path, *, healthy: bool) -> Diagnosis:
+    if cause.name in OF_INFERENCE:
+        write(path, OF_INFERENCE[cause.name](healthy=healthy))
+    else:
+        write_job(path, cause.name, layout=LAYOUTS.get(cause.name), healthy=healthy)
+    return diagnose(open_trace(path, progress=False))
 
 
 def _per_token_ms(job: Job) -> float:

@@ -17,6 +17,7 @@ from hta_widgets.trace.cache.files import VARIABLE
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.source import RankSource
+from tests.cause_pages import LAYOUTS
 from tests.kineto_text import write
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import write_job
@@ -72,7 +73,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if cause in OF_INFERENCE:
             write(folder / "rank-0.json", OF_INFERENCE[cause](healthy=False))
         else:
-            write_job(folder, cause)
+            write_job(folder, cause, layout=LAYOUTS.get(cause))
         return folder
 
     return folder_of

@@ -8,19 +8,26 @@ from pathlib import Path
 import pytest
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.diagnosis import CAUSES, Diagnosis
+from hta_widgets.diagnosis import Diagnosis
+from hta_widgets.diagnosis.cause import Cause
+from hta_widgets.diagnosis.causes import ALL_CAUSES
 from tests.analyses.diagnosis.test_advice import contradicted
+from tests.cause_pages import measured, measured_on, page_of
 from tests.conftest import REAL_TRACES
 from tests.explained.findings import explain_finding
 from tests.golden.test_verdicts import recordings
 from tests.test_cli_diagnose import check_document
 
 
-@pytest.mark.parametrize("cause", CAUSES)
-def test_a_labelled_job(planted: Callable[[str], Path], cause: str) -> None:
-    found = diagnose(open_trace(planted(cause), progress=False))
+@pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
+def test_a_labelled_job(planted: Callable[[str], Path], cause: Cause) -> None:
+    """The page of its cause also says what it takes, before and after."""
+    found = diagnose(open_trace(planted(cause.name), progress=False))
     assert found
     check(found)
+    said, now = measured_on(page_of(cause).read_text(encoding="utf-8")), measured(cause, found)
+    assert said[:2] == pytest.approx(now[:2], abs=0.006)
+    assert said.price_ms == pytest.approx(now.price_ms, rel=0.05, abs=0.006)
 
 
 @pytest.mark.parametrize("recording", recordings())

@@ -105,7 +105,7 @@ def slow_link(found: Finding, whole: Diagnosis) -> Texts:
     return {
         "who": who(found),
         "speed": number(slow["gb_per_s"]),
-        "size": data_size(slow["size_bytes"]),
+        "size": data_size(slow["bytes"]),
         "factor": number(found.evidence["factor"]),
     } | cost_of(found, whole)
 

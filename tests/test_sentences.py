@@ -12,7 +12,13 @@ from contextlib import ExitStack, closing
 import pytest
 
 from hta_widgets import Dashboard, open_trace
-from hta_widgets.analyses import memory_bandwidth, overlap, rank_overlap, step_table
+from hta_widgets.analyses import (
+    idle_owners,
+    memory_bandwidth,
+    overlap,
+    rank_overlap,
+    step_table,
+)
 from hta_widgets.cli.diagnose.document import document
 from hta_widgets.diagnosis.report import report
 from hta_widgets.panels.bands.bands import verdict
@@ -356,9 +362,8 @@ def same_name(board) -> dict[str, list[int]]:
             owners.devices["idle_ns"].sum(),
             owners.causes["idle_ns"].sum(),
             owners.owners["idle_ns"].sum(),
-            operators["idle_ns"].sum(),
-            of_modules("idle_ns"),
         ],
+        "all idle time": [operators["idle_ns"].sum(), of_modules("idle_ns")],
     }
 
 
@@ -366,7 +371,7 @@ def same_name_in_all(board) -> dict[str, list[int]]:
     """What panels of all of the time say of one quantity."""
     found = {name: each.result for name, each in board.panels.items()}
     temporal, split = found["temporal_breakdown"].ranks, found["idle_time"].device_split
-    every = found["kernel_breakdown"].every_kernel
+    every, every_gap = found["kernel_breakdown"].every_kernel, idle_owners(board.job).devices
     launched, kernels = found["launch_stats"].ranks, found["launch_overlap"].ranks
     roofline, owners = found["roofline"].devices, found["idle_owners"].devices
     collectives, lanes = found["collectives"].kernels, rank_overlap(board.job).lanes
@@ -402,7 +407,8 @@ def same_name_in_all(board) -> dict[str, list[int]]:
             collectives["exposed_ns"].sum(),
             found["overlap"].ranks["exposed_communication_ns"].sum(),
         ],
-        "analysed time": [owners["window_ns"].sum(), roofline["window_ns"].sum()],
+        "analysed time": [every_gap["window_ns"].sum(), roofline["window_ns"].sum()],
+        "all idle time": [every_gap["idle_ns"].sum(), found["operators"].ranks["idle_ns"].sum()],
     }
     if len(temporal) == len(lanes):
         quantities["time with computation"] = [
@@ -416,6 +422,7 @@ def same_name_in_all(board) -> dict[str, list[int]]:
         table = step_table(board.job, board.findings.ranks).steps
         table = table[table["step"].isin(mine["step"])]
         quantities["kernels launched"] = [mine["kernels"].sum(), table["kernels"].sum()]
+        quantities["idle time of owners"] = [owners["idle_ns"].sum(), mine["idle_ns"].sum()]
     return quantities
 
 

@@ -79,11 +79,18 @@ class IdleOwnersPanel(Panel[IdleOwners]):
     calls that let the GPU run dry."""
 
     def analyse(self, ranks: list[int]) -> IdleOwners:
-        """Find the owners of the idle time of the ranks."""
+        """Find the owners of the idle time of the ranks; what a diagnosis counts, or all selected.
+
+        Time outside of steps, or of the GPU span, has an owner only where it is selected.
+        """
         chosen = tuple(ranks)
         key = "result" if chosen else "result of all ranks"
         time = self.selection.time_of(self.job)
-        analyse = partial(idle_owners, self.job, chosen, **time)
+
+        def analyse() -> IdleOwners:
+            found = idle_owners(self.job, chosen, **time)
+            return found if any(time.values()) else found.in_budget()
+
         return self._memo.get(key, analyse, chosen, tuple(time.values()))
 
     def draw(self, result: IdleOwners) -> dict[str, Drawing]:

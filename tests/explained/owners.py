@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hta_widgets.analyses.budget.classes import CLASS_LABELS, CLASS_OF
-from hta_widgets.analyses.idle_owners import owners_by_line
+from hta_widgets.analyses.idle_owners import idle_owners, owners_by_line
 from hta_widgets.analyses.time.causes import IDLE_CAUSES, Share
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel
@@ -131,15 +131,22 @@ def longest_annotation(result: Any, panel: Panel[Any]) -> Texts | None:
 def idle_causes(result: Any, panel: Panel[Any]) -> tuple[Texts, dict[str, int], int]:
     """What both forms begin with, the idle time of each known cause, and the unknown."""
     idle_ns, window = summed(result.devices, "idle_ns", "window_ns")
-    has_steps = bool((result.causes["step"] >= 0).any())
-    whole = "the analysed time" if has_steps else "the recording"
     each = "ranks" if result.devices["rank"].is_unique else "GPUs"
+    every = idle_owners(panel.job, panel.ranks)
+    has_steps = bool((every.causes["step"] >= 0).any())
+    outside = every.causes[every.causes["class"] == ""]["idle_ns"].sum()
+    is_left_out = 0 < outside < every.causes["idle_ns"].sum()
+    whole = "the analysed time" if has_steps else "the GPU span"
     texts: Texts = {
         "idle": duration(idle_ns),
         "gpus": f" on {len(result.devices)} {each}" if len(result.devices) > 1 else None,
         "part": share(idle_ns, window),
-        "whole": "the selected time" if panel._time() else whole,
+        "whole": whole if is_left_out or has_steps else "the recording",
     }
+    if panel._time():
+        texts["whole"] = "the selected time"
+    elif is_left_out and outside >= 0.03 * window:
+        texts["outside"] = f"{duration(outside)} outside of {'its steps' if has_steps else 'it'}"
     by_cause = result.causes.groupby("cause", observed=True)["idle_ns"].sum()
     known = {str(cause): int(ns) for cause, ns in by_cause.items() if ns}
     unknown = known.pop("launch_not_recorded", 0)

@@ -141,12 +141,12 @@ FORMS: Final[dict[str, list[Form]]] = {
             f"No GPU work was recorded {NOTHING_HERE}.", plain(lambda found, _: found.devices.empty)
         ),
         Form(
-            "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, <_outside> GPU work]]), the cause of "
+            "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, without <outside>]]), the cause of "
             "<unknown> is unknown: the launch of the next work is not in the trace.",
             unknown_owner,
         ),
         Form(
-            "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, <_outside> GPU work]]), <said>"
+            "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, without <outside>]]), <said>"
             "[[, counted as <class>]][[, <most> in <owner> (<time>)]]"
             "[[; <unknown> is of unknown cause (launch not recorded)]]"
             "[[; the <noun> with the most is <line> (<line_time>)]].",

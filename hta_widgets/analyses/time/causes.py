@@ -85,8 +85,8 @@ IDLE_CAUSES: Final = (
     ),
     IdleCause(
         "synchronising",
-        "Synchronising",
-        "the CPU spent {} synchronising, or catching up after it",
+        "In or after a sync",  # the host may do anything after it: 2.7 s after one of 8 µs
+        "{} is in or after waits of the CPU for the GPU",
         Share.HOST,
         "gap_sync",
     ),

@@ -25,7 +25,7 @@ from tests.simulator import write_job
 collect_ignore = ["adding"]  # belongs to a package that has an analysis more
 
 os.environ[VARIABLE] = "off"
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=20)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=15)
 settings.register_profile("fewer", settings.get_profile("ci"), max_examples=5)
 settings.register_profile("many", deadline=None, max_examples=300)
 settings.load_profile("ci")

@@ -170,6 +170,20 @@ test("until the bands are known there is a skeleton, and Python is asked for the
   expect(model.get("_visible")).toBe(false);
 });
 
+test("what else is known stands behind the findings and what a step takes without them", async () => {
+  const { texts } = await show({
+    verdict: "bound by the host\nin 19 % the GPU is idle\nfine: copies",
+    said: "It waits.",
+  });
+  expect(texts(".hta-band-verdict .hta-aside")).toEqual(["bound by the host"]);
+  const said = texts(".hta-band-verdict .hta-band-body > *").filter(Boolean);
+  expect(said.slice(0, 3)).toEqual([
+    "It waits.",
+    "Without 2 findings: 24 ms → 20 ms",
+    "in 19 % the GPU is idle\nfine: copies",
+  ]);
+});
+
 test("a failure is said instead of a skeleton", async () => {
   const { all } = await show({ ready: false, error: "It broke." });
   expect(all(".hta-band-verdict")[0]?.classList.contains("hta-skeleton")).toBe(false);

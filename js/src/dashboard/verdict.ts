@@ -12,6 +12,7 @@ export class Verdict {
   #error = make("p", { className: "hta-error", role: "alert" });
   #findings: Findings;
   #together: Together;
+  #besides = make("p", { className: "hta-besides" });
   #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU sets the pace"));
   #toTry: Findings;
 
@@ -28,12 +29,21 @@ export class Verdict {
     this.#findings = new Findings(selection, send, board.prefix, board.signal, { shown, tick: this.#together.tick });
     this.#toTry = new Findings(selection, send, `${board.prefix}-try`, board.signal, { shown, tick: () => null });
     this.#others.append(this.#toTry.element);
-    this.band.body.append(this.#error, this.#said, this.#findings.element, this.#together.element, this.#others);
+    this.band.body.append(
+      this.#error,
+      this.#said,
+      this.#findings.element,
+      this.#together.element,
+      this.#besides,
+      this.#others,
+    );
   }
 
   show({ ready, verdict, said, findings, replayed, to_try, error }: Bands): void {
     this.band.wait(!ready && error === null);
-    this.band.aside.textContent = verdict;
+    const [first = "", ...besides] = verdict.split("\n");
+    this.band.aside.textContent = first;
+    this.#besides.textContent = besides.join("\n"); // behind the findings: nine lines stood before one of them
     this.#said.textContent = said;
     this.#error.textContent = error;
     this.#together.take(replayed);

@@ -269,7 +269,7 @@ class Diagnosis(Result, Sequence[Finding]):
         ['start_ns', 'end_ns', 'ranks', 'intervals', 'ms', 'percent']
         """
         if finding.seen is None:
-            return put_together({}, 0)
+            return put_together({}, 0, (0, 0))
         beside = self if any(each is finding for each in self) else self.to_try
         asked = tuple(each.seen for each in beside if each.seen)
         return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]

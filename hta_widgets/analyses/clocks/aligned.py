@@ -208,6 +208,13 @@ def on_common_clock(job: Job, rank: int, times_ns: Times) -> Times:
     return clocks.alignment.aligned(times_ns, np.full(times_ns.size, clocks.ranks.index(rank)))
 
 
+def recorded_on_common_clock(job: Job, ranks: Collection[int]) -> tuple[int, int]:
+    """When the first event of some ranks starts, and when the last one ends."""
+    origins = job.reduce(origin_of, ranks)
+    edges = [on_common_clock(job, rank, np.array([0, origins[rank].length_ns])) for rank in ranks]
+    return int(np.min(edges)), int(np.max(edges))
+
+
 def alignment_notices(job: Job, ranks: Collection[int]) -> tuple[str, ...]:
     """How times of these ranks were aligned, if they share an axis."""
     return job_clocks(job).alignment_notices if len(ranks) > 1 else ()

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
-from hta_widgets.analyses.clocks.aligned import on_common_clock
+from hta_widgets.analyses.clocks.aligned import on_common_clock, recorded_on_common_clock
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import NO_STEP
@@ -211,6 +211,10 @@ SEEN_AT_ONCE: Final = 1_000
 MARGIN: Final = 0.1
 """Share of a window's length to show before and after it, so that its edges are visible."""
 
+LEAST_LEFT: Final = 0.0005
+"""Share of the whole that windows must leave for a further one: with less, they hold 100 %. The
+second window of an all-gather showed 6 of 1,006 ms, all of which the first one's margin shows."""
+
 
 @dataclass(frozen=True, eq=False)
 class Proof:
@@ -226,12 +230,15 @@ class Proof:
         The densest window first, then the others by what they hold, at most 12: ``start_ns`` and
         ``end_ns`` (as above), ``ranks`` and number of ``intervals`` (that reach into it), ``ms``
         (of the cause in it, summed over ranks) and ``percent`` (of all intervals).
+    recorded_ns : tuple
+        When the first event of these ranks starts, and when the last one ends.
     why_less : str
         Why the densest window holds less than a fifth; empty if it does not.
     """
 
     intervals: pd.DataFrame
     windows: pd.DataFrame
+    recorded_ns: tuple[int, int]
     why_less: str = ""
 
     @property
@@ -243,8 +250,7 @@ class Proof:
     def shown_ns(self, place: int) -> tuple[int, int]:
         """Start and end of the window at a position, with a margin on both sides."""
         start, end = (int(self.windows[name].iloc[place]) for name in ("start_ns", "end_ns"))
-        margin = int((end - start) * MARGIN)
-        return max(start - margin, 0), end + margin
+        return with_margin(start, end, self.recorded_ns)
 
     def words(self, place: int) -> str:
         """How many intervals the window at a position shows, where, and how much it holds.
@@ -277,13 +283,29 @@ class Proof:
         return f"; the longest interval is in window {holding[0] + 1}"
 
 
+def with_margin(start_ns: int, end_ns: int, recorded_ns: tuple[int, int]) -> tuple[int, int]:
+    """A window with a margin on both sides, as far as anything is recorded there.
+
+    Of 12 s, all but 6 ms in a window, the page said that "the other 470 ms is not analysed".
+    """
+    first, last = recorded_ns
+    margin = int((end_ns - start_ns) * MARGIN)
+    before, after = max(start_ns - margin, first), min(end_ns + margin, last)
+    return min(before, start_ns), max(after, end_ns)
+
+
 def proofs(job: Job, asked: tuple[Seen, ...]) -> tuple[Proof, ...]:
     """Find where to see the findings of a diagnosis, all at once, as this reads each rank."""
     facts = job.remember(answers_of_all, asked[0].limits).facts
     recorded = _recorded(job, asked, facts)
     found = {each: _removed(job, each, facts) or recorded[each] for each in asked}
     return tuple(
-        put_together(found[each], _step_ns(facts, each), _named(job, each, facts, found[each]))
+        put_together(
+            found[each],
+            _step_ns(facts, each),
+            recorded_on_common_clock(job, each.ranks),
+            _named(job, each, facts, found[each]),
+        )
         for each in asked
     )
 
@@ -368,12 +390,15 @@ def _step_ns(facts: Mapping[int, RankFacts], seen: Seen) -> int:
 
 
 def put_together(
-    found: Mapping[int, Stretches], step_ns: int, named: Sequence[Stretches] = ()
+    found: Mapping[int, Stretches],
+    step_ns: int,
+    recorded_ns: tuple[int, int],
+    named: Sequence[Stretches] = (),
 ) -> Proof:
     """Find the windows of the intervals of some ranks, on the common clock.
 
     No window is longer than the longest step, unless a single interval is. The first one shows what
-    is named, if anything is.
+    is named, if anything is; the last one shows the last of what counts.
     """
     sizes = [each.start_ns.size for each in found.values()]
     nothing = np.zeros(0, dtype=np.int64)
@@ -385,9 +410,20 @@ def put_together(
     usual_ns = _usual_ns(end_ns - start_ns)
     longest_ns = min(step_ns, SEEN_AT_ONCE * usual_ns)
     parts = (np.concatenate([_NONE, *(each[side] for each in named)]) for side in (0, 1))
-    windows = windows_of(Edges.of(start_ns, end_ns), longest_ns, Edges.of(*parts))
+    edges = Edges.of(start_ns, end_ns)
+    windows = _that_count(windows_of(edges, longest_ns, Edges.of(*parts)), edges, recorded_ns)
     table = _table(intervals, windows)
-    return Proof(intervals, table, _why_less(table, usual_ns))
+    return Proof(intervals, table, recorded_ns, _why_less(table, usual_ns))
+
+
+def _that_count(windows: list[Window], edges: Edges, recorded_ns: tuple[int, int]) -> list[Window]:
+    """Windows up to the one that shows the last of what counts."""
+    least_ns = LEAST_LEFT * edges.time_ns
+    for place, each in enumerate(windows):
+        if edges.time_ns < least_ns:
+            return windows[:place]
+        edges = edges.without(*with_margin(*each[:2], recorded_ns))
+    return windows
 
 
 def _usual_ns(lengths_ns: Times) -> int:

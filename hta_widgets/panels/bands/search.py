@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.clocks.aligned import common_offsets_ns
+from hta_widgets.analyses.clocks.aligned import common_offsets_ns, recorded_on_common_clock
 from hta_widgets.analyses.operators.operator_calls import listed_calls
 from hta_widgets.analyses.time.call_sums import launched_work
 from hta_widgets.analyses.time.window import numbered_steps
@@ -93,8 +93,8 @@ def proof_of_annotations(job: Job, name: str) -> Proof:
         rank: Stretches(*(times + offsets_ns[rank] for times in each))
         for rank, each in by_rank.items()
     }
-    ends = [int(each.end_ns.max(initial=0)) for each in found.values()]
-    return put_together(found, max(ends, default=0))
+    recorded_ns = recorded_on_common_clock(job, job.ranks)
+    return put_together(found, recorded_ns[1], recorded_ns)
 
 
 def _annotations_of(rank: Rank, name: str) -> tuple[Int64Array, Int64Array]:

@@ -36,6 +36,9 @@ intervals = st.lists(
 )
 
 
+FAR = (0, 10_000_000_000)
+"""A recording that is longer than all that is looked for in it."""
+
 NOTHING = Edges.of(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
@@ -69,11 +72,20 @@ def names_the_longest(_folder, part):
     length = short + round(10_000 * part)
     starts = np.append(np.arange(100) * (short + 1), 100_000)
     ends = starts + np.append(np.full(100, short), length)
-    shown = put_together({0: Stretches(starts, ends)}, 20_000)
+    shown = put_together({0: Stretches(starts, ends)}, 20_000, FAR)
     return "the longest interval is in window" in shown.words(0)
 
 
+def has_another_window(_folder, part):
+    """Whether a short interval, far from a long one, has a window of its own."""
+    length = round(part * 1_000_000)
+    starts = np.array([0, 5_000_000], dtype=np.int64)
+    ends = starts + np.array([1_000_000 - length, length])
+    return len(put_together({0: Stretches(starts, ends)}, 1_000_000, FAR).windows) == 2
+
+
 test_thresholds = cases(
+    Case("proof.LEAST_LEFT", has_another_window, {0.00049: False, 0.00051: True}),
     Case("proof.MUCH_LONGER", names_the_longest, {0.039: False, 0.041: True}),
     Case("proof.LEAST_SHARE", is_first, {0.19: False, 0.21: True}),
     Case("proof.NEARLY_AS_DENSE", is_with_what_follows, {0.89: False, 0.91: True}),
@@ -149,10 +161,31 @@ class TestWindows:
         assert (end - start) / length == pytest.approx(1 + 2 * MARGIN, rel=1e-3)
         assert seen.words(0) == "1 of 2 intervals on rank 1 · this window holds 50 %"
 
+    def test_the_margin_is_inside_the_recording(self):
+        """A window of 12.4 s in a recording of 12 s had 470 ms "not analysed"."""
+        both = Stretches(np.array([1_000], dtype=np.int64), np.array([9_000], dtype=np.int64))
+        assert put_together({0: both}, 20_000, (900, 9_100)).shown_ns(0) == (900, 9_100)
+        assert put_together({0: both}, 20_000, FAR).shown_ns(0) == (200, 9_800)
+
+    def test_the_recording_ends_with_the_last_event_of_a_rank(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
+        seen = diagnosis.proof(found(diagnosis, "host_pause"))
+        events = diagnosis.job.events(1)
+        ends = events["start_ns"] + events["duration_ns"]
+        assert seen.recorded_ns == (events["start_ns"].min(), ends.max())
+
+    def test_no_window_follows_one_whose_margin_shows_the_rest(self):
+        """It said "window 1 of 2" and "this window holds 100 %"."""
+        starts = np.array([10_000, 90_900], dtype=np.int64)
+        ends = np.array([90_000, 91_500], dtype=np.int64)
+        seen = put_together({0: Stretches(starts, ends)}, 1_000_000, FAR)
+        assert len(seen.windows) == 1
+        assert seen.words(0) == "2 of 2 intervals on rank 0 · this window holds 100 %"
+
     def test_words_count_what_the_margin_shows(self):
         """Of 204 intervals, 51 were said to be in a window that showed 56."""
         starts = np.arange(50, dtype=np.int64) * 1_000
-        seen = put_together({0: Stretches(starts, starts + 500)}, 20_000)
+        seen = put_together({0: Stretches(starts, starts + 500)}, 20_000, FAR)
         first, last = seen.shown_ns(0)
         shown = [(max(each, first), min(each + 500, last)) for each in starts.tolist()]
         lengths = [end - start for start, end in shown if end > start]
@@ -171,7 +204,7 @@ class TestWindows:
     def test_that_hold_little_say_why(self):
         """In 2 s there is a kernel of 1 µs in each ms: 1 ms is as much as shows single ones."""
         starts = np.arange(2_000, dtype=np.int64) * 1_000_000
-        seen = put_together({0: Stretches(starts, starts + 1_000)}, 2_000_000_000)
+        seen = put_together({0: Stretches(starts, starts + 1_000)}, 2_000_000_000, FAR)
         assert seen.windows["percent"].iloc[0] < 100 * LEAST_SHARE
         assert ": they are short (1 µs) and spread over the time" in seen.words(0)
         assert "spread" not in seen.words(1)

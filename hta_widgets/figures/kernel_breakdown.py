@@ -56,8 +56,9 @@ def top_kernels(
 ) -> Drawing:
     """Draw the time of the top kernels of one type, or of all, summed over ranks, longest first.
 
-    If several kernels are selected and some of them are not among the top, the selected ones with
-    the most time are drawn instead.
+    If several kernels are selected and some of them are not among the top, as many of the selected
+    ones are drawn, too: those with the most time. Where they took the place of the top ones, "54
+    others" was the longest bar.
     """
     rows = _over_ranks(result, kernel_type, selected)
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
@@ -131,7 +132,7 @@ def _over_ranks(result: KernelBreakdown, kernel_type: str, selected: Collection[
     totals = totals_over_ranks(result.every_kernel)
     chosen = [key for key in totals if key[1] in selected]
     if len(chosen) > 1 and not named.issuperset(chosen):  # "others" held 59 % of a finding's time
-        named = {*sorted(chosen, key=lambda key: -totals[key].ns)[: max(len(named), 1)]}
+        named |= {*sorted(chosen, key=lambda key: -totals[key].ns)[: max(len(named), 1)]}
     rows: dict[tuple[str, str], Row] = {}
     for (each, name), total in totals.items():
         if kernel_type in {"", each}:

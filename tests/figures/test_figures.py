@@ -84,11 +84,16 @@ def test_kernels_that_no_rank_names_are_one_bar(job):
     ]
 
 
+def test_the_kernels_of_a_finding_are_drawn_beside_the_top_ones(tmp_path):
+    """In place of them, "54 others" was the longest bar."""
+    write(tmp_path / "rank-0.json", [kernel(9 * at, 8 - at, name=f"k{at}") for at in range(5)])
+    few = kernel_breakdown(open_trace(tmp_path), num_kernels=1)
+    drawn = kernel_figures.top_kernels(few, selected={"k2", "k4"}).figure().data[0]
+    assert drawn.customdata == (["k0"], ["k2"], [None])
+    assert drawn.selectedpoints == (1,)
+
+
 def test_selected_kernel_keeps_its_colour(job):
-    few = kernel_breakdown(job, num_kernels=1)
-    names = few.every_kernel.groupby("name")["sum_ns"].sum().sort_values(ascending=False).index
-    drawn = kernel_figures.top_kernels(few, selected={*names[-2:]}).figure().data[0]
-    assert {name for (name,) in drawn.customdata if name} == {*names[-2:]}
     figure = kernel_figures.top_kernels(kernel_breakdown(job), selected={NCCL}).figure()
     assert list(figure.data[0].selectedpoints) == [1]
 

@@ -36,6 +36,9 @@ from hta_widgets.trace.ranks.rank import Rank
 SHORTEST_NS = 1000
 """Duration (ns) of transfers that are recorded with a duration of 0, as in HTA."""
 
+_ROUNDED_NS: Final = 1000
+"""Most by which durations are rounded, to whole µs: by up to 999 ns in 27 recordings."""
+
 UNKNOWN_COPY = "Memcpy Unknown"
 MEMSET = "Memset"
 _MEMSET_NAME = re.compile(r"^(hip|cuda)?Memset|fill_?buffer", re.IGNORECASE)
@@ -90,7 +93,8 @@ def transfers_of(rank: Rank) -> Transfers:
     duration_ns = np.where(work.duration_ns == 0, SHORTEST_NS, work.duration_ns)
     transferred, stated = _recorded(events, work.rows)
     derived = transferred / duration_ns
-    gb_per_s = np.where(np.isfinite(stated) & (stated > 0), stated, derived)
+    is_stated = np.isfinite(stated) & (stated > 0) & _are_per_second(stated, transferred, work)
+    gb_per_s = np.where(is_stated, stated, derived)
     return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
 
 
@@ -155,6 +159,18 @@ def _recorded(events: Events, rows: Int64Array) -> tuple[Int64Array, Float64Arra
     return transferred, stated
 
 
+def _are_per_second(stated: Float64Array, transferred: Int64Array, work: GpuWork) -> bool:
+    """Whether the stated bandwidths are bytes by duration.
+
+    Before it rounded durations to µs, Kineto divided by them, so these are more exact. But for some
+    months of 2024 it divided by ticks of the host's counter instead (pytorch/kineto#993): 77 MB in
+    6.84 ms were at 3.76 GB/s on a host of 3 GHz.
+    """
+    both = np.flatnonzero((stated > 0) & (transferred > 0))
+    lasted_ns = transferred[both] / stated[both]
+    return bool((np.abs(lasted_ns - work.duration_ns[both]) <= _ROUNDED_NS).all())
+
+
 def _sums_while_active(steps: Float64Array, active: Int64Array) -> Float64Array:
     """Running sum that is reset to exactly 0 whenever nothing is active."""
     total = np.cumsum(steps)
@@ -209,8 +225,9 @@ class _RankBandwidth(NamedTuple):
 def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBandwidth:
     """Add up the bandwidth of the copies and memsets that run at the same time.
 
-    A transfer has the bandwidth that the trace records. If the trace records none, 0 or text, it is
-    bytes divided by duration; without bytes, the transfer counts as 0 GB/s. If a transfer
+    A transfer has the bandwidth that the trace records. If the trace records none, 0 or text, or
+    divides by something else than durations, it is bytes divided by duration; without bytes, the
+    transfer counts as 0 GB/s. If a transfer
     starts when another ends, the end comes first.
 
     Parameters

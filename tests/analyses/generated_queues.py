@@ -35,13 +35,15 @@ def queued_events(draw: st.DrawFn) -> list[Event]:
 
 @st.composite
 def operations(draw: st.DrawFn, correlation: int | None) -> Event:
-    """A kernel, or a transfer with or without bytes and bandwidth."""
+    """A kernel, or a transfer with or without bytes and bandwidth, which is not of whole µs."""
+    duration = draw(st.integers(0, 4))
     name = draw(st.sampled_from(["gemm", *TRANSFERS]))
-    fields = {"bytes": 4000, "memory bandwidth (GB/s)": draw(st.sampled_from([0, 0.1, 0.2, "N/A"]))}
+    speed = draw(st.sampled_from([0, 4 / (duration + 0.25), 4 / (duration + 0.5), "N/A"]))
+    fields = {"bytes": 4000, "memory bandwidth (GB/s)": speed}
     stated = draw(st.sampled_from([(), ("bytes",), tuple(fields)])) if name in TRANSFERS else ()
     return kernel(
         draw(st.integers(0, 15)),
-        draw(st.integers(0, 4)),
+        duration,
         name=name,
         cat=TRANSFERS.get(name, "kernel"),
         stream=draw(st.sampled_from([0, 7])),

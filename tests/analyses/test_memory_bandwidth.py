@@ -138,6 +138,12 @@ def test_the_average_is_that_of_the_recorded_bandwidths(tmp_path):
     assert memory_bandwidth(job).finding.endswith("471 MB/s on average, 471 MB/s at most.")
 
 
+def test_bandwidths_by_ticks_of_the_host_are_not_taken(tmp_path):
+    """Kineto divided by ticks of 3 GHz: 77 MB in 6.84 ms were at 3.76 GB/s."""
+    both = [copy(0, 6.0, 0.5, bytes=9_000), copy(10, 0.5, 0.5, bytes=750)]
+    assert values(memory_bandwidth(opened(tmp_path, *both)))[::2] == [(0, 1.5), (10_000, 1.5)]
+
+
 def test_bytes_time_and_speed_are_of_the_same_copies(tmp_path):
     """Of others, only the time is known: it does not count for the speed."""
     sized = [

@@ -51,7 +51,7 @@ from hta_widgets.diagnosis.rules.unfused_elementwise import (
 )
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.grouping import grouped
-from hta_widgets.names.demangling import demangled
+from hta_widgets.names.demangling import is_mangled
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
@@ -887,6 +887,9 @@ _ABBREVIATED: Final = re.compile(r"(__omp_offloading_[0-9a-f]+_[0-9a-f]+)_.*\.\.
 ``__omp_offloading_31_18a80bc__Z2mmlllid_l28``, so that no kernel is found by its end."""
 
 
+_WORD: Final = re.compile(r"\w+", re.ASCII)
+
+
 def _word_for_shell(name: str, names: Iterable[str]) -> str:
     """A word by which profilers find a kernel, and if possible no other one.
 
@@ -898,9 +901,10 @@ def _word_for_shell(name: str, names: Iterable[str]) -> str:
     word = re.match(r"\w*", kernel_word(name), re.ASCII)
     found = word[0] if word else ""
     others = [each for each in names if each != name]
-    if re.fullmatch(r"\w+", name, re.ASCII) and any(found in each for each in others):
+    is_readable = _WORD.fullmatch(name) and not is_mangled(name)
+    if is_readable and any(found in each for each in others):
         parts = sorted(name.split("_"), key=len, reverse=True)
-        whole = name if name == demangled(name) and len(name) <= MOST_CHARACTERS else found
+        whole = name if len(name) <= MOST_CHARACTERS else found
         return next((each for each in parts if not any(each in other for other in others)), whole)
     return found
 
@@ -909,11 +913,14 @@ def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
     """Options by which Nsight Compute finds a kernel, and if possible no other one.
 
     Templates share their first word, so another one follows, from the arguments. Numbers do not:
-    each demangler writes them in its own way.
+    each demangler writes them in its own way. It compares the function's name without namespaces
+    and arguments, unless it is told to compare another one: no part of a mangled name fits that.
     """
     alike = [each for each in names if each != name and word in each]
     if alike and word == name:
         return f"-k {name}"  # without regex, all of the name has to match
+    if is_mangled(name) and _WORD.fullmatch(name) and (alike or is_mangled(word)):
+        return f"--kernel-name-base mangled -k {name}"
     of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
     for each in of_arguments if alike else ():
         if not any(each in other for other in alike):

@@ -297,6 +297,16 @@ test("chips say what is selected, in the order in which it was", async () => {
   expect(texts(".hta-chips")).toEqual(["Selected:everything"]);
 });
 
+test("the chip of a kernel has the label that the page gives it, not its mangled name", async () => {
+  const { texts, selection, model } = await show();
+  selection.receive("kernel", "_Z4normv");
+  const detail = { ...DETAIL, name: "_Z4normv", label: "norm" };
+  model.receive("_bands", JSON.stringify({ ...EMPTY_BANDS, detail }));
+  expect(texts(".hta-chip")).toEqual(["norm ×"]);
+  selection.receive("kernel", "other");
+  expect(texts(".hta-chip")).toEqual(["other ×"]);
+});
+
 test("what panels count beside the verdict is said where nothing is selected", async () => {
   const { texts, selection } = await show({ everything: "everything (6 % of the GPU time is outside)" });
   expect(texts(".hta-chips")).toEqual(["Selected:everything (6 % of the GPU time is outside)"]);

@@ -4,12 +4,15 @@ import { listen } from "../models";
 import { EVERYTHING } from "../picks";
 import type { Board } from "./context";
 import { describeField, FIELDS, isSet } from "./fields";
+import type { Detail } from "./types";
 
 /** The selected fields, in the order in which they were selected. */
 export class Chips {
   readonly element = make("div", { className: "hta-chips", role: "group", "aria-label": "Selected" });
   #board: Board;
   #order: string[] = [];
+  /** Label of the kernel that is shown in detail: its name may be mangled. */
+  #kernel: Pick<Detail, "name" | "label"> = { name: "", label: "" };
   #everything = make("span", { className: "hta-everything" }, "everything");
 
   constructor(board: Board) {
@@ -18,9 +21,13 @@ export class Chips {
     this.#list();
   }
 
-  /** Say what counts where nothing is selected. */
-  show(everything: string): void {
+  /** Say what counts where nothing is selected, and name the kernel as the page does. */
+  show(everything: string, detail: Detail | null): void {
     this.#everything.textContent = everything;
+    const { name, label } = detail ?? this.#kernel;
+    if (label === this.#kernel.label) return;
+    this.#kernel = { name, label };
+    this.#list();
   }
 
   /** Deselect what was selected last; return whether there was anything. */
@@ -45,7 +52,9 @@ export class Chips {
   }
 
   #chip(field: string): HTMLElement {
-    const words = describeField(field, this.#board.selection.get(field));
+    const value = this.#board.selection.get(field);
+    const isLabelled = field === "kernel" && value === this.#kernel.name;
+    const words = describeField(field, isLabelled ? this.#kernel.label : value);
     const chip = this.#button(words, `Clear ${words}`, { [field]: EVERYTHING[field] }, "hta-chip");
     chip.append(" ", make("span", { "aria-hidden": "true" }, "×"));
     return chip;

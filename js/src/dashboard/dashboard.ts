@@ -102,7 +102,7 @@ async function fill(root: HTMLElement, props: Props, chosen: boolean): Promise<v
   const update = () => {
     const bands: Bands = JSON.parse(model.get("_bands"));
     header.show(bands.facts, bands.notices);
-    chips.show(bands.everything);
+    chips.show(bands.everything, bands.detail);
     verdict.show(bands);
     budget.show(bands.budget);
     drawer.show(bands.detail);

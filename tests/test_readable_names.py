@@ -94,6 +94,7 @@ CUTLASS = (
             FLASH.replace("flash_fwd_k", "flash_bwd_dq_dk_dv_loop_seqk_parallel_k"),
             "FlashAttention bwd bf16 hd128",
         ),
+        ("_5x_cudnn_ampere_scudnn_128x32_relu_small_nn_v1", "conv 128×32 fp32 · cudnn"),
         ("Memcpy HtoD (Pinned -> Device)", ""),
         ("my_gemm_kernel", ""),
         ("aten::add", ""),
@@ -102,6 +103,15 @@ CUTLASS = (
 )
 def test_labels(name, label):
     assert readable_name(name) == label
+
+
+def test_a_name_without_a_label_is_told_apart_from_all_that_it_is_among():
+    """One batch norm was `bn_fw<…>` in a table, and in the chart below it also had its numbers."""
+    names = [
+        f"void cudnn::bn_fw_kernel<float, float, int, {size}, true, 1>()" for size in (128, 32)
+    ]
+    (alone,) = distinct_labels(names[:1], among=names)
+    assert alone == distinct_labels(names)[0] != distinct_labels(names[:1])[0]
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,7 @@ from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, Def
 from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
-from hta_widgets.names.readable import readable_name
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
@@ -75,15 +74,15 @@ def kernel_breakdown_finding(
     every_kernel: pd.DataFrame,
     times: Iterable[GpuTime],
     *,
-    has_names: bool,
+    names: Collection[str],
     place: str,
 ) -> str:
     """Say which type and which kernel take the most time on all GPUs.
 
-    Kernels without names of their own are not named. `place` says where they ran, such as ``on
-    the selected ranks``.
+    Without the ``names`` of all kernels of the job, none is named. `place` says where they ran,
+    such as ``on the selected ranks``.
     """
-    top = _kernel_finding(every_kernel) if has_names and not types.empty else ""
+    top = _kernel_finding(every_kernel, names) if names and not types.empty else ""
     return f"{_type_finding(types, every_kernel, place)}{top}{_over_steps(times)}"
 
 
@@ -101,11 +100,11 @@ def _type_finding(types: pd.DataFrame, every_kernel: pd.DataFrame, place: str) -
     return f"{words[0].upper()}{words[1:]}{alone} {verb} {percent(percentage)} of the busy time."
 
 
-def _kernel_finding(every_kernel: pd.DataFrame) -> str:
+def _kernel_finding(every_kernel: pd.DataFrame, names: Collection[str]) -> str:
     """Sentence on the kernel, copy or memset that takes the most time."""
     by_kernel = totals_over_ranks(every_kernel)
     kernel_type, name = max(by_kernel, key=lambda kernel: by_kernel[kernel].ns)
-    label = readable_name(name) or short_name(name)
+    (label,) = distinct_labels([name], among=names)
     top = by_kernel[kernel_type, name]
     share = percent(100 * top.ns / sum(each.ns for each in by_kernel.values()))
     spent = f"{duration(top.ns)} in {counted(top.launches, 'launch', 'launches')}"
@@ -246,16 +245,17 @@ def kernel_breakdown(
     lacking = job.lacking(chosen, Recorded.KERNELS)
     times = [each.time_by_combination for each in of_ranks]
     table = _time_by_type(np.stack(times).sum(axis=0), include_memory=include_memory_kernels)
+    names = tuple(dict.fromkeys(name for each in of_ranks for name in each.names))
     return KernelBreakdown(
         types=table,
         kernels=_table(_folded(statistics, top)),
         every_kernel=every_kernel,
-        names=tuple(dict.fromkeys(name for each in of_ranks for name in each.names)),
+        names=names,
         finding=kernel_breakdown_finding(
             table,
             every_kernel,
             [time for each in of_ranks for time in each.gpu_times],
-            has_names=not lacking,
+            names=() if lacking else names,
             place=place_of(selection),
         ),
         notices=(*job.notices_for(chosen), *lacking),

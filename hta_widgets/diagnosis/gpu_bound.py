@@ -903,10 +903,14 @@ def _word_for_shell(name: str, names: Iterable[str]) -> str:
     others = [each for each in names if each != name]
     is_readable = _WORD.fullmatch(name) and not is_mangled(name)
     if is_readable and any(found in each for each in others):
-        parts = sorted(name.split("_"), key=len, reverse=True)
-        whole = name if len(name) <= MOST_CHARACTERS else found
-        return next((each for each in parts if not any(each in other for other in others)), whole)
+        return _own_part(name, others) or (name if len(name) <= MOST_CHARACTERS else found)
     return found
+
+
+def _own_part(name: str, others: Sequence[str]) -> str:
+    """The longest part of a name that is in no other one; empty if there is none."""
+    parts = sorted(name.split("_"), key=len, reverse=True)
+    return next((each for each in parts if not any(each in other for other in others)), "")
 
 
 def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
@@ -920,7 +924,7 @@ def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
     if alike and word == name:
         return f"-k {name}"  # without regex, all of the name has to match
     if is_mangled(name) and _WORD.fullmatch(name) and (alike or is_mangled(word)):
-        return f"--kernel-name-base mangled -k {name}"
+        return f"--kernel-name-base mangled -k regex:{_own_part(name, alike) or word}"
     of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
     for each in of_arguments if alike else ():
         if not any(each in other for other in alike):

@@ -19,7 +19,7 @@ from itertools import combinations, groupby, islice
 from typing import Final
 
 from hta_widgets.names.demangling import demangled
-from hta_widgets.names.shorten import ELLIPSIS, distinct_names, kernel_word, remembered
+from hta_widgets.names.shorten import ELLIPSIS, distinct_names, kernel_word, remembered, short_name
 
 _DOT: Final = " · "
 _COLLECTIVES: Final = {
@@ -181,7 +181,9 @@ def _convolution(text: str) -> str:
     if found:
         words = _CONVOLUTIONS[found[1]], _size(found[3]), _TYPES[found[2]]
         return _label("conv", *words, library="miopen")
-    found = re.match(r"cudnn_(?:infer_|train_)?\w+?_([a-z])cudnn_(?:winograd_)?(\d+x\d+)_", text)
+    found = re.match(
+        r"(?:_\w+?_)?cudnn_(?:infer_|train_)?\w+?_([a-z])cudnn_(?:winograd_)?(\d+x\d+)_", text
+    )
     if not found:
         return ""
     winograd = "Winograd" if "winograd" in text else ""
@@ -353,15 +355,16 @@ def distinct_labels(
 
     Labels that would be alike end with the parts in which the names differ, from each other and
     from all further names that they are `among`. What lists kernels of one job gives the names of
-    all: a chart of three GEMMs once had the label of one at the bar of another.
+    all: a chart of three GEMMs once had the label of one at the bar of another, and one batch norm
+    had other names in a table and in a chart that also listed its sister.
 
     Examples
     --------
     >>> distinct_labels(["triton_poi_fused_add_0", "triton_poi_fused_add_1", "mine"])
     ['fused add · triton (0)', 'fused add · triton (1)', 'mine']
     """
-    labels = {*map(readable_name, names)} - {""}  # only names of one label are told apart by parts
-    others = (each for each in among if readable_name(each) in labels)
+    alike = {readable_name(name) or short_name(name, width) for name in names}
+    others = (each for each in among if (readable_name(each) or short_name(each, width)) in alike)
     return _distinct([*names, *dict.fromkeys(others)], width)[: len(names)]
 
 

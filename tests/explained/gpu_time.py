@@ -7,8 +7,7 @@ from typing import Any, Final
 import pandas as pd
 
 from hta_widgets.analyses import temporal_breakdown
-from hta_widgets.names.readable import readable_name
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import counted, duration, percent
 from tests.explained.forms import (
@@ -160,7 +159,7 @@ def kernels(result: Any, panel: Panel[Any]) -> Texts | None:
         "type": f"{said}{alone} take{'' if several else 's'}",
         "busy": share(types["sum_ns"].iloc[0], types["sum_ns"].sum()),
         "kind": None if kernel_type == "CUDA_GRAPH" else TYPES[str(kernel_type)],
-        "kernel": readable_name(str(name)) or short_name(str(name)),
+        "kernel": distinct_labels([str(name)], among=result.names)[0],
         "part": share(top_ns, by_kernel["sum_ns"].sum()),
         "whole": whole,
         "time": duration(top_ns),

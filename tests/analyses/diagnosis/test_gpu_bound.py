@@ -420,10 +420,10 @@ def test_the_word_by_which_a_profiler_finds_one_kernel(name, others, word):
         (
             "_Z11norm_kernelILi4EEvi",
             "_Z11norm_kernelILi2EEvi",
-            "--kernel-name-base mangled -k _Z11norm_kernelILi4EEvi",
+            "--kernel-name-base mangled -k regex:kernelILi4EEvi",
         ),
         ("_Z4normv$PATH", "_Z4normi", "-k regex:_Z4normv"),  # nothing for the shell
-        ("_Z30cut", "add", "--kernel-name-base mangled -k _Z30cut"),
+        ("_Z30cut", "add", "--kernel-name-base mangled -k regex:Z30cut"),
     ],
 )
 def test_kernels_of_other_names_are_not_profiled(tmp_path, name, other, options):

@@ -105,3 +105,7 @@ def test_nothing_of_the_header_is_cut_and_no_copy_button_stands_alone(lab: Lab, 
         buttons = dashboard(page).locator(".hta-line-code > button")
         expect(buttons.first).to_be_visible()
         assert all(buttons.evaluate_all(BESIDE_CODE))
+        codes = dashboard(page).locator(".hta-line-code > code")
+        assert set(
+            codes.evaluate_all("each => each.map((code) => code.getClientRects().length)")
+        ) == {1}

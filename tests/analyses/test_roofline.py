@@ -35,6 +35,7 @@ def launch(ts, dur, correlation, *, name="nvjet_tst", at=None):
 
 
 def opened(folder, events, **metadata):
+    folder.mkdir(exist_ok=True)
     write(folder / "rank-0.json", events, **metadata)
     return open_trace(folder, progress=False)
 
@@ -211,10 +212,20 @@ def test_no_shapes_are_said_once_with_the_option(tmp_path):
     events = [host(0, 10, "aten::mm"), *launch(1, 7, 1)]
     result = roofline(opened(tmp_path, events))
     assert result.finding == (
-        "No matrix products, convolutions or attention with recorded shapes ran on the selected "
-        "ranks (record_shapes=True records them)."
+        "No shapes of matrix products, convolutions or attention were recorded on the selected "
+        "ranks, so their TFLOP/s are unknown (record_shapes=True records them)."
     )
     assert not any("record_shapes" in each for each in result.notices)
+
+
+def test_that_no_product_ran_is_said_where_other_operators_have_shapes(tmp_path):
+    adds = [operator(0, 10, "aten::add", [[512, 512], [512, 512]]), *launch(1, 7, 1)]
+    assert roofline(opened(tmp_path / "add", adds)).finding == (
+        "No matrix products, convolutions or attention with recorded shapes ran on the selected "
+        "ranks."
+    )
+    alone = roofline(opened(tmp_path / "alone", [kernel(0, 9, name="ampere_sgemm_128x64_nn")]))
+    assert alone.finding.endswith(" on the selected ranks, so their TFLOP/s are unknown.")
 
 
 def test_earlier_work_is_of_no_step(tmp_path):

@@ -217,7 +217,17 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "No matrix products, convolutions or attention with recorded shapes ran "
-            f"{NOTHING_HERE}[[ in the selected time]][[ (<_option> records them)]].",
+            f"{NOTHING_HERE}[[ in the selected time]].",
+            plain(
+                lambda found, _: (
+                    found.devices["bytes_ns"].any() and not found.devices["flop_ns"].any()
+                )
+            ),
+        ),
+        Form(
+            "No [[shapes]][[input values]] of matrix products, convolutions or attention were "
+            f"recorded {NOTHING_HERE}[[ in the selected time]], so their TFLOP/s are unknown"
+            "[[ (<_option> records them)]].",
             plain(lambda found, _: not found.devices["flop_ns"].any()),
         ),
         Form(

@@ -277,7 +277,8 @@ def roofline_finding(
         return f"No kernels were recorded {place}."
     flop, flop_ns = int(devices["flop"].sum()), int(devices["flop_ns"].sum())
     if not flop_ns:
-        return _nothing_counted(uncounted, place, can_have_shapes=can_have_shapes)
+        is_all = not int(devices["bytes_ns"].sum())
+        return _nothing_counted(uncounted, place, is_all=is_all, can_have_shapes=can_have_shapes)
     rest = _largest_rest(uncounted, kernel_ns)
     rate, share = number(flop / flop_ns / 1000), percent(100 * flop_ns / kernel_ns)
     said = (
@@ -293,11 +294,23 @@ def roofline_finding(
     return f"{said}. {rest}" if rest and with_rest else f"{said}."
 
 
-def _nothing_counted(uncounted: pd.DataFrame, place: str, *, can_have_shapes: bool) -> str:
+def _nothing_counted(
+    uncounted: pd.DataFrame, place: str, *, is_all: bool, can_have_shapes: bool
+) -> str:
+    """Say that no shapes are known, unless those of other operators are.
+
+    Above a table of matrix products, it said that none "with recorded shapes ran".
+    """
     by_reason = uncounted[uncounted["reason"].isin(_MISSED)].groupby("reason")["gpu_ns"].sum()
     reason = str(by_reason.idxmax()) if len(by_reason) and can_have_shapes else ""
     option = _OPTIONS.get(reason)
-    said = f"No matrix products, convolutions or attention with recorded shapes ran {place}"
+    if not option and not is_all:
+        return f"No matrix products, convolutions or attention with recorded shapes ran {place}."
+    missing = "input values" if reason == REASONS[NO_VALUES] else "shapes"
+    said = (
+        f"No {missing} of matrix products, convolutions or attention were recorded {place}, so "
+        "their TFLOP/s are unknown"
+    )
     return f"{said} ({option} records them)." if option else f"{said}."
 
 

@@ -124,6 +124,31 @@ def test_gpus_of_an_export(tmp_path):
         assert "secret" not in str(job.rank(0).trace.metadata)
 
 
+def test_gpus_of_an_old_export_are_known(opened):
+    """The name of a V100 was lost, and the occupancy of its kernels."""
+    described = {
+        "deviceId": 0,
+        "name": "Tesla V100-PCIE-32GB",
+        "globalMemorySize": 32510,
+        "numMultiprocessors": 80,
+        "numThreadsPerWarp": 32,
+        "maxWarpsPerMultiprocessor": 64,
+        "maxRegistersPerMultiprocessor": 65536,
+        "maxSharedMemoryPerMultiprocessor": 98304,
+        "computeCapabilityMajor": 7,
+        "computeCapabilityMinor": 0,
+    }
+    tables = {
+        "TARGET_INFO_CUDA_GPU": [described],
+        "TARGET_INFO_GPU": [{"deviceId": 0, "name": "Tesla V100-PCIE-32GB"}],
+    }
+    sizes = {"registersPerThread": 64, "dynamicSharedMemory": 0}
+    job = opened(launched(0, 9, 320, 1, 1, 256, 1, 1, **sizes), **tables)
+    (row,) = launch_facts(job).kernels.to_dict("records")
+    assert (row["sms"], row["waves"], row["occupancy_percent"]) == (80, 1.0, 50.0)
+    assert devices_in_words(job) == "1 × Tesla V100-PCIE-32GB"
+
+
 @pytest.mark.parametrize("described", [1, 2, 0])
 def test_processes_share_the_only_gpu_of_an_export(opened, described):
     """Two MPI processes on one A100 were called two: each counts its devices from 0."""

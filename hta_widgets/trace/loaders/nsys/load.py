@@ -20,6 +20,7 @@ from hta_widgets.trace.loaders.nsys.tables import (
     DIAGNOSTICS,
     GPU_WORK_TABLES,
     GPUS,
+    GPUS_OF_CUDA,
     MISSING,
     RANGES,
     SESSION,
@@ -59,6 +60,18 @@ _NAMES: Final = {
     "computeMajor": "computeMajor",
     "computeMinor": "computeMinor",
 }
+_NAMES_OF_CUDA: Final = {
+    "deviceId": "id",
+    "numMultiprocessors": "smCount",
+    "numThreadsPerWarp": "threadsPerWarp",
+    "maxWarpsPerMultiprocessor": "maxWarpsPerSm",
+    "maxRegistersPerMultiprocessor": "maxRegistersPerSm",
+    "maxSharedMemoryPerMultiprocessor": "maxShmemPerSm",
+    "computeCapabilityMajor": "computeMajor",
+    "computeCapabilityMinor": "computeMinor",
+}
+"""Columns of `GPUS_OF_CUDA` by those of `GPUS`; its memory is in bytes or in MiB, so it is not
+read."""
 
 
 class GpuProcess(NamedTuple):
@@ -216,21 +229,25 @@ def _lost_work(tables: NsysTables, process: int | None) -> list[str]:
 
 def device_properties(tables: NsysTables) -> dict[str, Any]:
     """Metadata on the GPUs; empty if the export does not describe them."""
-    found: list[dict[str, Any]] = []
-    for rows in tables.chunks(GPUS):
-        columns = [column.tolist() for column in rows.values()]
-        each = (dict(zip(rows, values, strict=True)) for values in zip(*columns, strict=True))
-        found.extend(_described(row) for row in each if _number(row) != MISSING)
-    return {"deviceProperties": found} if found else {}
+    for table in (GPUS, GPUS_OF_CUDA):
+        found: list[dict[str, Any]] = []
+        for rows in tables.chunks(table):
+            names = [_NAMES_OF_CUDA.get(name, name) for name in rows]
+            columns = [column.tolist() for column in rows.values()]
+            each = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+            found.extend(_described(row) for row in each if _number(row) != MISSING)
+        if found:
+            return {"deviceProperties": found}
+    return {}
 
 
 def _number(row: dict[str, Any]) -> int:
     """The number that CUDA gives a GPU."""
-    return int(row["id"] if row["cuDevice"] == MISSING else row["cuDevice"])
+    return int(row["id"] if row.get("cuDevice", MISSING) == MISSING else row["cuDevice"])
 
 
 def _described(row: dict[str, Any]) -> dict[str, Any]:
-    known = {ours: row[name] for name, ours in _NAMES.items() if row[name] != MISSING}
+    known = {ours: row[name] for name, ours in _NAMES.items() if row.get(name, MISSING) != MISSING}
     if MISSING not in (row["maxWarpsPerSm"], row["threadsPerWarp"]):
         known["maxThreadsPerMultiprocessor"] = row["maxWarpsPerSm"] * row["threadsPerWarp"]
     return {

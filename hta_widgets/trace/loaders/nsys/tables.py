@@ -32,6 +32,8 @@ OS_CALLS = "OSRT_API"
 STRINGS = "StringIds"
 SESSION = "TARGET_INFO_SESSION_START_TIME"
 GPUS = "TARGET_INFO_GPU"
+GPUS_OF_CUDA = "TARGET_INFO_CUDA_GPU"
+"""What releases until early 2021 described GPUs in, with or without names in `GPUS`."""
 DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 
 GPU_WORK_TABLES = (KERNELS, COPIES, MEMSETS, GRAPHS)
@@ -54,6 +56,11 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     GPUS: (
         *("id", "cuDevice", "name", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm"),
         *("maxRegistersPerSm", "maxShmemPerSm", "computeMajor", "computeMinor"),
+    ),
+    GPUS_OF_CUDA: (
+        *("deviceId", "name", "numMultiprocessors", "numThreadsPerWarp"),
+        *("maxWarpsPerMultiprocessor", "maxRegistersPerMultiprocessor"),
+        *("maxSharedMemoryPerMultiprocessor", "computeCapabilityMajor", "computeCapabilityMinor"),
     ),
 }
 """The columns that are read if they exist.

@@ -117,12 +117,13 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
     times = "[['rank', 'start_ns', 'end_ns']].to_numpy().tolist()"
     intervals = [tuple(each) for each in page.python(f"{proof}.intervals{times}")]
     windows = page.python(f"{proof}.windows[['start_ns', 'end_ns']].to_numpy().tolist()")
+    recorded = page.python(f"list({proof}.recorded_ns)")
     show = row.get_by_role("button", name="Show")
     show.click()
     page.wait_for("dash.selection.finding", finding)
     expect(show).to_have_attribute("aria-pressed", "true")
     said = row.get_by_role("status")
-    shares = [check_window(page, said, intervals, windows[0])]
+    shares = [check_window(page, said, intervals, windows[0], recorded)]
     assert shares[0] >= 20 or "and spread over the time" in said.inner_text()
     check_panel(page, page.python(f"dash.findings[{finding}].links[0].panel"))
     check_lit(page, intervals)
@@ -133,7 +134,7 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
     for place in range(1, min(len(windows), 3)):
         row.get_by_role("button", name="Next occurrence").click()
         expect(said).to_contain_text(f"window {place + 1} of {len(windows)} ·")
-        shares.append(check_window(page, said, intervals, windows[place]))
+        shares.append(check_window(page, said, intervals, windows[place], recorded))
     assert sum(shares) <= 100.5
     assert shares[1:] == sorted(shares[1:], reverse=True)
     page.execute("dash.selection.set()")
@@ -141,15 +142,19 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
 
 
 def check_window(
-    page: LabPage, said: Locator, intervals: list[Interval], window: tuple[int, int]
+    page: LabPage,
+    said: Locator,
+    intervals: list[Interval],
+    window: tuple[int, int],
+    recorded: tuple[int, int],
 ) -> float:
     """Compare what is said of what is shown with sums; the share (%) of the window inside.
 
-    Shown is a margin more on both sides, with which windows overlap.
+    Shown is a margin more on both sides, with which windows overlap, inside the recording.
     """
     expect(said).to_contain_text("this window holds")
     margin = (window[1] - window[0]) // 10
-    shown = max(window[0] - margin, 0), window[1] + margin
+    shown = max(window[0] - margin, recorded[0]), min(window[1] + margin, recorded[1])
     page.wait_for("list(dash.selection.window_ns)", [*shown])
     chips = dashboard(page).locator(".hta-chips")
     expect(chips).to_contain_text(page.python("dash.selection.time_in_words(('window_ns',))"))

@@ -71,6 +71,12 @@ def test_lost_kernels(printed):
     assert "all steps lack GPU work" in text
 
 
+def test_the_last_kernels_are_missing(printed):
+    text = printed(events(lost=range(10, 20)))
+    assert "- the last 10 of 20 launches have no GPU work in the trace" in text
+    assert "GPU work of the last launches is not recorded" in text
+
+
 @pytest.mark.parametrize("gpus", [("A", "A", "A", "A"), ("A", "A", "B", "A")])
 def test_ranks_that_do_not_belong_to_the_others(tmp_path, capsys, gpus):
     for rank, gpu in enumerate(gpus):

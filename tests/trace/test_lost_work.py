@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets.diagnosis import diagnose
 from hta_widgets.trace.model.health.lost_work import Stretch
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.facts import health_of
@@ -75,6 +76,16 @@ def test_work_that_was_never_recorded_is_not_lost(tmp_path):
     """Of a recording that ends while the host runs ahead, the last launches have not run."""
     lost = lost_in(tmp_path, without_work_of(many(), 38, 39))
     assert (lost.lost, lost.at_end, lost.stretches) == (0, 2, ())
+
+
+def test_a_recording_that_ends_long_before_the_gpu_is_done(tmp_path):
+    cut = without_work_of(many(), *range(30, 40))
+    health, notices = health_of_events(tmp_path, cut)
+    assert (health.lost.lost, health.lost.at_end, health.is_sound) == (0, 10, False)
+    said = "the last 10 of 40 launches have no GPU work in the trace: the recording ended before"
+    assert [*notices] == [f"{said} the GPU was done"]
+    job = open_trace(tmp_path / "rank-0.json", progress=False)
+    assert any("Wait for the GPU before the" in each.how for each in diagnose(job).not_recorded)
 
 
 def test_without_any_gpu_work_all_launches_have_lost_theirs(tmp_path):

@@ -114,6 +114,14 @@ def test_with_several_gpus_it_is_not_known_which_is_waited_for(tmp_path):
     assert times_of(tmp_path, [*events, synchronise(120, 130)])[0].waits == 0
 
 
+@pytest.mark.parametrize(("delay", "waits"), [(10, 0), (60, 1)])
+def test_a_call_may_wait_for_the_first_gpu_while_another_works(tmp_path, delay, waits):
+    """It returns 50 µs before the third GPU is done, whose work starts soon after its launches."""
+    events = [*launches(9, delay=delay, device=2), *launched(9, 900, delay=delay, device=2)]
+    times, _ = times_of(tmp_path, [*events, synchronise(907, 900 + delay)])
+    assert (times.waits, times.late) == (waits, waits)
+
+
 kernels = st.lists(
     st.builds(
         kernel,

@@ -70,6 +70,12 @@ _LAUNCHED_WORK: Final = _UNSEEN_WORK._replace(
     "cudaDeviceSynchronize()); if kernels are still missing, another profiler holds the GPU, or "
     "the driver does not let this one see it, as some do not under WSL",
 )
+_LAST_WORK: Final = _GPU_WORK._replace(
+    what="GPU work of the last launches is",
+    untold="the verdict is on what ran before the recording ended",
+    how="Wait for the GPU before the profiler stops, which itself waits for the current GPU only "
+    "(torch.cuda.synchronize(device), in C++ cudaSetDevice(device) and cudaDeviceSynchronize())",
+)
 _LOST_KERNELS: Final = _LAUNCHED_WORK._replace(what="Kernels are", untold=_KERNELS.untold)
 _NO_LAUNCHES: Final = _GPU_WORK._replace(
     untold="no recorded call launches any",
@@ -253,9 +259,13 @@ def _gpu_work_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
 
 
 def _calls_of(records: Mapping[int, RankRecords]) -> Iterator[NotRecorded]:
-    """Ranks without the calls that launch their work, or that wait for it."""
-    for what, calls in ((_CALLS, {"launches": False}), (_WAITS, {"waits": False})):
-        if lacking := _ranks(records, kernels=True, gpu_work=True, **calls):
+    """Ranks without the calls that launch their work, or wait for it, or without its end."""
+    for what, values in (
+        (_CALLS, {"launches": False}),
+        (_WAITS, {"waits": False}),
+        (_LAST_WORK, {"last_work": False}),
+    ):
+        if lacking := _ranks(records, kernels=True, gpu_work=True, **values):
             yield _on(what, lacking, len(records))
 
 

@@ -53,6 +53,8 @@ class RankRecords(NamedTuple):
     """Calls that launch kernels or graphs."""
     waited_for: bool
     """Launches without GPU work, although the host waited for it."""
+    last_work: bool
+    """The work of the last launches; a few may not have run when the recording ended."""
     measured: bool
     """Kernels whose counters CUPTI's range profiler read, instead of recording when they ran."""
     waits: bool
@@ -118,6 +120,7 @@ def rank_records(rank: Rank) -> RankRecords:
         launches=rank.health.lost.launches > 0 or _only_copies(rank),
         launches_kernels=bool(events.named(events.rows_of(*LAUNCH_CALLS), _LAUNCHES).any()),
         waited_for=rank.health.lost.waited_for,
+        last_work=not rank.health.lacks_end,
         measured=bool(events.rows_of(Kind.PROFILER_RANGE).size),
         waits=not rank.health.waits.matter,
         kernels=Recorded.KERNELS not in rank.lacks.missing,

@@ -30,6 +30,10 @@ _REPLAYS: Final = (
     "{} of {} graph launches have no recorded GPU work: the recorder lost it, and time that looks "
     "idle there may not be idle"
 )
+_UNFINISHED: Final = (
+    "the last {} of {} launches have no GPU work in the trace: the recording ended before the GPU "
+    "was done"
+)
 _OPERATORS: Final = (
     "{} of {} kernel launches come before the first operator or after the last, and operators make "
     "nearly all others: the recorder lost operators there"
@@ -92,6 +96,11 @@ class RankHealth:
         return not (self.notices or self.faults.is_cut or self.unsure)
 
     @property
+    def lacks_end(self) -> bool:
+        """Whether the recording, and not the file, ended long before the GPU was done."""
+        return self.lost.lacks_end and not self.faults.is_cut
+
+    @property
     def lacks_launches(self) -> bool:
         """Whether too many launches are unknown to find the causes of idle time."""
         return self.unsure > MOST_AGAINST_ORDER * (self.times.linked + self.unsure)
@@ -123,6 +132,8 @@ class RankHealth:
             yield Notice(_LOST, (self.lost.lost_kernels, kernels))
         if self.lost.lacks_replays and not self.lost.is_all:
             yield Notice(_REPLAYS, (self.lost.lost_replays, self.lost.replays))
+        if self.lacks_end:
+            yield Notice(_UNFINISHED, (self.lost.at_end, self.lost.launches))
         if self.operators.outside:
             yield Notice(_OPERATORS, (self.operators.outside, self.operators.launches))
         yield from self._of_the_file()

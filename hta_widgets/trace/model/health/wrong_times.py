@@ -139,9 +139,14 @@ def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
     """How long before the end of what it waits for each waiting call returns (ns).
 
     A call waits for all work whose launch had returned, on any thread; in a process with several
-    GPUs, for the work of one of them, which is not recorded. A call that waits for a stream waits
-    for the copy to the host that its thread launched last, as in ``.item()``; other streams are not
-    recorded. Copies to the host that are not asynchronous wait for themselves.
+    GPUs, for the work of one of them, which is not recorded. It is the first unless the program
+    chose another: where all work is on another one, and would start before its launch if the clocks
+    were that far apart, the call waited for none of it. A model on the third of ten GPUs was said
+    to have wrong clocks, because the profiler's own call had waited for the first.
+
+    A call that waits for a stream waits for the copy to the host that its thread launched last, as
+    in ``.item()``; other streams are not recorded. Copies to the host that are not asynchronous
+    wait for themselves.
     """
     if not linked.size:
         return np.zeros(0, dtype=np.int64)
@@ -150,7 +155,11 @@ def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
     waits = _calls(events, _WAITS_FOR_GPU)
     if np.ptp(events.device[linked]):
         waits = waits[:0]
-    found = [_last_before(events, calls, waits, np.maximum.accumulate(events.ends_of(linked)))]
+    late_ns = _last_before(events, calls, waits, np.maximum.accumulate(events.ends_of(linked)))
+    if events.device[linked].any():
+        delay_ns = events.start_ns[linked] - events.start_ns[calls]
+        late_ns = late_ns[late_ns <= max(int(delay_ns.min()), 0)]
+    found = [late_ns]
     is_copy = events.named(linked, _TO_HOST)
     copied_ns = np.where(is_copy, events.ends_of(linked), _NO_COPY)
     waits_itself = is_copy & events.named(calls, _COPIES_AND_WAITS)

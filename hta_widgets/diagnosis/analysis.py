@@ -434,13 +434,12 @@ def _verdict(
         return f"{own}, but {others}.{what_gpus_do(context)}"
     # a job whose first step loads data for 200 of 220 ms must not read as one without problems
     there = "".join(f"{lost[0].upper()}{lost[1:]}. There, " for lost in slow)
-    nothing = f"{'nothing' if there else 'Nothing'} stands out:"
-    if idle := on_few_multiprocessors(context):
-        nothing = f"{idle};"
-    return (
-        f"{there}{nothing} none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % "
-        f"of a step){unseen}.{what_gpus_do(context)}"
+    nothing = (
+        f"{'nothing' if there else 'Nothing'} stands out: none of {len(ALL_CAUSES)} checks exceeds "
+        "its threshold (3 to 15 % of a step)"
     )
+    said = on_few_multiprocessors(context) or nothing
+    return f"{there}{said}{unseen}.{what_gpus_do(context)}"
 
 
 def _as_clauses(notices: Iterable[str]) -> str:

@@ -682,6 +682,12 @@ def measured_only(_: object, whole: Diagnosis) -> Texts | None:
     return {**texts, "measured": counted(measured, "kernel")} if measured and texts else None
 
 
+NOTHING: Final = (
+    "[[Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)]]"
+    "[[[[<_kernel> uses]][[<_kernels> use]] [[only]][[at most]] <_blocks> of <_sms> "
+    "multiprocessors[[, and one thread of it]], for <_part> of <_whole>]]"
+)
+
 VERDICTS: Final[list[Form]] = [
     Form(
         "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: captured "
@@ -690,9 +696,8 @@ VERDICTS: Final[list[Form]] = [
         not_priced,
     ),
     Form(
-        "[[Nothing stands out:]][[<_kernel> uses only <_blocks> of <_sms> multiprocessors, for "
-        "<_part> of <_whole>;]] none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
-        "[[; <_unseen>]].[[ GPU-bound: computing takes <computing> of <time>, and only fewer or "
+        f"{NOTHING}[[; <_unseen>]]."
+        "[[ GPU-bound: computing takes <computing> of <time>, and only fewer or "
         "faster kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster "
         "kernels could save <rest> at most.]][[ The GPU <does>.]]"
         "[[[[ <together> of the compute time is in elementwise kernels.]] Largest kernels by "
@@ -702,9 +707,8 @@ VERDICTS: Final[list[Form]] = [
         no_finding,
     ),
     Form(
-        "[[Nothing stands out:]][[<_kernel> uses only <_blocks> of <_sms> multiprocessors, for "
-        "<_part> of <_whole>;]] none of <causes> checks exceeds its threshold (3 to 15 % of a step)"
-        "[[; <_unseen>]]. Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
+        f"{NOTHING}[[; <_unseen>]]."
+        " Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
         "that take no time would save <gain>.[[ <together> of the compute time is in elementwise "
         "kernels.]] Largest kernels by compute time: <kernel> "
         "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]"

@@ -44,6 +44,8 @@ class Condition(Enum):
     """Only asked of programs without PyTorch, like `READS_FLAGS`."""
     READS_FLAGS = "a few bytes are read at a time"
     OPENMP = "OpenMP offloading"
+    OPENACC = "OpenACC"
+    """By the names that NVIDIA's compilers give: ``main_46_gpu`` is the loop in line 46."""
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
@@ -177,6 +179,7 @@ OF_RECORDINGS: Final = {
     Condition.SGLANG: r"\bsglang/",
     Condition.AMD: r"(?m:^hip\w*Launch)",
     Condition.OPENMP: r"__omp_offloading_",
+    Condition.OPENACC: r"__pgi_uacc_|(?m:^\w+_\d+_gpu(?:__red)?$)",
     Condition.LOADER: r"(?i:data_?loader)",
     Condition.LOADER_ALONE: r"_SingleProcessDataLoaderIter",
     Condition.LOADER_WORKERS: r"_MultiProcessingDataLoaderIter",

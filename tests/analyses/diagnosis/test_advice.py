@@ -59,12 +59,14 @@ NEVER = {
     r"torch|DataLoader|python train|non_blocking|\bmodel\b": ({C.NO_PYTORCH}, set()),
     r"cuda(?:Malloc|Event|Stream)|cublas|\./program": (set(), {C.NO_PYTORCH}),
     r"#pragma omp": (set(), {C.OPENMP}),
+    r"#pragma acc": (set(), {C.OPENACC}),
     r"instead of torch\.cuda\.synchronize": ({C.ENDS_STEP}, {C.SYNCHRONISES}),
 }
 """Words of advice, the conditions that forbid it, and those of which it needs one."""
 
 IMPLIED = {
     C.OPENMP: C.NO_PYTORCH,
+    C.OPENACC: C.NO_PYTORCH,
     C.LOADER_ALONE: C.LOADER,
     C.LOADER_WORKERS: C.LOADER,
     C.UNEVEN: C.HALF,
@@ -407,6 +409,7 @@ RECORDED = {
     C.SGLANG: (("/opt/sglang/server.py(3): run",), ("sglang",)),
     C.AMD: (("hipLaunchKernel", "hipExtModuleLaunchKernel"), ("cudaLaunchKernel",)),
     C.OPENMP: (("__omp_offloading_31_18a80bc__Z_2...",), ("omp_get_num_threads",)),
+    C.OPENACC: (("main_46_gpu", "sum_12_gpu__red", "__pgi_uacc_cuda_fill_42_gpu"), ("x_gpu",)),
     C.LOADER: (("enumerate(DataLoader)#next", "train_dataloader_next"), ("load",)),
     C.LOADER_ALONE: (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",), ("load",)),
     C.LOADER_WORKERS: (

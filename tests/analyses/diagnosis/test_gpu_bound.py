@@ -533,11 +533,18 @@ def test_one_thread_on_a_gpu_stands_out(tmp_path):
     one.launch(1_000, name="add", grid=[1, 1, 1], block=[1, 1, 1])
     made = diagnosed(tmp_path, one, gpu={**A100, "numSms": 108})
     assert made.finding.startswith(
-        "add uses only 1 of 108 multiprocessors, for 100 % of the GPU span; none of "
+        "add uses only 1 of 108 multiprocessors, and one thread of it, for 100 % of the GPU span. "
     )
     (found,) = made.to_try
     assert ", 1 of 108 multiprocessors, 1 thread in each block), all of" in found.sentence
     assert found.advice[0].do.startswith("Split the work into blocks of 128 to 256 threads, and ")
+
+
+def test_a_loop_that_openacc_runs_in_one_thread(tmp_path):
+    one = Host()
+    one.launch(1_000, name="main_46_gpu", grid=[1, 1, 1], block=[1, 1, 1])
+    (found,) = diagnosed(tmp_path, one, gpu={**A100, "numSms": 108}).to_try
+    assert found.advice[0].code == "#pragma acc parallel loop gang vector"
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,24 @@ def on_few_multiprocessors(folder, percent, *, beside=False):
     return said
 
 
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        (1, "use only 1 of 108 multiprocessors, and one"),
+        (2, "use at most 2 of 108 multiprocessors"),
+    ],
+)
+def test_kernels_on_few_multiprocessors_count_together(tmp_path, blocks, said):
+    """Two took turns for 99.8 % of the time, and nothing stood out but one of them for 76.5 %."""
+    one = Host()
+    for _ in range(10):
+        one.queue(76, name="first", grid=[1, 1, 1], block=[1, 1, 1])
+        one.queue(24, name="second", grid=[blocks, 1, 1], block=[blocks, 1, 1])
+    finding = diagnosed(tmp_path, one, gpu={"name": "NVIDIA A100-SXM4-40GB", "numSms": 108}).finding
+    assert finding.startswith(f"first and second {said}")
+    assert "for 100 % of the GPU span. GPU-bound: " in finding
+
+
 def test_launches_at_the_same_time_use_several_multiprocessors(tmp_path):
     assert not on_few_multiprocessors(tmp_path, 80, beside=True)
 

@@ -36,6 +36,12 @@ from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
 from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.filling import (
+    Filling,
+    filling,
+    multiprocessors_of,
+    slow_doubles,
+)
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import OF_EXPERTS, as_called, operators_of
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
@@ -78,6 +84,10 @@ WARP: Final = 32
 """Threads that run in lockstep, or half of them on AMD's larger GPUs: in a smaller block, lanes
 stay empty. A vector addition by 1 block of 1 thread took 51 s on an A100, and as many blocks as it
 has multiprocessors, which was all the advice, would have been 108 threads."""
+
+LONG_NS: Final = 1_000_000_000
+"""From this mean length of a launch, its profile takes minutes: Nsight Compute repeats each launch
+about 40 times, and three of 50 s were to be profiled."""
 
 ONE_LONG: Final = 0.25
 """If one launch holds this fraction of the time of the largest kernel, the line says so: one of 20
@@ -232,9 +242,15 @@ def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
     computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]
     kernels = every[np.array(computes, dtype=np.bool_)]  # of a table without kernels, no column
     groups = kernels.sort_values("gpu_ns", ascending=False, kind="stable").groupby("name")
-    most = groups[["occupancy_percent", "tensor_core", "blocks", "threads", "sms"]].first()
+    most = groups[[*_LAUNCHED]].first()
     table = groups[["count", "gpu_ns"]].sum().join(most)
     return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
+
+
+_LAUNCHED: Final = (
+    *("occupancy_percent", "tensor_core", "blocks", "threads", "sms"),
+    *("registers", "shared_bytes", "configurations"),
+)
 
 
 def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWork:
@@ -745,6 +761,21 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
             unless=(Condition.FEW_BLOCKS,),
         ),
         Advice(
+            "Compute in float where that is precise enough: double has at most 1/32 of its rate on "
+            "this GPU.",
+            needs=(Condition.DOUBLE,),
+        ),
+        Advice(
+            "Let more blocks run at a time: split the kernel, or limit its registers and time "
+            "whether what then spills to memory costs more.",
+            "__launch_bounds__(256, 2)  // threads of a block, blocks on a multiprocessor",
+            needs=(Condition.REGISTERS,),
+        ),
+        Advice(
+            "Launch smaller blocks, or as many as fill whole waves.",
+            needs=(Condition.EMPTY_WAVE,),
+        ),
+        Advice(
             "Record the graph capture as well and open both: its operators carry the shapes.",
             "hta-widgets open REPLAY --captures CAPTURE",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
@@ -774,34 +805,55 @@ def largest_kernel(context: Context) -> Finding | None:
         said.append(f"one of {duration(longest_ns)}")
     if most["tensor_core"]:
         said.append("on tensor cores" if most["tensor_core"] == "yes" else "without tensor cores")
+    fills, doubles = _filling(context, most)
     if most["occupancy_percent"] >= 0:
-        said.append(f"{percent(most['occupancy_percent'])} occupancy")
+        why = f" due to {fills.registers:,} registers per thread" if fills.registers else ""
+        said.append(f"{percent(most['occupancy_percent'])} occupancy{why}")
+    said += [each for each in (doubles, fills.waves) if each]
     few = {"blocks": most["blocks"], "multiprocessors": most["sms"]} if has_few_blocks(most) else {}
     if few:
         said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
     if has_few_threads := 0 < most["threads"] < WARP:
         said.append(f"{counted(most['threads'], 'thread')} in each block")
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
-    why = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
+    unseen = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
     (label,) = labels_in_job(context.job, context.ranks, [name])
     operator = _owner_of(_launched(context, re.escape(name), ""), context.limits.owner_percent)
     made = _line(
         context,
         largest_kernel,
         f"{label} is the largest kernel, with {percent(share)} of the compute time "
-        f"({', '.join(said)}){why if hidden else ''}",
+        f"({', '.join(said)}){unseen if hidden else ''}",
         conditions=(
             *((Condition.NO_SHAPES,) if hidden else ()),
             *((Condition.CAPTURES,) if _has_other_captures(context) else ()),
             *((Condition.FEW_BLOCKS,) if few else ()),
             *((Condition.FEW_THREADS,) if has_few_threads else ()),
+            *((Condition.DOUBLE,) if doubles else ()),
+            *((Condition.REGISTERS,) if fills.registers else ()),
+            *((Condition.EMPTY_WAVE,) if fills.waves else ()),
         ),
         detail=operator,
         evidence={"share_percent": share, "launches": count, **few},
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),
     )
-    return replace(made, advice=(*made.advice, _measured(context, name, computing["name"])))
+    measured = _measured(context, name, computing["name"], is_long=gpu_ns >= LONG_NS * count)
+    return replace(made, advice=(*made.advice, measured))
+
+
+def _filling(context: Context, kernel: Row) -> tuple[Filling, str]:
+    """How a kernel fills the GPU, and how many slow arguments it has, if that can be changed.
+
+    Those who call a library's kernels have no hand in it, and large tiles in registers are why the
+    products of libraries are fast.
+    """
+    if Condition.NO_PYTORCH not in context.conditions() or is_product(kernel["name"]):
+        return Filling(), ""
+    gpus = context.job.reduce(multiprocessors_of, context.ranks)
+    is_one = kernel["configurations"] == 1
+    fills = filling(kernel, gpus[context.ranks[0]]) if is_one else Filling()
+    return fills, slow_doubles(kernel["name"], _gpu(context))
 
 
 def has_few_blocks(kernel: Row) -> bool:
@@ -874,14 +926,18 @@ def _launched_by(
     return {**found}
 
 
-def _measured(context: Context, name: str, names: Iterable[str]) -> Advice:
+def _measured(context: Context, name: str, names: Iterable[str], *, is_long: bool) -> Advice:
     """Advice to use the kernel profiler that shows what limits a kernel."""
     word, known = _word_for_shell(name, names), context.conditions()
     if Condition.AMD in known:
         tool, code = "ROCm Compute Profiler", f"rocprof-compute profile -n run -k {word} --"
     else:
-        tool, code = "Nsight Compute", f"ncu --set full {_filter_of_ncu(word, name, names)} -c 3"
+        launches = 1 if is_long else 3
+        code = f"ncu --set full {_filter_of_ncu(word, name, names)} -c {launches}"
+        tool = "Nsight Compute"
     do = f"The trace cannot tell how to speed it up: profile it with {tool}."
+    if is_long:
+        do = f"Profile it on a smaller problem with {tool}, which repeats each launch many times."
     starts = next((line for each, line in _STARTS.items() if each in known), "python script.py")
     return Advice(do, f"{code} {starts}" if word else "")
 

@@ -178,7 +178,10 @@ FORMS_TO_TRY: Final = {
         Form(
             "<_name> is the largest kernel, with <part> of the compute time (<launches> of <mean>"
             "[[, one of <longest>]][[, on tensor cores]][[, without tensor cores]]"
-            "[[, <_occupancy> occupancy]]"
+            "[[, <_occupancy> occupancy[[ due to <_registers> registers per thread]]]]"
+            "[[, <_double> of <_arguments> arguments double]]"
+            "[[, <_waves> waves: [[in the last one, <_working> of <_every> multiprocessors work]]"
+            "[[the last one fills <_filled> of the GPU]]]]"
             "[[, <_blocks> of <_sms> multiprocessors]][[, <_threads> in each block]])"
             "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",

@@ -143,6 +143,8 @@ class Condition(Enum):
     BATCH_NORM = "batch norms"
     EXPERTS_OF_TRITON = "experts in kernels of Triton, and none of AITER"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
+    REGISTERS = "few threads, because of their registers"
+    EMPTY_WAVE = "a last wave of few blocks"
     FEW_THREADS = "blocks of fewer threads than run together"
 
 

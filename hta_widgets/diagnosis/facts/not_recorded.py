@@ -139,6 +139,8 @@ _IN_NSYS: Final = {
     _STEPS.how: "Mark them with NVTX ranges: ProfilerStep#1, ProfilerStep#2 and so on",
     _HOST_CODE.how: "Record an NVTX range for each operator, in PyTorch with "
     "torch.autograd.profiler.emit_nvtx()",
+    _LAST_WORK.how: "Wait for the GPU before the recording ends (torch.cuda.synchronize(), in C++ "
+    "cudaDeviceSynchronize())",
     **dict.fromkeys(
         (_COLLECTIVES.how, _COLLECTIVES.how.replace(_AND_OPERATORS, "")),
         "Record with PyTorch's profiler, of 2.4 or newer",

@@ -367,6 +367,14 @@ def with_others(folder, count):
     return times_of(folder, stands_still(others=count))[0].standstill_ns > 0
 
 
+def unfinished(folder, part):
+    """Of 1,000 launches, this part comes after the last one with a kernel."""
+    kept = 1_000 - round(1_000 * part)
+    later = [call(10**6 + number, 1, 10**6 + number) for number in range(kept, 1_000)]
+    _, notices = times_of(folder, [*launches(kept), *later])
+    return any("the recording ended before" in each for each in notices)
+
+
 def without_operators(folder, part):
     """Of 1,000 launches, this part comes before the first operator."""
     events = test_lost_operators.launched(1000, lambda number: number >= round(1000 * part))
@@ -401,6 +409,7 @@ test_thresholds = cases(
     Case("taken_out.LEAST_LEFT", part_left, {0.0099: True, 0.0101: False}),
     Case("lost_work.MOST_LOST", lost_of_steps, {0.0095: False, 0.0105: True}),
     Case("lost_work.APART", stretches, {0.049: 1, 0.051: 2}),
+    Case("lost_work.MOST_UNFINISHED", unfinished, {0.099: False, 0.101: True}),
     Case("lost_work.BROKEN_LINKS", is_lost, {0.49: True, 0.51: False}),
     Case("lost_work.IN_FLIGHT", lost_of_some, {2: False, 3: True}),
     Case("lost_work.MOST_REPLAYS_LOST", lost_of_many, {0.049: False, 0.051: True}),

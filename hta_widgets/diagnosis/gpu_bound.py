@@ -133,6 +133,10 @@ PRODUCTS_SHARE: Final = 50.0
 that more rows cost little if no shapes are recorded: vLLM decoded for four requests in CUDA graphs,
 and the diagnosis said that only faster kernels would help."""
 
+_GEMV: Final = re.compile(r"gemv", re.IGNORECASE)
+"""Products of a matrix and a vector. Two kernels of them took 61.7 and 32.5 % of a step of Llama in
+a CUDA graph, and all that was said is that the shapes of the first are not recorded."""
+
 NEAR_ROOF: Final = 60.0
 """Share of the peak (%) that large products of the libraries usually reach: of 13 large bf16 shapes
 on H100 and MI300X, the better half reach 57 to 69 %."""
@@ -476,12 +480,20 @@ def large_products(context: Context) -> Finding | None:
     seen_in="compute",
     when="Matrix products of few rows take 5 % of the kernel time and wait for their weights: more "
     "rows cost little, up to the number from which products would wait for the tensor cores. "
-    "Or, if no shapes are recorded, a server decodes for at most 64 requests in each step, "
-    "and half of the compute time is in products.",
+    "Or, if no shapes are recorded, half of the compute time is in products of a matrix and a "
+    "vector; or in any products, where a server decodes for at most 64 requests in each step.",
     advice=(
         Advice(
             "Serve more concurrent requests: extra rows are nearly free.",
             needs=(Condition.SERVER,),
+        ),
+        Advice(
+            "Quantise the weights, as reading them takes the time; or process several sequences "
+            "at once, for which they are read once.",
+            "from torchao import quantization\n\n"
+            "quantization.quantize_(model, quantization.Int8WeightOnlyConfig())",
+            needs=(Condition.ONE_ROW,),
+            unless=(Condition.TRAINING, Condition.NO_PYTORCH),
         ),
         Advice("Increase the batch per GPU: extra rows are nearly free."),
     ),
@@ -495,7 +507,7 @@ def few_rows(context: Context) -> Finding | None:
     gpu_ns = float(waiting["gpu_ns"].sum())
     share = rates.share(gpu_ns)
     if share < LEAST_SHARE or peak is None:
-        return _few_requests(context)
+        return _one_row(context) or _few_requests(context)
     kind = str(waiting["dtype"].iloc[0])
     until = peak.tflops[kind] * TERA * _BYTES[kind] / 2 / (peak.gb_per_s * GIGA)
     reached = _reached(waiting)
@@ -512,6 +524,27 @@ def few_rows(context: Context) -> Finding | None:
         },
         link=Link(panel="roofline", ranks=context.ranks),
         seen_in=NamedKernels(operators=frozenset(waiting["operator"])),
+    )
+
+
+def _one_row(context: Context) -> Finding | None:
+    """Report products of a matrix and a vector together, which their names show without shapes."""
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    own = kernels[kernels["name"].str.contains(_GEMV)]
+    share = _part(own, kernels)
+    if share < PRODUCTS_SHARE:
+        return None
+    count = int(own["count"].sum())
+    return _line(
+        context,
+        few_rows,
+        f"Products of a matrix and a vector (GEMV) take {percent(share)} of the compute time "
+        f"({counted(count, 'launch', 'launches')}): each reads its whole matrix for one row, as in "
+        "decoding a single sequence",
+        conditions=(Condition.ONE_ROW,),
+        evidence={"share_percent": share, "launches": count},
+        link=_link_to(context, own),
+        seen_in=NamedKernels(names=frozenset(own["name"])),
     )
 
 

@@ -71,6 +71,15 @@ def moving(_: Finding, whole: Diagnosis) -> Texts:
     }
 
 
+def one_row(_: Finding, whole: Diagnosis) -> Texts:
+    times = _times(whole).xs("COMPUTATION", level="kernel_type")
+    own = times[times.index.get_level_values("name").str.contains("gemv")]
+    return {
+        "part": share(own["sum_ns"].sum(), times["sum_ns"].sum()),
+        "launches": counted(own["count"].sum(), "launch", "launches"),
+    }
+
+
 def of_experts(_: Finding, whole: Diagnosis) -> Texts:
     times = _times(whole).xs("COMPUTATION", level="kernel_type")
     names = times.index.get_level_values("name")
@@ -138,6 +147,12 @@ FORMS_TO_TRY: Final = {
             "Each step decodes for <requests>, and matrix products take <part> of the compute "
             "time: they read all weights, however few the rows.",
             few_requests,
+        ),
+        Form(
+            "Products of a matrix and a vector (GEMV) take <part> of the compute time "
+            "(<launches>): each reads its whole matrix for one row, as in decoding a single "
+            "sequence.",
+            one_row,
         ),
     ],
     "memory_bound": [

@@ -142,6 +142,7 @@ class Condition(Enum):
     CAPTURES = "captures of other graphs"
     BATCH_NORM = "batch norms"
     EXPERTS_OF_TRITON = "experts in kernels of Triton, and none of AITER"
+    ONE_ROW = "products of a matrix and a vector"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
     REGISTERS = "few threads, because of their registers"
     EMPTY_WAVE = "a last wave of few blocks"

@@ -221,6 +221,25 @@ def test_few_requests_tell_what_shapes_would(tmp_path):
     assert found.advice[0].do.startswith("Serve more concurrent requests")
 
 
+def of_vectors(folder, percent):
+    """Two kernels that multiply by a vector, which take a part of the time together."""
+    one = Host()
+    for name in ("7", "6"):
+        one.launch(5 * percent, name=f"internal::gemvx::kernel<int, __half, {name}>")
+    one.launch(1000 - 10 * percent, name="norm")
+    return line(diagnosed(folder, one, gpu=H100), "few_rows")
+
+
+def test_products_with_a_vector_count_together(tmp_path):
+    """Of Llama in a graph, only the larger one of two was named, to record what has its shapes."""
+    found = of_vectors(tmp_path, 94)
+    assert found.sentence == (
+        "Products of a matrix and a vector (GEMV) take 94 % of the compute time (2 launches): each "
+        "reads its whole matrix for one row, as in decoding a single sequence."
+    )
+    assert found.advice[0].do.startswith("Quantise the weights")
+
+
 @pytest.mark.parametrize("options", [{"step": PREFILL}, {"other": "fused_moe_kernel"}])
 def test_more_requests_cost_more_of_prompts_and_of_experts(tmp_path, options):
     assert decoded(tmp_path, 4, **options) is None
@@ -714,6 +733,11 @@ test_thresholds = cases(
     Case(
         "gpu_bound.PRODUCTS_SHARE",
         lambda folder, percent: decoded(folder, 4, percent) is not None,
+        {49.9: False, 50.1: True},
+    ),
+    Case(
+        "gpu_bound.PRODUCTS_SHARE",
+        lambda folder, percent: of_vectors(folder, percent) is not None,
         {49.9: False, 50.1: True},
     ),
     Case(

@@ -143,8 +143,8 @@ SHOWN_WITHOUT_FRAMES: Final = (
         ),
         *NEEDLESS_WORK,
         Advice(
-            "Record a later launch of this graph: the first one uploads it to the GPU, which takes "
-            "longer the more nodes it has.",
+            "Record several launches of this graph: this may be the first one, which uploads it to "
+            "the GPU and takes longer the more nodes it has.",
             needs=(Condition.LAUNCHES_GRAPH,),
         ),
         Advice(

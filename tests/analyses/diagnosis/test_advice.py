@@ -185,7 +185,7 @@ FIRST = {
         ((C.NO_PYTORCH,), "Look at the stacks that Nsight"),
         ((C.OTHER_RECORDER,), "Sample Python stacks as well: Nsight"),
         ((C.STACKS,), "Find the lines that run there in"),
-        ((C.LAUNCHES_GRAPH,), "Record a later launch of this graph"),
+        ((C.LAUNCHES_GRAPH,), "Record several launches of this graph"),
         ((C.STACKS, C.NOT_RECORDED), "Sample the process from outside while"),
         ((C.COLLECTS_GARBAGE,), "After the first step, exclude"),
         ((C.BROADCASTS_BUFFERS,), "Do not broadcast buffers in"),

@@ -600,7 +600,7 @@ def test_a_graph_begins_while_its_launch_still_hands_over_nodes(tmp_path):
     assert finding.recoverable_ms == pytest.approx(4.1, rel=0.05)
     assert "stalls for up to 4" in finding.sentence
     assert " of this time in cudaGraphLaunch: " in finding.sentence
-    assert finding.action.startswith("Record a later launch of this graph")
+    assert finding.action.startswith("Record several launches of this graph")
 
 
 def test_a_graph_that_waits_for_a_busy_gpu_is_launched_in_time(tmp_path):

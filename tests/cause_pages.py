@@ -139,6 +139,7 @@ WHERE = {
     Condition.NO_PYTORCH: "without PyTorch",
     Condition.OPENMP: "with OpenMP offloading",
     Condition.OPENACC: "with OpenACC",
+    Condition.SMALL_COPIES: "with a small copy to the GPU for most launches",
     Condition.OTHER_RECORDER: "in a recording by another profiler than PyTorch's",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",

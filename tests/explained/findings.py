@@ -350,6 +350,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[cannot keep up]][[is late[[ mainly]]]] with "
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>"
             "[[, at most <rows> in linear layers]])"
+            "[[ and <_copies> to the GPU (median <_size>)]]"
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
             "<region>"

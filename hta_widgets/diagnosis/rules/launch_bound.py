@@ -13,9 +13,15 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.facts.gap_owners import READS
-from hta_widgets.diagnosis.facts.host_facts import MOST_LATE, filling_and_adding, rows_of_linear
+from hta_widgets.diagnosis.facts.host_facts import (
+    MOST_LATE,
+    filling_and_adding,
+    rows_of_linear,
+    sizes_to_gpu,
+)
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
+    IN_OPENACC,
     KEEPS_NUMBERS,
     NEEDLESS_WORK,
     READS_FLAGS,
@@ -47,7 +53,7 @@ from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
 
 MOST_BY_STACKS: Final = 0.5
 """Fraction of the price that a host twice as fast must recover for stacks to be the first suspect:
@@ -159,13 +165,14 @@ def not_held_up(context: Context) -> list[Edit]:
             "keeps up.",
             "cudaStreamSynchronize(stream);  // after all launches",
             needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
-            unless=(Condition.READS_FLAGS, Condition.OPENMP),
+            unless=(Condition.READS_FLAGS, Condition.OPENMP, Condition.OPENACC),
         ),
+        *IN_OPENACC,
         Advice(
             "Wait only where the host reads a result: kernels of one stream run in order without "
             "it.",
             needs=(Condition.NO_PYTORCH, Condition.WAITS_EACH_TIME),
-            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS),
+            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS, Condition.OPENACC),
         ),
         Advice(
             "First record again without with_stack=True: recording stacks slows the host, and a "
@@ -203,7 +210,7 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.NO_PYTORCH,),
             unless=(  # no graph captures cudaMalloc, or a wait
                 *(Condition.GRAPHS, Condition.UNCACHED),
-                *(Condition.WAITS_EACH_TIME, Condition.OPENMP),
+                *(Condition.WAITS_EACH_TIME, Condition.OPENMP, Condition.OPENACC),
             ),
         ),
         Advice(
@@ -361,7 +368,8 @@ def launch_bound(context: Context) -> Finding | None:
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
         f"the CPU {'is late mainly with' if few else fails} "
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
-        f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows}){late}"
+        f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows})"
+        f"{_small_copies(context, worst['rank'])}{late}"
         f"{where}",
         detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
         if is_ahead
@@ -399,6 +407,15 @@ def launch_bound(context: Context) -> Finding | None:
         },
         links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
     )
+
+
+def _small_copies(context: Context, rank: int) -> str:
+    """How many copies to the GPU a program asks for beside its kernels, if they are small."""
+    if Condition.SMALL_COPIES not in context.conditions((rank,)):
+        return ""
+    sizes = context.job.reduce(sizes_to_gpu, (rank,), context.selection)[rank]
+    count = counted(sizes.size / len(context.steps.numbers), "copy", "copies")
+    return f" and {count} to the GPU (median {data_size(float(np.median(sizes)))})"
 
 
 def _ahead_ns(context: Context, ranks: tuple[int, ...]) -> float:

@@ -29,7 +29,7 @@ from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
 from hta_widgets.quantities import NS_PER_MS, duration
 from hta_widgets.trace.job import Job
-from tests.kineto_text import call, kernel, step, write
+from tests.kineto_text import call, host, kernel, step, write
 from tests.nsys_export import NVTX, nvtx, write_sqlite
 from tests.panels.fakes import FakePanel
 
@@ -84,6 +84,15 @@ def test_ranges_alone_open_the_panel_that_lists_them(tmp_path):
     assert row["panel"] == answering_panel(board.findings) == "gpu_annotations"
     board.panels["gpu_annotations"].compute_all()
     assert board.panels["gpu_annotations"].table["annotation"].tolist() == ["forward", "find"]
+
+
+def test_how_to_record_the_work_of_launches_is_on_the_page(tmp_path):
+    events = [host(0, 90, "aten::mm"), *(call(10 * number, 5, number + 1) for number in range(9))]
+    board = Dashboard(write(tmp_path / "trace.json", events))
+    board.compute_all()
+    (first, *_) = board._bands["findings"]
+    assert first["sentence"].startswith("Launched GPU work is not recorded")
+    assert first["advice"][0]["do"].startswith("Wait for the GPU before the recording ends")
 
 
 def test_panels_are_found_by_the_name_of_their_analysis(loaded: Job):

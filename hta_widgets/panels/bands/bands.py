@@ -92,6 +92,9 @@ NOT_YET: Final = Bands(
 def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     """Turn what the CPUs did into rows; none if GPU work was recorded.
 
+    How to record the GPU work comes first, unless the text above the rows says it: of launches
+    without work, the fix was in the terminal alone.
+
     Parameters
     ----------
     found : Diagnosis
@@ -101,12 +104,11 @@ def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     work = found.cpu_work
     if work is None:
         return []
-    lacks = [
-        _row(f"{each.lack}: {each.untold}.", f"{each.how}.")
-        for each in found.not_recorded
-        if each.untold != UNTOLD_OF_GPU
-    ]
-    return [*_of_work(work, selection, found.job), *lacks]
+    of_gpu, others = [], []
+    for each in found.not_recorded:
+        rows = of_gpu if each.untold == UNTOLD_OF_GPU else others
+        rows.append(_row(f"{each.lack}: {each.untold}.", f"{each.how}."))
+    return [*(of_gpu if work.launches else ()), *_of_work(work, selection, found.job), *others]
 
 
 def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[FindingRow]:

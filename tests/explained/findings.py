@@ -91,7 +91,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     texts["part"] = percent(worst["region_percent"])
     texts["region"] = short_name(worst["region"], RULE_WIDTH)
     if worst["region_kernels_per_step"] and not has_waited and not texts["rows"]:
-        texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
+        texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel").split()[0]
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
 
@@ -354,7 +354,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
             "<region>"
-            "[[ (<of_region> of <each>)]]]]"
+            "[[ (<of_region>, median <each>)]]]]"
             "[[, <call> per launch call]]"
             "[[; for <outside> of the time that the GPU waits, it is in no call]]"
             "[[; at the end, the CPU is <ahead> ahead]]"

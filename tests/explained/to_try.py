@@ -8,8 +8,10 @@ import pandas as pd
 
 from hta_widgets.analyses import kernel_breakdown, roofline, server_steps
 from hta_widgets.analyses.roofline.formulas import MOVING
+from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.diagnosis import Diagnosis, Finding
+from hta_widgets.diagnosis.gpu_bound import kernels_in
 from hta_widgets.quantities import counted, duration
 from tests.explained.costs import COST, cost_of
 from tests.explained.forms import Form, Texts, share
@@ -24,6 +26,19 @@ def steps_of(whole: Diagnosis) -> list[int]:
 def _times(whole: Diagnosis):
     table = kernel_breakdown(whole.job, whole.ranks, steps=steps_of(whole)).every_kernel
     return table.groupby(["name", "kernel_type"], observed=True)[["sum_ns", "count"]].sum()
+
+
+def lengths_of(whole: Diagnosis, name: str) -> pd.Series:
+    """How long each launch of a kernel takes, of those that are at least partly in the steps."""
+    selection = TimeSelection.of(whole.job, whole.ranks, steps=steps_of(whole))
+    ranks = map(whole.job.rank, whole.ranks)
+    found = [kernels_in(rank, selection, name.__eq__).duration_ns for rank in ranks]
+    return pd.concat(map(pd.Series, found))
+
+
+def many(count: int, lengths_ns: pd.Series) -> str:
+    typical = duration(lengths_ns.median())
+    return f"{count:,} launches, median {typical}" if count > 1 else f"1 launch of {typical}"
 
 
 def of_products(found: Finding, whole: Diagnosis) -> Texts:
@@ -85,12 +100,16 @@ def of_experts(_: Finding, whole: Diagnosis) -> Texts:
     names = times.index.get_level_values("name")
     is_own = names.str.contains("moe|matmul_ogs|matmul_scatter") & ~names.str.startswith("triton_")
     own = times[is_own].sort_values("sum_ns", ascending=False)
-    few = [f"{each.count:,} of {duration(each.sum_ns / each.count)}" for each in own.itertuples()]
+    lengths_ns = [lengths_of(whole, name) for name in own.index]
+    together = many(own["count"].sum(), pd.concat(lengths_ns))
+    each = [
+        f"{count:,} with a median of {duration(lengths.median())}"
+        for count, lengths in zip(own["count"], lengths_ns, strict=True)
+    ]
+    few = f"{counted(own['count'].sum(), 'launch', 'launches')}: {', '.join(each)}"
     return {
         "part": share(own["sum_ns"].sum(), times["sum_ns"].sum()),
-        "launches": counted(own["count"].sum(), "launch", "launches"),
-        "mean": duration(own["sum_ns"].sum() / own["count"].sum()) if len(own) > 3 else None,
-        "few": ", ".join(few) if len(own) <= 3 else None,
+        "launches": few if 1 < len(own) <= 3 else together,
     }
 
 
@@ -115,15 +134,16 @@ def largest(found: Finding, whole: Diagnosis) -> Texts:
     most = times.nlargest(1, "sum_ns")
     (name,), (ns,), (count,) = most.index, most["sum_ns"], most["count"]
     assert found.links[0].kernel == name
-    table = kernel_breakdown(whole.job, whole.ranks, steps=steps_of(whole)).every_kernel
-    longest_ns = table[table["name"] == name]["max_ns"].max()
+    lengths_ns = lengths_of(whole, name)
+    long_ns = lengths_ns[lengths_ns > 5 * lengths_ns.median()]
+    is_long = len(long_ns) and long_ns.sum() >= 0.25 * lengths_ns.sum()
     uncounted = roofline(whole.job, whole.ranks, steps=steps_of(whole)).uncounted
     in_graphs = uncounted[uncounted["reason"] == "in CUDA graphs"]["share_percent"].sum()
     return {
         "part": share(ns, times["sum_ns"].sum()),
-        "launches": counted(count, "launch", "launches"),
-        "mean": duration(ns / count),
-        "longest": duration(longest_ns) if longest_ns >= max(ns / 4, 2 * ns / count) else None,
+        "launches": many(count, lengths_ns),
+        "longest": duration(long_ns.min()) if is_long else None,
+        "of_it": share(long_ns.sum(), lengths_ns.sum()) if is_long and len(long_ns) > 1 else None,
         "in_graphs": share(in_graphs, 100) if in_graphs > 50 else None,
     }
 
@@ -176,8 +196,7 @@ FORMS_TO_TRY: Final = {
     ],
     "experts": [
         Form(
-            "Kernels of experts take <part> of the compute time "
-            "(<launches>[[ of <mean>]][[: <few>]]).",
+            "Kernels of experts take <part> of the compute time (<launches>).",
             of_experts,
         ),
     ],
@@ -191,8 +210,9 @@ FORMS_TO_TRY: Final = {
     ],
     "largest_kernel": [
         Form(
-            "<_name> is the largest kernel, with <part> of the compute time (<launches> of <mean>"
-            "[[, one of <longest>]][[, on tensor cores]][[, without tensor cores]]"
+            "<_name> is the largest kernel, with <part> of the compute time (<launches>"
+            "[[, one of <longest>]][[, <of_it> of it in <_few> of <longest> or more]]"
+            "[[, on tensor cores]][[, without tensor cores]]"
             "[[, <_occupancy> occupancy[[ due to <_registers> registers per thread]]]]"
             "[[, <_double> of <_arguments> arguments double]]"
             "[[, <_waves> waves: [[in the last one, <_working> of <_every> multiprocessors work]]"

@@ -53,7 +53,7 @@ from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step
-from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 
 MOST_BY_STACKS: Final = 0.5
 """Fraction of the price that a host twice as fast must recover for stacks to be the first suspect:
@@ -550,8 +550,8 @@ def _region(
     where = f"; {of}{share} is lost before {work} of {named(name)}"
     if is_brief or not worst["region_kernels_per_step"]:  # it copies only
         return where
-    kernels = counted(worst["region_kernels_per_step"], "kernel")
-    return f"{where} ({kernels} of {_kernel_time(worst['region_median_kernel_us'])})"
+    kernels = number(worst["region_kernels_per_step"])
+    return f"{where} ({kernels}, median {_kernel_time(worst['region_median_kernel_us'])})"
 
 
 def _kernel_time(median_us: float) -> str:

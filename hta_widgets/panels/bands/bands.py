@@ -104,7 +104,8 @@ def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     work = found.cpu_work
     if work is None:
         return []
-    of_gpu, others = [], []
+    of_gpu: list[FindingRow] = []
+    others: list[FindingRow] = []
     for each in found.not_recorded:
         rows = of_gpu if each.untold == UNTOLD_OF_GPU else others
         rows.append(_row(f"{each.lack}: {each.untold}.", f"{each.how}."))

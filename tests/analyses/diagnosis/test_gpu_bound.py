@@ -295,7 +295,7 @@ def test_the_kernels_of_experts_are_added_up(tmp_path, real_traces):
     found = of_experts(tmp_path, 50)
     assert found.sentence == (
         "Kernels of experts take 50 % of the compute time "
-        "(20 launches: 10 of 500 µs, 10 of 500 µs)."
+        "(20 launches: 10 with a median of 500 µs, 10 with a median of 500 µs)."
     )
     assert [each.do[:16] for each in found.advice] == ["Give each expert"]
     (recorded,) = (real_traces / "kineto/vllm_piecewise").glob("*.json*")
@@ -391,8 +391,8 @@ def test_the_largest_kernel_is_named_with_what_measures_it(tmp_path):
     result = made(tmp_path)
     _, found = result.to_try
     assert found.sentence == (
-        "norm is the largest kernel, with 100 % of the compute time (10 launches of 1 ms), all "
-        "of it in aten::native_layer_norm."
+        "norm is the largest kernel, with 100 % of the compute time (10 launches, median 1 ms), "
+        "all of it in aten::native_layer_norm."
     )
     (advice,) = found.advice
     assert advice.do.startswith("The trace cannot tell how to speed it up: profile it with Nsight")
@@ -459,7 +459,11 @@ def has_whole_name(_, characters):
 
 @pytest.mark.parametrize(
     ("parts", "said"),
-    [((7, 3), ", 70 % of it in aten::mm."), ((5, 5), " of 1 ms)."), ((0, 7), ", all of it in b.")],
+    [
+        ((7, 3), ", 70 % of it in aten::mm."),
+        ((5, 5), " median 1 ms)."),
+        ((0, 7), ", all of it in b."),
+    ],
 )
 def test_most_of_the_largest_kernel_is_in_one_operator(tmp_path, parts, said):
     one = Host()
@@ -484,6 +488,23 @@ def has_long_one(folder, part, count=20):
 def test_one_of_few_launches_is_not_long(tmp_path):
     """Of two, one has half of the time."""
     assert not has_long_one(tmp_path, 0.6, count=2)
+
+
+def test_launches_of_two_kinds_are_told_apart(tmp_path):
+    """Of a mean of 1.05 ms, most launches took half, and few took 20 times as much."""
+    one = Host()
+    for number in range(100):
+        one.launch(10_000 if number < 5 else 500, name="norm")
+    said = line(diagnosed(tmp_path, one, gpu=H100), "largest_kernel").sentence
+    assert "(100 launches, median 500 µs, 51.3 % of it in 5 of 10 ms or more)" in said
+
+
+def is_longer(folder, times):
+    """Whether two of eight launches are said to be longer, if they take so many times as long."""
+    one = Host()
+    for number in range(8):
+        one.launch(1_000 * (times if number < 2 else 1), name="norm")
+    return " of it in 2 of " in line(diagnosed(folder, one, gpu=H100), "largest_kernel").sentence
 
 
 def test_what_takes_more_of_the_time_is_tried_first(real_traces):
@@ -715,6 +736,7 @@ def first_advice(folder, percent):
 
 test_thresholds = cases(
     Case("gpu_bound.ONE_LONG", has_long_one, {0.24: False, 0.26: True}),
+    Case("gpu_bound.LONGER", is_longer, {4.9: False, 5.1: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("gpu_bound.MOST_CHARACTERS", has_whole_name, {200: True, 201: False}),
     Case("gpu_bound.WARP", has_few_threads, {31: True, 32: False}),

@@ -57,7 +57,7 @@ def test_communication_takes_no_part_of_the_compute_time(tmp_path):
     result = diagnosis(open_job(tmp_path, [events]))
     assert "Largest kernels by compute time: sgemm (70 %), norm (30 %)." in result.finding
     assert result.to_try[-1].sentence.startswith(
-        "sgemm is the largest kernel, with 70 % of the compute time (7 launches of 1 ms"
+        "sgemm is the largest kernel, with 70 % of the compute time (7 launches, median 1 ms"
     )
 
 

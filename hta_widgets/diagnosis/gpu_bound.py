@@ -43,7 +43,13 @@ from hta_widgets.diagnosis.facts.filling import (
     slow_doubles,
 )
 from hta_widgets.diagnosis.facts.gpus import Gpu
-from hta_widgets.diagnosis.facts.kernel_facts import OF_EXPERTS, as_called, operators_of
+from hta_widgets.diagnosis.facts.kernel_facts import (
+    NORMS_IN_TRAINING,
+    OF_EXPERTS,
+    as_called,
+    as_in_training_ns,
+    operators_of,
+)
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import NamedKernels
@@ -586,6 +592,13 @@ def _few_requests(context: Context) -> Finding | None:
     "25 % of the kernel time, and fusing chains of them is not worth a line.",
     advice=(
         Advice(
+            "If nothing is trained here, call model.eval() first: batch norms compute the "
+            "statistics of each batch, as in training.",
+            "model.eval()",
+            needs=(Condition.TRAINS_NORMS,),
+            unless=(Condition.TRAINING,),
+        ),
+        Advice(
             "Compile the model: fused kernels read and write each tensor once.",
             "model = torch.compile(model)",
             unless=(Condition.COMPILED, Condition.EMBEDDINGS),
@@ -616,12 +629,14 @@ def memory_bound(context: Context) -> Finding | None:
     rows = records(rates.moving)
     most = [f"{row['operator']} {percent(rates.share(row['gpu_ns']))}" for row in rows[:_NAMED]]
     norms = [row for row in rows if "batch_norm" in row["operator"]]
+    trains = context.job.reduce(as_in_training_ns, context.ranks, NORMS_IN_TRAINING).values()
+    held = {Condition.BATCH_NORM: bool(norms), Condition.TRAINS_NORMS: any(trains)}
     return _line(
         context,
         memory_bound,
         f"Operators that only read and write memory take {percent(share)} of the kernel time, "
         f"most in {', '.join(most)}",
-        conditions=(Condition.BATCH_NORM,) if norms else (),
+        conditions=tuple(each for each, holds in held.items() if holds),
         evidence={
             "share_percent": share,
             "operators": rates.moving.assign(gpu_ms=rates.moving["gpu_ns"] / NS_PER_MS)[

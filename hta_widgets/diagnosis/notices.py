@@ -7,7 +7,6 @@ quarter of the recording.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -26,6 +25,7 @@ from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
+from hta_widgets.diagnosis.facts.kernel_facts import as_in_training_ns
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.diagnosis.rank_answers import SetUp
@@ -39,7 +39,6 @@ from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, numb
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
-from hta_widgets.trace.ranks.rank import Rank
 
 
 def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
@@ -244,15 +243,6 @@ def recomputation_notices(context: Context) -> Iterator[str]:
         )
 
 
-_AS_IN_TRAINING: Final = re.compile(
-    r"bn_fw_tr_|batch_norm_collect_statistics|BatchNormFwdTrain|fused_dropout"
-)
-"""Kernels of batch norm that compute statistics, and kernels of dropout."""
-
-_OF_GRADIENTS: Final = ("backward", "bwd", "dgrad", "wgrad", "bn_bw_")
-"""Parts of kernel names; none of them is in ``winograd``."""
-
-
 def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[str]:
     """What runs in training mode in a recording without training: nobody called ``eval()``."""
     if Condition.TRAINING in context.conditions(() if on_cpu is None else context.facts):
@@ -261,7 +251,7 @@ def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[
         ns, whole_ns = float(on_cpu.dropout_ns), float(on_cpu.analysed_ns)
         what, of = "dropout", f" of {duration(whole_ns)}"
     else:
-        spent = context.job.reduce(_as_in_training_ns, context.ranks).values()
+        spent = context.job.reduce(as_in_training_ns, context.ranks).values()
         ns = sum(spent) / max(len(context.ranks) * len(context.all_steps.numbers), 1)
         whole_ns = context.all_steps.median_period_ns
         what, of = "batch norm or dropout", context.steps.per_noun
@@ -270,14 +260,6 @@ def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[
             f"{what} runs in training mode, {duration(ns)}{of}: if nothing is trained here, call "
             "model.eval() first"
         )
-
-
-def _as_in_training_ns(rank: Rank) -> int:
-    """Time in such kernels; 0 with gradients, which show training without operators."""
-    work = rank.gpu_work
-    if work.named(lambda name: any(part in name.lower() for part in _OF_GRADIENTS)).any():
-        return 0
-    return int(work.duration_ns[work.named(_AS_IN_TRAINING.search)].sum())
 
 
 def replay_notices(context: Context) -> Iterator[str]:

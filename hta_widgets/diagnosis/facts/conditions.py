@@ -142,6 +142,7 @@ class Condition(Enum):
     NO_SHAPES = "kernels without shapes"
     CAPTURES = "captures of other graphs"
     BATCH_NORM = "batch norms"
+    TRAINS_NORMS = "batch norms in training mode"
     EXPERTS_OF_TRITON = "experts in kernels of Triton, and none of AITER"
     ONE_ROW = "products of a matrix and a vector"
     FEW_BLOCKS = "fewer blocks than multiprocessors"

@@ -348,3 +348,20 @@ def time_by_module(rank: Rank, places: Int64Array, length_ns: Times) -> dict[str
     if len(outermost) == 1:
         del found[outermost.pop()]
     return found
+
+
+_NORMS_IN_TRAINING: Final = r"bn_fw_tr_|batch_norm_collect_statistics|BatchNormFwdTrain"
+NORMS_IN_TRAINING: Final = re.compile(_NORMS_IN_TRAINING)
+AS_IN_TRAINING: Final = re.compile(rf"{_NORMS_IN_TRAINING}|fused_dropout")
+"""Kernels of batch norm that compute statistics; and with kernels of dropout."""
+
+_OF_GRADIENTS: Final = ("backward", "bwd", "dgrad", "wgrad", "bn_bw_")
+"""Parts of kernel names; none of them is in ``winograd``."""
+
+
+def as_in_training_ns(rank: Rank, fits: re.Pattern[str] = AS_IN_TRAINING) -> int:
+    """Time in such kernels; 0 with gradients, which show training without operators."""
+    work = rank.gpu_work
+    if work.named(lambda name: any(part in name.lower() for part in _OF_GRADIENTS)).any():
+        return 0
+    return int(work.duration_ns[work.named(fits.search)].sum())

@@ -274,7 +274,9 @@ class FusableKernelsPanel(_OfDiagnosis):
         unit = _unit(result).removeprefix("ms ")
         of = " (mean of all analysed steps)" if unit == "per step" else ""
         total, saved = (_ms(found[name].sum()) for name in ("total_ms", "saved_ms"))
-        return f"{' and '.join(what)} {verb} {total} {unit}{of}; fusing would save {saved}."
+        # a step is shorter by less, where the GPU then waits for its host: 11.5 of 13 ms
+        would = f"fusing would save {saved} of kernel time"
+        return f"{' and '.join(what)} {verb} {total} {unit}{of}; {would}."
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw their time, and how much of it fusing would save."""

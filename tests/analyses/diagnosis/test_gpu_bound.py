@@ -249,12 +249,13 @@ NETWORK = "aten::cudnn_convolution", "aten::cudnn_batch_norm", "aten::clamp_min_
 """Of which no chain is long enough to be worth fusing."""
 
 
-def of_network(folder, us=(400, 213, 168, 163), *, trains=False, compiled=False):
+def of_network(folder, us=(400, 213, 168, 163), *, trains=False, compiled=False, norms="norms"):
     """Convolutions with norms, activations and additions between them, without shapes."""
     one = Host()
     for number in range(12):
         for name, length in zip(NETWORK, us, strict=True):
             kernel = "triton_poi_fused_0" if compiled and number == 0 else f"of_{name[6:]}"
+            kernel = norms if name.endswith("norm") else kernel
             one.launch(length, operator=name, name=kernel)
     if trains:
         one.launch(10, operator="autograd::engine::evaluate_function: MmBackward0", name="mm")
@@ -273,7 +274,12 @@ def test_operators_that_only_move_data_are_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "advice"),
-    [({"trains": True}, ["Compile", "Use"]), ({"compiled": True}, ["Find", "Fold", "Use"])],
+    [
+        ({"trains": True}, ["Compile", "Use"]),
+        ({"compiled": True}, ["Find", "Fold", "Use"]),
+        ({"norms": "bn_fw_tr_1C11_kernel_NCHW"}, ["If", "Compile", "Fold"]),
+        ({"norms": "bn_fw_tr_1C11_kernel_NCHW", "trains": True}, ["Compile", "Use"]),
+    ],
 )
 def test_what_helps_operators_that_only_move_data(tmp_path, options, advice):
     found = line(of_network(tmp_path, **options), "memory_bound")

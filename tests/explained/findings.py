@@ -50,6 +50,7 @@ from tests.explained.forms import (
 from tests.explained.to_try import FORMS_TO_TRY, steps_of
 
 STEPS: Final = "[[ in <_steps>]]"
+WAITS: Final = f"[[up to ]]<total>{STEPS}[[ (<waits> waits of up to <longest>)]]"
 IN_ALL: Final = f"{STEPS}[[, added up over <_count> ranks]]"
 COMMUNICATION: Final = ("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")
 
@@ -105,7 +106,9 @@ def _lose_alike(table: pd.DataFrame) -> bool:
 def initialising(found: Finding, whole: Diagnosis) -> Texts:
     calls = found.evidence["calls"]
     owner = calls["owner"].iloc[0] if len(calls) else ""
-    return {"owner": owner or None} | cost_of(found, whole)
+    starts_workers = "mostly the start of DataLoader workers" in found.sentence
+    assert starts_workers == owner.endswith("#_MultiProcessingDataLoaderIter.__next__")
+    return {"owner": None if starts_workers else owner or None} | cost_of(found, whole)
 
 
 def pausing(found: Finding, whole: Diagnosis) -> Texts:
@@ -162,9 +165,16 @@ def held_up(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def loading(found: Finding, whole: Diagnosis) -> Texts:
-    longest_ms = found.evidence["longest_wait_ms"]
-    assert longest_ms == found.evidence["steps"]["idle_ms"].max()
-    said = {"longest": duration(longest_ms * NS_PER_MS)}
+    longest_ms, total_ms = (
+        found.evidence["longest_wait_ms"],
+        found.evidence["steps"]["idle_ms"].max(),
+    )
+    said = {"total": duration(total_ms * NS_PER_MS)}
+    if waits := found.evidence.get("waits"):
+        assert total_ms / waits <= longest_ms < total_ms
+        said |= {"waits": str(waits), "longest": duration(longest_ms * NS_PER_MS)}
+    else:
+        assert longest_ms == total_ms
     return said | inside(found) | cost_of(found, whole)
 
 
@@ -370,7 +380,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<_who> initialise[[s]] while the GPU is idle ([[contexts, modules, first allocations]]"
-            "[[first calls of operators]][[, mostly <owner>]])"
+            "[[first calls of operators]][[, mostly <owner>]]"
+            "[[, mostly the start of DataLoader workers]])"
             f"[[, most of it in the job's own warm-up]]{COST}",
             initialising,
         ),
@@ -404,7 +415,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "input_starvation": [
         Form(
-            f"[[The GPU]][[GPUs]][[ on <_ranks>]] sit[[s]] idle for up to <longest>{STEPS}, "
+            f"[[The GPU]][[GPUs]][[ on <_ranks>]] sit[[s]] idle for {WAITS}, "
             "waiting for [[data]][[DataLoader workers]][[the single-process DataLoader]]"
             f"[[ (<inside_loader> of this time)]]{INSIDE}[[, most in <_owner>]]"
             f"[[, which also delays later launches]]{COST}",
@@ -413,7 +424,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "preprocessing": [
         Form(
-            f"The CPU prepares the input for up to <longest>{STEPS} while the GPU[[ on <_ranks>]] "
+            f"The CPU prepares the input for {WAITS} while the GPU[[ on <_ranks>]] "
             f"sits idle{INSIDE}[[, in <_loader>]][[, most in <_owner>]]"
             f"[[, which also delays later launches]]{COST}",
             loading,

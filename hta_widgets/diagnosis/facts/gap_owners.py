@@ -385,6 +385,8 @@ class GapOwners(NamedTuple):
     drains: frozenset[Condition] = frozenset()
     """Conditions of the calls that let the GPU run dry, for those that cost the most."""
     touched: Touched = Touched()
+    times: Mapping[str, int] = {}
+    """Number of idle intervals that hold some of the time."""
 
 
 def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
@@ -436,6 +438,7 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         {**found.longest, name: around.longest(gap, place, length_ns)},
         {**found.inside, name: within},
         drains,
+        times={**found.times, name: distinct(gap).size},
     )
 
 

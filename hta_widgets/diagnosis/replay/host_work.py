@@ -13,6 +13,7 @@ import numpy as np
 from hta_widgets.analyses.budget.device_steps import (
     GAP,
     HostGaps,
+    first_batches,
     first_uses,
     host_gaps,
     loading_calls,
@@ -103,12 +104,13 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
         return Intervals.union(segments.start_ns, segments.end_ns)
 
     of_device = calls.is_launch_call
-    first = first_uses(operations.rank)
+    first, workers_start = first_uses(operations.rank), first_batches(operations.rank)
     return [
         _profiler(calls, numbers) | idle("gap_profiler"),
         inside(loading_calls(operations.rank)) | idle("gap_loader"),
         inside(calls.named(patterns.ALLOCATING.search) & of_device & ~first),
-        inside(calls.named(patterns.INITIALISING.search) & of_device) | idle("gap_init"),
+        inside(calls.named(patterns.INITIALISING.search) & of_device | workers_start)
+        | idle("gap_init"),
         inside(calls.named(patterns.COMPILING.search)),
         _scheduling(gaps),
         _pausing(gaps),

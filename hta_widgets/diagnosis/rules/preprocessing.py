@@ -7,7 +7,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.rules.input_starvation import TENSOR_PROCESSOR, LoadingTime
-from hta_widgets.diagnosis.rules.wording import in_steps, on_ranks
+from hta_widgets.diagnosis.rules.wording import on_ranks
 
 
 @cause(
@@ -69,8 +69,7 @@ def preprocessing(context: Context) -> Finding | None:
         return None
     return loading.finding(
         preprocessing,
-        f"The CPU prepares the input for up to {loading.longest}"
-        f"{in_steps(context, loading.steps)} while the GPU{on_ranks(context, loading.ranks)} "
-        "sits idle",
+        f"The CPU prepares the input for {loading.how_long} while the "
+        f"GPU{on_ranks(context, loading.ranks)} sits idle",
         loading.where,
     )

@@ -16,6 +16,7 @@ from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
+from hta_widgets.diagnosis.facts.gap_owners import LOADERS
 from hta_widgets.diagnosis.facts.kernel_facts import LikeKernelFacts, like_kernel_facts
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
@@ -268,6 +269,8 @@ def _initialising(context: Context) -> Finding | None:
     calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
     most = calls["owner"].iloc[0] if len(calls) else ""
     during = "contexts, modules, first allocations"
+    if LOADERS["workers"].search(most):
+        most = "the start of DataLoader workers"
     if Condition.IN_OPERATOR in conditions_of_owners([most]):
         during = "first calls of operators"
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_init")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets.quantities import duration
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.kineto_text import host
@@ -122,6 +123,48 @@ def test_a_loader_that_also_delays_launches(tmp_path, busy):
     assert (", which also delays later launches: " in finding.sentence) == bool(busy)
     is_more = finding.recoverable_ms > 1.01 * finding.evidence["longest_wait_ms"]
     assert is_more == bool(busy)
+
+
+def unmarked(waits, *, draws=()):
+    """A recording without steps: waits (µs) for batches, some of them right after a seed's draw."""
+    one = Host()
+    one.launch(10)
+    for number, length in enumerate(waits):
+        if number in draws:
+            one.does("aten::random_", 10)
+        one.does(LOADER, length, cat="user_annotation")
+        for _ in range(10):
+            one.launch(50)
+        one.synchronise()
+    return one
+
+
+def test_waits_without_steps_are_not_said_to_be_one(tmp_path):
+    """Of a ResNet-18, 15 waits of up to 1.94 s were called one of up to 6.66 s."""
+    finding = found(diagnosed(tmp_path, unmarked([500, 900, 700])), "input_starvation")
+    said, waits = finding.sentence, finding.evidence["steps"]["idle_ms"].max()
+    assert said.startswith(f"The GPU sits idle for {duration(waits * 1e6)} (3 waits of up to 9")
+    assert finding.evidence["waits"] == 3
+    (tmp_path / "rank-0.json").unlink()
+    one = found(diagnosed(tmp_path, unmarked([900])), "input_starvation")
+    assert one.sentence.startswith("The GPU sits idle for 8")
+    assert "waits of" not in one.sentence
+
+
+@pytest.mark.parametrize("draws", [(), (0,), (0, 2), (1,)])
+def test_the_start_of_workers_is_no_wait_for_data(tmp_path, draws):
+    """1.94 of 6.66 s passed until the workers of a ResNet-18 gave the first batch.
+
+    Workers that start again in each epoch, or after the first batch, do cost this time again.
+    """
+    once = draws == (0,)
+    diagnosis = diagnosed(tmp_path, unmarked([3_050, 500, 900, 700], draws=draws))
+    finding, first = (found(diagnosis, each) for each in ("input_starvation", "warm_up"))
+    assert f"({3 if once else 4} waits of up to {'9' if once else '3'}" in finding.sentence
+    assert (first is not None) == once
+    if once:
+        assert "mostly the start of DataLoader workers" in first.sentence
+        assert first.recoverable_ms == pytest.approx(3, rel=0.1)
 
 
 def test_silent_without_loading(tmp_path):

@@ -95,12 +95,16 @@ class Replayed:
 
         It is at least the price of each. If a price is lower than its replay (allocating, for
         example, can cost no more than the idle time of the GPU), the total is lower by the same
-        amount.
+        amount. Nor does it count what prices leave out: a host that launched without delay would
+        hide its pauses, too, and a finding of 32.4 % was said to bring 44.4 %.
         """
         prices = [self.prices[each] for each in causes if each in self.prices]
         if not prices:
             return 0.0
-        ns = self.replay.gain_ns(self._of(causes))
+        edits = self._of(causes)
+        after = dict.fromkeys(edit for each in prices for edit in each.after)
+        others = [edit for edit in after if edit not in edits]
+        ns = self.replay.gain_ns((*others, *edits)) - self.replay.gain_ns(others)
         alone = (each for each in prices if not each.after)
         ns -= sum(max(self.replay.gain_ns(each.edits) - each.ns, 0) for each in alone)
         return max(ns, *(each.ns for each in prices)) / NS_PER_MS

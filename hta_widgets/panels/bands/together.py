@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.replay.critical_path import PRECEDING
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent, signed
+
+MORE_THAN_SUM: Final = 1.05
+"""Ratio of what findings bring together to their sum above which the line says why: a host that
+waits after each launch, and takes long from each wait to the next, gains 45 % and 11 % without one
+of them, and 76 % without both."""
 
 
 def tickable(found: Diagnosis) -> list[int]:
@@ -42,4 +48,6 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
         if PRECEDING in result.bound_by
         else f", then {result.bound_by.partition(' (')[0]}"
     )
-    return f"{whose}{at_best}: {before} → {after} ({change}){then}"
+    is_more = result.gain_ms > MORE_THAN_SUM * sum(each.recoverable_ms for each in ticked)
+    why = ", more than one by one, as each alone leaves the other" * is_more
+    return f"{whose}{at_best}: {before} → {after} ({change}{why}){then}"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Price, Words
+from hta_widgets.panels.bands.together import together
 from hta_widgets.panels.base.finding_rows import finding_rows
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.pipelines import pipeline
@@ -87,6 +88,38 @@ def test_alone_it_costs_all_of_it(tmp_path):
     assert found(made, "slow_gpu").recoverable_ms == pytest.approx(5, rel=0.01)
     assert made.joint_ms == pytest.approx(made[0].recoverable_ms)
     assert len(made) == 1
+
+
+def test_the_total_leaves_out_what_a_price_leaves_out(tmp_path):
+    """A host without launches would hide its pauses: 32.4 % were said to bring 44.4 %."""
+    one = scripts.Host()
+    for number in range(200):
+        one.launch(20, takes=30)
+        if number % 20 == 19:
+            one.launch(1_000)
+            one.now += 3_000
+    one.events = [each for each in one.events if each["cat"] != "cpu_op"]
+    made = scripts.diagnosed(tmp_path, one)
+    (finding,) = made
+    assert finding.cause == "launch_bound"
+    edits = made.replayed.prices["launch_bound"].edits
+    assert made.replayed.replay.gain_ns(edits) > 2e6 * finding.recoverable_ms
+    assert made.joint_ms == pytest.approx(finding.recoverable_ms)
+
+
+@pytest.mark.parametrize(("length", "own", "is_more"), [(20, 15, False), (10, 20, True)])
+def test_a_total_above_the_sum_says_why(tmp_path, length, own, is_more):
+    """A host that waits after each launch, and then takes its time: 45 % and 11 % made 76 %."""
+    one = scripts.Host()
+    for _ in range(200):
+        one.launch(length, takes=10)
+        one.synchronise("aten::item")
+        one.now += own
+    made = scripts.diagnosed(tmp_path, one)
+    assert {each.cause for each in made} == {"launch_bound", "blocking_sync"}
+    assert (made.joint_ms > 1.05 * sum(each.recoverable_ms for each in made)) == is_more
+    said = together(made, [])
+    assert ("more than one by one, as each alone leaves the other" in said) == is_more
 
 
 def test_nothing_costs_nothing(tmp_path):

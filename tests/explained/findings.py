@@ -495,7 +495,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     "allocator_retries": [
         Form(
             f"<_who> allocate[[s]][[ and free[[s]]]] GPU memory{STEPS} while the GPU is idle "
-            f"([[<calls>{PER_STEP} that free, ]]<time> in all such calls){INSIDE}{COST}",
+            f"([[<calls>{PER_STEP} that free, ]]<time> in all such calls"
+            f"[[, plus waits for the GPU before them]]){INSIDE}{COST}",
             retrying,
         )
     ],

@@ -98,7 +98,7 @@ def test_nor_is_it_gained_together_with_another_cause(tmp_path):
     costs = [each.recoverable_ms for each in made]
     assert [each.cause for each in made] == ["allocator_retries", "input_starvation"]
     assert costs == pytest.approx([3 + 4 * 0.5, 3], rel=0.1)  # loading runs ahead without waits
-    assert "(2 ms in all such calls, plus waits for the GPU before them)" in made[0].sentence
+    assert "2 ms in all such calls, plus waits for the GPU before them)" in made[0].sentence
     assert costs[0] <= made.joint_ms < sum(costs)
     assert [made.together([each]).gain_ms for each in made] == pytest.approx(costs)
 

@@ -286,7 +286,7 @@ def replay_notices(context: Context) -> Iterator[str]:
                 f"{part}, work may not have been launched yet, or may have waited for other work: "
                 "launches are not recorded, so prices may be too low"
             )
-    if replay.has_unknown_peers:
+    if replay.has_unknown_peers and not context.health.is_no_recording:
         share = replay.unmatched_percent
         which, how = _unmatched(context)
         prices = ": prices range from none of it moving in time to all of it" * bool(context.prices)

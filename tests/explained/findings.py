@@ -748,6 +748,11 @@ VERDICTS: Final[list[Form]] = [
         plain(lambda _, whole: any(x.taken_out.left for x in whole.health.ranks.values())),
     ),
     Form(
+        "No cause can be named: a file is merged from several ranks. Open the traces of the ranks "
+        "instead.",
+        plain(lambda _, whole: any(x.processes > 1 for x in whole.health.ranks.values())),
+    ),
+    Form(
         "No cause can be named: of the job's GPU work, only copies and memsets were recorded "
         "(<copying>), and no kernels.",
         only_copies,

@@ -250,6 +250,9 @@ _LOST = "GPU work that was launched is not in the traces"
 _MOST_LOST = "most GPU work that was launched is not in the traces, so that idle time may be none"
 _TAKEN_OUT = "most events were taken out of the traces, so that idle time may be none"
 _MERGED = "a file is merged from several ranks"
+DO_INSTEAD: Final = {_MERGED: "Open the traces of the ranks instead."}
+"""What to do about a doubt, if it is all that there is to say."""
+
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
     _MERGED: lambda rank: rank.is_merged,
     "a file is truncated or damaged, and part of it lost": lambda rank: rank.faults.is_cut,

@@ -89,10 +89,17 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         return texts | when_idle(found) | cost_of(found, whole)
     if found.evidence.get("inside_call_percent", 0) > worst["region_percent"]:
         return texts | when_idle(found) | cost_of(found, whole)
-    texts["part"] = percent(worst["region_percent"])
-    texts["region"] = short_name(worst["region"], RULE_WIDTH)
+    name, part = short_name(worst["region"], RULE_WIDTH), worst["region_percent"]
+    is_all = part >= 99.5 and worst["region_kernels_per_step"] == worst["kernels_per_step"]
+    if is_all and not (texts["rank"] or has_waited or texts["rows"]):
+        return texts | {"only": name} | when_idle(found) | cost_of(found, whole)
+    texts["part"] = percent(part)
+    is_backward = name == "the backward pass"
+    texts["backward" if is_backward else "region"] = name
+    if is_backward and part < 50:
+        texts["rest"] = percent(100 - part)
     if worst["region_kernels_per_step"] and not has_waited and not texts["rows"]:
-        texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel").split()[0]
+        texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
 
@@ -362,9 +369,10 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[, at most <rows> in linear layers]])"
             "[[ and <_copies> to the GPU (median <_size>)]]"
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
-            "[[; [[on rank <rank>, ]]<part> is lost before [[kernels]][[copies]] of "
-            "<region>"
-            "[[ (<of_region>, median <each>)]]]]"
+            "[[, all in <only>]]"
+            "[[; [[on rank <rank>, ]]<part> is lost "
+            "[[in <backward>]][[before [[kernels]][[copies]] of <region>]]"
+            "[[ (<of_region>, median <each>)]][[, <rest> outside it]]]]"
             "[[, <call> per launch call]]"
             "[[; for <outside> of the time that the GPU waits, it is in no call]]"
             "[[; at the end, the CPU is <ahead> ahead]]"

@@ -199,6 +199,36 @@ def filling(parameters, others, adds=1):
     return one
 
 
+def outside_backward(folder, percent):
+    """Whether a host that spends so much of its time in the backward pass is late outside, too."""
+    one = Host()
+    for number in range(3):
+        with one.step(number):
+            for count in range(200):
+                name = f"aten::op{count % 4}"
+                if count < 2 * percent:
+                    of = ("MmBackward0", "AddBackward0")[count % 2]
+                    name = f"autograd::engine::evaluate_function: {of}"
+                one.launch(2, operator=name, takes=15)
+            one.synchronise()
+    said = found(diagnosed(folder, one), "launch_bound").sentence
+    assert f" is lost in the backward pass ({2 * percent:g} kernels of 2 µs)" in said
+    return " outside it: up to " in said
+
+
+def test_a_part_that_launches_all_kernels_is_not_compared_with_them(tmp_path):
+    """Of a transformer, "100 % is lost before 16 kernels" was said of 16 kernels."""
+    one = Host()
+    for number in range(3):
+        with one.step(number):
+            with one.inside("model.py(36): forward", cat="python_function"):
+                for _ in range(50):
+                    one.launch(2, takes=15)
+            one.synchronise()
+    said = found(diagnosed(tmp_path, one), "launch_bound").sentence
+    assert "with 50 kernels per step (median 2 µs), all in model.py(36): forward: up to " in said
+
+
 def sets_to_none(folder, *arguments):
     finding = found(diagnosed(folder, filling(*arguments)), "launch_bound")
     assert " before kernels of Optimizer.zero_grad" not in finding.sentence
@@ -741,6 +771,7 @@ test_thresholds = cases(
     ),
     Case("host_facts.DOMINATES", region_of, {0.58: "outer", 0.62: "inner"}),
     Case("launch_bound.MOST_OUTSIDE", is_in_no_call, {0.49: False, 0.51: True}),
+    Case("launch_bound.MINORITY", outside_backward, {48: True, 52: False}),
     Case("conditions.OFTEN_WAITS", waits_each_time, {0.49: False, 0.5: True}),
     Case(
         "conditions.FLAG_BYTES",

@@ -368,13 +368,14 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>"
             "[[, at most <rows> in linear layers]])"
             "[[ and <_copies> to the GPU (median <_size>)]]"
+            "[[, after most of which it waits for the GPU]]"
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[, all in <only>]]"
             "[[; [[on rank <rank>, ]]<part> is lost "
             "[[in <backward>]][[before [[kernels]][[copies]] of <region>]]"
             "[[ (<of_region>, median <each>)]][[, <rest> outside it]]]]"
             "[[, <call> per launch call]]"
-            "[[; for <outside> of the time that the GPU waits, it is in no call]]"
+            "[[; for <outside> of the time that the GPU waits, the CPU is in no call]]"
             "[[; at the end, the CPU is <ahead> ahead]]"
             f"{WHEN_IDLE}{COST}",
             launching,

@@ -167,6 +167,12 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.NO_PYTORCH, Condition.READS_A_NUMBER),
         ),
         Advice(
+            "Wait only where the host reads a result: kernels of one stream run in order without "
+            "it.",
+            needs=(Condition.NO_PYTORCH, Condition.WAITS_EACH_TIME),
+            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS, Condition.OPENACC),
+        ),
+        Advice(
             "Sample the CPU: most of this time, the program is in no call of CUDA or the operating "
             "system, and what it does there is not recorded.",
             "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
@@ -181,12 +187,6 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.READS_FLAGS, Condition.OPENMP, Condition.OPENACC),
         ),
         *IN_OPENACC,
-        Advice(
-            "Wait only where the host reads a result: kernels of one stream run in order without "
-            "it.",
-            needs=(Condition.NO_PYTORCH, Condition.WAITS_EACH_TIME),
-            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS, Condition.OPENACC),
-        ),
         Advice(
             "First record again without with_stack=True: recording stacks slows the host, and a "
             "host twice as fast would recover most of this time.",
@@ -366,6 +366,8 @@ def launch_bound(context: Context) -> Finding | None:
     waited = waits_in(context, ranks) if by_waits else ()
     inside = f" in {' and '.join(map(named, waited))}" if waited else ""
     late = f" once it has waited for the GPU{inside}" * by_waits
+    if not by_waits and Condition.WAITS_EACH_TIME in context.conditions(ranks):
+        late = ", after most of which it waits for the GPU"
     rows = 0 if by_waits or few else max(context.job.reduce(rows_of_linear, ranks).values())
     has_few_rows = 0 < rows <= FEW_ROWS
     filling = max(context.job.reduce(filling_and_adding, ranks).values())
@@ -375,7 +377,9 @@ def launch_bound(context: Context) -> Finding | None:
     if is_outside := (
         outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in context.conditions(ranks)
     ):
-        where += f"; for {percent(100 * outside)} of the time that the GPU waits, it is in no call"
+        where += (
+            f"; for {percent(100 * outside)} of the time that the GPU waits, the CPU is in no call"
+        )
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "

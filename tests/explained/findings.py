@@ -127,7 +127,11 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
         texts["on_cpu"] = percent(found.evidence["on_cpu_percent"])
     if "operators_stopped_in" in found.evidence:
         texts["stops"] = str(found.evidence["operators_stopped_in"])
-    if within and f", inside {short_name(within, 30)}" in found.sentence:
+    if within and f", inside {short_name(within, 30)} or " in found.sentence:
+        texts["within"] = short_name(within, 30)
+        others = [short_name(each, 30) for each in pauses["operator_inside"] if each]
+        texts["or"] = next(each for each in others if each != texts["within"])
+    elif within and f", inside {short_name(within, 30)}" in found.sentence:
         texts["within"] = short_name(within, 30)
     elif any(
         each and f"inside {short_name(each, 40)}" in found.sentence for each in (before, after)
@@ -399,7 +403,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, between two <both> calls]][[, before <before>]]"
-            f"[[, inside <within>]]{INSIDE}[[, <_part> of this time in <_owner>]]"
+            f"[[, inside <within>[[ or <or>]]]]{INSIDE}[[, <_part> of this time in <_owner>]]"
             f"[[, where DDP broadcasts buffers]][[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
             f"[[; the trace does not show why]][[; no recorded call takes most of it]]{COST}",

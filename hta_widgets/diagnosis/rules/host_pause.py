@@ -17,6 +17,7 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.host_evidence import (
+    AS_LONG,
     Within,
     largest_owner,
     longest_stretch,
@@ -210,8 +211,10 @@ def host_pause(context: Context) -> Finding | None:
     within = within_gap(context, ranks, kind)
     largest, _ = largest_owner(context, ranks, kind) or (None, 0)
     there = within.name if within else largest.name if largest else ""
-    where = _where(found[1], there) if found else ""
+    several = _pauses_inside(context, ranks, kind, within)
+    where = _where(found[1], there, several) if found else ""
     known = _known_of(context, ranks, kind, within, largest)
+    known |= {Condition.IN_OPERATOR} if several else set()
     on_cpu = on_cpu_share(context, ranks, kind)
     on_cpu = on_cpu if 100 * on_cpu >= context.limits.owner_percent else 0.0
     if on_cpu:
@@ -230,7 +233,7 @@ def host_pause(context: Context) -> Finding | None:
     detail = within.words if within else ""
     if Condition.BROADCASTS_BUFFERS in known:
         detail += ", where DDP broadcasts buffers"
-    elif largest and not within:
+    elif largest and not (within or several):
         detail = _activity(context, ranks, kind, largest) or unknown
     if on_cpu:
         detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
@@ -294,8 +297,10 @@ def _in_turns(pauses: Matrix, limits: Limits) -> bool:
     return bool(100 * few.mean() > most_percent >= 100 * pausing.mean(axis=1).max())
 
 
-def _where(stretch: Stretch, said: str) -> str:
+def _where(stretch: Stretch, said: str, several: Sequence[str]) -> str:
     """Say between or inside which operators; empty if the sentence names the operator anyway."""
+    if several:
+        return f", inside {' or '.join(named(name, 30) for name in several)}"
     if said and said in (stretch.before, stretch.after):
         return ""
     if stretch.inside not in ("", said):
@@ -305,6 +310,33 @@ def _where(stretch: Stretch, said: str) -> str:
     if stretch.before and stretch.after:
         return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
     return f", before {named(stretch.after, 30)}" if stretch.after else ""
+
+
+def _pauses_inside(
+    context: Context, ranks: Sequence[int], kind: str, within: Within | None
+) -> tuple[str, ...]:
+    """Two operators that launch work, if most of the longest pauses are inside such operators.
+
+    None if one call holds most of it.
+
+    What the host does there is in no frame. Of one pause in ``aten::ones_like`` and another one in
+    the backward pass, the sentence said that a third of the first was in ``aten::mm``.
+    """
+    hosts = [host.gaps for host in context.hosts(ranks).values() if kind in host.gaps.inside]
+    longest_ns: dict[str, int] = {}
+    inside_ns = 0
+    for gaps in hosts:
+        for each in gaps.longest[kind]:
+            if each.inside in gaps.inside[kind].stops_in:
+                inside_ns += each.idle_ns
+                longest_ns.setdefault(each.inside, each.idle_ns)  # of a rank, the longest is first
+    whole_ns = sum(each.idle_ns for gaps in hosts for each in gaps.longest[kind])
+    names = sorted(longest_ns, key=lambda name: -longest_ns[name])[:2]
+    is_most = 100 * inside_ns >= context.limits.owner_percent * whole_ns
+    if within or len(names) < 2 or not is_most:  # noqa: PLR2004
+        return ()
+    first, second = names
+    return (first, second) if longest_ns[second] >= AS_LONG * longest_ns[first] else ()
 
 
 def _known_of(

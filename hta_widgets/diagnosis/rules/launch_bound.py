@@ -114,8 +114,9 @@ capture them in a graph was the only advice."""
 
 LEAST_FILLING: Final = 0.1
 """Fraction of the GPU operations that fill gradients or add to them from which doing neither is
-advised, wherever most of the time is lost: before the backward pass of an MLP, of whose 8,716
-kernels they were 38 %."""
+advised, too, wherever most of the time is lost: in the backward pass of an MLP, of whose 8,716
+kernels they were 38 %. It comes first only if `zero_grad` holds most of the time: in that MLP, it
+would save a quarter of the price."""
 
 MOST_CAPTURED: Final = 512
 """Tokens of a step up to which vLLM captures graphs by default."""
@@ -300,6 +301,13 @@ def not_held_up(context: Context) -> list[Edit]:
             ),
         ),
         Advice(
+            "Set gradients to None instead of filling them with zeros and adding to them: that "
+            "saves a part of the launches.",
+            "optimizer.zero_grad(set_to_none=True)",
+            needs=(Condition.FILLS_GRADIENTS,),
+            unless=(Condition.ZEROES_GRADIENTS,),
+        ),
+        Advice(
             "Find out what still runs outside the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
@@ -404,7 +412,7 @@ def launch_bound(context: Context) -> Finding | None:
             *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
             *((Condition.FEW_ROWS,) if has_few_rows else ()),
             *((Condition.OUTSIDE_CALLS,) if is_outside else ()),
-            *((Condition.ZEROES_GRADIENTS,) if filling >= LEAST_FILLING else ()),
+            *((Condition.FILLS_GRADIENTS,) if filling >= LEAST_FILLING else ()),
             *((Condition.ENDS_AHEAD,) if is_ahead else ()),
             *((Condition.MANY_TOKENS,) if _have_many_tokens(context, ranks, steps) else ()),
             *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),

@@ -118,6 +118,7 @@ WHERE = {
     Condition.LAUNCHES_GRAPH: "where a graph is launched",
     Condition.LOADER: "with a DataLoader",
     Condition.LOADER_ALONE: "where the DataLoader has no workers",
+    Condition.SHORT_WAITS: "where a wait for a batch takes less than 1 ms",
     Condition.LOADER_WORKERS: "where the DataLoader has workers",
     Condition.LOADS_CODE: "where code is loaded",
     Condition.LEFT_BY_COMPILER: "where they are in compiled code that fuses none",

@@ -50,6 +50,7 @@ class Condition(Enum):
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
+    SHORT_WAITS = "short waits for batches"
     LOADER_WORKERS = "DataLoader with workers"
     ADAM = "Adam"
     ADAMW = "AdamW"

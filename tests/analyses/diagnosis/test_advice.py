@@ -174,6 +174,7 @@ FIRST = {
     "input_starvation": [
         ((C.LOADER, C.LOADER_ALONE), "Load batches in worker processes"),
         ((C.LOADER, C.LOADER_WORKERS), "Give the DataLoader more workers"),
+        ((C.LOADER, C.LOADER_WORKERS, C.SHORT_WAITS), "Use larger batches, or keep a small"),
         ((C.LOADER,), "Load batches ahead of the step, in enough DataLoader"),
         ((), "Prepare the next batch in another thread"),
     ],

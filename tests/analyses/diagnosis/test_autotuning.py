@@ -156,7 +156,7 @@ def test_trials_are_taken_from_idle_time_once(tmp_path):
     assert {"autotuning", "warm_up"} < {each.cause for each in made}
     (said,) = (each for each in made.notices if "to gain beyond the findings" in each)
     share = 100 * 5.04e6 / made.step_ns
-    assert said.startswith(f"in {share:.0f} % of the GPU span, the GPU is idle; ")
+    assert said.startswith(f"in a further {share:.0f} % of the GPU span, the GPU is idle; ")
     assert said.endswith(": at most 5.04 ms to gain beyond the findings")
 
 

@@ -819,7 +819,7 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
         Advice(
             "Let more blocks run at a time: split the kernel, or limit its registers and time "
             "whether what then spills to memory costs more.",
-            "__launch_bounds__(256, 2)  // threads of a block, blocks on a multiprocessor",
+            "__launch_bounds__(threads, 2)  // of a block; two blocks on a multiprocessor",
             needs=(Condition.REGISTERS,),
         ),
         Advice(
@@ -1058,6 +1058,10 @@ def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
         return f"-k {name}"  # without regex, all of the name has to match
     if is_mangled(name) and _WORD.fullmatch(name) and (alike or is_mangled(word)):
         return f"--kernel-name-base mangled -k regex:{_own_part(name, alike) or word}"
+    if f"{word}::" in name:  # a function as short as cutlass::Kernel is told by its arguments
+        own = re.findall(r"[A-Za-z_]\w*", name.partition("<")[2], re.ASCII)
+        own = [each for each in own if not any(each in other for other in alike)] or own
+        return f"--kernel-name-base demangled -k regex:{max(own, key=len, default=word)}"
     of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
     for each in of_arguments if alike else ():
         if not any(each in other for other in alike):

@@ -80,7 +80,12 @@ def phase_notices(job: Job, steps: Steps, found: Mapping[str, str]) -> Iterator[
 
 
 def lead_in_notices(context: Context) -> Iterator[str]:
-    """Time in which GPUs are busy with unrecorded work; no step and no share counts it."""
+    """Time in which GPUs do work from before the recording; no step and no share counts it."""
+    if before_ns := max((context.facts[rank].before_host_ns for rank in context.ranks), default=0):
+        yield (
+            f"no call of the host is recorded in the first {duration(before_ns)}, in which the GPU "
+            "did work from before the recording: that time is left out"
+        )
     lead_in_ns = {rank: context.facts[rank].lead_in_ns for rank in context.ranks}
     having = [rank for rank, ns in lead_in_ns.items() if ns]
     if not having:
@@ -143,7 +148,8 @@ def set_up_notices(context: Context) -> Iterator[str]:
 
 def not_counted_notices(context: Context) -> Iterator[str]:
     """Notices on uncounted time that is long relative to a step: 463 ms before 10.5."""
-    longest_ns = max((context.facts[rank].lead_in_ns for rank in context.ranks), default=0)
+    facts = [context.facts[rank] for rank in context.ranks]
+    longest_ns = max((max(each.lead_in_ns, each.before_host_ns) for each in facts), default=0)
     if longest_ns >= max(SET_UP_NS, SET_UP_SHARE * context.steps.period_ns):
         yield from lead_in_notices(context)
     yield from set_up_notices(context)

@@ -13,7 +13,7 @@ from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, lead_in_ns
+from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, before_host_ns, lead_in_ns
 from hta_widgets.arrays import IntArray
 from hta_widgets.diagnosis.facts import step_facts
 from hta_widgets.diagnosis.facts.communication_facts import (
@@ -179,6 +179,8 @@ class RankFacts(NamedTuple):
     lead_in_ns: int = 0
     """Time from the start of its window in which its GPU is busy with work from before the
     recording."""
+    before_host_ns: int = 0
+    """Time before its window in which only its GPU is recorded."""
     begin_ns: tuple[int, int] = (0, 0)
     """When its first analysed step starts by its mark, and when its first event starts."""
     set_up: SetUp = SetUp()
@@ -207,6 +209,7 @@ def rank_facts(
         last_step=None if steps is None else last_step(rank, steps),
         behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=lead_in_ns(rank),
+        before_host_ns=before_host_ns(rank),
         begin_ns=(0, 0) if steps is None else begin_ns(rank, steps),
         set_up=SetUp() if steps is None else set_up(rank, steps),
         unrecorded_ns=0 if steps is None else unrecorded_ns(rank, steps),

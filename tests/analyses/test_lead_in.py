@@ -56,6 +56,22 @@ def test_the_span_begins_when_earlier_work_is_done(tmp_path):
     assert made.shares["waiting that nothing recorded explains"] == 0
 
 
+@pytest.mark.parametrize(
+    ("begins", "correlation", "is_left_out"),
+    [(10_000, None, True), (9_999, None, False), (10_000, 1, False)],
+)
+def test_nothing_is_counted_before_the_host_is_recorded(tmp_path, begins, correlation, is_left_out):
+    """97 % of a recording had no cause: a GPU finished its work, and 3.8 s later the host began."""
+    early = [kernel(0, 10, correlation=correlation), kernel(20, 10)]
+    late = [(begins + 20 * number, number + 1) for number in range(KERNELS)]
+    calls = [call(at, 5, number) for at, number in late]
+    kernels = [kernel(at + 10, 8, correlation=number) for at, number in late]
+    found = diagnosis(open_job(tmp_path, [[*early, *calls, *kernels]]))
+    assert (found.step_ns < 1_000_000) == is_left_out
+    said = "no call of the host is recorded in the first 10 ms"
+    assert (said in str(found.notices)) == is_left_out
+
+
 def test_of_several_ranks_those_are_named(tmp_path):
     made = diagnosis(open_job(tmp_path, [server(9_000), server(20), server(8_000)]))
     assert any(

@@ -99,7 +99,8 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     if is_backward and part < 50:
         texts["rest"] = percent(100 - part)
     if worst["region_kernels_per_step"] and not has_waited and not texts["rows"]:
-        texts["of_region"] = counted(worst["region_kernels_per_step"], "kernel")
+        many = counted(worst["region_kernels_per_step"], "kernel")
+        texts["of_region"] = many if is_backward else many.split()[0]
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
 
@@ -113,7 +114,9 @@ def _lose_alike(table: pd.DataFrame) -> bool:
 def initialising(found: Finding, whole: Diagnosis) -> Texts:
     calls = found.evidence["calls"]
     owner = calls["owner"].iloc[0] if len(calls) else ""
-    starts_workers = "mostly the start of DataLoader workers" in found.sentence
+    starts_workers = " the start of DataLoader workers" in found.sentence
+    of_most = calls.loc[calls["owner"] == owner, "idle_ms"].sum()
+    assert (", mostly " in found.sentence) == (2 * of_most > calls["idle_ms"].sum())
     assert starts_workers == owner.endswith("#_MultiProcessingDataLoaderIter.__next__")
     return {"owner": None if starts_workers else owner or None} | cost_of(found, whole)
 
@@ -127,7 +130,7 @@ def pausing(found: Finding, whole: Diagnosis) -> Texts:
         texts["on_cpu"] = percent(found.evidence["on_cpu_percent"])
     if "operators_stopped_in" in found.evidence:
         texts["stops"] = str(found.evidence["operators_stopped_in"])
-    if within and f", inside {short_name(within, 30)} or " in found.sentence:
+    if within and f", mostly inside {short_name(within, 30)} or " in found.sentence:
         texts["within"] = short_name(within, 30)
         others = [short_name(each, 30) for each in pauses["operator_inside"] if each]
         texts["or"] = next(each for each in others if each != texts["within"])
@@ -393,8 +396,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "<_who> initialise[[s]] while the GPU is idle ([[contexts, modules, first allocations]]"
-            "[[first calls of operators]][[, mostly <owner>]]"
-            "[[, mostly the start of DataLoader workers]])"
+            "[[first calls of operators]][[, [[mostly]][[most of all]] "
+            "[[<owner>]][[the start of DataLoader workers]]]])"
             f"[[, most of it in the job's own warm-up]]{COST}",
             initialising,
         ),
@@ -403,7 +406,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, between two <both> calls]][[, before <before>]]"
-            f"[[, inside <within>[[ or <or>]]]]{INSIDE}[[, <_part> of this time in <_owner>]]"
+            f"[[, [[mostly ]]inside <within>[[ or <or>]]]]{INSIDE}"
+            "[[, <_part> of this time in <_owner>]]"
             f"[[, where DDP broadcasts buffers]][[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
             f"[[; the trace does not show why]][[; no recorded call takes most of it]]{COST}",

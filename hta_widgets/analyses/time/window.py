@@ -43,6 +43,10 @@ AGAIN: Final = 0.5
 launches waited 2.2 ms each, and the first was taken for a wait for earlier work."""
 
 
+LATE_NS: Final = 10_000_000
+"""How long after its GPU a host must be recorded for the time before to be left out."""
+
+
 @dataclass(frozen=True, eq=False)
 class Window:
     """The analysed time: from the first analysed ProfilerStep to the end of the last.
@@ -88,8 +92,20 @@ class Window:
 
     @classmethod
     def _of_all(cls, rank: Rank) -> Window:
-        events = rank.trace.events
-        rows = np.concatenate((calls_of(rank).forest.rows, events.rows_of(*GPU_WORK)))
+        """Without steps, everything; but nothing before the host is recorded.
+
+        A GPU had done 21.6 ms of work from before the recording when it began, 3.8 s before the
+        first call: 97 % of the time was a pause of the host, without a cause.
+        """
+        events, calls = rank.trace.events, calls_of(rank).forest.rows
+        work = events.rows_of(*GPU_WORK)
+        if calls.size:
+            host_ns = events.start_ns[calls].min()
+            early = work[events.start_ns[work] < host_ns]
+            is_early = (events.ends_of(early) < host_ns) & (rank.launches[early] < 0)
+            if is_early.all() and host_ns - events.start_ns[early].min(initial=host_ns) >= LATE_NS:
+                work = work[events.start_ns[work] >= host_ns]
+        rows = np.concatenate((calls, work))
         start = events.start_ns[rows]
         first = int(start.min()) if rows.size else 0
         end = int((start + events.duration_ns[rows]).max(initial=first))
@@ -269,6 +285,14 @@ def _waits_again(rank: Rank, work: GpuWork, first: Int64Array) -> int:
     free_ns = np.maximum(free_ns, until_ns[before])
     later = (before >= 0) & (launch >= 0) & ~np.isin(lasting, first)
     return int((start_ns - free_ns)[later].max(initial=0))
+
+
+def before_host_ns(rank: Rank) -> int:
+    """How long a GPU was recorded before its host, without steps: time that is left out."""
+    window = window_of(rank)
+    if NO_STEP not in window.steps:
+        return 0
+    return max(window.start_ns - int(rank.gpu_work.start_ns.min(initial=window.start_ns)), 0)
 
 
 def lead_in_ns(rank: Rank) -> int:

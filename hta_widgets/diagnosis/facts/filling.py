@@ -76,4 +76,5 @@ def slow_doubles(name: str, gpu: Gpu) -> str:
     double = sum(map(bool, map(_DOUBLE.search, arguments)))
     is_slow = (gpu.major, gpu.minor) >= _MAXWELL and (gpu.major, gpu.minor) not in _FAST_FLOAT64
     is_most = 2 * double > len(arguments)
-    return f"{double} of {len(arguments)} arguments double" if is_slow and is_most else ""
+    words = f"{double} of {len(arguments)} arguments double or pointers to it"
+    return words if is_slow and is_most else ""

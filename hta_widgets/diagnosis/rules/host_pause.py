@@ -300,7 +300,7 @@ def _in_turns(pauses: Matrix, limits: Limits) -> bool:
 def _where(stretch: Stretch, said: str, several: Sequence[str]) -> str:
     """Say between or inside which operators; empty if the sentence names the operator anyway."""
     if several:
-        return f", inside {' or '.join(named(name, 30) for name in several)}"
+        return f", mostly inside {' or '.join(named(name, 30) for name in several)}"
     if said and said in (stretch.before, stretch.after):
         return ""
     if stretch.inside not in ("", said):

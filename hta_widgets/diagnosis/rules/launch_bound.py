@@ -61,7 +61,7 @@ from hta_widgets.diagnosis.rules.wording import (
     on_ranks,
     per_step,
 )
-from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
 
 MOST_BY_STACKS: Final = 0.5
 """Fraction of the price that a host twice as fast must recover for stacks to be the first suspect:
@@ -583,7 +583,7 @@ def _region(
     where = f"; {of}{percent(percent_in)} is lost {before}"
     if is_brief or not of_region:  # it copies only
         return f"{where}{rest}"
-    kernels = counted(of_region, "kernel")
+    kernels = number(of_region) if before.startswith("before") else counted(of_region, "kernel")
     return f"{where} ({kernels}, median {_kernel_time(worst['region_median_kernel_us'])}){rest}"
 
 

@@ -269,6 +269,8 @@ def _initialising(context: Context) -> Finding | None:
     calls = owners_table(context, ranks, ("gap_init", "gap_alloc"))
     most = calls["owner"].iloc[0] if len(calls) else ""
     during = "contexts, modules, first allocations"
+    of_most_ms = calls.loc[calls["owner"] == most, "idle_ms"].sum()
+    mostly = "mostly" if 2 * of_most_ms > calls["idle_ms"].sum() else "most of all"
     if LOADERS["workers"].search(most):
         most = "the start of DataLoader workers"
     if Condition.IN_OPERATOR in conditions_of_owners([most]):
@@ -278,7 +280,7 @@ def _initialising(context: Context) -> Finding | None:
     return context.finding(
         warm_up,
         words=f"{who} {who.verb('initialise')} while the GPU is idle "
-        f"({during}{f', mostly {most}' if most else ''})",
+        f"({during}{f', {mostly} {most}' if most else ''})",
         detail=", most of it in the job's own warm-up" if warms else "",
         conditions=warms,
         price=price,

@@ -60,7 +60,11 @@ def largest(
             ", 1.67 waves: the last one fills 66.7 % of the GPU)",
             "Launch smaller blocks",
         ),
-        ({"name": DOUBLES}, ", 2 of 3 arguments double)", "Compute in float where"),
+        (
+            {"name": DOUBLES},
+            ", 2 of 3 arguments double or pointers to it)",
+            "Compute in float where",
+        ),
         ({"name": DOUBLES, "gpu": {"computeMinor": 0}}, "occupancy)", "The trace cannot tell"),
         (
             {"name": "ampere_fp16_s16816gemm", "registers": 255},

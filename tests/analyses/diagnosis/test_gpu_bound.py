@@ -449,6 +449,11 @@ def test_the_word_by_which_a_profiler_finds_one_kernel(name, others, word):
         ),
         ("_Z4normv$PATH", "_Z4normi", "-k regex:_Z4normv"),  # nothing for the shell
         ("_Z30cut", "add", "--kernel-name-base mangled -k regex:Z30cut"),
+        (
+            "void cutlass::Kernel<cutlass_80_relu_f16_128x256>(Params)",
+            "void cutlass::Kernel<cutlass_80_relu_f16_64x64>(Params)",
+            "--kernel-name-base demangled -k regex:cutlass_80_relu_f16_128x256",
+        ),
     ],
 )
 def test_kernels_of_other_names_are_not_profiled(tmp_path, name, other, options):

@@ -379,7 +379,7 @@ def test_two_pauses_in_different_operators_are_two(tmp_path):
     Frames of Python would not show what an operator does.
     """
     finding = loses_its_core(tmp_path, 2, steps=3)
-    assert ", inside aten::op0 or aten::op1: " in finding.sentence
+    assert ", mostly inside aten::op0 or aten::op1: " in finding.sentence
     assert " of this time" not in finding.sentence
     assert finding.advice[0].code == "py-spy record --native --pid PID"
 

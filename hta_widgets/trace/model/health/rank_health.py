@@ -127,7 +127,7 @@ class RankHealth:
         if self.lost.is_all:
             words = _UNSEEN if self.lost.waited_for else _ALL_LOST
             yield Notice(words, (self.lost.launches,))
-        elif self.lost.lost_kernels:
+        elif self.lost.lost_kernels and not self.is_merged:  # it looks for later launches of a rank
             kernels = self.lost.launches - self.lost.replays
             yield Notice(_LOST, (self.lost.lost_kernels, kernels))
         if self.lost.lacks_replays and not self.lost.is_all:

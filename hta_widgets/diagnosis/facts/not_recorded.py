@@ -110,13 +110,14 @@ _SHAPES: Final = NotRecorded(
     "which products are slow for their dimensions cannot be told",
     "Record record_shapes=True",
 )
+_IN_COMMON: Final = " that all ranks have in common"
 _STEPS: Final = NotRecorded(
-    "ProfilerSteps that all ranks have in common are",
+    f"Marks of steps{_IN_COMMON} are",
     "costs are those of the GPU span, and no step can be compared with the others",
     "Mark them with profiler.step()",
 )
 _SERVER_STEPS: Final = _STEPS._replace(
-    what="Steps that all ranks have in common are",
+    what=f"Steps{_IN_COMMON} are",
     how="Record all ranks of the server at the same time",
 )
 _HOST_CODE: Final = NotRecorded(
@@ -179,7 +180,8 @@ def not_recorded(
     if left_out:
         found.append(_not_compared(left_out, steps.how))
     if not with_steps:
-        found.append(steps)
+        what = steps.what if len(records) > 1 else steps.what.replace(_IN_COMMON, "")
+        found.append(steps._replace(what=what))
     if lacking := _ranks(records, kernels=True, host_code=False):
         found.append(_on(_HOST_CODE, lacking, len(records)))
     if lacking := _ranks(records, kernels=True, communication=True, collectives=False):

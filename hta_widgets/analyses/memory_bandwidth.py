@@ -227,8 +227,7 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
 
     A transfer has the bandwidth that the trace records. If the trace records none, 0 or text, or
     divides by something else than durations, it is bytes divided by duration; without bytes, the
-    transfer counts as 0 GB/s. If a transfer
-    starts when another ends, the end comes first.
+    transfer counts as 0 GB/s. If a transfer starts when another ends, the end comes first.
 
     Parameters
     ----------

@@ -70,6 +70,7 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Fits
 from hta_widgets.trace.model.kernels import KernelType, type_by_name
+from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL, joined_replays
@@ -248,7 +249,8 @@ def _worth(line: Finding) -> tuple[float, bool, float]:
     return line.recoverable_ms, not is_last, share if isinstance(share, float) else 0.0
 
 
-def kernels_by_name(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
+@asked_once
+def kernels_by_name(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> pd.DataFrame:
     """Computing kernels of some ranks and steps by name, longest first, as from `launch_facts`."""
     every = launch_facts(job, ranks, steps=steps).kernels
     computes = [type_by_name(name) is KernelType.COMPUTATION for name in every["name"]]

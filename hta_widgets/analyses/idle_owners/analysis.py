@@ -120,11 +120,11 @@ class IdleOwners(Result):
     drains: pd.DataFrame
 
     def in_budget(self) -> IdleOwners:
-        """The same without idle time outside of steps or, without steps, of all GPU work.
+        """Only idle time in steps or, without steps, between the first and the last GPU work.
 
         This is what a diagnosis counts. Next to its "11.6 ms", a chart showed 16 ms, and as the
-        longest bar the allocations before the first kernel. If there is no other idle time, all of
-        it is returned. ``devices`` has no ``gaps``.
+        longest bar the allocations before the first kernel. If there is none, all idle time is
+        returned; else, ``devices`` has no ``gaps``.
         """
         is_outside = self.causes["class"] == ""
         if is_outside.all() or not is_outside.any():

@@ -70,7 +70,7 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
         ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
         ``tensor_cores``; columns without any value are left out.
     """
-    every = kernels_by_name(job, ranks, steps)
+    every = kernels_by_name(job, (*ranks,), (*steps,))
     whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
     asked = TimeSelection.of(job, ranks, steps=steps), tuple(table["name"])
     products = [*job.reduce(products_of, ranks, *asked).values()]

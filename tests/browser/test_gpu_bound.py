@@ -68,8 +68,8 @@ def test_each_line_says_what_python_has_and_shows_it(
         times = "[['rank', 'start_ns', 'end_ns']].to_numpy().tolist()"
         intervals = [tuple(each) for each in page.python(f"{proof}.intervals{times}")]
         windows = page.python(f"{proof}.windows[['start_ns', 'end_ns']].to_numpy().tolist()")
-        recorded = page.python(f"list({proof}.recorded_ns)")
-        check_window(page, row.get_by_role("status"), intervals, windows[0], recorded)
+        bounds = page.python(f"list({proof}.bounds_ns)")
+        check_window(page, row.get_by_role("status"), intervals, windows[0], bounds)
         check_lit(page, intervals)
         expect(row.get_by_role("button", name="Show")).to_have_attribute("aria-pressed", "true")
         if kernel:

@@ -117,13 +117,13 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
     times = "[['rank', 'start_ns', 'end_ns']].to_numpy().tolist()"
     intervals = [tuple(each) for each in page.python(f"{proof}.intervals{times}")]
     windows = page.python(f"{proof}.windows[['start_ns', 'end_ns']].to_numpy().tolist()")
-    recorded = page.python(f"list({proof}.recorded_ns)")
+    bounds = page.python(f"list({proof}.bounds_ns)")
     show = row.get_by_role("button", name="Show")
     show.click()
     page.wait_for("dash.selection.finding", finding)
     expect(show).to_have_attribute("aria-pressed", "true")
     said = row.get_by_role("status")
-    shares = [check_window(page, said, intervals, windows[0], recorded)]
+    shares = [check_window(page, said, intervals, windows[0], bounds)]
     assert shares[0] >= 20 or "and spread over the time" in said.inner_text()
     check_panel(page, page.python(f"dash.findings[{finding}].links[0].panel"))
     check_lit(page, intervals)
@@ -134,7 +134,7 @@ def check_finding(page: LabPage, row: Locator, finding: int) -> None:
     for place in range(1, min(len(windows), 3)):
         row.get_by_role("button", name="Next occurrence").click()
         expect(said).to_contain_text(f"window {place + 1} of {len(windows)} ·")
-        shares.append(check_window(page, said, intervals, windows[place], recorded))
+        shares.append(check_window(page, said, intervals, windows[place], bounds))
     assert sum(shares) <= 100.5
     assert shares[1:] == sorted(shares[1:], reverse=True)
     page.execute("dash.selection.set()")
@@ -146,7 +146,7 @@ def check_window(
     said: Locator,
     intervals: list[Interval],
     window: tuple[int, int],
-    recorded: tuple[int, int],
+    bounds: tuple[int, int],
 ) -> float:
     """Compare what is said of what is shown with sums; the share (%) of the window inside.
 
@@ -154,7 +154,7 @@ def check_window(
     """
     expect(said).to_contain_text("this window holds")
     margin = (window[1] - window[0]) // 10
-    shown = max(window[0] - margin, recorded[0]), min(window[1] + margin, recorded[1])
+    shown = max(window[0] - margin, bounds[0]), min(window[1] + margin, bounds[1])
     page.wait_for("list(dash.selection.window_ns)", [*shown])
     chips = dashboard(page).locator(".hta-chips")
     expect(chips).to_contain_text(page.python("dash.selection.time_in_words(('window_ns',))"))

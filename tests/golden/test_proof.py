@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.proof.proof import LEAST_SHARE
 from hta_widgets.diagnosis.proof.what import Removed
@@ -23,8 +24,10 @@ WITH_FINDINGS = [name for name, verdict in RECORDINGS.items() if verdict["findin
 
 @pytest.mark.parametrize("recording", WITH_FINDINGS)
 def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
-    found = diagnosis(open_trace(REAL_TRACES / recording, progress=False))
+    job = open_trace(REAL_TRACES / recording, progress=False)
+    found = diagnosis(job)
     steps = found.steps["step"].nunique()
+    analysed_ns = idle_owners(job, found.ranks).in_budget().devices["window_ns"].max()
     for finding in found:
         seen = found.proof(finding)
         lengths = seen.intervals["end_ns"] - seen.intervals["start_ns"]
@@ -37,6 +40,7 @@ def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
         for place, (_, window) in enumerate(seen.windows.iterrows()):
             start, end = seen.shown_ns(place)
             assert 0 <= start <= window["start_ns"] < window["end_ns"] <= end
+            assert end - start <= analysed_ns
             inside = seen.intervals[["start_ns", "end_ns"]].clip(start, end)
             held_ms = (inside["end_ns"] - inside["start_ns"]).sum() / NS_PER_MS
             assert held_ms >= window["ms"] > 0

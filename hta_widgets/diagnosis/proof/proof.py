@@ -6,7 +6,7 @@ hold what it leaves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
-from hta_widgets.analyses.clocks.aligned import on_common_clock, recorded_on_common_clock
+from hta_widgets.analyses.clocks.aligned import on_common_clock
 from hta_widgets.analyses.collectives.analysis import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import NO_STEP
@@ -230,15 +230,16 @@ class Proof:
         The densest window first, then the others by what they hold, at most 12: ``start_ns`` and
         ``end_ns`` (as above), ``ranks`` and number of ``intervals`` (that reach into it), ``ms``
         (of the cause in it, summed over ranks) and ``percent`` (of all intervals).
-    recorded_ns : tuple
-        When the first event of these ranks starts, and when the last one ends.
+    bounds_ns : tuple
+        When the first analysed step of these ranks starts, and when the last one ends: a window
+        shows nothing beyond, not even as its margin.
     why_less : str
         Why the densest window holds less than a fifth; empty if it does not.
     """
 
     intervals: pd.DataFrame
     windows: pd.DataFrame
-    recorded_ns: tuple[int, int]
+    bounds_ns: tuple[int, int]
     why_less: str = ""
 
     @property
@@ -250,7 +251,7 @@ class Proof:
     def shown_ns(self, place: int) -> tuple[int, int]:
         """Start and end of the window at a position, with a margin on both sides."""
         start, end = (int(self.windows[name].iloc[place]) for name in ("start_ns", "end_ns"))
-        return with_margin(start, end, self.recorded_ns)
+        return with_margin(start, end, self.bounds_ns)
 
     def words(self, place: int) -> str:
         """How many intervals the window at a position shows, where, and how much it holds.
@@ -283,12 +284,12 @@ class Proof:
         return f"; the longest interval is in window {holding[0] + 1}"
 
 
-def with_margin(start_ns: int, end_ns: int, recorded_ns: tuple[int, int]) -> tuple[int, int]:
-    """A window with a margin on both sides, as far as anything is recorded there.
+def with_margin(start_ns: int, end_ns: int, bounds_ns: tuple[int, int]) -> tuple[int, int]:
+    """A window with a margin on both sides, as far as that is analysed.
 
-    Of 12 s, all but 6 ms in a window, the page said that "the other 470 ms is not analysed".
+    Next to a verdict on 7.64 ms, "of 7.69 ms idle" counted what came before the first GPU work.
     """
-    first, last = recorded_ns
+    first, last = bounds_ns
     margin = int((end_ns - start_ns) * MARGIN)
     before, after = max(start_ns - margin, first), min(end_ns + margin, last)
     return min(before, start_ns), max(after, end_ns)
@@ -303,7 +304,7 @@ def proofs(job: Job, asked: tuple[Seen, ...]) -> tuple[Proof, ...]:
         put_together(
             found[each],
             _step_ns(facts, each),
-            recorded_on_common_clock(job, each.ranks),
+            _analysed_ns(job, facts, each.ranks),
             _named(job, each, facts, found[each]),
         )
         for each in asked
@@ -375,6 +376,17 @@ def stretches_of(
     )
 
 
+def _analysed_ns(
+    job: Job, facts: Mapping[int, RankFacts], ranks: Collection[int]
+) -> tuple[int, int]:
+    """When the first analysed step of some ranks starts, and when the last one ends."""
+    starts, ends = (
+        np.concatenate([on_common_clock(job, rank, facts[rank].steps[name]) for rank in ranks])
+        for name in ("start_ns", "end_ns")
+    )
+    return int(starts.min()), int(ends.max())
+
+
 def _chosen(device: DeviceSteps, seen: Seen) -> Intervals:
     """Time of the steps of a device in which to look for something."""
     chosen = seen.is_in(device.window.steps)
@@ -392,7 +404,7 @@ def _step_ns(facts: Mapping[int, RankFacts], seen: Seen) -> int:
 def put_together(
     found: Mapping[int, Stretches],
     step_ns: int,
-    recorded_ns: tuple[int, int],
+    bounds_ns: tuple[int, int],
     named: Sequence[Stretches] = (),
 ) -> Proof:
     """Find the windows of the intervals of some ranks, on the common clock.
@@ -411,18 +423,18 @@ def put_together(
     longest_ns = min(step_ns, SEEN_AT_ONCE * usual_ns)
     parts = (np.concatenate([_NONE, *(each[side] for each in named)]) for side in (0, 1))
     edges = Edges.of(start_ns, end_ns)
-    windows = _that_count(windows_of(edges, longest_ns, Edges.of(*parts)), edges, recorded_ns)
+    windows = _that_count(windows_of(edges, longest_ns, Edges.of(*parts)), edges, bounds_ns)
     table = _table(intervals, windows)
-    return Proof(intervals, table, recorded_ns, _why_less(table, usual_ns))
+    return Proof(intervals, table, bounds_ns, _why_less(table, usual_ns))
 
 
-def _that_count(windows: list[Window], edges: Edges, recorded_ns: tuple[int, int]) -> list[Window]:
+def _that_count(windows: list[Window], edges: Edges, bounds_ns: tuple[int, int]) -> list[Window]:
     """Windows up to the one that shows the last of what counts."""
     least_ns = LEAST_LEFT * edges.time_ns
     for place, each in enumerate(windows):
         if edges.time_ns < least_ns:
             return windows[:place]
-        edges = edges.without(*with_margin(*each[:2], recorded_ns))
+        edges = edges.without(*with_margin(*each[:2], bounds_ns))
     return windows
 
 

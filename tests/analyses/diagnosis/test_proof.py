@@ -167,12 +167,11 @@ class TestWindows:
         assert put_together({0: both}, 20_000, (900, 9_100)).shown_ns(0) == (900, 9_100)
         assert put_together({0: both}, 20_000, FAR).shown_ns(0) == (200, 9_800)
 
-    def test_the_recording_ends_with_the_last_event_of_a_rank(self, tmp_path):
+    def test_nothing_is_shown_outside_of_the_analysed_steps(self, tmp_path):
         diagnosis = diagnosed(tmp_path, *pausing_job(two_pauses))
         seen = diagnosis.proof(found(diagnosis, "host_pause"))
-        events = diagnosis.job.events(1)
-        ends = events["start_ns"] + events["duration_ns"]
-        assert seen.recorded_ns == (events["start_ns"].min(), ends.max())
+        steps = diagnosis.steps[diagnosis.steps["rank"] == 1]
+        assert seen.bounds_ns == (0, steps["period_ns"].sum())
 
     def test_no_window_follows_one_whose_margin_shows_the_rest(self):
         """It said "window 1 of 2" and "this window holds 100 %"."""

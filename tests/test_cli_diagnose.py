@@ -151,7 +151,8 @@ def test_a_healthy_job_is_told_in_one_sentence(
     text = said(capsys, healthy)
     assert text.startswith("No finding\n")
     verdict, _, to_try = text.partition("What to try: the GPU sets the pace")
-    assert "Nothing stands out: none of " in verdict
+    assert "GPU-bound: computing takes " in verdict
+    assert "Otherwise, nothing stands out: none of " in " ".join(verdict.split())
     assert "What to do" not in verdict
     assert "is the largest kernel" in " ".join(to_try.split())
 

@@ -25,7 +25,11 @@ from hta_widgets.diagnosis.fine import what_is_fine
 from hta_widgets.diagnosis.gpu_bound import GpuBound
 from hta_widgets.diagnosis.job.health import DO_INSTEAD, foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
-from hta_widgets.diagnosis.largest_kernels import on_few_multiprocessors, what_gpus_do
+from hta_widgets.diagnosis.largest_kernels import (
+    GPU_BOUND,
+    on_few_multiprocessors,
+    what_gpus_do,
+)
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
     after_gpu_work_notices,
@@ -434,12 +438,17 @@ def _verdict(
         return f"{own}, but {others}.{what_gpus_do(context)}"
     # a job whose first step loads data for 200 of 220 ms must not read as one without problems
     there = "".join(f"{lost[0].upper()}{lost[1:]}. There, " for lost in slow)
+    does = what_gpus_do(context)
+    if few := on_few_multiprocessors(context):
+        return f"{there}{few}{unseen}.{does}"
     nothing = (
-        f"{'nothing' if there else 'Nothing'} stands out: none of {len(ALL_CAUSES)} checks exceeds "
-        "its threshold (3 to 15 % of a step)"
+        f"othing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
+        f"a step){unseen}."
     )
-    said = on_few_multiprocessors(context) or nothing
-    return f"{there}{said}{unseen}.{what_gpus_do(context)}"
+    if does.startswith(GPU_BOUND) and not there:
+        # "nothing stands out" came before the 54.7 % in elementwise kernels, and denied them
+        return f"{does.lstrip()} Otherwise, n{nothing}"
+    return f"{there}{'n' if there else 'N'}{nothing}{does}"
 
 
 def _as_clauses(notices: Iterable[str]) -> str:

@@ -363,7 +363,8 @@ def attention(context: Context) -> Finding | None:
         context,
         attention,
         f"Fused attention takes {percent(share)} of the kernel time and reaches {percent(reached)} "
-        f"of the peak, most in {operator_label(most)} ({percent(most['percent_of_peak'])})",
+        f"of the peak; the longest, {operator_label(most)}, reaches "
+        f"{percent(most['percent_of_peak'])}",
         evidence={
             "share_percent": share,
             "reached_percent": reached,
@@ -473,8 +474,8 @@ def large_products(context: Context) -> Finding | None:
         context,
         large_products,
         f"{kind} matrix products{known} take {percent(share)} of the kernel time and reach "
-        f"{percent(reached)} of the peak, most in {operator_label(most)} "
-        f"({percent(most['percent_of_peak'])}){why}",
+        f"{percent(reached)} of the peak; the longest, {operator_label(most)}, reaches "
+        f"{percent(most['percent_of_peak'])}{why}",
         conditions=tuple(each for each, holds in held.items() if holds),
         evidence={
             "share_percent": share,

@@ -49,6 +49,9 @@ IDLE_PERCENT: Final = 50.0
 out together: of one thread that kept an A100 for 51 s, nothing did. Of two that took turns for
 99.8 % of 21 s, only one counted, with 76.5 %."""
 
+GPU_BOUND: Final = " GPU-bound:"
+"""How the words begin if only fewer or faster kernels would help."""
+
 _NAMED: Final = 3
 
 _PARTS: Final = {
@@ -169,7 +172,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
         return f" {said}: anything but faster kernels could save at most {rest}."
     pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:
-        return f" GPU-bound: {takes}, and only fewer or faster kernels would help."
+        return f"{GPU_BOUND} {takes}, and only fewer or faster kernels would help."
     weights, computes = context.replay.job.weights, context.replay.job.is_computing
     none = ShorterOperations(np.where(computes, weights.duration, 0.0))
     gain_ns = context.replay.gain_ns((none,), context.steps.numbers)

@@ -726,6 +726,14 @@ VERDICTS: Final[list[Form]] = [
         not_priced,
     ),
     Form(
+        "GPU-bound: computing takes <computing> of <time>, and only fewer or faster kernels would "
+        "help.[[ <together> of the compute time is in elementwise kernels.]] Largest kernels by "
+        "compute time: <kernel> (<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the "
+        "communication is hidden.]][[ No rank stands out.]] Otherwise, nothing stands out: none of "
+        "<causes> checks exceeds its threshold (3 to 15 % of a step)[[; <_unseen>]].",
+        no_finding,
+    ),
+    Form(
         f"{NOTHING}[[; <_unseen>]]."
         "[[ GPU-bound: computing takes <computing> of <time>, and only fewer or "
         "faster kernels would help.]][[ Computing takes <alone> of <time_alone>: all but faster "

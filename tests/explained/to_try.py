@@ -152,7 +152,7 @@ FORMS_TO_TRY: Final = {
     "large_products": [
         Form(
             "<kind> matrix products take <part> of the kernel time and reach <reached> of the "
-            "peak, most in <_most> (<most>)[[; <_size> is not a multiple of 8]].",
+            "peak; the longest, <_most>, reaches <most>[[; <_size> is not a multiple of 8]].",
             large,
         ),
     ],
@@ -184,8 +184,8 @@ FORMS_TO_TRY: Final = {
     ],
     "attention": [
         Form(
-            "Fused attention takes <part> of the kernel time and reaches <reached> of the peak, "
-            "most in <_where> (<most>).",
+            "Fused attention takes <part> of the kernel time and reaches <reached> of the peak; "
+            "the longest, <_where>, reaches <most>.",
             attending,
         ),
         Form(

@@ -53,8 +53,8 @@ def test_products_name_their_rate_and_what_is_left(tmp_path):
     found = line(result, "large_products")
     share = 100 * AT_PEAK_US / 0.5 / (NORM_US + AT_PEAK_US / 0.5)
     assert found.sentence == (
-        f"bf16 matrix products take {share:.1f} % of the kernel time and reach 50 % of the peak, "
-        "most in aten::mm 4096×8192 · 8192×1024 (50 %)."
+        f"bf16 matrix products take {share:.1f} % of the kernel time and reach 50 % of the peak; "
+        "the longest, aten::mm 4096×8192 · 8192×1024, reaches 50 %."
     )
     assert [each.do[:11] for each in found.advice] == ["Let the com", "Try FP8 for"]
     assert found.evidence["products"]["calls"].tolist() == [10]
@@ -174,9 +174,9 @@ def test_attention_that_reaches_little_of_the_peak_is_a_line(tmp_path):
     work = attention_of(25)
     found = line(made(tmp_path, work, norm_us=work["length"], gpu=A100), "attention")
     assert found.sentence == (
-        "Fused attention takes 50 % of the kernel time and reaches 25 % of the peak, most in "
-        "aten::_scaled_dot_product_flash_attention 8×16×4096×128 · 8×16×4096×128 · 8×16×4096×128 "
-        "(25 %)."
+        "Fused attention takes 50 % of the kernel time and reaches 25 % of the peak; the longest, "
+        "aten::_scaled_dot_product_flash_attention 8×16×4096×128 · 8×16×4096×128 · "
+        "8×16×4096×128, reaches 25 %."
     )
     assert [each.do[:18] for each in found.advice] == ["Use cuDNN attentio", "Compute less of it"]
     assert found.evidence["products"]["calls"].tolist() == [10]

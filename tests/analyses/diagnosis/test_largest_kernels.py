@@ -27,9 +27,10 @@ def said(tmp_path, *names):
 
 def test_the_kernels_that_take_most_of_the_time_are_named(tmp_path):
     names = ["small", *["sgemm"] * 5, *["void norm<float>(int)"] * 3, "tiny"]
-    assert said(tmp_path, *names).endswith(
-        " GPU-bound: computing takes 100 % of the GPU span, and only fewer or faster kernels would "
-        "help. Largest kernels by compute time: sgemm (50 %), norm<float> (30 %), small (10 %)."
+    assert said(tmp_path, *names).startswith(
+        "GPU-bound: computing takes 100 % of the GPU span, and only fewer or faster kernels would "
+        "help. Largest kernels by compute time: sgemm (50 %), norm<float> (30 %), small (10 %). "
+        "Otherwise, nothing stands out: none of "
     )
 
 
@@ -127,7 +128,7 @@ def on_few_multiprocessors(folder, percent, *, beside=False):
     one.queue(2_000 - length, name="norm", grid=[108, 1, 1], block=[256, 1, 1])
     made = diagnosed(folder, one, gpu={"name": "NVIDIA A100-SXM4-40GB", "numSms": 108})
     said = made.finding.startswith("add uses only 1 of 108 multiprocessors, for ")
-    assert said or made.finding.startswith("Nothing stands out: none of ")
+    assert said or " nothing stands out: none of " in made.finding
     return said
 
 

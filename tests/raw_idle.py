@@ -380,7 +380,7 @@ class RawIdle:
     @staticmethod
     def _computes(work: dict[str, Any]) -> bool:
         name = work["name"]
-        is_other = work["has_fields"] or COMMUNICATION.search(name) or MEMORY.search(name)
+        is_other = work["has_fields"] or holds(COMMUNICATION, name) or holds(MEMORY, name)
         return work["is_kernel"] and not is_other
 
     def _of_gap(self, main, start, end, after, before):
@@ -532,7 +532,7 @@ class RawIdle:
 
 
 @cache
-def holds(pattern: str, name: str) -> bool:
+def holds(pattern: str | re.Pattern[str], name: str) -> bool:
     """Whether a pattern is found in a name; the same few are asked for millions of times."""
     return re.search(pattern, name) is not None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.call_stacks import Call
 from tests.kineto_text import events_of
-from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, to_ns
+from tests.raw_idle import COMMUNICATION, MEMORY, RawIdle, holds, to_ns
 from tests.spans import merged
 
 NO_NUMBER = 2**63
@@ -177,8 +177,8 @@ def started_last(call: Call) -> tuple[Any, ...]:
 def is_communication(work: dict[str, Any]) -> bool:
     """Whether a kernel communicates."""
     name = work["name"]
-    is_memory = not work["is_kernel"] or MEMORY.search(name)
-    return bool(not is_memory and (work["has_fields"] or COMMUNICATION.search(name)))
+    is_memory = not work["is_kernel"] or holds(MEMORY, name)
+    return bool(not is_memory and (work["has_fields"] or holds(COMMUNICATION, name)))
 
 
 def covered(apart: list[tuple[int, int]], start: int, end: int) -> int:

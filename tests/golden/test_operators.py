@@ -14,10 +14,6 @@ from tests.golden.reference import NO_ATTRIBUTION, attribution, place_of
 from tests.kineto_text import events_of
 from tests.raw_operators import RawOperators
 
-LARGE = ("compare_test", "ddp_rank1of2", "ns_resolution")
-"""Brute force takes long."""
-
-
 pytestmark = pytest.mark.skipif(not attribution("operators"), reason=NO_ATTRIBUTION)
 
 
@@ -76,8 +72,6 @@ def test_rows_of_a_name_add_up(job):
 
 
 def test_brute_force_over_the_json(trace, job):
-    if trace.partition("/")[0] in LARGE:
-        return
     raw = RawOperators(events_of(place_of(trace)))
     table, _ = apart_from_graphs(operators(job).operators)
     rows = rows_of(table, "operator", "phase")

@@ -24,7 +24,6 @@ _WHY_LESS: Final[Mapping[LessBy, str]] = {
     "": "",
     "profiler": ", as the rest may be profiler overhead",
     "end": ", as a loop that does not wait for the GPU would lose none of it",
-    "alone": ", as it saves less until the other findings are fixed",
     "moved": ", as other ranks would have to take over some of the work",
 }
 _UNITS: Final = {
@@ -103,15 +102,17 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
     if found.less_by == "lead":
         said = f"{most} at first, {least} once the CPU is no longer ahead."
+    elif found.less_by == "alone":
+        said = f"{least} on its own, {most} once the other findings are fixed."
     elif found.less_by != "peers":
         said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
     else:
         least = least if found.lower_ms > 0 else "nothing"
-        said = f"up to {most}, but {least} if {_others(whole.job)} the pace."
+        said = f"{least} if {_others(whole.job)} the pace, {most} if not."
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
-            said += f" The GPU is idle for {duration(idle_ns)}; "
+            said += f" That is more than the {duration(idle_ns)} in which the GPU is idle, as "
             said += "communication would be hidden as well."
     return f"Inconclusive: {said}" if is_open else f"{said[0].upper()}{said[1:]}"
 

@@ -111,8 +111,8 @@ def test_a_price_above_the_idle_time_says_why(tmp_path):
     made = scripted(tmp_path, one_rank_of_a_slow_host(600))
     (row,) = finding_rows([*made], made)
     assert row["doubt"] == (
-        "Inconclusive: up to 1.33 ms, but 30 µs if other ranks set the pace. The GPU is idle for "
-        "982 µs; communication would be hidden as well."
+        "Inconclusive: 30 µs if other ranks set the pace, 1.33 ms if not. That is more than the "
+        "982 µs in which the GPU is idle, as communication would be hidden as well."
     )
 
 

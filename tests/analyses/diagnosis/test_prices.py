@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -187,10 +189,12 @@ def test_other_ranks_are_not_blamed_where_all_are_recorded(tmp_path, monkeypatch
     made = alone(tmp_path, after_ms=2.0)
     finding = found(made, "no_tensor_cores")
     (row,) = finding_rows([finding], made)
-    assert row["doubt"] == "Up to 6 ms, but 1.5 ms if other ranks set the pace."
+    assert row["doubt"] == "1.5 ms if other ranks set the pace, 6 ms if not."
     monkeypatch.setattr("hta_widgets.panels.base.finding_rows.is_whole", lambda _: True)
     (row,) = finding_rows([finding], made)
-    assert row["doubt"].endswith("if communication that was not matched sets the pace.")
+    assert " if communication that was not matched sets the pace, " in row["doubt"]
+    (row,) = finding_rows([replace(finding, less_by="alone")], made)
+    assert row["doubt"] == "1.5 ms on its own, 6 ms once the other findings are fixed."
 
 
 def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
@@ -201,7 +205,7 @@ def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
     assert finding.lower_ms == pytest.approx(0.075, rel=0.01)
     assert finding.recoverable_ms == pytest.approx(0.75 * 6.1, rel=0.01)
     (row,) = finding_rows([finding], made)
-    assert row["doubt"] == "Inconclusive: up to 4.58 ms, but 75 µs if other ranks set the pace."
+    assert row["doubt"] == "Inconclusive: 75 µs if other ranks set the pace, 4.58 ms if not."
 
 
 def test_the_notices_say_that_the_others_are_not_recorded(tmp_path):

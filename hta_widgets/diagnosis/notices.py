@@ -310,11 +310,13 @@ def _slowed_launches(context: Context) -> Iterator[str]:
     recorded = any(context.facts[rank].records.host_code for rank in finding.ranks)
     if recorded and isinstance(twice_ms, float) and may_be_stacks(twice_ms, price_ms):
         left = duration(max(price_ms - twice_ms, 0) * NS_PER_MS)
-        yield (
+        said = (
             "part of launch_bound may be the profiler's own time on the host: a host twice as fast "
-            f"would leave {left}; hta_widgets.profile(wait=10) also measures steps without the "
-            "profiler"
+            f"would leave {left}"
         )
+        if Condition.OTHER_RECORDER not in context.conditions():
+            said += "; hta_widgets.profile(wait=10) also measures steps without the profiler"
+        yield said
 
 
 def _reads(context: Context) -> Iterator[str]:

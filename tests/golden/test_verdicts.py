@@ -79,6 +79,16 @@ def test_the_docs_say_how_each_verdict_was_graded(real_traces, recording):  # no
     assert row(recording, KNOWN[recording]) in PAGE.read_text(encoding="utf-8")
 
 
+def test_only_who_records_with_pytorch_is_advised_to_use_its_profiler(real_traces):  # noqa: ARG001
+    """The same job, as PyTorch's profiler recorded it and as an export of Nsight Systems."""
+    advises = []
+    for recording in ("kineto/h100_bert", "converted/h100_bert/nsys_sqlite"):
+        found = diagnosis(open_trace(REAL_TRACES / recording, progress=False))
+        (said,) = (each for each in found.notices if "the profiler's own time" in each)
+        advises.append("hta_widgets.profile" in said)
+    assert advises == [True, False]
+
+
 if __name__ == "__main__":
     graded = {name: with_grade(verdict(name), KNOWN.get(name, {})) for name in recordings()}
     lines = (

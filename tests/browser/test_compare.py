@@ -15,7 +15,7 @@ from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_accessibility import AXE, RUN_AXE
 from tests.browser.test_dashboard import STICKING_OUT, dashboard
 from tests.browser.test_panels import cells
-from tests.browser.test_timeline import NOT_EMPTY, picture
+from tests.browser.test_timeline import NOT_EMPTY, picture, settled
 from tests.simulator import write_job
 
 DROP = """
@@ -213,8 +213,7 @@ def test_a_step_of_each_job_is_picked_and_both_move_together(lab: Lab, runs: Pat
     page.wait_for("[each.step for each in panel.steps]", typical)
     # What zooms one, zooms the other.
     first, second = canvases(page)
-    page.page.wait_for_timeout(500)  # the answers that sharpen the pictures
-    before = [picture(first), picture(second)]
+    before = settled(page, first, second)
     first.focus()
     first.press("w")
     page.wait_until(lambda: picture(first) != before[0] and picture(second) != before[1])

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_dashboard import MARGINS, dashboard
-from tests.browser.test_timeline import picture
+from tests.browser.test_timeline import picture, settled
 from tests.spans import merged
 
 TRACES = (
@@ -78,8 +78,7 @@ def test_the_timeline_goes_back_with_the_second_press(lab: Lab, real_traces: Pat
     page = opened(lab, str(real_traces / "more/dlrm_8rank"))
     row = dashboard(page).locator(".hta-findings li").nth(1)
     canvas = dashboard(page).locator(".hta-band-timeline canvas")
-    page.page.wait_for_timeout(500)  # the answer that sharpens the overview
-    before = picture(canvas)
+    (before,) = settled(page, canvas)
     row.locator(".hta-show").click()
     page.wait_until(lambda: picture(canvas) != before)
     row.locator(".hta-show").click()

@@ -36,6 +36,16 @@ def picture(canvas: Locator) -> str:
     return canvas.evaluate("canvas => canvas.toDataURL()")
 
 
+def settled(page: LabPage, *canvases: Locator) -> list[str]:
+    """What they show once the kernel has answered them: it sharpens a picture later."""
+    shown: list[str] = []
+    while (now := [picture(each) for each in canvases]) != shown:
+        shown = now
+        page.page.wait_for_timeout(200)
+        page.python("None")  # the kernel answers in the order in which it is asked
+    return shown
+
+
 def place(canvas: Locator, share: float, y: float) -> dict[str, float]:
     """A place on the canvas: a share of the time that is shown, and pixels from the top."""
     width = canvas.bounding_box()["width"] - GUTTER
@@ -74,8 +84,7 @@ def test_a_click_on_a_step_selects_it(page: LabPage):
 
 def test_keys_zoom_in_and_out_again(page: LabPage):
     canvas = lanes(page)
-    page.page.wait_for_timeout(500)  # the answer that sharpens the overview
-    before = picture(canvas)
+    (before,) = settled(page, canvas)
     canvas.focus()
     for _ in range(6):
         canvas.press("w")

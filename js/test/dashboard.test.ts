@@ -221,16 +221,18 @@ test("a panel that counts more than the selected time says so", async () => {
   const { texts, model, selection } = await show();
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("window_ns", [5, 9]);
-  expect(texts(".hta-unlimited")).toEqual(["Covers everything analysed, not only the selected window."]);
+  expect(texts(".hta-unlimited")).toEqual(["Its numbers are of everything analysed, not only of the selected window."]);
   selection.receive("steps", [11]);
   model.receive("panel", "overlap_panel");
-  expect(texts(".hta-unlimited")).toEqual(["Covers everything analysed, not only the selected steps and window."]);
+  expect(texts(".hta-unlimited")).toEqual([
+    "Its numbers are of everything analysed, not only of the selected steps and window.",
+  ]);
   model.receive("panel", "kernels_panel");
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("phase", "decode");
   expect(texts(".hta-unlimited")).toEqual([""]);
   selection.receive("phase", "backward"); // sums operators, and no kernels
-  expect(texts(".hta-unlimited")).toEqual(["Covers everything analysed, not only the selected phase."]);
+  expect(texts(".hta-unlimited")).toEqual(["Its numbers are of everything analysed, not only of the selected phase."]);
 });
 
 test("further panels of a tab stand behind segments, which name them as text", async () => {

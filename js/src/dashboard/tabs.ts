@@ -142,7 +142,9 @@ export class Tabs {
     const counts = (field: string) => follows.includes(field) && !(field === "phase" && isOfCode);
     const ignored = COUNTED.filter(([field]) => isSet(field) && !counts(field)).map(([, words]) => words);
     this.#mark.textContent =
-      ignored.length > 0 ? `Covers everything analysed, not only the selected ${ignored.join(" and ")}.` : "";
+      ignored.length > 0
+        ? `Its numbers are of everything analysed, not only of the selected ${ignored.join(" and ")}.`
+        : "";
   }
 
   #segment(place: number): HTMLElement {

@@ -329,7 +329,8 @@ class Replay:
         asked = tuple(edits)
         if asked not in self._changed:
             weights = self.weights(asked)
-            self._changed[asked] = _Changed(self.lengths_ns(weights), self._host_ns(weights))
+            lengths_ns = self.lengths_ns(weights) if asked else self._unprofiled
+            self._changed[asked] = _Changed(lengths_ns, self._host_ns(weights))
         return self._changed[asked]
 
     def _host_ns(self, weights: Weights) -> float:

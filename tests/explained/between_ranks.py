@@ -162,6 +162,17 @@ def owned(found: Finding, whole: Diagnosis) -> Texts:
     return when_idle(found) | not_found(found, whole)
 
 
+def before_compiled(found: Finding, whole: Diagnosis) -> Texts:
+    """The idle time before the first kernel that Inductor wrote, from the events."""
+    events = whole.job.events(whole.ranks[0])
+    work = events[events["kind"].isin(["kernel", "memcpy", "memset"])]
+    first = work[work["name"].str.startswith("triton_")]["start_ns"].min()
+    earlier = work[work["start_ns"] < first]
+    ns = first - (earlier["start_ns"] + earlier["duration_ns"]).max()
+    assert found.evidence["before_compiled_ms"] == ns / NS_PER_MS
+    return not_found(found, whole) | {"before": duration(ns)}
+
+
 def touching(found: Finding, whole: Diagnosis) -> Texts:
     evidence = found.evidence
     return not_found(found, whole) | {
@@ -267,6 +278,11 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             "memory, whose pages move to it as it touches them (<copies> times, <copying> of "
             f"copying); page faults cannot be told from its own work{COST}",
             touching,
+        ),
+        Form(
+            "The GPU[[ on <_ranks>]] is idle: <_part> of <_time> (<before>) precedes the first "
+            f"kernel of compiled code, <_kernel>, as while torch.compile compiles{COST}",
+            before_compiled,
         ),
         Form(
             f"The GPU[[ on <_ranks>]] is idle while the host works{WHEN_IDLE}{COST}",

@@ -99,6 +99,8 @@ def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
     return (drain >= 0) & (np.searchsorted(bounds, starts[after - 1]) < until)
 
 
+_OF_INDUCTOR: Final = re.compile(r"triton_(?:poi|red|per|tem|for)_fused_")
+
 CODE_OF_USERS: Final = re.compile(
     r"^(?!.*\b(?:torch|hta_widgets/recording)/|<)(?=.*\.py\(\d+\))|^nn\.Module: "
 )
@@ -590,6 +592,20 @@ class Around:
         if row < 0:
             return NO_CALL
         return int(self.operator_of(self.calls.places_of(np.array([row])))[0])
+
+
+def before_first_compiled(rank: Rank) -> tuple[str, int]:
+    """The first kernel of compiled code that is launched, and how long the GPU is idle before (ns).
+
+    Without any, an empty name and 0.
+    """
+    work, gaps = rank.gpu_work, gaps_of(rank)
+    own = np.flatnonzero((work.launch >= 0) & work.named(_OF_INDUCTOR.match))
+    if not own.size:
+        return "", 0
+    first = own[np.argmin(rank.trace.events.start_ns[work.launch[own]])]
+    before = gaps.launch == work.launch[first]
+    return work.names[work.name[first]], int((gaps.end_ns - gaps.start_ns)[before].sum())
 
 
 def waits_by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:

@@ -18,7 +18,7 @@ from hta_widgets.analyses.communication.recorded import operation_of
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.gap_owners import Touched
+from hta_widgets.diagnosis.facts.gap_owners import Touched, before_first_compiled
 from hta_widgets.diagnosis.facts.host_facts import HeldBack, gradients_of, launches_apart_ns
 from hta_widgets.diagnosis.finding import Evidence, Finding, Link, Price
 from hta_widgets.diagnosis.job.steps import Matrix
@@ -278,7 +278,9 @@ def idle_without_cause(context: Context) -> Finding | None:
     """
     if not context.ranks:
         return None
-    told, evidence = _touched(context)
+    told, evidence, lacks = _touched(context)
+    if not told:
+        told, evidence, lacks = _compiling(context)
     copying = "" if told else _while_copying(context)
     name, share = largest_known(context, context.ranks)
     part = f"{percent(100 * share)} of {of_idle(context)}"
@@ -301,7 +303,7 @@ def idle_without_cause(context: Context) -> Finding | None:
         others=(warm_up,),
         is_of_host=not (told or copying),
         told=told,
-        lacks=(*((Condition.TOUCHES_PAGES,) if told else ()), Condition.NOT_RECORDED),
+        lacks=(*lacks, Condition.NOT_RECORDED),
         evidence=evidence,
     )
     if copying:
@@ -330,7 +332,25 @@ def _while_copying(context: Context) -> str:
     return f"for {part}, the host is in {named(within.name)}, the call that slow_host_copies names"
 
 
-def _touched(context: Context) -> tuple[str, dict[str, Evidence]]:
+def _compiling(context: Context) -> tuple[str, dict[str, Evidence], tuple[Condition, ...]]:
+    """Say how long the GPU is idle before the first kernel of compiled code, if that is most of it.
+
+    A compiler runs on the CPU, and leaves no call where operators are not recorded: 2.65 s before a
+    first ``triton_poi_fused_copy_zeros_0`` had no cause.
+    """
+    found = context.job.reduce(before_first_compiled, context.ranks).values()
+    name, longest_ns = max(found, key=lambda each: each[1])
+    share = sum(ns for _, ns in found) / max(idle_ns_unexplained(context, context.ranks), 1)
+    if 2 * share <= 1:
+        return "", {}, ()
+    told = (
+        f"{percent(100 * share)} of {of_idle(context)} ({duration(longest_ns)}) precedes the first "
+        f"kernel of compiled code, {named(name)}, as while torch.compile compiles"
+    )
+    return told, {"before_compiled_ms": longest_ns / NS_PER_MS}, (Condition.FIRST_COMPILED,)
+
+
+def _touched(context: Context) -> tuple[str, dict[str, Evidence], tuple[Condition, ...]]:
     """Say how long the host works on managed memory that is on the GPU, if that is most of it.
 
     Faults of the host are in no table that is read, and prefetching saves only these: of 1.92 s in
@@ -340,17 +360,18 @@ def _touched(context: Context) -> tuple[str, dict[str, Evidence]]:
     sums = Touched(*np.sum([(0, 0, 0), *(host.gaps.touched for host in hosts)], axis=0).tolist())
     share = sums.idle_ns / max(idle_ns_unexplained(context, context.ranks), 1)
     if 2 * share <= 1:
-        return "", {}
+        return "", {}, ()
     told = (
         f"for {percent(100 * share)} of {of_idle(context)}, the host works on managed memory, "
         f"whose pages move to it as it touches them ({sums.copies:,} times, "
         f"{duration(sums.copying_ns)} of copying); page faults cannot be told from its own work"
     )
-    return told, {
+    evidence: dict[str, Evidence] = {
         "touching_percent": 100 * share,
         "copies": sums.copies,
         "copying_ms": sums.copying_ns / NS_PER_MS,
     }
+    return told, evidence, (Condition.TOUCHES_PAGES,)
 
 
 def _records_code(context: Context) -> bool:

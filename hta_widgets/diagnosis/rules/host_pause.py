@@ -133,6 +133,12 @@ SHOWN_WITHOUT_FRAMES: Final = (
             needs=(Condition.WAITS_FOR_OTHERS,),
         ),
         Advice(
+            "Call the compiled function once before the recording starts: its first call compiles "
+            "it.",
+            "model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
+            needs=(Condition.FIRST_COMPILED,),
+        ),
+        Advice(
             "Do on the GPU what the host does with this memory: its pages then stay there.",
             needs=(Condition.TOUCHES_PAGES,),
         ),

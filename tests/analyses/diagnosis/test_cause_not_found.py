@@ -485,6 +485,40 @@ def test_a_host_that_touches_managed_memory_is_said(tmp_path):
     assert "(20 to the host): cudaMemPrefetchAsync would move" in " ".join(made.notices)
 
 
+def compiled_after(pause_us, name):
+    """Two other kernels, a time of which nothing is recorded, and two of compiled code."""
+    starts = [20, 120, 200 + pause_us, 300 + pause_us]
+    kernels = ["copy", "fill", name, "triton_red_fused_sum_1"]
+    return [
+        event
+        for number, (start, each) in enumerate(zip(starts, kernels, strict=True), 1)
+        for event in (
+            cuda_call(start - 15, 5, number),
+            kernel(start, 60, name=each, correlation=number),
+        )
+    ]
+
+
+def test_idle_time_before_the_first_kernel_of_compiled_code_is_compiling(tmp_path):
+    """2.65 s before a first ``triton_poi_fused_copy_zeros_0`` had no cause."""
+    events = compiled_after(5_000, "triton_poi_fused_copy_zeros_0")
+    made = diagnosed(write(tmp_path / "rank-0.json", events))
+    finding = found(made, "host_pause")
+    assert (
+        "The GPU is idle: 98.4 % of the idle time (5.02 ms) precedes the first kernel of compiled "
+        "code, triton_poi_fused_copy_zeros_0, as while torch.compile compiles: up to 5."
+    ) in finding.sentence
+    assert finding.advice[0].do.startswith("Call the compiled function once before")
+    assert not explain_finding(finding, made)
+
+
+@pytest.mark.parametrize(("pause", "name"), [(5_000, "triton_mine"), (40, "triton_poi_fused_a_0")])
+def test_other_idle_time_is_not_called_compiling(tmp_path, pause, name):
+    """Before a kernel that somebody wrote, or where it is not most of the idle time."""
+    made = diagnosed(write(tmp_path / "rank-0.json", compiled_after(pause, name)))
+    assert "compiled code" not in " ".join((made.finding, *(each.sentence for each in made)))
+
+
 @pytest.mark.parametrize(
     "changed", [{"inside": "cudaMemPrefetchAsync"}, {"prefetched": True}, {"device": 1}]
 )

@@ -70,7 +70,8 @@ _CONDITIONS: Final = {
         Advice(
             "Let DDP reduce gradients in buckets: the compiled code reduces each gradient "
             "separately.",
-            "model = DistributedDataParallel(model)\nmodel = torch.compile(model, ...)  # as before",
+            "model = DistributedDataParallel(model)\n"
+            "model = torch.compile(model, ...)  # as before",
             needs=(Condition.ONE_EACH, Condition.COMPILED),
             unless=(Condition.DDP,),
         ),

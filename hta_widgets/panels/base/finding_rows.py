@@ -100,15 +100,15 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
     if not found.may_be_less:
         return INCONCLUSIVE
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
+    some = least if found.lower_ms > 0 else "nothing"
     if found.less_by == "lead":
         said = f"{most} at first, {least} once the CPU is no longer ahead."
     elif found.less_by == "alone":
-        said = f"{least} on its own, {most} once the other findings are fixed."
+        said = f"{some} on its own, {most} once the other findings are fixed."
     elif found.less_by != "peers":
         said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
     else:
-        least = least if found.lower_ms > 0 else "nothing"
-        said = f"{least} if {_others(whole.job)} the pace, {most} if not."
+        said = f"{some} if {_others(whole.job)} the pace, {most} if not."
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:

@@ -209,6 +209,9 @@ def test_all_real_traces_are_in_the_matrix(kineto_jobs):
     assert set(TRACES) == set(kineto_jobs)
 
 
+GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
 def _of_cpu(_: Path, recordings: list[Recording]) -> list[bytes]:
     return [cpu_side(recordings[0])]
 
@@ -218,8 +221,17 @@ def _one_of_cpu(_: Path, recordings: list[Recording]) -> list[bytes]:
 
 
 def _of_gpu(_: Path, recordings: list[Recording]) -> list[bytes]:
-    gpu = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+    gpu = {*GPU_WORK, "gpu_user_annotation"}
     events = [event for event in recordings[0].events if category(event) in gpu]
+    return [recordings[0].of(events)]
+
+
+def _of_four_gpus(_: Path, recordings: list[Recording]) -> list[bytes]:
+    """One process that uses all GPUs of its host, as DataParallel does."""
+    events = [json.loads(json.dumps(event)) for event in recordings[0].events]
+    works = [event for event in events if category(event) in GPU_WORK]
+    for number, event in enumerate(works):
+        event["args"]["device"] = event["pid"] = number % 4
     return [recordings[0].of(events)]
 
 
@@ -234,6 +246,7 @@ GENERATED = {
     "CPU only": _of_cpu,
     "one rank of the CPU": _one_of_cpu,
     "GPU only": _of_gpu,
+    "four GPUs": _of_four_gpus,
     "one kernel": _literal(kernel(0, 5)),
     "one operator": _literal(host(0, 5, "aten::_softmax")),
     "empty": _literal(),

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
@@ -270,7 +269,7 @@ def _table(statistics: _Columns) -> pd.DataFrame:
 def _kernels_of_rank(rank: Rank, selection: TimeSelection | None) -> _RankKernels:
     times = tuple(selected_times(rank, selection).values())
     by_device = selected_work(rank, selection)
-    work = rank.gpu_work if selection is None else reduce(GpuWork.followed_by, by_device.values())
+    work = rank.gpu_work if selection is None else GpuWork.joined(by_device.values())
     return _RankKernels(
         _launch_statistics(rank.trace.rank, work),
         _time_by_combination(by_device.values()),

@@ -269,7 +269,7 @@ _LAUNCHED: Final = (
 
 def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWork:
     """Whole kernels whose names fit, among those that run partly in the selected time of a rank."""
-    parts = GpuWork.joined([*selected_work(rank, selection).values()])
+    parts = GpuWork.joined(selected_work(rank, selection).values())
     work = rank.gpu_work
     return work.take(np.flatnonzero(work.named(fits) & np.isin(work.rows, parts.rows)))
 

@@ -127,7 +127,7 @@ def on_few_multiprocessors(context: Context) -> str:
 
 def _alone_ns(rank: Rank, selection: TimeSelection | None, names: Sequence[str]) -> int:
     """Time in which a single launch of some kernels runs, and no other kernel."""
-    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = GpuWork.joined(selected_work(rank, selection).values())
     is_own = work.named(names.__contains__) & (work.type == KernelType.COMPUTATION)
     is_other = ~is_own & (work.type != KernelType.MEMORY)
     own = Intervals.union(work.start_ns[is_own], work.end_ns[is_own])
@@ -150,7 +150,7 @@ def _copied(context: Context) -> str:
 
 def _copying_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
     """Time in which only copies run, by name of the copies."""
-    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = GpuWork.joined(selected_work(rank, selection).values())
     is_copy = work.type == KernelType.MEMORY
     busy = Intervals.union(work.start_ns[~is_copy], work.end_ns[~is_copy])
     found = {}
@@ -259,7 +259,7 @@ def products_of(
 
 def _computing_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
     """Total duration of the computing kernels, by name."""
-    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = GpuWork.joined(selected_work(rank, selection).values())
     chosen = np.flatnonzero(work.type == KernelType.COMPUTATION)
     sums = np.zeros(len(work.names), dtype=np.int64)
     np.add.at(sums, work.name[chosen], work.duration_ns[chosen])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -138,7 +137,7 @@ def _sums(rank: Rank, selection: TimeSelection | None) -> Int64Array:
 def _every(rank: Rank) -> tuple[Alike, Int32Array]:
     """All kernels, also in steps that are not analysed; and the row of each event's kernel."""
     of_devices = (rank.all_work(each) for each in rank.gpu_work.devices)
-    work = reduce(GpuWork.followed_by, of_devices, rank.gpu_work.take(np.zeros(0, dtype=np.int64)))
+    work = GpuWork.joined((rank.gpu_work.take(np.zeros(0, dtype=np.int64)), *of_devices))
     work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
     values = launch_configuration(rank, work, _RECORDED)
     _count_in_blocks(values, _launched_in_threads(rank, work))

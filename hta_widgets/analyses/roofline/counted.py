@@ -156,7 +156,7 @@ class CountedKernels(NamedTuple):
 def counted_kernels(rank: Rank, selection: TimeSelection | None = None) -> CountedKernels:
     """The kernels of a rank in some of its time, with what their operators cost."""
     every = _every(rank)
-    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = GpuWork.joined(selected_work(rank, selection).values())
     work = work.take(np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL))
     order = np.argsort(every.row)
     found = every.take(order[np.searchsorted(every.row, work.rows, sorter=order)])

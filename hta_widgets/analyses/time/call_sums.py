@@ -30,7 +30,7 @@ class LaunchedWork(NamedTuple):
     """GPU work of all devices, with the call that launched each piece."""
 
     work: GpuWork
-    """The work that counts, device by device."""
+    """The work that counts."""
     place: Int64Array
     """Place of the launch call, `NO_PARENT` if it is not in the trace."""
 
@@ -41,9 +41,7 @@ def launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
 
 
 def _launched_work(rank: Rank, selection: TimeSelection | None) -> LaunchedWork:
-    work, *others = selected_work(rank, selection).values()
-    for other in others:
-        work = work.followed_by(other)
+    work = GpuWork.joined(selected_work(rank, selection).values())
     return LaunchedWork(work, calls_of(rank).places_of(work.launch))
 
 

@@ -169,7 +169,7 @@ def _by_name(
 
 def sizes_to_gpu(rank: Rank, selection: TimeSelection | None) -> Int64Array:
     """Bytes of each copy from the host in the selected time."""
-    work = GpuWork.joined([*selected_work(rank, selection).values()])
+    work = GpuWork.joined(selected_work(rank, selection).values())
     return _sizes(rank, np.unique(work.rows[work.named(patterns.HOST_TO_DEVICE.search)]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -99,20 +99,19 @@ class GpuWork:
         """The same work at other times."""
         return replace(self, start_ns=start_ns, duration_ns=duration_ns)
 
-    def followed_by(self, other: GpuWork) -> GpuWork:
-        """All work of this and another part of the same rank, ascending by start."""
-        order = np.argsort(np.concatenate((self.start_ns, other.start_ns)), kind="stable")
+    @staticmethod
+    def joined(parts: Iterable[GpuWork]) -> GpuWork:
+        """All work of one or several parts of the same rank, ascending by start."""
+        first, *others = parts
+        some = [part for part in (first, *others) if len(part)] or [first]
+        if len(some) == 1:
+            return some[0]
+        order = np.argsort(np.concatenate([part.start_ns for part in some]), kind="stable")
         columns: dict[str, Any] = {
-            name: np.concatenate((getattr(self, name), getattr(other, name)))[order]
+            name: np.concatenate([getattr(part, name) for part in some])[order]
             for name in _COLUMNS
         }
-        return GpuWork(**columns, names=self.names)
-
-    @staticmethod
-    def joined(parts: Sequence[GpuWork]) -> GpuWork:
-        """All work of one or several parts of the same rank, ascending by start."""
-        some = [part for part in parts if len(part)] or parts[:1]
-        return some[0].followed_by(*some[1:]) if len(some) > 1 else some[0]
+        return GpuWork(**columns, names=first.names)
 
     @cached_property
     def span_ns(self) -> int:

@@ -92,7 +92,7 @@ def module_notices(job: Job, each: Sequence[RankModules]) -> list[str]:
             )
         regions = "; regions are the annotations of the program" if stand_in else ""
         notices.append(f"{said}{regions}")
-    is_nsys = all(job.sources[rank].format is NSYS for rank in job.ranks)
+    is_nsys = all(job.sources[rank].format == NSYS for rank in job.ranks)
     if not may_have and any(not part.has_modules for part in each) and is_nsys:
         notices.append(NO_RANGES)
     missing = _missing([part for part in each if part.has_modules]) if may_have else ""

@@ -265,7 +265,7 @@ def conditions_of(
 ) -> frozenset[Condition]:
     """Conditions that are true of the recording of a rank."""
     found = set[Condition]().union(*map(_conditions_of_name, events.name.values))
-    no_operators = trace_format is KINETO and not events.rows_of(Kind.CPU_OP).size
+    no_operators = trace_format == KINETO and not events.rows_of(Kind.CPU_OP).size
     of_options = {
         Condition.STACKS: bool((events.kind == Kind.PYTHON).any()),
         Condition.MEMORY: may_have_memory(events),
@@ -277,7 +277,7 @@ def conditions_of(
         found.add(Condition.SERVER)
     if kind.name == "request":
         found.add(Condition.REQUEST)
-    if trace_format is not KINETO:
+    if trace_format != KINETO:
         found.add(Condition.OTHER_RECORDER)
         if not any(map(_OF_PYTORCH.search, events.name.values)):
             found |= {Condition.NO_PYTORCH, *_of_loops(events)}

@@ -103,9 +103,9 @@ def _traces(given: Path) -> list[Path]:
     if form is None and given.is_dir():
         form, found = traces_in(given, [])
         captures = given / CAPTURES
-        if form is KINETO and captures.is_dir():
+        if form == KINETO and captures.is_dir():
             found = found + [path for path in sorted(captures.iterdir()) if KINETO.matches(path)]
-    if form is None or form is not KINETO:
+    if form is None or form != KINETO:
         what = f"is {form.noun}" if form else "does not exist"
         msg = (
             f"{given} {what}; only PyTorch-profiler traces (.json, .json.gz) can be anonymised: "

@@ -77,7 +77,7 @@ def _with(source: RankSource, rank: int, files: Iterable[Path]) -> RankSource:
 
 def _beside(source: RankSource) -> list[Path]:
     """Capture files in the folder of a local trace, and in the folder that engines make there."""
-    if source.format is not KINETO or source.remote is not None or NAMED.match(source.path.name):
+    if source.format != KINETO or source.remote is not None or NAMED.match(source.path.name):
         return []
     folder = source.path.parent
     found = [path for path in folder.iterdir() if NAMED.match(path.name)]

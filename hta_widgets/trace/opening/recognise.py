@@ -32,7 +32,7 @@ def format_of(path: Path) -> Format | None:
     Raises `TraceFormatError` if the path is something that is known to be unreadable.
     """
     for each in FORMATS:
-        if each is not KINETO and each.matches(path):
+        if each != KINETO and each.matches(path):
             return each
     for each in FORMATS:
         each.refuse(path)

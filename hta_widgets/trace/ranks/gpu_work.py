@@ -108,8 +108,7 @@ class GpuWork:
             return some[0]
         order = np.argsort(np.concatenate([part.start_ns for part in some]), kind="stable")
         columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in some])[order]
-            for name in _COLUMNS
+            name: np.concatenate([getattr(part, name) for part in some])[order] for name in _COLUMNS
         }
         return GpuWork(**columns, names=first.names)
 

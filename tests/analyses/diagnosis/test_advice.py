@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
@@ -380,6 +381,13 @@ def known_of(job):
     """What is known of the only rank of a job."""
     rank = job.rank(0)
     return conditions_of(rank.trace.events, job.kinds[0], rank.format)
+
+
+def test_a_worker_knows_who_recorded(tmp_path):
+    """A format that was sent to a worker is equal to itself, but another object."""
+    job = open_trace(write(tmp_path / "rank-0.json", Host().events), progress=False)
+    events, sent = job.rank(0).trace.events, replace(job.rank(0).format)
+    assert conditions_of(events, job.kinds[0], sent) == conditions_of(events, job.kinds[0])
 
 
 def test_which_advice_comes_first():

@@ -99,7 +99,7 @@ def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
     return (drain >= 0) & (np.searchsorted(bounds, starts[after - 1]) < until)
 
 
-_OF_INDUCTOR: Final = re.compile(r"triton_(?:poi|red|per|tem|for)_fused_")
+_OF_INDUCTOR: Final = re.compile(r"^triton_(?:poi|red|per|tem|for)_fused_")
 
 CODE_OF_USERS: Final = re.compile(
     r"^(?!.*\b(?:torch|hta_widgets/recording)/|<)(?=.*\.py\(\d+\))|^nn\.Module: "
@@ -600,7 +600,7 @@ def before_first_compiled(rank: Rank) -> tuple[str, int]:
     Without any, an empty name and 0.
     """
     work, gaps = rank.gpu_work, gaps_of(rank)
-    own = np.flatnonzero((work.launch >= 0) & work.named(_OF_INDUCTOR.match))
+    own = np.flatnonzero((work.launch >= 0) & work.named(_OF_INDUCTOR.search))
     if not own.size:
         return "", 0
     first = own[np.argmin(rank.trace.events.start_ns[work.launch[own]])]

@@ -10,7 +10,6 @@ from hta_widgets.analyses.launch_stats import launch_stats
 from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.errors import ParameterError
-from hta_widgets.export import table_formats as older_name
 from hta_widgets.sample import write_sample
 from hta_widgets.sample.table_formats import write_cupti_tables, write_overlap_recipe
 from hta_widgets.trace.opening.open import open_trace
@@ -58,11 +57,6 @@ def _first(job, rank):
     """First start of computation or communication, on the clock of the job."""
     work = job.gpu_work(rank)
     return job.offset_ns(rank) + int(work.start_ns[work.type <= 1].min())
-
-
-def test_notebooks_may_import_it_from_export():
-    assert older_name.write_cupti_tables is write_cupti_tables
-    assert older_name.write_overlap_recipe is write_overlap_recipe
 
 
 @pytest.mark.parametrize("write", [write_cupti_tables, write_overlap_recipe])

@@ -17,7 +17,6 @@ from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.rank_bars import (
     SELECT_RANKS,
     BarPart,
-    rank_emphasis,
     stacked_time_bars,
 )
 from hta_widgets.figures.base.style import CLASS_COLORS, axis, drawing, height_for_rows, row_bars
@@ -58,9 +57,7 @@ def idle_time_of_devices(
     )
 
 
-def idle_time_of_streams(
-    result: IdleTime, *, selected: Collection[int] = (), as_percent: bool = True
-) -> Drawing:
+def idle_time_of_streams(result: IdleTime, *, as_percent: bool = True) -> Drawing:
     """Draw the parts of each stream's idle time, one horizontal bar per stream.
 
     If there are more than `STREAMS_AT_MOST` streams, the least idle ones share the last bar.
@@ -70,7 +67,6 @@ def idle_time_of_streams(
     unit = time_unit(whole_ns.max(initial=0))
     scale = np.where(whole_ns > 0, whole_ns, np.nan) / 100 if as_percent else unit.ns
     labels = _labels(rows)
-    emphasis = rank_emphasis([row["rank"] for row in rows], selected)
     bars = [
         row_bars(
             _column(rows, each.column) / scale,
@@ -79,7 +75,6 @@ def idle_time_of_streams(
             marker=each.marker,
             customdata=[[None if row["folded"] else row["rank"]] for row in rows],
             meta=SELECT_RANKS,
-            **emphasis,
         )
         for each in _SERIES
         if not each.only_where_any or _column(rows, each.column).any()

@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth
-from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import (
     StepLine,
     StepLines,
     lines_of_ranks,
     lines_with_most,
-    step_lines,
 )
 from hta_widgets.figures.base.style import TYPE_COLORS
 
@@ -44,17 +42,6 @@ def lines_of_transfer(lines: Sequence[StepLine], result: MemoryBandwidth, name: 
     wanted = [name in {"", each} for each in result.transfers["name"].tolist()]
     busy_ns = result.transfers["busy_ns"].to_numpy()
     return lines_with_most(lines, np.array(wanted, dtype=bool), busy_ns, "time")
-
-
-def memory_bandwidth(
-    result: MemoryBandwidth, *, name: str = "", window_us: Sequence[float] = ()
-) -> Drawing:
-    """Draw the bandwidth over time, in GB/s, of each kind of transfer or of one (``Memcpy HtoD``).
-
-    At most `STRIPS_AT_MOST` lines are drawn, those with the most time.
-    """
-    lines = lines_of_transfer(bandwidth_lines(result), result, name)
-    return step_lines(lines, window_us=window_us)
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

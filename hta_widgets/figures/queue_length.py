@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.queue_length import QueueLength
-from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import (
     StepLine,
     StepLines,
     lines_of_ranks,
     lines_with_most_changes,
-    step_lines,
 )
 from hta_widgets.figures.base.style import TYPE_COLORS
 
@@ -45,20 +43,6 @@ def lines_of_streams(
     """Choose which `queue_lines` to draw: those of some streams, or all."""
     wanted = [not streams or each in streams for each in result.streams["stream"].tolist()]
     return lines_with_most_changes(lines, np.array(wanted, dtype=bool))
-
-
-def queue_length(
-    result: QueueLength,
-    *,
-    streams: Collection[int] = (),
-    window_us: Sequence[float] = (),
-) -> Drawing:
-    """Draw the queue length over time of each stream, or of some.
-
-    At most `STRIPS_AT_MOST` are drawn, those with the most operations.
-    """
-    lines = lines_of_streams(queue_lines(result), result, streams)
-    return step_lines(lines, window_us=window_us)
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

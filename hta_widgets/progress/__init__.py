@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,7 @@ DELAY_S = 0.5
 """Seconds before a progress bar appears."""
 
 
-@contextmanager
-def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> Iterator[OnRead]:
+def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> AbstractContextManager[OnRead]:
     """Show a progress bar; yields the function to call with the number of bytes just read.
 
     Parameters
@@ -39,12 +38,12 @@ def byte_bar(words: str, total_bytes: int | None, *, show: bool) -> Iterator[OnR
         False for no bar.
     """
     in_bytes = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
-    with _bar(words, total_bytes, show=show, **in_bytes) as advance:
-        yield advance
+    return _bar(words, total_bytes, show=show, **in_bytes)
 
 
-@contextmanager
-def counted_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], object]]:
+def counted_bar(
+    words: str, total: int, *, show: bool
+) -> AbstractContextManager[Callable[[int], object]]:
     """Show a progress bar; yields the function to call with the number of items just done.
 
     Parameters
@@ -55,8 +54,7 @@ def counted_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int
     show : bool
         False for no bar.
     """
-    with _bar(words, total, show=show) as advance:
-        yield advance
+    return _bar(words, total, show=show)
 
 
 @contextmanager

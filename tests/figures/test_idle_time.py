@@ -49,10 +49,9 @@ def test_streams_by_share(job):
 
 
 def test_streams_by_time(job):
-    figure = idle_time_of_streams(idle_time(job), as_percent=False, selected=[8]).figure()
+    figure = idle_time_of_streams(idle_time(job), as_percent=False).figure()
     assert bars(figure)["Launch not recorded"] == [5, 0, 100]
     assert figure.layout.xaxis.title.text == "Idle time (µs)"
-    assert list(figure.data[0].selectedpoints) == [2]
 
 
 def test_streams_of_one_rank_are_not_labelled_with_it(job):

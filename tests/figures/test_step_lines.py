@@ -19,8 +19,8 @@ from hta_widgets.figures.base.step_lines import (
     StepLines,
     step_lines,
 )
-from hta_widgets.figures.memory_bandwidth import memory_bandwidth as bandwidth_figure
-from hta_widgets.figures.queue_length import queue_length as queue_figure
+from hta_widgets.figures.memory_bandwidth import bandwidth_lines, lines_of_transfer
+from hta_widgets.figures.queue_length import lines_of_streams, queue_lines
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import call, kernel, write
 
@@ -136,6 +136,14 @@ def job(tmp_path):
         events.append(kernel(20, 5, name=name, cat="gpu_memcpy", bytes=10_000 * (rank + 1)))
         write(tmp_path / f"rank-{rank}.json", events)
     return open_trace(tmp_path, progress=False)
+
+
+def queue_figure(result, streams=(), window_us=()):
+    return step_lines(lines_of_streams(queue_lines(result), result, streams), window_us=window_us)
+
+
+def bandwidth_figure(result, name=""):
+    return step_lines(lines_of_transfer(bandwidth_lines(result), result, name))
 
 
 def test_streams_are_named_and_those_with_most_operations_drawn(job):

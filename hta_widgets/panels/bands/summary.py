@@ -35,7 +35,6 @@ def dashboard_summary(
     budget: Mapping[str, str],
     timeline: str,
     kernels: pd.DataFrame | None,
-    limit: int = SUMMARY_BYTES,
 ) -> str:
     """Job, findings, budget, timeline and the kernels with the most time, as escaped HTML.
 
@@ -52,22 +51,20 @@ def dashboard_summary(
         Summary of the timeline; left out if it is too large.
     kernels : DataFrame, optional
         All kernels of the job; None if the diagnosis failed, in which case `bands` says why.
-    limit : int
-        Maximum number of bytes.
     """
     said = " · ".join([header["finding"].removesuffix("."), *bands["facts"]])
-    parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, limit)]
+    parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, SUMMARY_BYTES)]
     parts += [_paragraph(bands["error"] or ""), _paragraph(bands["said"])]
     parts.append(findings_table([*bands["findings"], *bands["to_try"]]))
     parts += [image(picture, title) for title, picture in budget.items()]
     parts.append(timeline)
     if kernels is not None:
         parts.append(_kernels(kernels))
-    return "".join(_fitting(parts, limit))
+    return "".join(_fitting(parts))
 
 
-def _fitting(parts: Iterable[str], limit: int) -> Iterable[str]:
-    left = limit
+def _fitting(parts: Iterable[str]) -> Iterable[str]:
+    left = SUMMARY_BYTES
     for part in parts:
         size = len(part.encode(errors="replace"))
         if size <= left:

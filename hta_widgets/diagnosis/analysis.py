@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.fine import what_is_fine
 from hta_widgets.diagnosis.gpu_bound import GpuBound
-from hta_widgets.diagnosis.job.health import DO_INSTEAD, foreign_ranks, job_health, job_of
+from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import (
     GPU_BOUND,
@@ -471,8 +471,7 @@ def _no_cause_told(context: Context) -> str:
     doubt = next(iter(context.health.doubts), "")
     if doubt or not context.replay.is_sound:
         why = doubt or "the recorded times contradict each other"
-        do = f" {DO_INSTEAD[doubt]}" if doubt in DO_INSTEAD else ""
-        return f"No cause can be named: {why}.{do}"
+        return f"No cause can be named: {why}. {context.health.do_instead}".rstrip()
     if lost := _lost_to_unrecorded_waits(context):
         return (
             f"No cause can be named: the GPU is idle for {percent(lost)} of "

@@ -22,8 +22,10 @@ _HOST_DOES: Final = {
 """What keeps the host from launching, by name of the cause; all other causes count as launching."""
 
 
-def named_classes(causes: Iterable[str]) -> list[BudgetClass]:
+def named_classes(causes: Iterable[str], *, lost_most: bool = False) -> list[BudgetClass]:
     """The classes as shown on screen for a job with some causes, given the most expensive first.
+
+    If most events are not in the traces (`JobHealth.lost_most`), other idle time may be none.
 
     The first two causes of late launches say what the host does meanwhile: a host that initialises
     for 12 s is not slow to launch, and one that launches for 2.5 of 9 ms does not just initialise.
@@ -31,8 +33,11 @@ def named_classes(causes: Iterable[str]) -> list[BudgetClass]:
     late = [each for each in causes if class_of(each).name == "late_launching"]
     told = dict.fromkeys(_HOST_DOES.get(each, "launch") for each in late) or ("launch",)
     does = " and ".join([*told][:2])
+    idle = {"other_idle": "looks idle"} if lost_most else {}
     return [
-        each._replace(label=f"{each.short}: {does}") if each.name == "late_launching" else each
+        each._replace(label=f"{each.short}: {does}")
+        if each.name == "late_launching"
+        else each._replace(label=idle.get(each.name, each.label))
         for each in BUDGET
     ]
 

@@ -70,17 +70,22 @@ def budget_title(table: pd.DataFrame) -> str:
 
 
 def step_budget(
-    table: pd.DataFrame, *, whose: str = "all ranks", causes: Iterable[str] = ()
+    table: pd.DataFrame,
+    *,
+    whose: str = "all ranks",
+    causes: Iterable[str] = (),
+    lost_most: bool = False,
 ) -> Drawing:
     """Draw the mean of some rows of a `budget` as one bar that is its own legend.
 
-    `whose` says in words whose steps these are; `causes` are those found, the costliest first.
+    `whose` says in words whose steps these are; the others are those of `named_classes`.
     """
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
     has_steps = bool((table["step"] >= 0).any())
     noun = "mean step" if has_steps else "mean GPU span"
-    parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in named_classes(causes)]
+    classes = named_classes(causes, lost_most=lost_most)
+    parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in classes]
     bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
     title = f"{duration(whole_ns)} in the {noun} of {whose}"
     legend = [

@@ -50,8 +50,12 @@ class DiagnosisPanel(Panel[Diagnosis]):
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw the budget of the mean step, and the own time of all ranks in all steps."""
         chosen = self._budget(result)
-        causes = [each.cause for each in result]
-        drawn = step_budget(chosen, whose=self._in_words(chosen), causes=causes)
+        drawn = step_budget(
+            chosen,
+            whose=self._in_words(chosen),
+            causes=[each.cause for each in result],
+            lost_most=result.health.lost_most,
+        )
         figures = {budget_title(chosen): drawn}
         own = own_time(result.steps)
         if own.percent.size > 1:

@@ -712,6 +712,14 @@ def measured_only(_: object, whole: Diagnosis) -> Texts | None:
     return {**texts, "measured": counted(measured, "kernel")} if measured and texts else None
 
 
+def most_taken_out(_: object, whole: Diagnosis) -> Texts | None:
+    left, every = (
+        sum(getattr(whole.health.ranks[rank].taken_out, name) for rank in whole.ranks)
+        for name in ("left", "there_were")
+    )
+    return {"left": f"{left:,}", "all": f"{every:,}"} if left else None
+
+
 NOTHING: Final = (
     "[[Nothing stands out: none of <causes> checks exceeds its threshold (3 to 15 % of a step)]]"
     "[[[[<_kernel> uses]][[<_kernels> use]] [[only]][[at most]] <_blocks> of <_sms> "
@@ -768,9 +776,10 @@ VERDICTS: Final[list[Form]] = [
         no_cause_told,
     ),
     Form(
-        "No cause can be named: most events were taken out of the traces, so that idle time may be "
-        "none.",
-        plain(lambda _, whole: any(x.taken_out.left for x in whole.health.ranks.values())),
+        "No cause can be named: most events were taken out of the traces (by their numbers, <left> "
+        "of <all> CUDA API calls are left), so what looks idle may have been busy. Open the "
+        "original traces.",
+        most_taken_out,
     ),
     Form(
         "No cause can be named: a file is merged from several ranks. Open the traces of the ranks "

@@ -153,6 +153,16 @@ def idle_causes(result: Any, panel: Panel[Any]) -> tuple[Texts, dict[str, int], 
     return texts, known, unknown
 
 
+def doubtful_idle_time(result: Any, panel: Panel[Any]) -> Texts | None:
+    health = [panel.job.rank(rank).health for rank in {*result.devices["rank"]}]
+    why = {
+        "most events were taken out of the traces": any(each.taken_out.left for each in health),
+        "the traces are merged from several ranks": any(each.is_merged for each in health),
+    }
+    texts, *_ = idle_causes(result, panel)
+    return next((texts | {"why": words} for words, holds in why.items() if holds), None)
+
+
 def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
     texts, known, unknown = idle_causes(result, panel)
     idle_ns = sum(known.values()) + unknown

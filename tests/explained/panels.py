@@ -43,6 +43,7 @@ from tests.explained.gpu_time import (
 )
 from tests.explained.owners import (
     annotations,
+    doubtful_idle_time,
     flame,
     idle_owner,
     longest_annotation,
@@ -139,6 +140,11 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form("", plain(no_idle_time)),
         Form(
             f"No GPU work was recorded {NOTHING_HERE}.", plain(lambda found, _: found.devices.empty)
+        ),
+        Form(
+            "<idle>[[<gpus>]] (<part> of <whole>[[, without <outside>]]) look idle, but may have "
+            "been busy: <why>.",
+            doubtful_idle_time,
         ),
         Form(
             "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, without <outside>]]), the cause of "

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose, open_trace
+from hta_widgets.analyses import idle_owners
+from hta_widgets.panels.bands.budget import budget_band
+from hta_widgets.panels.base.selection import Selection
 from hta_widgets.trace.model.health.taken_out import FEWEST_CALLS
 from tests.kineto_text import call, host, kernel, write
 
@@ -22,14 +25,15 @@ def filtered(folder, *, calls=FEWEST_CALLS, apart=101, also=()):
 def test_nothing_is_told_of_a_hundredth(tmp_path):
     """A "stall of 27 ms" of HTA's filtered sample was 7,636 calls long."""
     path = filtered(tmp_path)
+    there_were = 101 * (FEWEST_CALLS - 1) + 1
     found = diagnose(path)
     assert (found.status, list(found)) == ("cannot_tell", [])
     assert found.finding == (
-        "No cause can be named: most events were taken out of the traces, so that idle time may be "
-        "none."
+        "No cause can be named: most events were taken out of the traces (by their numbers, 500 of "
+        f"{there_were:,} CUDA API calls are left), so what looks idle may have been busy. Open the "
+        "original traces."
     )
     assert not found.not_recorded
-    there_were = 101 * (FEWEST_CALLS - 1) + 1
     assert open_trace(path, progress=False).notices[0] == (
         f"the file has only 500 of {there_were:,} CUDA API calls, by their numbers: most events "
         "were removed from it, and time that looks idle may not be idle; open the original trace"
@@ -39,6 +43,17 @@ def test_nothing_is_told_of_a_hundredth(tmp_path):
 def test_numbers_that_are_far_apart_take_no_memory(tmp_path):
     path = filtered(tmp_path, apart=10**12)
     assert "500 of 499,000,000,000,001 CUDA" in open_trace(path, progress=False).notices[0]
+
+
+def test_what_looks_idle_has_no_cause(tmp_path):
+    """A bar of a step said "CPU-bound: launch 145" below a verdict that no cause can be named."""
+    job = open_trace(filtered(tmp_path), progress=False)
+    band = budget_band(diagnose(job), Selection(), [])
+    assert [part["label"] for part in band["parts"]] == ["compute", "looks idle"]
+    assert idle_owners(job).finding == (
+        "39.9 ms (80 % of the GPU span) look idle, but may have been busy: most events were taken "
+        "out of the traces."
+    )
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,8 @@ def idle_owners(
     )
     counted = found if selection else found.in_budget()
     whole = "the selected time" if selection else _whole(found, counted)
-    finding = idle_owner_finding(counted, merged, whole)
+    why = next(filter(None, (job.reduce(_hides_idle_time, chosen).values())), "")
+    finding = idle_owner_finding(counted, merged, whole, why)
     advice = stacks_advice(counted.causes) if may_have_frames and not has_frames else ()
     return replace(found, finding=finding, notices=(*found.notices, *(advice if finding else ())))
 
@@ -200,6 +201,10 @@ def _whole(found: IdleOwners, counted: IdleOwners) -> str:
     outside_ns = int(found.devices["window_ns"].sum()) - window_ns
     is_much = outside_ns >= WORTH_SAYING * window_ns and outside_ns > 0
     return f"{whole}, without {duration(outside_ns)} {where}" if is_much else whole
+
+
+def _hides_idle_time(rank: Rank) -> str:
+    return rank.health.hides_idle_time
 
 
 def _lead_in(rank: Rank) -> tuple[Notice, ...]:
@@ -234,11 +239,11 @@ def _joined(
     )
 
 
-def idle_owner_finding(counted: IdleOwners, paths: MergedPaths, whole: str) -> str:
+def idle_owner_finding(counted: IdleOwners, paths: MergedPaths, whole: str, doubt: str = "") -> str:
     """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
 
-    ``whole`` names the time that is selected. A line of Python counts for what runs inside it,
-    except inside another line.
+    ``whole`` names the time that is selected, ``doubt`` why it may not have been idle. A line of
+    Python counts for what runs inside it, except inside another line.
     """
     devices, causes, owners = counted.devices, counted.causes, counted.owners
     if devices.empty:
@@ -249,7 +254,11 @@ def idle_owner_finding(counted: IdleOwners, paths: MergedPaths, whole: str) -> s
     # ranks may share a GPU: two processes on one GPU were said to be "on 2 GPUs"
     each = "ranks" if devices["rank"].is_unique else "GPUs"
     where = f" on {len(devices)} {each}" if len(devices) > 1 else ""
-    of = f"Of {duration(idle_ns)} idle{where} ({percent(100 * idle_ns / window_ns)} of {whole})"
+    share = f"({percent(100 * idle_ns / window_ns)} of {whole})"
+    if doubt:
+        said = f"{duration(idle_ns)}{where} {share} look idle, but may have been busy"
+        return f"{said}: {doubt}."
+    of = f"Of {duration(idle_ns)} idle{where} {share}"
     known = sums_by_text(causes["cause"], causes["idle_ns"])
     unknown_ns = known.pop(_UNKNOWN, 0)
     if not known or unknown_ns > sum(known.values()):

@@ -178,6 +178,12 @@ class JobHealth:
     """Analysed steps that no rule counts, because GPU work of a rank is missing in them."""
     doubts: tuple[str, ...] = ()
     """Why all findings are inconclusive; empty if what is wrong could be left out."""
+    do_instead: str = ""
+    """What to open instead of a trace that is not what was recorded on one rank; else empty.
+
+    Most was taken out of it, or it is of several ranks: with four of them merged, steps of
+    47 ms took 32.7, and the others seemed to wait for a different rank.
+    """
     lacks_waits: bool = False
     """Whether calls that wait for the GPU are not recorded, so that nothing shows whether a host
     that launches late is slow or waits."""
@@ -190,12 +196,8 @@ class JobHealth:
 
     @property
     def is_no_recording(self) -> bool:
-        """Whether a trace is not what was recorded on one rank.
-
-        Most was taken out of it, or it is of several ranks: with four of them merged, steps of
-        47 ms took 32.7, and the others seemed to wait for a different rank.
-        """
-        return not {_TAKEN_OUT, _MERGED}.isdisjoint(self.doubts)
+        """Whether a trace is not what was recorded on one rank."""
+        return bool(self.do_instead)
 
     @property
     def lost_most(self) -> bool:
@@ -230,14 +232,18 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
         doubts = [_LOST]
     if doubts and any(each.lost.lost > HALF * each.lost.launches for each in diagnosed):
         doubts = [_MOST_LOST]
-    if any(each.taken_out.left for each in diagnosed):
-        touched, doubts = set(), [_TAKEN_OUT]
+    do_instead = _OPEN_RANKS if any(each.is_merged for each in diagnosed) else ""
+    if left := sum(each.taken_out.left for each in diagnosed):
+        there_were = sum(each.taken_out.there_were for each in diagnosed)
+        touched, doubts = set(), [_TAKEN_OUT.format(left, there_were)]
+        do_instead = _OPEN_ORIGINALS
     doubts += [doubt for doubt, is_wrong in _DOUBTS.items() if any(map(is_wrong, diagnosed))]
     return JobHealth(
         ranks=ranks,
         foreign=foreign,
         left_out_steps=tuple(sorted(touched)),
         doubts=tuple(doubts),
+        do_instead=do_instead,
         lacks_waits=any(each.waits.matter for each in diagnosed),
     )
 
@@ -247,14 +253,18 @@ CLOCKS_APART: Final = "the clocks of host and GPU differ"
 
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"
-_MOST_LOST = "most GPU work that was launched is not in the traces, so that idle time may be none"
-_TAKEN_OUT = "most events were taken out of the traces, so that idle time may be none"
-_MERGED = "a file is merged from several ranks"
-DO_INSTEAD: Final = {_MERGED: "Open the traces of the ranks instead."}
-"""What to do about a doubt, if it is all that there is to say."""
+_MOST_LOST = (
+    "most GPU work that was launched is not in the traces, so what looks idle may have been busy"
+)
+_TAKEN_OUT = (
+    "most events were taken out of the traces (by their numbers, {:,} of {:,} CUDA API "
+    "calls are left), so what looks idle may have been busy"
+)
+_OPEN_ORIGINALS = "Open the original traces."
+_OPEN_RANKS = "Open the traces of the ranks instead."
 
 _DOUBTS: Final[Mapping[str, Callable[[RankHealth], bool]]] = {
-    _MERGED: lambda rank: rank.is_merged,
+    "a file is merged from several ranks": lambda rank: rank.is_merged,
     "a file is truncated or damaged, and part of it lost": lambda rank: rank.faults.is_cut,
     CLOCKS_APART: lambda rank: rank.times.clocks_contradict,
     "launches are not known, as several have one correlation id": lambda rank: rank.lacks_launches,

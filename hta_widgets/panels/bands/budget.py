@@ -79,7 +79,7 @@ def budget_band(
     behind = 1.0 if in_window is None else whole_ns / all_ns
     parts = [
         _part(each, _mean(table, each), behind * _mean(everything, each), whole_ns, longest_ns)
-        for each in named_classes(every.cause for every in found)
+        for each in _classes(found)
         if _mean(table, each) or _mean(everything, each)
     ]
     for part in parts:
@@ -94,6 +94,10 @@ def budget_band(
     )
 
 
+def _classes(found: Diagnosis) -> list[BudgetClass]:
+    return named_classes([each.cause for each in found], lost_most=found.health.lost_most)
+
+
 def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -> BudgetBand:
     """An empty bar in front of everything; such a window was once shown as the whole job."""
     all_ns = float(everything["period_ns"].mean())
@@ -104,7 +108,7 @@ def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -
         behind="All ranks and steps",
         parts=[
             _part(each, 0.0, _mean(everything, each), all_ns, all_ns)
-            for each in named_classes(every.cause for every in found)
+            for each in _classes(found)
             if _mean(everything, each)
         ],
     )

@@ -41,7 +41,8 @@ def _first_screen(job: Job) -> FirstScreen:
     found = job.remember(diagnosis)
     table, pictures = budget(found.steps), {}
     if not table.empty:
-        bar = step_budget(table, causes=[each.cause for each in found])
+        lost_most = found.health.lost_most
+        bar = step_budget(table, causes=[each.cause for each in found], lost_most=lost_most)
         pictures[budget_title(table)] = svg(bar, points=SUMMARY_BYTES)
     return FirstScreen(
         bands=bands_of(found, _Nothing()),

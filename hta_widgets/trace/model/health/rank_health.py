@@ -111,6 +111,13 @@ class RankHealth:
         return self.processes > 1
 
     @property
+    def hides_idle_time(self) -> str:
+        """Why what looks idle may have been busy; empty if the file is as recorded on one rank."""
+        if self.taken_out.left:
+            return "most events were taken out of the traces"
+        return "the traces are merged from several ranks" if self.is_merged else ""
+
+    @property
     def notices(self) -> tuple[Notice, ...]:
         """What is wrong, how often, and what that means; empty if nothing is wrong."""
         return tuple(self._notices())

@@ -17,7 +17,7 @@ from hta_widgets.analyses.collectives import Collectives, collectives
 from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import recording_in_words
-from hta_widgets.diagnosis.cpu_work import WHAT_TO_DO, CpuWork
+from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.not_recorded import NotRecorded
 from hta_widgets.diagnosis.finding import MOST_SHOWN, WHAT_TO_TRY, Finding, Price
 from hta_widgets.diagnosis.gpu_bound import GpuBound
@@ -394,7 +394,7 @@ def _cpu_work(work: CpuWork) -> Iterator[str]:
     lists = work.lists
     for part, text in work.parts.items():
         if part not in lists:
-            do = WHAT_TO_DO.get(part, "")
+            do = work.what_to_do(part)
             yield from ("", *wrapped(text), *(wrapped(f"What to do: {do}") if do else ()))
             continue
         yield from ("", *wrapped(f"{work.beginning(part)}:"))

@@ -38,7 +38,9 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
 
-    on: On = parameter(LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Time on"))
+    on: On = parameter(
+        LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Time on", of_gpu_work=True)
+    )
     """Time that the bars show and the table is sorted by; defaults to CPU without GPU work."""
 
     num_annotations: int = parameter(Int(15, min=1), Slider("Top annotations", max=60))

@@ -64,7 +64,7 @@ class ModulesPanel(Panel[ModuleTree]):
         LabelledEnum(
             {"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time", "exposed": "Exposed comm."}
         ),
-        Choice("Show"),
+        Choice("Show", of_gpu_work=True),
     )
     """Time that the bars show: GPU time, CPU time, GPU idle time, or exposed communication.
     Defaults to CPU time without GPU work."""

@@ -67,7 +67,8 @@ class OperatorsPanel(Panel[OperatorTable]):
     """Phase of a step to show; ``all`` shows the selected phase."""
 
     weight: Weight = parameter(
-        LabelledEnum({"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time"}), Choice("Show")
+        LabelledEnum({"gpu": "GPU time", "cpu": "CPU time", "idle": "Idle time"}),
+        Choice("Show", of_gpu_work=True),
     )
     """Time that the bars show and the table is sorted by: self GPU time, self CPU time, or GPU idle
     time. Defaults to CPU time without GPU work."""

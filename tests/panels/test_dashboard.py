@@ -86,6 +86,41 @@ def test_ranges_alone_open_the_panel_that_lists_them(tmp_path):
     assert board.panels["gpu_annotations"].table["annotation"].tolist() == ["forward", "find"]
 
 
+def test_collectives_on_the_cpu_open_the_panel_that_shows_them(tmp_path):
+    """For 1.1 s in collectives, the first panel said that aten::empty takes the most: 3.96 µs."""
+    gloo = host(0, 900, "gloo:all_reduce", cat="user_annotation")
+    board = Dashboard(write(tmp_path / "trace.json", [gloo, host(990, 1, "aten::empty")]))
+    board.compute_all()
+    (first, *_) = board._bands["findings"]
+    assert first["panel"] == board.panel == "gpu_annotations"
+
+
+def test_counters_of_kernels_open_their_panel(tmp_path):
+    """*Show* opened the times of operators, which are those of replays."""
+    measured = kernel(20, 1, cat="cuda_profiler_range", **{"inst.sum": 10})
+    events = [host(0, 50, "aten::mm"), call(10, 5, 1), measured]
+    board = Dashboard(write(tmp_path / "trace.json", events))
+    board.compute_all()
+    (first, *_) = board._bands["findings"]
+    assert first["panel"] == board.panel == "cupti_counters"
+    assert first["advice"][0]["do"].startswith("The tab CUPTI counters shows what was measured")
+    assert "no times of GPU work" in board._bands["facts"]
+    assert board.header._view["notices"] == [
+        "the trace has counters of kernels, and not when they ran"
+    ]
+
+
+def test_without_gpu_work_nothing_is_offered_or_said_of_it(tmp_path):
+    """A CPU-only page had buttons for GPU time, and said what "launches no selected GPU work"."""
+    board = Dashboard(write(tmp_path / "trace.json", [host(0, 50, "aten::mm")]))
+    board.compute_all()
+    controls = board.panels["operators"]._spec["controls"]
+    assert "Show" not in [each["label"] for each in controls]
+    board.selection.set(operators=("aten::mm",))
+    board.compute_all()
+    assert board._bands["detail"]["about"] == ""
+
+
 def test_how_to_record_the_work_of_launches_is_on_the_page(tmp_path):
     events = [host(0, 90, "aten::mm"), *(call(10 * number, 5, number + 1) for number in range(9))]
     board = Dashboard(write(tmp_path / "trace.json", events))

@@ -20,7 +20,7 @@ from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
-from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WHAT_TO_DO
+from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WAITS
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.errors import number_ranges
@@ -31,7 +31,7 @@ from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
 from hta_widgets.panels.bands.search import proof_of_annotations
-from hta_widgets.panels.bands.tabs import OF_CPUS, OF_RANGES
+from hta_widgets.panels.bands.tabs import OF_CPUS, panel_of
 from hta_widgets.panels.bands.together import tickable
 from hta_widgets.panels.base.finding_rows import occurrences, rows_to_try, shown_rows
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
@@ -117,6 +117,7 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
     windows: dict[str, list[Occurrence]] = {}
     if selection is not None and work.operators:
         show[OPERATORS] = {**selection.nothing(), "operators": [work.operators[0].name]}
+        show[WAITS] = {**selection.nothing(), "operators": [*work.waits.names]}
     spans = {COLLECTIVES: work.collective, RANGES: next((each.name for each in work.ranges), "")}
     for part, name in spans.items():
         if selection is not None and name:
@@ -127,10 +128,10 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
     return [
         _row(
             text,
-            WHAT_TO_DO.get(part, ""),
+            work.what_to_do(part),
             tables.get(part, ()),
             show.get(part),
-            OF_RANGES if part in {RANGES, COLLECTIVES} else OF_CPUS,
+            panel_of(work, part),
             windows=windows.get(part, ()),
         )
         for part, text in work.parts.items()
@@ -252,7 +253,8 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
         analysed_ns = found.cpu_work.analysed_ns or sum(
             job.reduce(_analysed_ns, found.ranks).values()
         )
-        said += ["no GPU work", f"{duration(analysed_ns / len(found.ranks))} analysed"]
+        of_gpu = "no times of GPU work" if found.cpu_work.measured else "no GPU work"
+        said += [of_gpu, f"{duration(analysed_ns / len(found.ranks))} analysed"]
     if found.step_ns > 0:
         time = duration(found.step_ns)
         said.append(f"{time} per step{found.profiled}" if has_steps else f"GPU span of {time}")
@@ -399,7 +401,7 @@ def _detail(job: Job, selection: Selection) -> Detail | None:
     more = [*on_cpu, *launch_of(job, selection.kernel, events)]
     words = words_of(job)
     facts = [Fact(label=words(each["label"]), text=words(each["text"])) for each in more]
-    return detail_of(events, selection, facts, captured)
+    return detail_of(events, selection, facts, captured, of_gpus=job.has_gpu_work())
 
 
 def _operators_of_captures(rank: Rank) -> frozenset[str]:

@@ -30,6 +30,8 @@ def detail_of(
     selection: Selection,
     more: Sequence[Fact] = (),
     captured: Collection[str] = (),
+    *,
+    of_gpus: bool = True,
 ) -> Detail:
     """Describe the selected kernel, or else the selected operator.
 
@@ -42,6 +44,8 @@ def detail_of(
         How the kernel is launched, or the CPU time of the operator.
     captured : collection of str
         Operators known from graph captures.
+    of_gpus : bool
+        Whether the job has GPU work.
     """
     kind = "kernel" if selection.kernel else "operator"
     name = selection.kernel or selection.operators[0]
@@ -58,7 +62,7 @@ def detail_of(
         kind=kind,
         name=name,
         label=distinct_labels([name], _LONGEST_NAME)[0],
-        about=_about(kind, events, selection, captured),
+        about=_about(kind, events, selection, captured) if of_gpus else "",
         facts=[*_in_window(events, selection.window_ns), *_facts(events), *more],
         bars=bars,
         place=windows.place(selection.window_ns),

@@ -56,6 +56,10 @@ class Control(ABC):
             known = " or ".join(known.__name__ for known in self.traits)
             self._refuse(f"sets a trait of type {known}, not {type(trait).__name__}")
 
+    def applies_to(self, job: Job) -> bool:  # noqa: ARG002
+        """Whether there is anything to set for a job."""
+        return True
+
     @abstractmethod
     def spec(self, name: str, trait: Any, job: Job) -> ControlSpec:  # noqa: ANN401
         """Describe the control of a trait to the front end, for a job."""
@@ -160,12 +164,15 @@ class Choice(Control):
         False; a `Unicode` or an `Int` needs a function that finds its values in the job.
     of_charts : bool
         Whether it only changes charts; it is then hidden without charts, such as for one rank.
+    of_gpu_work : bool
+        Whether it leaves nothing to choose without GPU work; it is then left out.
     """
 
     traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode, Int)
 
     labels: Labels | Callable[[Job], Labels] | None = None
     of_charts: bool = False
+    of_gpu_work: bool = False
 
     def check(self, trait: Any) -> None:  # noqa: ANN401
         """Raise a TypeError if labels are missing or are not for the values of the trait."""
@@ -176,6 +183,10 @@ class Choice(Control):
             self._refuse("needs labels for True and False")
         if isinstance(trait, (Unicode, Int)) and not callable(self.labels):
             self._refuse("needs a function that finds the labels in a job; or use a LabelledEnum")
+
+    def applies_to(self, job: Job) -> bool:
+        """Whether a job has GPU work, if that is what there is to choose."""
+        return not self.of_gpu_work or job.has_gpu_work()
 
     def spec(self, name: str, trait: Any, job: Job) -> ChoiceSpec:  # noqa: ANN401
         """Describe the choice between the values that occur in the job."""

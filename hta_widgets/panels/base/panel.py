@@ -306,7 +306,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
         controls = [
             control.spec(name, traits[name], self.job)
             for name, control in self.controls.items()
-            if name in parameters
+            if name in parameters and control.applies_to(self.job)
         ]
         buttons = [
             button.spec(name) for name, button in self.buttons.items() if button.works_for(self.job)

@@ -51,6 +51,7 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 NEVER: Final = np.iinfo(np.int64).max
+_NO_TIMES: Final = "the trace has counters of kernels, and not when they ran"
 _NO_GPU_WORK: Final = "the trace has no GPU work"
 _UNMATCHED: Final = (
     "{} of {} GPU operations have no launch in the trace (launched before it began, or by a call "
@@ -384,6 +385,8 @@ class Rank:
         return what is Recorded.PROFILER_STEPS and len(self.steps) > 0
 
     def _gpu_notices(self) -> list[Notice]:
+        if self.trace.events.rows_of(Kind.PROFILER_RANGE).size and not len(self.gpu_work):
+            return [Notice(_NO_TIMES)]
         if not len(self.gpu_work):
             has_others = bool((self.trace.events.kind == Kind.OTHER).any())
             return [Notice("no GPU work was recognised" if has_others else _NO_GPU_WORK)]

@@ -31,7 +31,7 @@ export class Drawer {
     this.element.replaceChildren(
       make("div", { className: "hta-band-head" }, make("h4", { className: "hta-band-title" }, detail.kind), copyName),
       name,
-      make("p", { className: "hta-about" }, detail.about),
+      ...(detail.about ? [make("p", { className: "hta-about" }, detail.about)] : []),
       make(
         "dl",
         {},

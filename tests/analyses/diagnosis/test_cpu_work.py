@@ -149,6 +149,37 @@ def test_one_call_with_most_of_the_time_is_said(tmp_path: Path, longest: int, sa
     assert answered(tmp_path, calls).cpu_work.parts["operators"].endswith(said)
 
 
+def test_copies_of_few_values_that_take_long_wait_for_the_gpu(tmp_path: Path) -> None:
+    """As plain copies, those of a recommender hid that it waits for sizes: 9.66 of 75.5 ms."""
+    item = host(10, 4000, "aten::item")
+    read = host(11, 3990, "aten::_local_scalar_dense")
+    events = [item, read, copies(5000, 2000, 41, 3), copies(8000, 2000, 9000, 100)]
+    assert answered(tmp_path, events).cpu_work.of_waits == ""  # nothing shows a GPU
+    work = answered(tmp_path, [*events, ON_GPUS]).cpu_work
+    assert work.parts["waits"] == (
+        "2 calls of aten::_local_scalar_dense or aten::copy_ take 5.99 ms (74.9 % of the time in "
+        "operators) to move at most 123 values each: they wait for the GPU, whose work is not "
+        "recorded."
+    )
+    (tmp_path / "one").mkdir()
+    one = answered(tmp_path / "one", [item, read, ON_GPUS]).cpu_work
+    assert (
+        " takes 3.99 ms (99.8 % of the time in operators) to move 1 value: it waits" in one.of_waits
+    )
+    (tmp_path / "calls").mkdir()
+    calls = [*events, ON_GPUS, call(5100, 1, 1, name="cudaMalloc")]
+    assert answered(tmp_path / "calls", calls).cpu_work.of_waits == ""
+
+
+def test_operators_are_listed_by_line_if_there_are_lines(tmp_path: Path) -> None:
+    """ "By line" stood above "which lines take the time cannot be told"."""
+    operator, line = host(1, 4, "aten::mm"), host(0, 9, "train.py(3): step", cat="python_function")
+    for events, said in (([operator], "by shape."), ([line, operator], "by shape and by line.")):
+        folder = tmp_path / str(len(events))
+        folder.mkdir()
+        assert answered(folder, events).cpu_work.what_to_do("operators").endswith(said)
+
+
 def test_ranks_are_summed_up(tmp_path: Path) -> None:
     events = [host(0, 9, "train.py(3): step", cat="python_function"), host(1, 4, "aten::mm")]
     made = answered(tmp_path, events, events)
@@ -201,7 +232,36 @@ def says_pace_of_last(folder: Path, launches: int) -> bool:
     return says_pace(folder, 2000, launches // 2)
 
 
+def copies(at: float, length: float, *values: int) -> Event:
+    shapes = {"Input Dims": [[*values], [*values], []]}
+    return {**host(at, length, "aten::copy_"), "args": shapes}
+
+
+ON_GPUS = host(0, 1, "nccl:all_to_all", cat="user_annotation")
+
+
+def says_waits(folder: Path, took: float = 5000, values: int = 123, others: float = 5000) -> bool:
+    """A copy of some values for so many µs, next to other operators."""
+    events = [ON_GPUS, copies(10, took, values), host(20_000, others, "aten::mm")]
+    return "waits" in answered(folder, events).cpu_work.parts
+
+
 test_thresholds = cases(
+    Case(
+        "cpu_work.FEW_VALUES",
+        lambda folder, values: says_waits(folder, values=values),
+        {1024: True, 1025: False},
+    ),
+    Case(
+        "cpu_work.LEAST_WAIT_NS",
+        lambda folder, ns: says_waits(folder, ns / US),
+        {990_000: False, 1_010_000: True},
+    ),
+    Case(
+        "cpu_work.LEAST_IN_WAITS",
+        lambda folder, part: says_waits(folder, 5000, others=5000 / part - 5000),
+        {0.099: False, 0.101: True},
+    ),
     Case(
         "lost_work.MOST_WAITING",
         lambda folder, part: says_pace(folder, 100, round(991 * part)),

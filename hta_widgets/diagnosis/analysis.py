@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from shlex import quote
 
 import pandas as pd
 
@@ -74,7 +75,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.open import HasJob, as_job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
-from hta_widgets.trace.ranks.recorded_kind import by_rank
+from hta_widgets.trace.ranks.recorded_kind import CAPTURE, by_rank
 from hta_widgets.trace.ranks.replayed_calls import capture_notices
 from hta_widgets.trace.remote.urls import TraceSource
 
@@ -166,7 +167,7 @@ def _diagnosed(
     wanted = whole_numbers("steps", steps)
     is_usual = ranks is None and phase is None and not wanted and limits == Limits()
     asked, phase = _of_phase(job, wanted or None, phase)
-    not_priced = {rank: why for rank in job.ranks if (why := job.kinds[rank].why_not_priced)}
+    not_priced = _not_priced(job)
     priced = [rank for rank in chosen if rank not in not_priced]
     alike = [rank for rank in job.ranks if rank not in {**not_priced, **foreign.not_compared}]
     compared = _compared(facts, alike, priced)
@@ -269,6 +270,14 @@ def _diagnosed(
             *(replay_notices(context) if together.ranks else ()),
         ),
     )
+
+
+def _not_priced(job: Job) -> dict[int, str]:
+    """Why ranks have nothing to price, with the name of what was opened in the command to run."""
+    why = {rank: said for rank in job.ranks if (said := job.kinds[rank].why_not_priced)}
+    is_all = len(why) == len(job.ranks)
+    names = {rank: job.name if is_all else job.sources[rank].path.name for rank in why}
+    return {rank: said.replace(CAPTURE, quote(names[rank])) for rank, said in why.items()}
 
 
 def _of_phase(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from shlex import quote
 from typing import Final
 
 import numpy as np
@@ -623,7 +624,7 @@ def not_priced(_: object, whole: Diagnosis) -> Texts | None:
         return None
     events = whole.job.events(whole.ranks[0])
     ends = events["name"].astype(str).str.contains("StreamEndCapture")
-    return {"graphs": counted(int(ends.sum()), "CUDA graph")}
+    return {"graphs": counted(int(ends.sum()), "CUDA graph"), "job": quote(whole.job.name)}
 
 
 def of_another_phase(_: object, whole: Diagnosis) -> Texts | None:
@@ -729,8 +730,8 @@ NOTHING: Final = (
 VERDICTS: Final[list[Form]] = [
     Form(
         "This recording captures <graphs> of <_operations> operations[[ (<_name>)]]: captured "
-        "work does not run, so nothing is priced. Open it with the trace that replays them: "
-        "hta-widgets open REPLAY --captures CAPTURE.",
+        "work does not run, so nothing is priced. Open it with the trace that replays "
+        "[[this graph]][[these graphs]]: hta-widgets open REPLAY --captures <job>.",
         not_priced,
     ),
     Form(

@@ -14,6 +14,9 @@ from hta_widgets.trace.loaders.xplane import SUFFIX as XPLANE_SUFFIX
 from hta_widgets.trace.model.formats import Format
 
 ARCHIVES: Final = (".zip", ".xz", ".bz2", ".zst", ".tar", ".tar.gz", ".tgz", ".7z")
+_OF_CAPTURES: Final = "execution_details.json"
+"""What vLLM and SGLang write next to captures of graphs: their batch sizes and modes."""
+
 _NOT_A_TRACE: Final = "{} is not a trace and is left out"
 _EMPTY: Final = "{} is empty and is left out"
 _PACKED: Final = "{} must be unpacked first and is left out"
@@ -70,6 +73,7 @@ def traces_in(folder: Path, notices: list[str]) -> tuple[Format, list[Path]]:
 
 def _trace_files(form: Format, entries: Iterable[Path], notices: list[str]) -> list[Path]:
     files = [path for path in entries if path.name.endswith(form.suffixes) and path.is_file()]
+    files = [path for path in files if path.name != _OF_CAPTURES]
     traces = [file for file in files if _matches(form, file, notices)]
     copies = [file for file in traces if form.is_copy and form.is_copy(file)]
     if copies and len(copies) < len(traces):

@@ -46,6 +46,9 @@ LEAST_CAPTURED: Final = 0.2
 LEAST_COMPILING: Final = 0.2
 """Smallest share of the time inside compilation for a recording of compilation."""
 
+CAPTURE: Final = "CAPTURE"
+"""Stands for the path of a recording of captures in a command."""
+
 _CAPTURE: Final = re.compile(r"capture_\d{1,18}_\w{1,40}", re.ASCII)
 _ASKS_LOADER: Final = "enumerate(DataLoader)"
 _PIPELINE: Final = "transformers/pipelines/"
@@ -85,10 +88,11 @@ class RecordedKind(NamedTuple):
     def why_not_priced(self) -> str:
         """Why there is nothing to price, in sentences; empty if there is something."""
         if self.name == "graph capture":
+            these = "this graph" if len(self.captures.operations) == 1 else "these graphs"
             return (
                 f"This recording captures {self._graphs}: captured work does not run, so nothing "
-                "is priced. Open it with the trace that replays them: hta-widgets open REPLAY "
-                "--captures CAPTURE."
+                f"is priced. Open it with the trace that replays {these}: hta-widgets open REPLAY "
+                f"--captures {CAPTURE}."
             )
         if self.name == "compilation":
             return (

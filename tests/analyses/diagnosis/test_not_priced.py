@@ -49,6 +49,10 @@ def test_nothing_is_priced(tmp_path, events):
     found = diagnose(write(tmp_path / "rank-0.json", events()))
     assert (found.status, list(found), found.not_recorded) == ("not_applicable", [], ())
     assert found.finding.startswith(WHY[events])
+    assert events is compiling or found.finding.endswith(
+        "Open it with the trace that replays this graph: hta-widgets open REPLAY --captures "
+        "rank-0.json."
+    )
     written = document(found)
     assert (written["kind"], written["bound_by"]) == (found.job.kind, "")
     text = report(found)
@@ -73,7 +77,9 @@ def test_a_rank_that_captures_is_left_out(tmp_path):
     found = diagnose(tmp_path)
     assert found.ranks == (0,)
     assert [each.cause for each in found] == [each.cause for each in alone]
-    assert f"rank 1 is left out of the diagnosis. {WHY[capturing]}" in "\n".join(found.notices)
+    (said,) = [each for each in found.notices if each.startswith("rank 1 is left out")]
+    assert said.startswith(f"rank 1 is left out of the diagnosis. {WHY[capturing]}")
+    assert said.endswith(" --captures rank-1.json.")
 
 
 def test_a_capture_is_not_compared(tmp_path):

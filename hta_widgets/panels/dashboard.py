@@ -277,7 +277,7 @@ class Dashboard(DrawnWidget):
     @property
     def table(self) -> pd.DataFrame:
         """The table of the panel that the tabs show."""
-        return self.panels[self.panel].table
+        return self.panels[self.panel].table if self.panel else pd.DataFrame()
 
     @property
     def output_dir(self) -> PathLike | None:
@@ -312,7 +312,7 @@ class Dashboard(DrawnWidget):
     def _known_panel(self, proposal: dict[str, Any]) -> str:
         panel: str = proposal["value"]
         names = _shown(self._spec)
-        if names and panel not in names:
+        if names and panel not in ("", *names):
             msg = f"panel must be one of {', '.join(names)}, got {panel!r}"
             raise TraitError(msg)
         return panel
@@ -482,8 +482,11 @@ def _shown(spec: BoardSpec) -> list[str]:
 
 
 def _first(spec: BoardSpec) -> str:
-    """Name of the panel that is shown until there is a verdict."""
-    return next(iter(_shown(spec)), "")
+    """Name of the panel that is shown until there is a verdict; empty if none shows the job.
+
+    A page whose only tab compares jobs would begin by asking for another one.
+    """
+    return next((name for name in _shown(spec) if name != SecondJobPanel.name), "")
 
 
 def _main(spec: BoardSpec, name: str) -> str:

@@ -270,6 +270,17 @@ test("keys move between the tabs, of which one is in the tab order", async () =>
   expect(model.get("panel")).toBe("lost");
 });
 
+test("without an open panel, the tabs stay shut until one is pressed", async () => {
+  const { all, model } = await show();
+  model.receive("panel", "");
+  expect(all(".hta-tab-page")[0]?.hidden).toBe(true);
+  expect(all("[role=tab]").map(({ tabIndex }) => tabIndex)).toEqual([0, -1, -1]);
+  expect(all("[role=tab][aria-selected=true]")).toEqual([]);
+  all("[role=tab]")[1]?.click();
+  expect(model.get("panel")).toBe("kernels_panel");
+  expect(all(".hta-tab-page")[0]?.hidden).toBe(false);
+});
+
 test("a panel that is lost says so", async () => {
   const { all, model } = await show();
   model.receive("panel", "lost");

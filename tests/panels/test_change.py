@@ -28,6 +28,7 @@ from hta_widgets.panels.bands.change_panel import WATERFALL
 from hta_widgets.panels.bands.second_job import offers
 from hta_widgets.panels.dashboard import OF_TWO_JOBS
 from hta_widgets.trace.job import Job
+from tests.kineto_text import kernel, write
 from tests.recorded_folders import cycles, write_folder
 from tests.simulator import write_job
 from tests.simulator.causes import healthy_plan
@@ -273,7 +274,29 @@ def test_what_is_named_like_the_job_is_offered_first(runs: Path):
 
 def test_a_part_of_a_trace_is_not_offered(real_traces):
     job = open_trace(real_traces / "converted" / "h100_bert" / "nsys_recipe", progress=False)
-    assert {each.label for each in offers(job)} == {"nsys_sqlite", "expected.json"}
+    assert {each.label for each in offers(job)} == {"nsys_sqlite"}
+
+
+def test_json_that_is_no_trace_is_not_offered(tmp_path: Path):
+    """Results that lay next to an export were offered, and to open them failed."""
+    for name in ("run", "run_2"):
+        write(tmp_path / f"{name}.json", [kernel(0, 10)])
+    (tmp_path / "run_expected.json").write_text('{"step_ms": 3}')
+    (tmp_path / "run_long.json").write_text(" " * second_job.SMALL + "{}")
+    job = open_trace(tmp_path / "run.json", progress=False)
+    assert {"run_2.json", "run_long.json"} == {
+        each.label for each in offers(job) if each.detail.startswith("file")
+    }
+
+
+def test_a_dashboard_does_not_begin_by_asking_for_another_job(real_traces):
+    """An overlap recipe of one rank has no panel of its own."""
+    board = Dashboard(real_traces / "converted" / "h100_bert" / "nsys_recipe")
+    board.compute_all()
+    assert (board.panel, board.tab, board.table.empty) == ("", "", True)
+    assert compared(board) == [PICKER]
+    board.tab = "compare"
+    assert board.panel == PICKER
 
 
 def test_a_page_picks_by_a_click(runs: Path):

@@ -29,6 +29,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import counted, data_size
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.formats import FORMATS
+from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.cycle import descriptions
 
@@ -39,10 +40,14 @@ MOST_OFFERED: Final = 30
 """Maximum offers; names that start like the job's come first, then the most recently changed."""
 
 MOST_READ: Final = 2_000
-"""Maximum entries of a folder to list; only their names are read, nothing is opened."""
+"""Maximum entries of a folder to list."""
 
 MOST_IN_A_FOLDER: Final = 200
 """The same for a neighbouring folder, to see whether it holds traces."""
+
+SMALL: Final = 65_536
+"""Bytes of a JSON file up to which it is read to see whether it is a trace: most that lie next to
+traces are settings or results."""
 
 _TRACES: Final = (".json", ".json.gz", ".sqlite", ".parquet")
 _TABLES: Final = ("conc_kernel.csv", "cuda_runtime.csv")
@@ -69,7 +74,8 @@ class Offer(NamedTuple):
 def offers(job: Job) -> list[Offer]:
     """List what a job can be compared with: its other cycles, neighbouring traces, baselines.
 
-    Folders are listed but nothing is read, so that traces nobody asked for stay closed.
+    Folders are listed but nothing is read except JSON files that are too small for most traces, so
+    that traces nobody asked for stay closed.
     """
     cycles = [
         Offer(words, "cycle of the same run", lambda number=number: job.open_cycle(number))  # type: ignore[misc]
@@ -127,7 +133,9 @@ def _offered(entry: os.DirEntry[str]) -> Iterator[tuple[float, Offer]]:
         return
     try:
         state = entry.stat()
-        what = _folder(Path(entry.path)) if entry.is_dir() else _file(entry.name, state.st_size)
+        what = (
+            _folder(Path(entry.path)) if entry.is_dir() else _file(Path(entry.path), state.st_size)
+        )
     except OSError:
         return
     if what:
@@ -137,9 +145,12 @@ def _offered(entry: os.DirEntry[str]) -> Iterator[tuple[float, Offer]]:
         yield state.st_mtime, Offer(entry.name, detail, lambda: opened(path))
 
 
-def _file(name: str, size: int) -> str:
+def _file(path: Path, size: int) -> str:
+    name = path.name
     if any(each.is_part(name) for each in FORMATS):
         return ""  # part of a trace that is a folder
+    if name.endswith(KINETO.suffixes) and size <= SMALL and not KINETO.matches(path):
+        return ""
     if name.endswith(SUFFIX):
         return f"baseline, {data_size(size)}"
     return f"file, {data_size(size)}" if name.endswith(_TRACES) else ""

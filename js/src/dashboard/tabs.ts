@@ -111,11 +111,12 @@ export class Tabs {
   #show(): void {
     const open = this.#open;
     const tab = this.#tabs[open];
-    if (!tab) return;
+    this.page.hidden = !tab; // until somebody compares, if there is nothing else to open
     for (const [place, button] of ([...this.#list.children] as HTMLElement[]).entries()) {
       button.setAttribute("aria-selected", String(place === open));
-      button.tabIndex = place === open ? 0 : -1;
+      button.tabIndex = place === Math.max(open, 0) ? 0 : -1;
     }
+    if (!tab) return;
     this.page.setAttribute("aria-labelledby", this.#list.children[open]?.id ?? "");
     this.#showSegments(tab);
     this.#markCounted();

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
+from hta_widgets.analyses.idle_owners.analysis import doubt_of_idle_time
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.added import AddedLane, JobLaneKind, LanesOfRanks
@@ -24,13 +25,12 @@ from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
-from hta_widgets.diagnosis.what_if import NOTHING_RAN
+from hta_widgets.diagnosis.what_if import why_not_replayed
 from hta_widgets.errors import ParameterError, named_numbers
 from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks
-from hta_widgets.trace.ranks.facts import has_gpu_work
 
 WORTH_NAMING: Final = 0.01
 """Fraction of the path above which the costliest kernel call is named: in a job held up by its
@@ -100,8 +100,8 @@ def critical_path(
         If a step was not recorded.
     """
     chosen, wanted = select_ranks(job, ranks), None if steps is None else tuple(steps)
-    if not any(job.reduce(has_gpu_work, chosen).values()):
-        return _nothing(job, chosen)
+    if why := why_not_replayed(job, chosen):
+        return _nothing(job, chosen, why)
     found = replay(job, chosen, wanted)
     path = found.critical_path()
     operators = path.by_operator(job)  # before slack and drag, which take as much memory
@@ -120,8 +120,8 @@ def critical_path(
     )
 
 
-def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
-    """The tables if nothing ran on a GPU."""
+def _nothing(job: Job, ranks: tuple[int, ...], why: str) -> CriticalPathTables:
+    """The tables if nothing can be replayed."""
     columns = {
         "classes": ("class", "ns", "percent"),
         "kernels": ("kernel", "calls", "ns", "percent", "slack_ns", "drag_ns", "together_ns"),
@@ -130,9 +130,7 @@ def _nothing(job: Job, ranks: tuple[int, ...]) -> CriticalPathTables:
         "pieces": ("start_ns", "end_ns", "class", "rank", "step", "kernel", "ns", "percent"),
     }
     tables = {name: pd.DataFrame({each: [] for each in of}) for name, of in columns.items()}
-    return CriticalPathTables(
-        finding=NOTHING_RAN, notices=job.notices_for(ranks), find=None, **tables
-    )
+    return CriticalPathTables(finding=why, notices=job.notices_for(ranks), find=None, **tables)
 
 
 def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
@@ -169,6 +167,8 @@ def critical_path_lanes(job: Job) -> LanesOfRanks:
     A piece has the row of its operation. On the host, it has the row of the call at which it ends,
     and where a wait returns, that of the call that waits.
     """
+    if why := _why_none(job):
+        return LanesOfRanks({}, why)
     try:
         found = replay(job)
     except ParameterError:
@@ -198,7 +198,7 @@ def _own(job: Job, times_ns: Int64Array, places: Int64Array) -> Int64Array:
 
 
 def _why_none(job: Job) -> str:
-    return "" if job.has_gpu_work() else _NO_WORK
+    return doubt_of_idle_time(job, job.ranks) if job.has_gpu_work() else _NO_WORK
 
 
 CRITICAL_PATH: Final = JobLaneKind("path", "critical path", critical_path_lanes, _why_none)

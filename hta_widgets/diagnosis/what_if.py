@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.idle_owners.analysis import doubt_of_idle_time
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.tensor_cores import ATTENTION, ELEMENTWISE, is_product
 from hta_widgets.diagnosis.rank_answers import replay
@@ -126,8 +127,8 @@ def what_if(
     _check("hidden_percent", hidden_percent, 0, 100)
     _check("kernel_percent", kernel_percent, 0, 100)
     chosen = select_ranks(job, ranks)
-    if not any(job.reduce(has_gpu_work, chosen).values()):
-        return _nothing(job, chosen)
+    if why := why_not_replayed(job, chosen):
+        return _nothing(job, chosen, why)
     found = replay(job, chosen, steps)
     edits: list[Edit] = []
     if host_speed != 1:
@@ -182,11 +183,22 @@ def _result(job: Job, ranks: tuple[int, ...], found: Replay, edits: list[Edit]) 
     )
 
 
-def _nothing(job: Job, ranks: tuple[int, ...]) -> WhatIfSteps:
-    """The answer if nothing ran on a GPU."""
+def why_not_replayed(job: Job, ranks: tuple[int, ...]) -> str:
+    """Why a replay would say nothing of some ranks, in a sentence; empty if it does.
+
+    Of a file with 2 of 1,000 calls, a step was "bound by the host (99.8 %)".
+    """
+    if not any(job.reduce(has_gpu_work, ranks).values()):
+        return NOTHING_RAN
+    doubt = doubt_of_idle_time(job, ranks)
+    return f"What sets the pace cannot be told: {doubt}." if doubt else ""
+
+
+def _nothing(job: Job, ranks: tuple[int, ...], why: str) -> WhatIfSteps:
+    """The answer if nothing can be replayed."""
     answer = WhatIf(step_ms=0, gain_ms=0, lower_ms=0, upper_ms=0, by_rank={}, steps={})
     return WhatIfSteps(
-        finding=NOTHING_RAN,
+        finding=why,
         notices=job.notices_for(ranks),
         answer=answer,
         recorded_ms=0.0,

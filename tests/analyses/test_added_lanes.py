@@ -203,7 +203,7 @@ def test_the_lane_of_the_critical_path_has_its_pieces(sample):
     check_path(sample)
 
 
-@pytest.mark.parametrize("name", ["ddp_rank1of2", "dlrm_2rank", "h100_bert"])
+@pytest.mark.parametrize("name", ["ddp_rank1of2", "compare_control", "h100_bert"])
 def test_that_of_real_traces_has_as_well(kineto_jobs, name):
     check_path(open_trace(kineto_jobs[name], progress=False))
 

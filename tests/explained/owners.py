@@ -153,14 +153,18 @@ def idle_causes(result: Any, panel: Panel[Any]) -> tuple[Texts, dict[str, int], 
     return texts, known, unknown
 
 
-def doubtful_idle_time(result: Any, panel: Panel[Any]) -> Texts | None:
-    health = [panel.job.rank(rank).health for rank in {*result.devices["rank"]}]
+def doubtful_pace(_: Any, panel: Panel[Any]) -> Texts | None:
+    health = [panel.job.rank(rank).health for rank in panel.ranks or panel.job.ranks]
     why = {
         "most events were taken out of the traces": any(each.taken_out.left for each in health),
         "the traces are merged from several ranks": any(each.is_merged for each in health),
     }
-    texts, *_ = idle_causes(result, panel)
-    return next((texts | {"why": words} for words, holds in why.items() if holds), None)
+    return next(({"why": words} for words, holds in why.items() if holds), None)
+
+
+def doubtful_idle_time(result: Any, panel: Panel[Any]) -> Texts | None:
+    why = doubtful_pace(result, panel)
+    return why and idle_causes(result, panel)[0] | why
 
 
 def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:

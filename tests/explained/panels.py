@@ -44,6 +44,7 @@ from tests.explained.gpu_time import (
 from tests.explained.owners import (
     annotations,
     doubtful_idle_time,
+    doubtful_pace,
     flame,
     idle_owner,
     longest_annotation,
@@ -353,6 +354,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             "No GPU work was recorded on these ranks: nothing can be replayed.",
             plain(lambda found, _: found.path is None),
         ),
+        Form("What sets the pace cannot be told: <why>.", doubtful_pace),
         Form(
             "The [[steps take]][[step takes]][[GPU span takes]] <whole>, bound by <what> "
             "(<percent> of the critical path); [[the costliest single kernel call is <_kernel>: "
@@ -366,6 +368,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             "No GPU work was recorded on these ranks: nothing can be replayed.",
             plain(lambda found, _: found.classes.empty),
         ),
+        Form("What sets the pace cannot be told: <why>.", doubtful_pace),
         Form(
             "[[As recorded]][[Without the profiler]]: <step>, bound by <what> (<percent> of the "
             "critical path).",

@@ -58,6 +58,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
@@ -185,8 +186,7 @@ def idle_owners(
     )
     counted = found if selection else found.in_budget()
     whole = "the selected time" if selection else _whole(found, counted)
-    why = next(filter(None, (job.reduce(_hides_idle_time, chosen).values())), "")
-    finding = idle_owner_finding(counted, merged, whole, why)
+    finding = idle_owner_finding(counted, merged, whole, doubt_of_idle_time(job, chosen))
     advice = stacks_advice(counted.causes) if may_have_frames and not has_frames else ()
     return replace(found, finding=finding, notices=(*found.notices, *(advice if finding else ())))
 
@@ -203,8 +203,10 @@ def _whole(found: IdleOwners, counted: IdleOwners) -> str:
     return f"{whole}, without {duration(outside_ns)} {where}" if is_much else whole
 
 
-def _hides_idle_time(rank: Rank) -> str:
-    return rank.health.hides_idle_time
+def doubt_of_idle_time(job: Job, ranks: Iterable[int]) -> str:
+    """Why what looks idle on some ranks may have been busy; empty if nothing speaks for it."""
+    every = job.reduce(health_of, ranks).values()
+    return next((each.hides_idle_time for each in every if each.hides_idle_time), "")
 
 
 def _lead_in(rank: Rank) -> tuple[Notice, ...]:

@@ -11,7 +11,7 @@ from hta_widgets.analyses.budget.classes import BUDGET, COLUMN_LABELS
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis import Diagnosis, diagnosis_of_phase
-from hta_widgets.diagnosis.budget_table import budget, class_of
+from hta_widgets.diagnosis.budget_table import budget, class_of, named_classes
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.facts.compute_facts import MOST_CHAINS
 from hta_widgets.diagnosis.own_time import own_time
@@ -100,7 +100,7 @@ class RanksPanel(_OfDiagnosis):
         unit = _unit(result).removeprefix("ms ") if self._in_window(result) is None else ""
         apart = " apart from waiting" * bool(waiting.any())
         amount = f"{_between(table[most])} {unit}".rstrip()
-        said = f"Largest part of the mean rank{apart}: {COLUMN_LABELS[most]} ({amount})"
+        said = f"Largest part of the mean rank{apart}: {_label(most, result)} ({amount})"
         if not waiting.any():
             return f"{said}."
         first, last = (f"rank {rank}" for rank in table["rank"].iloc[[0, -1]])
@@ -154,6 +154,12 @@ def _most(table: pd.DataFrame) -> str:
     return str(table[_class_columns(table)].sum().idxmax())
 
 
+def _label(column: str, result: Diagnosis) -> str:
+    """Name of a class in a sentence, as in the bar of the budget."""
+    classes = named_classes((), lost_most=result.health.lost_most)
+    return next(each.short for each in classes if f"{each.name}_ms" == column)
+
+
 def _ms(value: float) -> str:
     return duration(value * NS_PER_MS)
 
@@ -184,16 +190,16 @@ class StepsPanel(_OfDiagnosis):
         most = _most(table)
         if self._in_window(result) is not None:
             parts = f"{_ms(table[most].sum())} of {_ms(table['period_ms'].sum())}"
-            return f"Most of the window goes to {COLUMN_LABELS[most]}: {parts}."
+            return f"Most of the window goes to {_label(most, result)}: {parts}."
         period, usual = table["period_ms"], table.median(numeric_only=True)
         said = f"Steps take {_between(period)} (median {_ms(usual['period_ms'])})"
         longest = table.iloc[int(period.to_numpy().argmax())]
         if longest["period_ms"] <= LONGER * usual["period_ms"]:
-            return f"{said}; most goes to {COLUMN_LABELS[most]}: {_between(table[most])}."
+            return f"{said}; most goes to {_label(most, result)}: {_between(table[most])}."
         more = {name: float(longest[name] - usual[name]) for name in _class_columns(table)}
         name = max(more, key=lambda each: more[each])
         return (
-            f"{said}. Step {longest['step']:.0f} is the longest: {COLUMN_LABELS[name]} "
+            f"{said}. Step {longest['step']:.0f} is the longest: {_label(name, result)} "
             f"+{_ms(more[name])} compared with the median step."
         )
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
-from hta_widgets.analyses.idle_owners.analysis import doubt_of_idle_time
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.added import AddedLane, JobLaneKind, LanesOfRanks
@@ -198,7 +197,7 @@ def _own(job: Job, times_ns: Int64Array, places: Int64Array) -> Int64Array:
 
 
 def _why_none(job: Job) -> str:
-    return doubt_of_idle_time(job, job.ranks) if job.has_gpu_work() else _NO_WORK
+    return job.doubt_of_idle_time(job.ranks) if job.has_gpu_work() else _NO_WORK
 
 
 CRITICAL_PATH: Final = JobLaneKind("path", "critical path", critical_path_lanes, _why_none)

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.idle_owners.analysis import doubt_of_idle_time
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.tensor_cores import ATTENTION, ELEMENTWISE, is_product
 from hta_widgets.diagnosis.rank_answers import replay
@@ -190,7 +189,7 @@ def why_not_replayed(job: Job, ranks: tuple[int, ...]) -> str:
     """
     if not any(job.reduce(has_gpu_work, ranks).values()):
         return NOTHING_RAN
-    doubt = doubt_of_idle_time(job, ranks)
+    doubt = job.doubt_of_idle_time(ranks)
     return f"What sets the pace cannot be told: {doubt}." if doubt else ""
 
 

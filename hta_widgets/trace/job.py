@@ -31,6 +31,7 @@ from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle
 from hta_widgets.trace.ranks.event_table import event_arrow_table, event_frame
 from hta_widgets.trace.ranks.facts import (
     has_gpu_work,
+    health_of,
     lacks_of,
     missing_ranks,
     notices_of,
@@ -351,6 +352,11 @@ class Job(HeldRanks):
     def has_gpu_work(self, ranks: Iterable[int] | None = None) -> bool:
         """Whether any GPU work of the given ranks, or of all, is analysed."""
         return any(self.reduce(has_gpu_work, self.select_ranks(ranks)).values())
+
+    def doubt_of_idle_time(self, ranks: Iterable[int]) -> str:
+        """Why what looks idle on some ranks may have been busy; empty if nothing speaks for it."""
+        every = self.reduce(health_of, ranks).values()
+        return next((each.hides_idle_time for each in every if each.hides_idle_time), "")
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Notices about ranks whose format lacks something that an analysis needs."""

@@ -118,13 +118,16 @@ def idle(result: Any, panel: Panel[Any]) -> Texts | None:
         return None
     inside = " in the selected time" if panel._time() else ""
     rank = result.device_split["rank"].iloc[0]
+    doubt = panel.job.doubt_of_idle_time(panel.ranks or panel.job.ranks)
+    are = ("looks" if doubt else "is") if gpus == 1 else ("look" if doubt else "are")
     return {
-        "who": f"GPU of rank {rank} is" if gpus == 1 else f"{gpus} GPUs are",
+        "who": f"GPU of rank {rank} {are}" if gpus == 1 else f"{gpus} GPUs {are}",
         "idle": share(idle_ns, span),
         "whole": ("the GPU span" if gpus == 1 else "their GPU spans") + inside,
         "idle_time": duration(idle_ns),
         "span": duration(span),
-        "parts": ", ".join(parts) or None,
+        "parts": None if doubt else ", ".join(parts) or None,
+        "doubt": doubt or None,
     } | over_steps(panel)
 
 

@@ -83,7 +83,8 @@ FORMS: Final[dict[str, list[Form]]] = {
             plain(lambda found, _: found.device_split.empty),
         ),
         Form(
-            f"The <who> idle <idle> of <whole> (<idle_time> of <span>)[[: <parts>]].{OVER_STEPS}",
+            f"The <who> idle <idle> of <whole> (<idle_time> of <span>)[[: <parts>]]"
+            f"[[, but may have been busy: <doubt>]].{OVER_STEPS}",
             idle,
         ),
     ],

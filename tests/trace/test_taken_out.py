@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.analyses import idle_owners
+from hta_widgets.analyses import idle_owners, idle_time
 from hta_widgets.diagnosis.critical_path import critical_path
 from hta_widgets.diagnosis.what_if import what_if
 from hta_widgets.panels.bands.budget import budget_band
@@ -55,6 +55,9 @@ def test_what_looks_idle_has_no_cause(tmp_path):
     assert what_if(job, host_speed=4).finding == critical_path(job).finding
     assert critical_path(job).finding == (
         "What sets the pace cannot be told: most events were taken out of the traces."
+    )
+    assert idle_time(job).finding.endswith(
+        "), but may have been busy: most events were taken out of the traces."
     )
     assert idle_owners(job).finding == (
         "39.9 ms (80 % of the GPU span) look idle, but may have been busy: most events were taken "

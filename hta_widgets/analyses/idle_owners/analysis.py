@@ -58,7 +58,6 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice
-from hta_widgets.trace.ranks.facts import health_of
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
@@ -186,7 +185,7 @@ def idle_owners(
     )
     counted = found if selection else found.in_budget()
     whole = "the selected time" if selection else _whole(found, counted)
-    finding = idle_owner_finding(counted, merged, whole, doubt_of_idle_time(job, chosen))
+    finding = idle_owner_finding(counted, merged, whole, job.doubt_of_idle_time(chosen))
     advice = stacks_advice(counted.causes) if may_have_frames and not has_frames else ()
     return replace(found, finding=finding, notices=(*found.notices, *(advice if finding else ())))
 
@@ -201,12 +200,6 @@ def _whole(found: IdleOwners, counted: IdleOwners) -> str:
     outside_ns = int(found.devices["window_ns"].sum()) - window_ns
     is_much = outside_ns >= WORTH_SAYING * window_ns and outside_ns > 0
     return f"{whole}, without {duration(outside_ns)} {where}" if is_much else whole
-
-
-def doubt_of_idle_time(job: Job, ranks: Iterable[int]) -> str:
-    """Why what looks idle on some ranks may have been busy; empty if nothing speaks for it."""
-    every = job.reduce(health_of, ranks).values()
-    return next((each.hides_idle_time for each in every if each.hides_idle_time), "")
 
 
 def _lead_in(rank: Rank) -> tuple[Notice, ...]:

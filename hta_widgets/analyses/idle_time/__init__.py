@@ -69,6 +69,7 @@ def idle_finding(
     times: Sequence[GpuTime],
     *,
     is_selected: bool = False,
+    doubt: str = "",
 ) -> str:
     """Say how long the GPUs are idle and why; empty below `WORTH_SAYING`.
 
@@ -83,6 +84,8 @@ def idle_finding(
         The streams that were asked for.
     is_selected : bool
         Whether only the part of the GPU spans in the selected time counts.
+    doubt : str
+        Why they may not have been idle; empty if nothing speaks for it.
     """
     if devices.empty:
         return "No GPU work was recorded on the selected ranks."
@@ -96,11 +99,14 @@ def idle_finding(
     is_worth_saying = idle_ns > 0 and idle_ns >= WORTH_SAYING * span_ns
     if not is_worth_saying and not longer:
         return ""
-    who = f"The GPU of rank {devices['rank'].iloc[0]} is" if gpus == 1 else f"The {gpus} GPUs are"
+    who, are = f"The {gpus} GPUs", "look" if doubt else "are"
+    if gpus == 1:
+        who, are = f"The GPU of rank {devices['rank'].iloc[0]}", "looks" if doubt else "is"
     whole = span_in_words(gpus, is_selected=False) + (" in the selected time" * is_selected)
     why = f": {_causes(by_part.tolist())}" if is_worth_saying else ""
+    why = f", but may have been busy: {doubt}" if doubt else why
     return (
-        f"{who} idle {percent(100 * idle_ns / span_ns)} of {whole} ({duration(idle_ns)} of "
+        f"{who} {are} idle {percent(100 * idle_ns / span_ns)} of {whole} ({duration(idle_ns)} of "
         f"{duration(span_ns)}){why}.{longer}"
     )
 
@@ -209,6 +215,7 @@ def idle_time(
             wanted,
             [*chain(*times)],
             is_selected=selection is not None,
+            doubt=job.doubt_of_idle_time(chosen),
         ),
         notices=(
             *job.notices_for(chosen),

@@ -75,7 +75,7 @@ OF_SHARED_MODULES = {
     "host_facts": ["allocator_retries", "launch_bound", "profiler_overhead", "slow_host_copies"],
     "kernel_facts": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
     "like_kernels": ["slow_gpu", "gpu_throttling", "workload_imbalance"],
-    "notices": ["slow_steps", "decode_weights"],
+    "notices": ["slow_steps"],
     "shape_facts": ["slow_shape"],
     "step_facts": ["device_steps", "input_starvation", "launch_bound"],
     "trials": ["autotuning", "warm_up"],

@@ -35,7 +35,6 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
     after_gpu_work_notices,
     behind_cut_notices,
-    decode_weights,
     graph_notices,
     last_step_notices,
     late_begin_notices,
@@ -254,7 +253,6 @@ def _diagnosed(
             ),
             *phase_notices(job, together, of_phases),
             *server_notices(server_steps(job).steps),
-            *decode_weights(job),
             *lead_in_notices(context),
             *set_up_notices(context),
             *shared_gpu_notices(job),

@@ -173,19 +173,19 @@ def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
     )
 
 
-def other_kernels(unless: Condition) -> tuple[Advice, ...]:
+def other_kernels(*unless: Condition) -> tuple[Advice, ...]:
     """Advice to try other kernels for products that are slow for their shape."""
     return (
         Advice(
             "Let PyTorch time all library kernels for this shape, and use the fastest.",
             "export PYTORCH_TUNABLEOP_ENABLED=1  # where the job is started",
             needs=(Condition.AMD,),
-            unless=(unless,),
+            unless=unless,
         ),
         Advice(
             "Let the compiler time other kernels for this shape, and use the fastest.",
             'model = torch.compile(model, mode="max-autotune")',
-            unless=(unless,),
+            unless=unless,
         ),
     )
 

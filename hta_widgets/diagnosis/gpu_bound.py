@@ -233,7 +233,8 @@ class GpuBound:
                 continue
             is_much = look is not attention or line.evidence["share_percent"] >= LITTLE_PERCENT
             is_idle = look is not largest_kernel or "multiprocessors" in line.evidence
-            if self.finds_little or (is_much and is_idle):
+            has_price = look is not few_rows or line.recoverable_ms > 0
+            if self.finds_little or (is_much and is_idle and has_price):
                 own.found[look] = line
                 lines.append(line)
         return tuple(sorted(lines, key=_worth, reverse=True))
@@ -491,9 +492,11 @@ def large_products(context: Context) -> Finding | None:
     seen_in="compute",
     when="Matrix products of few rows take 5 % of the kernel time and wait for their weights: more "
     "rows cost little, up to the number from which products would wait for the tensor cores. "
+    "Below 60 % of the memory bandwidth, they cost what all of it would save. "
     "Or, if no shapes are recorded, half of the compute time is in products of a matrix and a "
     "vector; or in any products, where a server decodes for at most 64 requests in each step.",
     advice=(
+        *other_kernels(Condition.NEAR_ROOF, Condition.NO_SHAPES)[:1],
         Advice(
             "Serve more concurrent requests: extra rows are nearly free.",
             needs=(Condition.SERVER,),
@@ -506,6 +509,7 @@ def large_products(context: Context) -> Finding | None:
             needs=(Condition.ONE_ROW,),
             unless=(Condition.TRAINING, Condition.NO_PYTORCH),
         ),
+        *other_kernels(Condition.NEAR_ROOF, Condition.NO_SHAPES, Condition.SERVER)[1:],
         Advice("Increase the batch per GPU: extra rows are nearly free."),
     ),
 )
@@ -522,12 +526,18 @@ def few_rows(context: Context) -> Finding | None:
     kind = str(waiting["dtype"].iloc[0])
     until = peak.tflops[kind] * TERA * _BYTES[kind] / 2 / (peak.gb_per_s * GIGA)
     reached = _reached(waiting)
+    is_near = reached >= NEAR_ROOF
+    saved_ns = (1 - reached / 100) * gpu_ns / context.steps["period"].size
     return _line(
         context,
         few_rows,
         f"Matrix products of at most {rows.max():,} rows take {percent(share)} of the kernel time, "
-        f"bound by reading their weights ({percent(reached)} of the memory bandwidth); up to about "
-        f"{until:.0f} rows, extra ones are nearly free",
+        f"reading their weights at {percent(reached)} of the memory bandwidth; up to about "
+        f"{until:.0f} rows, extra ones are nearly free"
+        f"{'' if is_near else ', and faster kernels would save time'}",
+        conditions=(Condition.NEAR_ROOF,) if is_near else (),
+        # 2.9 of 10.5 ms stood in a notice, below a finding of 0.7
+        price=_UNKNOWN if is_near else Price.counted(saved_ns, "at most"),
         evidence={
             "share_percent": share,
             "reached_percent": reached,
@@ -552,7 +562,7 @@ def _one_row(context: Context) -> Finding | None:
         f"Products of a matrix and a vector (GEMV) take {percent(share)} of the compute time "
         f"({counted(count, 'launch', 'launches')}): each reads its whole matrix for one row, as in "
         "decoding a single sequence",
-        conditions=(Condition.ONE_ROW,),
+        conditions=(Condition.ONE_ROW, Condition.NO_SHAPES),
         evidence={"share_percent": share, "launches": count},
         link=_link_to(context, own),
         seen_in=NamedKernels(names=frozenset(own["name"])),
@@ -583,6 +593,7 @@ def _few_requests(context: Context) -> Finding | None:
         few_rows,
         f"Each step decodes for {counted(round(requests), 'request')}, and matrix products take "
         f"{percent(share)} of the compute time: they read all weights, however few the rows",
+        conditions=(Condition.NO_SHAPES,),
         evidence={"share_percent": share, "requests": requests},
         link=Link(panel="kernel_breakdown", ranks=context.ranks),
         seen_in=NamedKernels(names=frozenset(products["name"])),
@@ -1089,8 +1100,9 @@ BY_RATE: Final = (
     device_copies,
     largest_kernel,
 )
-_KNOWN_SLOW: Final = attention, memory_bound, largest_kernel
-"""The first one from `LITTLE_PERCENT` on, the last one if it leaves most of the GPU idle."""
+_KNOWN_SLOW: Final = few_rows, attention, memory_bound, largest_kernel
+"""Products of few rows if they have a price, attention from `LITTLE_PERCENT` on, and the largest
+kernel if it leaves most of the GPU idle."""
 
 
 def _gpu(context: Context) -> Gpu:

@@ -15,9 +15,6 @@ import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import job_clocks, on_common_clock
 from hta_widgets.analyses.clocks.alignment import ALIGNED
-from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.formulas import inputs_of
-from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.context import Context
@@ -35,7 +32,7 @@ from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
 from hta_widgets.errors import KEEPS_LAST_STEP, named_numbers, number_ranges
-from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
@@ -49,6 +46,10 @@ def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
             f"{which} {number_ranges(steps)} {do} not count: a file is cut, and the GPU work after "
             "the cut is not known"
         )
+
+
+PHASE_PERCENT: Final = 20
+"""Share of the time of a server's steps above which a phase is worth its own diagnosis."""
 
 
 def other_phases(job: Job, steps: Steps) -> dict[str, int]:
@@ -478,76 +479,3 @@ def last_step_notices(context: Context, kept: Steps, *, of_few: bool = False) ->
         f"{others}: {percent(100 * excess_ns / recorded_ns)} of the time of all recorded steps is "
         f"lost there ({KEEPS_LAST_STEP} counts it)"
     )
-
-
-MOST_ROWS: Final = 64
-"""Most rows (requests of a step) with which products still spend their time reading weights."""
-
-PHASE_PERCENT: Final = 20
-"""Share of the time of a server's steps above which a phase is worth its own diagnosis."""
-
-LEAST_PERCENT: Final = 30
-"""Share of the steps that such products must take to be reported: what the rest reads, quantised
-products and those of experts, is not known."""
-
-AT_LIMIT_PERCENT: Final = 60
-"""Share of the memory bandwidth above which better kernels would hardly help."""
-
-_WEIGHT: Final = {"aten::mm": 1, "aten::addmm": 2}
-"""Which input of a product is the weight."""
-
-
-def decode_weights(job: Job) -> tuple[str, ...]:
-    """Say in a sentence how many weights a decode step of one rank reads, and how fast.
-
-    Empty unless all analysed steps decode, the peak is known, and at least `LEAST_PERCENT` of their
-    time is in products of at most `MOST_ROWS` rows whose shapes are recorded.
-    """
-    steps = server_steps(job).steps
-    if not len(steps) or set(steps["phase"]) != {"decode"} or not steps["recorded"].all():
-        return ()
-    rank = int(steps["rank"].iloc[0])
-    own = steps[steps["rank"] == rank]
-    numbers = own["step"].tolist()
-    made = roofline(job, [rank], steps=numbers)
-    peak = made.peak
-    table = made.operators[made.operators["operator"].isin(_WEIGHT)]
-    weights = [_weight_bytes(*row) for row in table[_COLUMNS].itertuples(index=False)]
-    read = np.array(weights, dtype=np.int64) * table["calls"].to_numpy()
-    chosen = read > 0
-    gpu_ns, total = int(table["gpu_ns"].to_numpy()[chosen].sum()), int(read.sum())
-    period_ns = int((own["period_ns"] - own["no_requests_ns"] - own["unrecorded_ns"]).sum())
-    if peak is None or not gpu_ns or 100 * gpu_ns < LEAST_PERCENT * period_ns:
-        return ()
-    rate, count = total / gpu_ns, len(own)
-    of_peak = 100 * rate / peak.gb_per_s
-    said = (
-        f"decoding reads {data_size(total / count)} of weights per step at "
-        f"{number(rate / 1000)} TB/s, {percent(of_peak)} of the memory's peak, in "
-        f"{percent(100 * gpu_ns / period_ns)} of the time"
-    )
-    if of_peak >= AT_LIMIT_PERCENT:
-        dtype = str(table["dtype"].iloc[0])
-        size = _ELEMENT.get(dtype)
-        if dtype in peak.tflops and size:
-            rows = peak.tflops[dtype] * TERA * size / 2 / (peak.gb_per_s * GIGA)
-            said += (
-                ": at the memory's limit, where more requests per step cost little, up to about "
-                f"{rows:.0f}"
-            )
-        return (said,)
-    saved = duration((gpu_ns - total / peak.gb_per_s) / count)
-    return (f"{said}: faster kernels for products of few rows would save up to {saved} per step",)
-
-
-_COLUMNS: Final = ["operator", "input_dims", "input_types"]
-_ELEMENT: Final = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
-
-
-def _weight_bytes(operator: str, dims: str, types: str) -> int:
-    """Bytes of the weight of a product of few rows; 0 for any other."""
-    place = _WEIGHT[operator]
-    left, weight = inputs_of(dims, types).tensors[place - 1 : place + 1]
-    if left is None or weight is None or left.shape[0] > MOST_ROWS:
-        return 0
-    return weight.bytes

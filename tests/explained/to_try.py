@@ -60,6 +60,10 @@ def large(found: Finding, whole: Diagnosis) -> Texts:
     }
 
 
+def waiting(found: Finding, whole: Diagnosis) -> Texts:
+    return of_products(found, whole) | cost_of(found, whole)
+
+
 def attending(found: Finding, whole: Diagnosis) -> Texts:
     return {name: text for name, text in large(found, whole).items() if name != "kind"}
 
@@ -158,10 +162,10 @@ FORMS_TO_TRY: Final = {
     ],
     "few_rows": [
         Form(
-            "Matrix products of at most <_rows> rows take <part> of the kernel time, bound by "
-            "reading their weights (<reached> of the memory bandwidth); up to about <_until> rows, "
-            "extra ones are nearly free.",
-            of_products,
+            "Matrix products of at most <_rows> rows take <part> of the kernel time, reading "
+            "their weights at <reached> of the memory bandwidth; up to about <_until> rows, "
+            f"extra ones are nearly free[[, and faster kernels would save time]]{COST}",
+            waiting,
         ),
         Form(
             "Each step decodes for <requests>, and matrix products take <part> of the compute "

@@ -184,6 +184,18 @@ def test_a_label_is_the_same_for_one_name_as_for_all_that_it_is_among():
         assert distinct_labels([name], among=names) == [label]
 
 
+def test_parts_that_tell_names_apart_are_those_for_which_there_is_room():
+    """One of three GEMMs kept its raw name, as its label with the first two parts was too long."""
+    start = "Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_"
+    ends = ("LBSPPA1024_MIWT8_6_ULSGRO0", "LBSPPA1024_MIWT8_6_ULSGRO1", "LBSPPA512_ULSGRO0")
+    labels = distinct_labels([f"{start}{end}" for end in ends])
+    assert [label.partition("(")[2] for label in labels] == [
+        "6, ULSGRO0)",
+        "ULSGRO1)",
+        "LBSPPA512)",
+    ]
+
+
 def test_a_label_among_some_names_is_none_of_another_among_all():
     """The bar of one GEMM of three had the label of another, as a window lacked the third."""
     start = "Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_"

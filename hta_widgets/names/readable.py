@@ -376,7 +376,7 @@ def _distinct(names: Sequence[str], width: int) -> list[str]:
     labels = {
         name: label
         for family, group in alike.items()
-        for name, label in zip(group, _told_apart(family, group), strict=True)
+        for name, label in zip(group, _told_apart(family, group, width), strict=True)
     }
     times = Counter(labels.values())
     kept = {
@@ -391,8 +391,8 @@ def _distinct(names: Sequence[str], width: int) -> list[str]:
     return [shown[name] for name in names]
 
 
-def _told_apart(label: str, names: Sequence[str]) -> list[str]:
-    """The label of each name with parts that no other name has all of; empty if there are none.
+def _told_apart(label: str, names: Sequence[str], width: int) -> list[str]:
+    """The label of each name with parts that no other name has all of; empty if none fit.
 
     Among fewer names, such as those of a window, other parts may suffice, but a label must never
     belong to a different kernel here: one kernel's bar once had another kernel's label.
@@ -406,6 +406,6 @@ def _told_apart(label: str, names: Sequence[str]) -> list[str]:
         rarest = sorted(of_name, key=times.__getitem__)[:_RAREST]
         tried = (marks for n in range(1, _DIFFERENCES + 1) for marks in combinations(rarest, n))
         own = (marks for marks in tried if sum(each.issuperset(marks) for each in held) == 1)
-        marks = next(own, ())
-        found.append(f"{label} ({', '.join(marks)})" if marks else "")
+        labels = (f"{label} ({', '.join(marks)})" for marks in own)
+        found.append(next((each for each in labels if len(each) <= width), ""))
     return found

@@ -49,10 +49,12 @@ def roofline(result: Any, _: Panel[Any]) -> Texts | None:
         *summed(devices, "kernel_ns", "flop", "flop_ns"),
         *summed(rest, "gpu_ns"),
     )
-    if not flop_ns:
+    if not (flop_ns or devices["bytes_ns"].any()):
         return None
     assert flop == int(result.operators["flop"].sum())
-    texts: Texts = {"rate": number(flop / flop_ns / 1000), "part": share(flop_ns, kernel)}
+    texts: Texts = {}
+    if flop_ns:
+        texts = {"rate": number(flop / flop_ns / 1000), "part": share(flop_ns, kernel)}
     is_said = uncounted and 100 * uncounted >= 3 * kernel
     if is_said:
         reason, most = largest(rest, "reason", "gpu_ns")

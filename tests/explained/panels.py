@@ -56,6 +56,10 @@ from tests.explained.owners import (
 from tests.explained.replays import as_recorded, changed, path
 
 NOTHING_HERE: Final = "on the selected ranks"
+NOT_COUNTED: Final = (
+    "[[ <uncounted> of the kernel time is not counted (<most>: <reason>"
+    "[[, most of it <operator>]]).]]"
+)
 NO_COMMUNICATION: Final = (
     "No communication kernels were recognised on the selected ranks[[<_time> selected time]]. If "
     "there are any, add a rule: kernel_rules={'COMMUNICATION': ['part_of_the_name']}."
@@ -225,12 +229,8 @@ FORMS: Final[dict[str, list[Form]]] = {
         ),
         Form(
             "No matrix products, convolutions or attention with recorded shapes ran "
-            f"{NOTHING_HERE}[[ in the selected time]].",
-            plain(
-                lambda found, _: (
-                    found.devices["bytes_ns"].any() and not found.devices["flop_ns"].any()
-                )
-            ),
+            f"{NOTHING_HERE}[[ in the selected time]].{NOT_COUNTED}",
+            roofline,
         ),
         Form(
             "No [[shapes]][[input values]] of matrix products, convolutions or attention were "
@@ -241,8 +241,7 @@ FORMS: Final[dict[str, list[Form]]] = {
         Form(
             "Matrix products, convolutions and attention reach <rate> TFLOP/s in <part> of the "
             "kernel time[[; the MFU over the [[analysed]][[selected]] time is <mfu> of <peak>]]."
-            "[[ <uncounted> of the kernel time is not counted (<most>: <reason>"
-            "[[, most of it <operator>]]).]]",
+            f"{NOT_COUNTED}",
             roofline,
         ),
     ],

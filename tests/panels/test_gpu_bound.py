@@ -5,10 +5,23 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from hta_widgets import diagnose
 from hta_widgets.panels import Dashboard
-from hta_widgets.panels.bands.gpu_bound import far_from_peak, slow_shape
+from hta_widgets.panels.bands.gpu_bound import (
+    far_from_peak,
+    gpu_bound,
+    largest_kernels,
+    slow_shape,
+)
 from hta_widgets.trace.job import Job
-from tests.analyses.diagnosis.test_gpu_bound import made, product
+from tests.analyses.diagnosis.test_gpu_bound import (
+    A100,
+    FLASH,
+    attention_of,
+    made,
+    product,
+    served,
+)
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, kernel
 
@@ -88,6 +101,36 @@ def test_a_shape_that_is_slower_than_others_of_its_operator_is_named(peak_percen
     )
     said = slow_shape(table, 13_000_000)
     assert said == (f"{words}it would take 800 µs less." if words else "")
+
+
+@pytest.mark.parametrize(
+    ("norm_us", "words"),
+    [
+        (2_000, "Matrix products, convolutions and attention of known shapes reach 687 TFLOP/s in"),
+        (10_000, ""),
+    ],
+)
+def test_rates_of_next_to_nothing_are_not_said(tmp_path, norm_us, words):
+    """Above a table of matrix products in graphs, 154 TFLOP/s were reached "in 0.222 %"."""
+    found = made(tmp_path, product(100), norm_us=norm_us)
+    assert gpu_bound(found.job, found)["label"].startswith(words)
+    assert bool(words) == bool(gpu_bound(found.job, found)["label"])
+
+
+def test_which_peak_limits_a_kernel_is_the_name_of_its_column(tmp_path):
+    """Both were "of peak", and attention at 22.8 % had none."""
+    scores = attention_of(25)
+    found = made(tmp_path, scores, norm_us=scores["length"], gpu=A100)
+    table = largest_kernels(found.job, found.ranks, ()).set_index("kernel")
+    assert table["flops_percent"][FLASH] == pytest.approx(25, rel=1e-3)
+    assert "bandwidth_percent" not in table
+    assert "25 % of its peak" in found.finding
+    (tmp_path / "decodes").mkdir()
+    decodes = diagnose(served(tmp_path / "decodes"))
+    table = largest_kernels(decodes.job, decodes.ranks, ()).set_index("kernel")
+    assert table["bandwidth_percent"]["Cijk_BBS"] == pytest.approx(5.08, rel=1e-3)
+    assert "flops_percent" not in table
+    assert "5.08 % of the memory bandwidth" in decodes.finding
 
 
 @pytest.mark.parametrize(("norm_us", "is_said"), [(890, True), (910, False)])

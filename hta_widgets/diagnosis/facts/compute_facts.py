@@ -25,15 +25,13 @@ from hta_widgets.analyses.roofline.formulas import (
     formula_of,
     inputs_of,
 )
-from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Peak
+from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.tensor_cores import (
     ELEMENTWISE,
     FP32,
     TENSOR_CORES,
-    TensorCores,
     is_product,
-    tensor_cores,
 )
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, IntArray, Mask, narrowed
@@ -232,15 +230,6 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
 def _is_plain(name: str) -> bool:
     is_plain = bool(FP32.search(name) or _HALF.search(name)) and not TENSOR_CORES.search(name)
     return is_plain or bool(_DOUBLE.search(name))
-
-
-def least_ns_of(kind: Kind, kernel: str, peak: Peak) -> float:
-    """Time (ns) of a product at the peaks of its type and of the memory; 0 if unknown."""
-    is_tf32 = kind.type == "fp32" and tensor_cores(kernel) is TensorCores.YES
-    rate = peak.tflops.get("tf32" if is_tf32 else kind.type, 0.0)
-    if not (kind.flop and rate):
-        return 0.0
-    return 1e9 * max(kind.flop / (rate * TERA), kind.bytes / (peak.gb_per_s * GIGA))
 
 
 @lru_cache(maxsize=4096)

@@ -9,13 +9,18 @@ from typing import Final
 import pandas as pd
 
 from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks, roofline_finding
+from hta_widgets.analyses.roofline.analysis import (
+    operator_label,
+    over_ranks,
+    records_shapes,
+    roofline_finding,
+)
 from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.gpu_bound import kernels_by_name, labels_in_job
-from hta_widgets.diagnosis.largest_kernels import percent_of_peak, products_of
+from hta_widgets.diagnosis.largest_kernels import percent_of_peaks, products_of
 from hta_widgets.panels.base.protocol import Numbers
 from hta_widgets.panels.base.table import TableLook, table_view
 from hta_widgets.quantities import duration, percent
@@ -36,7 +41,12 @@ _LEAST_SHARE: Final = 0.02
 
 _LOOK: Final = TableLook(
     selects={"kernel": "kernel"},
-    labels={"share_percent": "of compute", "peak_percent": "of peak", "total_ns": "time"},
+    labels={
+        "share_percent": "of compute",
+        "flops_percent": "of peak FLOP/s",
+        "bandwidth_percent": "of bandwidth",
+        "total_ns": "time",
+    },
 )
 
 
@@ -67,13 +77,15 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
     -------
     DataFrame
         ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``, ``mean_ns``,
-        ``peak_percent`` (of products of known shapes), ``occupancy_percent`` and
-        ``tensor_cores``; columns without any value are left out.
+        ``flops_percent`` or ``bandwidth_percent`` (of the peak that limits products, convolutions
+        and attention of known shapes), ``occupancy_percent`` and ``tensor_cores``; columns without
+        any value are left out.
     """
     every = kernels_by_name(job, (*ranks,), (*steps,))
     whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
     asked = TimeSelection.of(job, ranks, steps=steps), tuple(table["name"])
     products = [*job.reduce(products_of, ranks, *asked).values()]
+    of_peaks = [percent_of_peaks(products, name) for name in table["name"]]
     shown = pd.DataFrame(
         {
             "kernel": table["name"],
@@ -81,7 +93,8 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
             "total_ns": table["gpu_ns"],
             "calls": table["count"],
             "mean_ns": table["gpu_ns"] / table["count"],
-            "peak_percent": [percent_of_peak(products, name) for name in table["name"]],
+            "flops_percent": [of_peak for of_peak, _ in of_peaks],
+            "bandwidth_percent": [of_bandwidth for _, of_bandwidth in of_peaks],
             "occupancy_percent": table["occupancy_percent"].where(table["occupancy_percent"] >= 0),
             "tensor_cores": table["tensor_core"].where(table["tensor_core"] != ""),
         }
@@ -107,8 +120,11 @@ def far_from_peak(
     operators = over_ranks(found.operators)
     known = operators[operators["percent_of_peak"] > 0]
     time = "the GPU span" if not steps else "the step" if len(steps) == 1 else "the steps"
-    reached = roofline_finding(devices, found.uncounted, with_rest=False, time=time)
-    said = [found.finding if known.empty else reached]
+    can_have_shapes = any(records_shapes(job.sources[rank].format) for rank in ranks)
+    reached = roofline_finding(
+        devices, found.uncounted, can_have_shapes=can_have_shapes, with_rest=False, time=time
+    )
+    said = [reached]
     # no kernel of a few µs reaches a roof: with copies of 5 µs, 3.26 ms stood beside a line's 2.90
     known = known[known["bound"] != "launch"]
     gpu_ns = float(known["gpu_ns"].sum())

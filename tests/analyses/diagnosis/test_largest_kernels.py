@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hta_widgets import open_trace
 from hta_widgets.diagnosis import diagnosis
 from tests.analyses.diagnosis.scripts import Host, diagnosed
 from tests.analyses.diagnosis.thresholds import Case, cases
 from tests.analyses.generated_jobs import open_job
-from tests.kineto_text import call, host, kernel
+from tests.kineto_text import call, host, kernel, write
 
 
 def busy(ts, names):
@@ -98,6 +99,26 @@ def test_how_close_products_come_to_the_peak_is_said(tmp_path, width, why):
     assert f"ampere_bf16_s16816gemm (100 %, {why}" in finding
 
 
+def has_rate(folder, part):
+    """Whether a kernel with this part of a product's time has the rate of the product."""
+    us = 1_000 * part
+    inputs = {"Input Dims": [[4096, 8192], [8192, 1024]], "Input type": ["c10::BFloat16"] * 2}
+    events = []
+    for number in range(10):
+        at = 20 + 1_000 * number
+        events += [
+            host(10 * number, 10, "aten::mm") | {"args": inputs},
+            call(10 * number, 1, 2 * number + 1),
+            kernel(at, us, name="gemm", correlation=2 * number + 1),
+            call(10 * number + 5, 1, 2 * number + 2),
+            kernel(at + us, 1_000 - us, name="transpose", correlation=2 * number + 2),
+        ]
+    gpu = {"id": 0, "name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8}
+    path = write(folder / "rank-0.json", events, deviceProperties=[gpu])
+    finding = diagnosis(open_trace(path, progress=False)).finding
+    return f"gemm ({100 * part:.0f} %, 22 % of its peak)" in finding
+
+
 def computing(folder, percent):
     """The GPU computes this part of the time, and then waits for a send."""
     length = 100 * percent
@@ -155,6 +176,7 @@ def test_launches_at_the_same_time_use_several_multiprocessors(tmp_path):
 
 
 test_thresholds = cases(
+    Case("largest_kernels.MOST_OF_CALLS", has_rate, {0.49: False, 0.51: True}),
     Case("largest_kernels.COMPUTES_PERCENT", computing, {89.9: False, 90.1: True}),
     Case("largest_kernels.IDLE_PERCENT", on_few_multiprocessors, {49.5: False, 50.5: True}),
     Case("largest_kernels.LEAST_PERCENT", copying, {0.99: False, 1.01: True}),

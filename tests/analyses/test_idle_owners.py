@@ -28,6 +28,7 @@ from hta_widgets.diagnosis import diagnosis
 from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepError
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
+from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host
 from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, host, kernel, step, write
@@ -788,6 +789,25 @@ def test_what_the_budget_counts_otherwise(tmp_path, others, apart):
     assert "counted as" not in found.finding
     before = idle_owners(job, window_ns=(0, 36_000))
     assert "spent 100 % in code outside operators, counted as data loading, most" in before.finding
+
+
+def test_code_is_outside_of_api_calls_where_no_operators_are_recorded(tmp_path):
+    """Of an export with NVTX ranges only, two thirds of the time were "outside operators"."""
+    tables = {
+        nsys_export.KERNEL: [
+            nsys_export.kernel(10_000, 20_000, correlation=1),
+            nsys_export.kernel(120_000, 130_000, correlation=2),
+        ],
+        nsys_export.RUNTIME: [
+            nsys_export.call(0, 5_000, correlation=1),
+            nsys_export.call(110_000, 115_000, correlation=2),
+        ],
+        nsys_export.NVTX: [nsys_export.nvtx(0, 140_000, "backward")],
+        nsys_export.STRINGS: nsys_export.strings("norm", "cudaLaunchKernel"),
+    }
+    path = nsys_export.write_sqlite(tmp_path / "report.sqlite", tables)
+    finding = idle_owners(open_trace(path, progress=False)).finding
+    assert "the CPU spent 90 % outside recorded API calls, most in backward (90 µs)" in finding
 
 
 def test_time_outside_of_steps_has_no_class(tmp_path):

@@ -10,6 +10,7 @@ from hta_widgets.analyses.time.causes import IDLE_CAUSES, Share
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.quantities import counted, data_size, duration
+from hta_widgets.trace.model.formats import Recorded
 from tests.explained.forms import (
     NAME_WIDTH,
     Texts,
@@ -173,7 +174,10 @@ def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
     if not known or unknown > sum(known.values()):
         return None
     cause = next(each for each in IDLE_CAUSES if each.name == max(known, key=lambda x: known[x]))
-    texts["said"] = cause.phrase.format(share(known[cause.name], idle_ns))
+    has_none = panel.job.lacking(panel.ranks, Recorded.OPERATORS)
+    is_any_code = cause.name == "host_code" and has_none
+    phrase = "the CPU spent {} outside recorded API calls" if is_any_code else cause.phrase
+    texts["said"] = phrase.format(share(known[cause.name], idle_ns))
     classes = result.causes[result.causes["cause"] == cause.name]
     counted_as, _ = largest(classes, "class", "idle_ns")
     if counted_as not in ("", CLASS_OF[cause.gap or "gap_op"]):

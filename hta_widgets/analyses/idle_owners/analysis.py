@@ -42,6 +42,7 @@ from hta_widgets.analyses.time.causes import (
     CODE,
     IDLE_CAUSES,
     NO_CALL,
+    WITHOUT_OPERATORS,
     IdleCause,
     Share,
     idle_cause,
@@ -185,7 +186,13 @@ def idle_owners(
     )
     counted = found if selection else found.in_budget()
     whole = "the selected time" if selection else _whole(found, counted)
-    finding = idle_owner_finding(counted, merged, whole, job.doubt_of_idle_time(chosen))
+    finding = idle_owner_finding(
+        counted,
+        merged,
+        whole,
+        has_operators=not job.lacking(chosen, Recorded.OPERATORS),
+        doubt=job.doubt_of_idle_time(chosen),
+    )
     advice = stacks_advice(counted.causes) if may_have_frames and not has_frames else ()
     return replace(found, finding=finding, notices=(*found.notices, *(advice if finding else ())))
 
@@ -234,7 +241,14 @@ def _joined(
     )
 
 
-def idle_owner_finding(counted: IdleOwners, paths: MergedPaths, whole: str, doubt: str = "") -> str:
+def idle_owner_finding(
+    counted: IdleOwners,
+    paths: MergedPaths,
+    whole: str,
+    *,
+    has_operators: bool,
+    doubt: str = "",
+) -> str:
     """Sentence on the largest cause, its owner and the line with most; empty below `WORTH_SAYING`.
 
     ``whole`` names the time that is selected, ``doubt`` why it may not have been idle. A line of
@@ -263,7 +277,9 @@ def idle_owner_finding(counted: IdleOwners, paths: MergedPaths, whole: str, doub
         )
     largest, largest_ns = max(known.items(), key=itemgetter(1))
     cause = idle_cause(largest)
-    said = cause.phrase.format(percent(100 * largest_ns / idle_ns)) + _counted(cause, causes)
+    is_any_code = cause.name == "host_code" and not has_operators
+    phrase = WITHOUT_OPERATORS if is_any_code else cause.phrase
+    said = phrase.format(percent(100 * largest_ns / idle_ns)) + _counted(cause, causes)
     if cause.share is not Share.GPU:
         said += _most_in((owners["cause"] == cause.name).to_numpy(), owners, paths)
     if unknown_ns >= UNKNOWN_WORTH_SAYING * idle_ns:

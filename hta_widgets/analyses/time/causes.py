@@ -139,6 +139,9 @@ IDLE_CAUSES: Final = (
     ),
 )
 
+WITHOUT_OPERATORS: Final = "the CPU spent {} outside recorded API calls"
+"""What is said of other host code in a recording without operators: it may be in them."""
+
 CAUSE_NAMES: Final = tuple(cause.name for cause in IDLE_CAUSES)
 CODE: Final = {name: code for code, name in enumerate(CAUSE_NAMES)}
 """Position of each cause in `IDLE_CAUSES`."""

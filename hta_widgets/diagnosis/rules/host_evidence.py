@@ -322,6 +322,9 @@ those that drain)."""
 AS_LONG: Final = 0.5
 """Fraction of the longest wait above which a second operator is named as well."""
 
+MOST_WAITING: Final = 0.5
+"""Least fraction of all waits in the operators that are named."""
+
 WITHOUT_WAITS: Final = WithoutWaits((Wait.COPY, *SYNCHRONISING))
 
 
@@ -348,6 +351,7 @@ def waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """The operator in which the host waits longest for the GPU, and another with a similar wait.
 
     A recommender waits for 5.9 ms of each step in ``aten::item``, and in ``aten::to`` at its end.
+    None if most of the waiting is elsewhere.
     """
     job, waits, total_ns = context.replay.job, {}, Counter[str]()
     names = ("row", "kind", "start_ns", "end_ns", "own_ns")
@@ -359,4 +363,5 @@ def waits_in(context: Context, ranks: tuple[int, ...]) -> tuple[str, ...]:
     for found in context.job.reduce_each(waits_by_operator, waits).values():
         total_ns.update(found)
     most = total_ns.most_common(2)
-    return tuple(name for name, ns in most if name and ns >= AS_LONG * most[0][1])
+    long = {name: ns for name, ns in most if name and ns >= AS_LONG * most[0][1]}
+    return tuple(long) if sum(long.values()) >= MOST_WAITING * total_ns.total() else ()

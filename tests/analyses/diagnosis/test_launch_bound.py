@@ -13,8 +13,10 @@ import pytest
 from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis.analysis import answers_of_all
+from hta_widgets.diagnosis.facts.gap_owners import waits_by_operator
 from hta_widgets.diagnosis.rules.launch_bound import _are_alike, few_of, may_be_stacks
 from hta_widgets.quantities import data_size
+from hta_widgets.trace.model.events import Kind
 from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.test_advice import known_of
@@ -619,10 +621,10 @@ def test_rows_of_a_linear_layer_are_those_of_all_samples(tmp_path):
     assert not says_few_rows(tmp_path, 32, operator="aten::mm")
 
 
-def waiting(length, times=1, then=0):
+def waiting(length, times=1, then=0, last=("aten::to",) * 6):
     """Steps of one large kernel, waits for it, and 100 small ones that are launched slowly.
 
-    At the end may be a second large one, which another operator waits for.
+    At the end may be a second large one, which another operator of each step waits for.
     """
     one = Host()
     for number in range(6):
@@ -634,7 +636,7 @@ def waiting(length, times=1, then=0):
                 one.launch(2, takes=12)
             if then:
                 one.launch(then)
-                one.synchronise("aten::to")
+                one.synchronise(last[number])
         one.events.append(host(one.now, 1, "Optimizer.step#AdamW.step"))
     return one
 
@@ -670,6 +672,35 @@ def waits_in(folder, part):
     """The operators that a host is said to have waited in, one of them so long by the other."""
     finding = found(diagnosed(folder, waiting(2_000, then=2_000 * part)), "launch_bound")
     return finding.sentence.partition("for the GPU in ")[2].partition(";")[0]
+
+
+def waits_elsewhere(folder, part):
+    """The operator that a host is said to have waited in, with this part of all waits in it."""
+    one = waiting(4_000 * part, then=4_000 * (1 - part), last=[f"aten::to_{n}" for n in range(6)])
+    sentence = found(diagnosed(folder, one), "launch_bound").sentence
+    return sentence.partition("once it has waited for the GPU")[2].partition(";")[0]
+
+
+def test_ranges_stand_in_for_operators_where_there_are_none(tmp_path):
+    """Of an export with NVTX ranges only, all waits were in ``cudaMemcpyAsync``."""
+
+    def waits(folder, operator):
+        folder.mkdir()
+        one = Host()
+        with one.inside("forward"):
+            one.now += 5
+            with one.inside("lookup"):
+                one.queue(1_000)
+                one.now += 5
+                one.synchronise(operator)
+        write(folder / "rank-0.json", one.events)
+        rank = open_trace(folder, progress=False).rank(0)
+        rows = rank.trace.events.rows_of(Kind.RUNTIME)
+        rows = rows[rank.trace.events.named(rows, re.compile("Synchronize"))]
+        return {*waits_by_operator(rank, rows, np.array([1.0]))}
+
+    assert waits(tmp_path / "ranges", "") == {"lookup"}
+    assert waits(tmp_path / "operators", "aten::item") == {"aten::item"}
 
 
 @pytest.mark.parametrize("name", ["cudaDeviceSynchronize", "cudaThreadSynchronize"])
@@ -774,6 +805,7 @@ test_thresholds = cases(
         lambda folder, part: late_before_some(folder, [900 * part, 900 * (1 - part)]),
         {0.64: 2, 0.69: 1},
     ),
+    Case("host_evidence.MOST_WAITING", waits_elsewhere, {0.48: "", 0.52: " in aten::item"}),
     Case("host_evidence.AS_LONG", waits_in, {0.48: "aten::item", 0.52: "aten::item and aten::to"}),
     Case("host_evidence.MOST_BY_WAITS", is_late_by_waits, {0.79: False, 0.81: True}),
     Case(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.budget.device_steps import CLASS_NAMES, class_of_segments
+from hta_widgets.analyses.budget.device_steps import CLASS_NAMES, counted_segments
 from hta_widgets.analyses.budget.idle_gaps import PARTS, gaps_of, owned_time
 from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners
 from hta_widgets.analyses.idle_owners.sums import OTHERWISE_WORTH_SAYING
@@ -597,11 +597,12 @@ def selected_one_by_one(rank, excerpt):
 
 def intervals_of_causes(rank, excerpt):
     """Number of idle intervals with some time of each row of `causes`, counted one by one."""
-    owned, gaps, counted = owned_time(rank), gaps_of(rank), class_of_segments(rank)
+    owned, gaps, counted = owned_time(rank), gaps_of(rank), counted_segments(rank)
     rows = set()
     for at, gap, _ in selected_one_by_one(rank, excerpt):
         part, cause = PARTS[gaps.part[gap]], CAUSE_NAMES[owned.cause[at]]
-        rows.add((gaps.device[gap], owned.step[at], part, cause, CLASS_NAMES[counted[at]], gap))
+        budget = CLASS_NAMES[counted.as_class[at]], counted.initialises[at]
+        rows.add((gaps.device[gap], owned.step[at], part, cause, *budget, gap))
     return Counter(row[:-1] for row in rows)
 
 
@@ -622,7 +623,7 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
         asked["steps"] = steps
     excerpt = TimeSelection.of(job, [0], **asked)
     found = idle_owners(job, **asked)
-    columns = ["device", "step", "part", "cause", "class"]
+    columns = ["device", "step", "part", "cause", "class", "initialises"]
     assert found.causes.set_index(columns)["gaps"].to_dict() == intervals_of_causes(rank, excerpt)
     owned, selected = owned_time(rank), [*selected_one_by_one(rank, excerpt)]
     after_drains = [
@@ -635,7 +636,7 @@ def test_intervals_with_some_of_a_cause(tmp_path_factory, events, marked, window
     assert found.owners["idle_ns"].sum() == sum(length for *_, length in selected)
     parts = [at for at, *_ in selected if owned.is_continued[at]]
     assert all(at - 1 in {each[0] for each in selected} for at in parts) or window is not None
-    known, counted = {at for at, *_ in selected}, class_of_segments(rank)
+    known, counted = {at for at, *_ in selected}, [*zip(*counted_segments(rank), strict=True)]
     goes_on = [at for at in parts if at - 1 in known and counted[at - 1] == counted[at]]
     whole = known - {*goes_on}
     assert found.owners["pieces"].sum() == len(whole)

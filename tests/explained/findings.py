@@ -117,6 +117,8 @@ def initialising(found: Finding, whole: Diagnosis) -> Texts:
     owner = calls["owner"].iloc[0] if len(calls) else ""
     starts_workers = " the start of DataLoader workers" in found.sentence
     of_most = calls.loc[calls["owner"] == owner, "idle_ms"].sum()
+    if calls["times"].tolist() == [1] and not starts_workers:
+        return {"only": short_name(owner, 30)} | cost_of(found, whole)
     assert (", mostly " in found.sentence) == (2 * of_most > calls["idle_ms"].sum())
     assert starts_workers == owner.endswith("#_MultiProcessingDataLoaderIter.__next__")
     return {"owner": None if starts_workers else owner or None} | cost_of(found, whole)
@@ -396,9 +398,10 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             warming_up,
         ),
         Form(
-            "<_who> initialise[[s]] while the GPU is idle ([[contexts, modules, first allocations]]"
+            "<_who> initialise[[s]] while the GPU is idle[[, in one <only>]]"
+            "[[ ([[contexts, modules, first allocations]]"
             "[[first calls of operators]][[, [[mostly]][[most of all]] "
-            "[[<owner>]][[the start of DataLoader workers]]]])"
+            "[[<owner>]][[the start of DataLoader workers]]]])]]"
             f"[[, most of it in the job's own warm-up]]{COST}",
             initialising,
         ),

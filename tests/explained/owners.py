@@ -129,6 +129,13 @@ def longest_annotation(result: Any, panel: Panel[Any]) -> Texts | None:
     }
 
 
+def _as_counted(table):
+    first = table["initialises"] & (table["cause"] != "compiling")
+    return table.assign(
+        cause=["initialising" if f else c for f, c in zip(first, table["cause"], strict=True)]
+    )
+
+
 def idle_causes(result: Any, panel: Panel[Any]) -> tuple[Texts, dict[str, int], int]:
     """What both forms begin with, the idle time of each known cause, and the unknown."""
     idle_ns, window = summed(result.devices, "idle_ns", "window_ns")
@@ -148,7 +155,7 @@ def idle_causes(result: Any, panel: Panel[Any]) -> tuple[Texts, dict[str, int], 
         texts["whole"] = "the selected time"
     elif is_left_out and outside >= 0.03 * window:
         texts["outside"] = f"{duration(outside)} outside of {'its steps' if has_steps else 'it'}"
-    by_cause = result.causes.groupby("cause", observed=True)["idle_ns"].sum()
+    by_cause = _as_counted(result.causes).groupby("cause")["idle_ns"].sum()
     known = {str(cause): int(ns) for cause, ns in by_cause.items() if ns}
     unknown = known.pop("launch_not_recorded", 0)
     return texts, known, unknown
@@ -178,11 +185,12 @@ def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
     is_any_code = cause.name == "host_code" and has_none
     phrase = "the CPU spent {} outside recorded API calls" if is_any_code else cause.phrase
     texts["said"] = phrase.format(share(known[cause.name], idle_ns))
-    classes = result.causes[result.causes["cause"] == cause.name]
+    causes = _as_counted(result.causes)
+    classes = causes[causes["cause"] == cause.name]
     counted_as, _ = largest(classes, "class", "idle_ns")
     if counted_as not in ("", CLASS_OF[cause.gap or "gap_op"]):
         texts["class"] = CLASS_LABELS[counted_as]
-    owners = result.owners
+    owners = _as_counted(result.owners)
     of_cause = owners[(owners["cause"] == cause.name) & (owners["path"] >= 0)]
     if cause.share is not Share.GPU and of_cause["idle_ns"].any():
         owner, most = largest(of_cause, "owner", "idle_ns")

@@ -324,14 +324,21 @@ CLASS_NAMES: Final = (*BUDGET_CLASSES, "")
 """The last one is for time outside of steps."""
 
 
-@asked_once
-def class_of_segments(rank: Rank) -> Int8Array:
-    """Class of each segment of `owned_time` in the budget of a step.
+class Counted(NamedTuple):
+    """Where each segment of `owned_time` counts."""
 
-    By its position in `CLASS_NAMES`.
-    """
+    as_class: Int8Array
+    """Its class in the budget of a step, by its position in `CLASS_NAMES`."""
+    initialises: Mask
+    """Whether it counts as initialising there, whatever the call in it does elsewhere."""
+
+
+@asked_once
+def counted_segments(rank: Rank) -> Counted:
+    """Where the segments of `owned_time` count in the budget of a step."""
     owned, gaps, window = owned_time(rank), gaps_of(rank), window_of(rank)
     found = np.full(owned.cause.size, CLASS_NAMES.index(""), dtype=np.int8)
+    initialises = np.zeros(owned.cause.size, dtype=np.bool_)
     codes = np.array([BUDGET_CLASSES.index(CLASS_OF[name]) for name in GAPS], dtype=np.int8)
     device, starts_ns = gaps.device[owned.segments.gap], owned.segments.start_ns
     for each in rank.gpu_work.devices:
@@ -340,7 +347,8 @@ def class_of_segments(rank: Rank) -> Int8Array:
         own = np.flatnonzero(device == each)
         own = own[(starts_ns[own] >= edges[0]) & (starts_ns[own] < edges[-1])]
         found[own] = codes[inside.kind]
-    return found
+        initialises[own] = inside.kind == GAP["gap_init"]
+    return Counted(found, initialises)
 
 
 class DeviceSteps(NamedTuple):

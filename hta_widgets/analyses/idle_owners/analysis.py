@@ -45,6 +45,7 @@ from hta_widgets.analyses.time.causes import (
     WITHOUT_OPERATORS,
     IdleCause,
     Share,
+    as_counted,
     idle_cause,
 )
 from hta_widgets.analyses.time.rows import Columns, joined_table, sums_by_text, texts_at
@@ -98,13 +99,15 @@ class IdleOwners(Result):
         -1 before the first, after the last, and without steps), ``part`` (``head``: before the
         first work; ``between``; ``tail``: after the last), ``cause`` (what the host did meanwhile,
         or what held the work back: see `IDLE_CAUSES`), ``class`` (where it counts in the budget
-        of a step, empty outside of steps: see `BUDGET`), ``idle_ns``, ``gaps`` (intervals with such
-        time).
+        of a step, empty outside of steps: see `BUDGET`), ``initialises`` (whether it counts as
+        initialising there, as first calls that allocate or launch do), ``idle_ns``, ``gaps``
+        (intervals with such time).
     owners : DataFrame
-        The same by owner, longest first: ``rank``, ``device``, ``cause``, ``class``, ``part``,
-        ``step``, ``pid``, ``tid`` (thread whose time it is; -1 for none), ``owner`` (name of the
-        innermost call, empty for none), ``kind`` (of the call), ``path`` (in `paths`, -1 for none),
-        ``idle_ns``, ``pieces`` (uninterrupted stretches of one class).
+        The same by owner, longest first: ``rank``, ``device``, ``cause``, ``class``,
+        ``initialises``, ``part``, ``step``, ``pid``, ``tid`` (thread whose time it is; -1 for
+        none), ``owner`` (name of the innermost call, empty for none), ``kind`` (of the call),
+        ``path`` (in `paths`, -1 for none), ``idle_ns``, ``pieces`` (uninterrupted stretches of one
+        class).
     paths : DataFrame
         The calls around the owners, one row per path of names: ``path``, ``parent`` (path of the
         call around it, -1 for none), ``name``, ``kind``, ``depth`` (number of calls around it).
@@ -254,7 +257,8 @@ def idle_owner_finding(
     ``whole`` names the time that is selected, ``doubt`` why it may not have been idle. A line of
     Python counts for what runs inside it, except inside another line.
     """
-    devices, causes, owners = counted.devices, counted.causes, counted.owners
+    devices = counted.devices
+    causes, owners = as_counted(counted.causes), as_counted(counted.owners)
     if devices.empty:
         return "No GPU work was recorded on the selected ranks."
     idle_ns, window_ns = int(devices["idle_ns"].sum()), int(devices["window_ns"].sum())
@@ -365,6 +369,8 @@ class OwnerRows(NamedTuple):
     """Position in `CAUSE_NAMES`."""
     counted: NDArray[np.integer[Any]]
     """Position in `CLASS_NAMES`."""
+    initialises: Mask
+    """Whether the budget counts it as initialising."""
     part: NDArray[np.integer[Any]]
     """Position in `PARTS`."""
     kind: Int8Array
@@ -440,6 +446,7 @@ def _causes(rank: Rank, selected: SelectedTime) -> Columns:
         "part": TextColumn(keys["part"], PARTS),
         "cause": TextColumn(keys["cause"], CAUSE_NAMES),
         "class": TextColumn(keys["class"], CLASS_NAMES),
+        "initialises": keys["initialises"],
         "idle_ns": idle_ns,
         "gaps": intervals,
     }
@@ -456,6 +463,7 @@ def _owner_rows(rank: Rank, sums: Sums, path: Int64Array) -> OwnerRows:
         step=keys["step"].astype(np.int32),
         cause=keys["cause"],
         counted=keys["class"],
+        initialises=keys["initialises"],
         part=keys["part"],
         kind=np.append(all_paths(rank).kind, np.int8(NOBODY))[keys["node"]],
         thread=keys["thread"],
@@ -508,6 +516,7 @@ def owner_table(ranks: Sequence[OwnerRows], merged: MergedPaths) -> pd.DataFrame
         "device": _concatenated([rows.device for rows in ranks]).astype(np.int64),
         "cause": texts_at(CAUSE_NAMES, _concatenated([rows.cause for rows in ranks])),
         "class": texts_at(CLASS_NAMES, _concatenated([rows.counted for rows in ranks])),
+        "initialises": _concatenated([rows.initialises for rows in ranks]),
         "part": texts_at(PARTS, _concatenated([rows.part for rows in ranks])),
         "step": _concatenated([rows.step for rows in ranks]).astype(np.int64),
         "pid": _concatenated([rows.pid[rows.thread] for rows in ranks]),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.idle_gaps import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
+from hta_widgets.analyses.time.causes import as_counted
 from hta_widgets.analyses.time.rows import texts_at
 from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
@@ -253,7 +254,7 @@ def owners_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     ``rank``, ``device``, ``cause``, ``line`` (see `with_lines`), ``idle_ns`` (int64),
     ``idle_percent`` (of the idle time of the device), ``pieces``.
     """
-    found = with_lines(owners, paths)
+    found = with_lines(as_counted(owners), paths)
     table = found.groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()
     table = table.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
     whole_ns = table.groupby(["rank", "device"])["idle_ns"].transform("sum")

@@ -9,12 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.classes import CLASS_OF
-from hta_widgets.analyses.budget.device_steps import class_of_segments
+from hta_widgets.analyses.budget.device_steps import counted_segments
 from hta_widgets.analyses.budget.idle_gaps import OwnedTime, gaps_of, owned_time
 from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments
 from hta_widgets.analyses.idle_owners.paths import node_of_place
 from hta_widgets.analyses.time.call_sums import sums_at
-from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES
+from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, as_counted
 from hta_widgets.analyses.time.modules import SEPARATOR
 from hta_widgets.analyses.time.rows import shared_texts
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, remember
@@ -57,16 +57,18 @@ class By(NamedTuple):
 
     keys: tuple[str, ...]
     """What the segments of a row have in common: some of ``device``, ``step``, ``part``, ``cause``,
-    ``class``, ``thread``, ``node``."""
+    ``class``, ``initialises``, ``thread``, ``node``."""
     longest_first: bool
     """Whether the longest row is first; else rows are sorted by the keys, in their order."""
     counts: Literal["segments", "intervals"]
     """What is counted for each row: its segments, or the idle intervals that they are part of."""
 
 
-BY_CAUSE: Final = By(("device", "step", "part", "cause", "class"), False, "intervals")
+BY_CAUSE: Final = By(
+    ("device", "step", "part", "cause", "class", "initialises"), False, "intervals"
+)
 BY_OWNER: Final = By(
-    ("device", "cause", "class", "part", "step", "thread", "node"), True, "segments"
+    ("device", "cause", "class", "initialises", "part", "step", "thread", "node"), True, "segments"
 )
 
 
@@ -136,11 +138,12 @@ def _is_first_part(owned: OwnedTime, at: Int64Array, row: NDArray[np.integer[Any
 
 def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
     """Number the rows in the order that they have in a table of the whole time."""
-    owned, gaps = owned_time(rank), gaps_of(rank)
+    owned, gaps, counted = owned_time(rank), gaps_of(rank), counted_segments(rank)
     columns: dict[str, NDArray[Any]] = {
         "device": gaps.device[owned.segments.gap],
         "cause": owned.cause,
-        "class": class_of_segments(rank),
+        "class": counted.as_class,
+        "initialises": counted.initialises,
         "part": gaps.part[owned.segments.gap],
         "step": owned.step,
         "thread": owned.thread,
@@ -183,6 +186,7 @@ def owners_by_name(owners: pd.DataFrame) -> pd.DataFrame:
 
 def _by_cause(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Sums with a row for each value of the keys, and a column for each cause that occurs."""
+    table = as_counted(table)
     usual = table["cause"].map(USUAL_CLASS).astype(object)
     other = table[(table["class"] != "") & (table["class"] != usual)]
     share = other.groupby(["cause", "class"])["idle_ns"].transform("sum") / table["idle_ns"].sum()
@@ -201,7 +205,9 @@ def owners_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     ``rank``, ``device``, ``cause``, ``owner``, ``kind``, ``path`` (text: the innermost names),
     ``idle_ns`` (int64), ``idle_percent`` (of the idle time of the device), ``pieces``.
     """
-    table = owners.groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()
+    table = (
+        as_counted(owners).groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()
+    )
     table = table.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
     whole_ns = table.groupby(["rank", "device"])["idle_ns"].transform("sum")
     table.insert(len(_KEYS) + 1, "idle_percent", 100 * table["idle_ns"] / whole_ns)

@@ -24,7 +24,7 @@ from hta_widgets.diagnosis.proof.what import Idle, WholeSteps
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.allocator_retries import recurs
 from hta_widgets.diagnosis.rules.host_evidence import owners_table, within_gap
-from hta_widgets.diagnosis.rules.wording import subject
+from hta_widgets.diagnosis.rules.wording import named, subject
 from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import NS_PER_MS, duration
 
@@ -275,12 +275,14 @@ def _initialising(context: Context) -> Finding | None:
         most = "the start of DataLoader workers"
     if Condition.IN_OPERATOR in conditions_of_owners([most]):
         during = "first calls of operators"
+    what = f" ({during}{f', {mostly} {most}' if most else ''})"
+    if calls["times"].tolist() == [1] and most == calls["owner"].iloc[0]:
+        what = f", in one {named(most)}"  # of one launch call, "contexts, modules" said nothing
     who, within = subject(context, ranks), within_gap(context, ranks, "gap_init")
     warms = conditions_of_owners([within.around] if within else []) & {Condition.OWN_WARM_UP}
     return context.finding(
         warm_up,
-        words=f"{who} {who.verb('initialise')} while the GPU is idle "
-        f"({during}{f', {mostly} {most}' if most else ''})",
+        words=f"{who} {who.verb('initialise')} while the GPU is idle{what}",
         detail=", most of it in the job's own warm-up" if warms else "",
         conditions=warms,
         price=price,

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from hta_widgets import diagnose
+from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, share
 from tests.analyses.generated_jobs import open_job
@@ -248,6 +249,28 @@ def test_what_the_first_call_of_an_operator_sets_up(tmp_path):
     )
     assert finding.recoverable_ms == pytest.approx(8.9, rel=0.02)
     assert finding.advice[0].do == "Record after a few warm-up iterations."
+
+
+def test_one_long_first_call_is_all_that_is_named(tmp_path):
+    """One launch call of 6.54 ms was "contexts, modules, first allocations", and the panel of idle
+    time called it launching."""
+    one = Host()
+    one.launch(100, operator="aten::add", name="add")
+    one.now = one.free + 10
+    one.events.append(call(one.now, 8_000, 90))
+    one.events.append(kernel(one.now + 8_010, 100, name="first", correlation=90))
+    one.now, one.free = one.now + 8_005, one.now + 8_110
+    for _ in range(10):
+        one.launch(100, operator="aten::add", name="add")
+    result = diagnosed(tmp_path, one)
+    words = "The host initialises while the GPU is idle, in one cudaLaunchKernel: "
+    assert found(result, "warm_up").sentence.startswith(words)
+    idle = idle_owners(result.job)
+    assert " initialising (contexts, modules, libraries), most in cudaLaunchKernel (8 m" in (
+        idle.finding
+    )
+    shown = causes_by_device(idle.devices, idle.causes)["initialising"].sum() / 1e6
+    assert shown == pytest.approx(found(result, "warm_up").recoverable_ms, rel=0.01)
 
 
 def test_a_warm_up_of_the_job_s_own(tmp_path):

@@ -32,7 +32,7 @@ _SERIES = (
     BarPart("launch_call", "CPU-bound: launch call and latency", _LATE, pattern="x"),
     BarPart.of_class("between_kernels", "Kernel-to-kernel gap", "other_idle"),
     BarPart("inside_graph", "Gap inside a graph", _OTHER, True, "."),
-    BarPart("dependency", "Launched, blocked on a dependency", _OTHER, pattern="/"),
+    BarPart("dependency", "Launched, not yet started", _OTHER, pattern="/"),
     BarPart("launch_not_recorded", "Launch not recorded", _OTHER, True),
 )
 PART_NAMES: Final = {each.column: each.name for each in _SERIES}

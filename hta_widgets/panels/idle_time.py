@@ -86,7 +86,7 @@ class IdleTimePanel(Panel[IdleTime]):
         Float(30, min=0), Slider("Kernel-to-kernel gaps: under", unit="µs", max=200)
     )
     """If the launch call started in time, shorter intervals (µs) count as kernel-to-kernel gaps,
-    longer ones as blocked on a dependency."""
+    longer ones as time after the launch."""
 
     visualize_pctg: bool = parameter(Bool(False), SHARE_OR_TIME)
     """Show shares of the idle time instead of time; all bars share one scale."""

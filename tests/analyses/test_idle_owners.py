@@ -740,7 +740,7 @@ def test_a_call_takes_none_of_the_time_in_which_the_gpu_holds_its_work_back(tmp_
     """A call that returned within 3 µs was said to have the most of 17.3 ms, 14.7 ms."""
     events = [kernel(0, 10), host(100 - takes, takes, "aten::mm"), call(100, 3, 1)]
     job = open_job(tmp_path, [[*events, kernel(1_010, 10, correlation=1)]])
-    said = "of the recording), for 89.5 %, the next work was launched, and held back on the GPU"
+    said = "of the recording), for 89.5 %, the next work was launched, but had not started yet"
     of_call = f"; the call on the host with the most is {most}" if most else ""
     assert idle_owners(job).finding.endswith(f"{said}{of_call}.")
 

@@ -296,7 +296,7 @@ def test_a_long_interval_whose_call_returned_at_once_is_not_the_hosts(tmp_path):
     job = open_job(tmp_path, [events])
     assert causes(job) == {(7, "host_wait"): 493_000}
     assert parts(job) == {"host": 0.5, "launch_call": 45, "dependency": 493_000 - 45.5}
-    assert "100 % after the launch, held back on the GPU." in idle_time(job).finding
+    assert "100 % after the launch, before the next work started." in idle_time(job).finding
 
 
 def test_a_call_that_began_before_the_gpu_ran_dry(tmp_path):

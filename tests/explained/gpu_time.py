@@ -90,7 +90,7 @@ IDLE_PARTS: Final = {
     "launch_call": "in the launch call and its latency (CPU-bound)",
     "between_kernels": "in gaps between kernels",
     "inside_graph": "inside CUDA graphs",
-    "dependency": "after the launch, held back on the GPU",
+    "dependency": "after the launch, before the next work started",
     "launch_not_recorded": "of unknown cause (launch not recorded)",
 }
 

@@ -87,7 +87,7 @@ def test_devices(job):
         "CPU-bound": [70, 0],
         "CPU-bound: launch call and latency": [5, 0],
         "Kernel-to-kernel gap": [0, 0],
-        "Launched, blocked on a dependency": [0, 0],
+        "Launched, not yet started": [0, 0],
         "Launch not recorded": [25, 100],
     }
     assert list(figure.data[0].selectedpoints) == [0]

@@ -47,6 +47,10 @@ DRAINED_BEFORE_NS: Final = 1_000
 DRAINED_AFTER_NS: Final = 100_000
 """A blocking call drained the GPU if it returns this close to the moment when the GPU ran dry."""
 
+AT_ONCE_NS: Final = 2_000
+"""A call that finds only work which ends this soon does not wait for it. After a copy of 25 µs, in
+the first 0.8 of which a kernel ended, 200 µs of Python were a stall of that call."""
+
 SHORTEST_GAP_NS: Final = 1_000
 """Shorter intervals are the cost of starting kernels, whatever the host does."""
 
@@ -154,10 +158,10 @@ def drains(gaps: Gaps, late: Mask, calls: Calls, thread: Int64Array) -> Int64Arr
 
 
 def runs_at(rank: Rank, rows: Int64Array, times: Times) -> Mask:
-    """Whether work that was launched before each time still runs then, except copies of the host.
+    """Whether work that was launched before each time runs on then, except copies of the host.
 
-    A call that finds none drains nothing: it may wait 25 µs for the copy that it asks for. `rows`
-    are all the GPU work.
+    A call that finds none drains nothing, nor does one that finds only what ends `AT_ONCE_NS`
+    later: it may wait 25 µs for the copy that it asks for. `rows` are all the GPU work.
     """
     events = rank.trace.events
     of_host = (HOST_TO_DEVICE, DEVICE_TO_HOST)
@@ -170,7 +174,7 @@ def runs_at(rank: Rank, rows: Int64Array, times: Times) -> Mask:
     order = np.argsort(asked_ns, kind="stable")
     until_ns = np.maximum.accumulate((start_ns + events.duration_ns[rows])[order])
     before = np.searchsorted(asked_ns[order], times, side="left")
-    return np.asarray((before > 0) & (np.append(until_ns, 0)[before - 1] > times))
+    return np.asarray((before > 0) & (np.append(until_ns, 0)[before - 1] > times + AT_ONCE_NS))
 
 
 def _least_between(values: Int64Array, first: Int64Array, last: Int64Array) -> Int64Array:

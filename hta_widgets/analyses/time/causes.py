@@ -126,8 +126,8 @@ IDLE_CAUSES: Final = (
     ),
     IdleCause(
         "dependency",
-        "Launched, blocked on a dependency",
-        "for {}, the next work was launched, and held back on the GPU",
+        "Launched, not yet started",
+        "for {}, the next work was launched, but had not started yet",
         Share.GPU,
         "gap_depend",
     ),

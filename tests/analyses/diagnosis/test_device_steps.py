@@ -312,6 +312,14 @@ def host_us(folder, length_us, usual_us=2):
 
 
 test_thresholds = cases(
+    Case(
+        "idle_gaps.AT_ONCE_NS",
+        lambda folder, ns: kind_of(
+            folder,
+            [*OPERATORS, *late(500), api(10 - ns / 1000, 30, "cudaStreamSynchronize")],
+        ),
+        {2_000: "gap_op", 2_001: "gap_sync"},
+    ),
     Case("idle_gaps.SHORTEST_GAP_NS", short_gap, {1000: "gap_depend", 1001: "gap_op"}),
     Case(
         "idle_gaps.STRETCH_NS",

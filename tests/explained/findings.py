@@ -251,9 +251,13 @@ def converting_layouts(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def chained(found: Finding, whole: Diagnosis) -> Texts:
+    part, chains = (percent(found.evidence[f"{x}_percent"]) for x in ("share", "chains"))
+    longest, is_all = str(found.evidence["longest_chain"]), part == chains
     return {
-        "part": percent(found.evidence["share_percent"]),
-        "longest": str(found.evidence["longest_chain"]),
+        "part": part,
+        "longest": longest if is_all else None,
+        "chained": None if is_all else chains,
+        "of_chain": None if is_all else longest,
         **kept_up(found),
     } | cost_of(found, whole)
 
@@ -487,8 +491,9 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "unfused_elementwise": [
         Form(
-            "<part> of the compute time[[ on <_ranks>]] is in unfused elementwise kernels, up to "
-            f"<longest> in a row; fusing them would save time{KEPT_UP}{COST}",
+            "<part> of the compute time[[ on <_ranks>]] is in unfused elementwise kernels, "
+            "[[up to <longest> in a row]][[<chained> in chains of up to <of_chain>]]; fusing them "
+            f"would save time{KEPT_UP}{COST}",
             chained,
         ),
         Form(

@@ -104,6 +104,10 @@ _COMPILED_CODE: Final = re.compile(
 )
 _OF_INDUCTOR: Final = re.compile(r"^triton_")
 
+_REDUCER: Final = re.compile(r"\breducer::")
+"""What DDP does to each gradient as it is ready, between the kernels of the backward pass:
+``torch::distributed::reducer::mul_out``. No compiler fuses it with them."""
+
 _LAYOUT: Final = re.compile(
     r"\bnc(d?)hwTo(?:Folded)?n\1hwc|\bn(d?)hwcToNc\2hw|\bbatched_transpose_\d+x\d+_", re.IGNORECASE
 )
@@ -561,10 +565,10 @@ class ComputeFacts(NamedTuple):
     taken: dict[str, Times]
     """Time (ns) of each step in matrix products and convolutions (``product``), of these without
     tensor cores or in float64 (``plain``), and of the latter in 16-bit types (``half``) and in
-    float64 (``double``); in elementwise kernels (``elementwise``), of these in compiled code that
-    fuses none (``compiled``); in unfused attention (``attention``); in kernels that convert images
-    between NCHW and NHWC (``layout``); in products that are slow because their sizes do not fit
-    (``shape``)."""
+    float64 (``double``); in elementwise kernels (``elementwise``), of these in chains that could be
+    fused (``chains``), and in compiled code that fuses none (``compiled``); in unfused attention
+    (``attention``); in kernels that convert images between NCHW and NHWC (``layout``); in products
+    that are slow because their sizes do not fit (``shape``)."""
     saved: dict[str, Times]
     """Columns of `Savings`, summed over the kernels of each step. Elementwise kernels of unfused
     attention save nothing as ``chains``."""
@@ -586,7 +590,7 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     step = place[window.step_of(rank, kernels)]
     gpu = gpu_of(rank.trace.metadata, rank.gpu_work.main_device)
     elementwise = kernels.named(ELEMENTWISE.search)
-    chains = _chains(kernels, step, elementwise)
+    chains = _chains(kernels, step, elementwise & ~_are_of_reducer(rank, kernels))
     caller, called = as_called(rank, kernels)
     of_products, products = product_facts(caller, called, gpu)
     of_attention, attention = attention_facts(caller, called)
@@ -599,6 +603,7 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     chains_ns[of_attention.taken["attention"] > 0] = 0
     taken = {
         "elementwise": kernels.duration_ns * elementwise,
+        "chains": kernels.duration_ns * (chains_ns > 0),
         "compiled": kernels.duration_ns * (elementwise & _are_left_by_compiler(rank, kernels)),
         "shape": shapes.total_ns,
     }
@@ -625,18 +630,30 @@ def compute_facts(rank: Rank) -> ComputeFacts:
     )
 
 
+def _are_of_reducer(rank: Rank, kernels: GpuWork) -> Mask:
+    """Which kernels DDP launches itself: of chains of 5.5 ms, half were fused with these only."""
+    return _launched_in(rank, kernels, calls_of(rank).named(_REDUCER.search))
+
+
 def _are_left_by_compiler(rank: Rank, kernels: GpuWork) -> Mask:
     """Which kernels compiled code launches, if its compiler fuses none.
 
     In one job, CUDA graphs in compiled functions launched 61 of 110 ms of elementwise kernels, and
     the diagnosis asked why these ran outside compiled functions.
     """
+    compiled = calls_of(rank).named(_COMPILED_CODE.search)
+    if kernels.named(_OF_INDUCTOR.search).any():
+        compiled = np.zeros_like(compiled)
+    return _launched_in(rank, kernels, compiled)
+
+
+def _launched_in(rank: Rank, kernels: GpuWork, chosen: Mask) -> Mask:
+    """Which kernels are launched in some calls."""
     found = np.zeros(len(kernels), dtype=np.bool_)
-    calls, launched = calls_of(rank), np.flatnonzero(kernels.launch >= 0)
-    compiled = calls.named(_COMPILED_CODE.search)
-    if compiled.any() and not kernels.named(_OF_INDUCTOR.search).any():
+    if chosen.any():
+        calls, launched = calls_of(rank), np.flatnonzero(kernels.launch >= 0)
         places = calls.places_of(kernels.launch[launched])
-        found[launched] = calls.forest.at_or_below(compiled)[places]
+        found[launched] = calls.forest.at_or_below(chosen)[places]
     return found
 
 

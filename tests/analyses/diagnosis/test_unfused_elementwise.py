@@ -52,6 +52,38 @@ def test_a_chain_of_different_kernels_would_be_faster_as_one(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("around", ["aten::mean", "torch::distributed::reducer::mul_out"])
+def test_what_ddp_does_to_a_gradient_is_in_no_chain(tmp_path, around):
+    """Half of the chains of a ResNet were an addition, DDP's scaling and a threshold."""
+    one = scripts.Host()
+    for number in range(4):
+        with one.step(number):
+            for _ in range(10):
+                one.launch(500, name="bf16_s16816gemm")
+                one.launch(100, name=elementwise("add"))
+                with one.inside(around, cat="cpu_op"):
+                    one.launch(100, operator="aten::mul", name=elementwise("mul"))
+                one.launch(100, name=elementwise("threshold"))
+    made = scripts.diagnosed(tmp_path, one)
+    assert bool(found(made, "unfused_elementwise")) == (around == "aten::mean")
+
+
+def test_the_share_of_chains_is_said_where_others_are_in_none(tmp_path):
+    """14.5 % were elementwise, and 5.9 in what *Show* marked."""
+    items = [*["bf16_s16816gemm", elementwise("pow")] * 3, *map(elementwise, ["mul", "add", "exp"])]
+
+    def program(rank, step):
+        del rank, step
+        return [*(Compute(100 * US, name) for name in items * 5), Meet(EVERYBODY, 20 * US)]
+
+    finding = found(diagnosed(write_training(tmp_path, 2, program)), "unfused_elementwise")
+    # of 9 kernels, 6 are elementwise, and the last of these begin after one of the others
+    assert finding.sentence.startswith(
+        "66.7 % of the compute time on all ranks is in unfused elementwise kernels, 44.4 % in "
+        "chains of up to 4; fusing them would save time"
+    )
+
+
 def test_equal_kernels_work_on_other_tensors(tmp_path):
     made = diagnosed(write_training(tmp_path, 2, chain(["add"] * 8)))
     assert not found(made, "unfused_elementwise")

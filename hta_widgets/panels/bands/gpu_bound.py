@@ -44,7 +44,7 @@ _LOOK: Final = TableLook(
     labels={
         "share_percent": "of compute",
         "flops_percent": "of peak FLOP/s",
-        "bandwidth_percent": "of bandwidth",
+        "bandwidth_percent": "of peak GB/s",
         "total_ns": "time",
     },
 )
@@ -76,7 +76,7 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
     Returns
     -------
     DataFrame
-        ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``, ``mean_ns``,
+        ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``,
         ``flops_percent`` or ``bandwidth_percent`` (of the peak that limits products, convolutions
         and attention of known shapes), ``occupancy_percent`` and ``tensor_cores``; columns without
         any value are left out.
@@ -92,7 +92,6 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
             "share_percent": 100 * table["gpu_ns"] / max(whole_ns, 1),
             "total_ns": table["gpu_ns"],
             "calls": table["count"],
-            "mean_ns": table["gpu_ns"] / table["count"],
             "flops_percent": [of_peak for of_peak, _ in of_peaks],
             "bandwidth_percent": [of_bandwidth for _, of_bandwidth in of_peaks],
             "occupancy_percent": table["occupancy_percent"].where(table["occupancy_percent"] >= 0),

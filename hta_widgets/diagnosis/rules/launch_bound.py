@@ -388,6 +388,8 @@ def launch_bound(context: Context) -> Finding | None:
         where += (
             f"; for {percent(100 * outside)} of the time that the GPU waits, the CPU is in no call"
         )
+    # owners of idle time show what the host does after a wait, not that the queue is empty then
+    shown_in = ("queue_length", "idle_owners") if by_waits else ("idle_owners",)
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
@@ -430,7 +432,7 @@ def launch_bound(context: Context) -> Finding | None:
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),
         },
-        links=(Link(panel="idle_owners", ranks=ranks, steps=steps),),
+        links=tuple(Link(panel=each, ranks=ranks, steps=steps) for each in shown_in),
     )
 
 

@@ -663,6 +663,7 @@ def test_a_host_that_is_late_only_as_it_has_waited(tmp_path, times):
     """
     finding = found(diagnosed(tmp_path, waiting(2_000, times)), "launch_bound")
     assert "once it has waited for the GPU in aten::item" in finding.sentence
+    assert finding.links[0].panel == "queue_length"  # the owners of idle time show no wait
     without = finding.evidence["without_waits_ms"]
     assert without == pytest.approx(finding.evidence["without_launching_ms"], rel=0.05)
     assert not any("CUDA graphs" in each.do for each in finding.advice)

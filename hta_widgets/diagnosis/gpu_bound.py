@@ -66,7 +66,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.names.demangling import is_mangled
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import kernel_word
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Fits
 from hta_widgets.trace.model.kernels import KernelType, type_by_name
@@ -517,8 +517,9 @@ def few_rows(context: Context) -> Finding | None:
     """Report products that wait for their weights."""
     rates, peak = Rates.of(context), _gpu(context).peak
     waiting = rates.products[rates.products["bound"] == "memory"]
-    rows = np.array([_rows_of(each) for each in records(waiting)], dtype=np.int64)
-    waiting, rows = waiting[rows > 0], rows[rows > 0]
+    sizes = [_rows_and_weight(each) for each in records(waiting)]
+    rows, weight_bytes = np.array(sizes, dtype=np.int64).reshape(-1, 2).T
+    waiting, rows, weight_bytes = waiting[rows > 0], rows[rows > 0], weight_bytes[rows > 0]
     gpu_ns = float(waiting["gpu_ns"].sum())
     share = rates.share(gpu_ns)
     if share < LEAST_SHARE or peak is None:
@@ -527,20 +528,23 @@ def few_rows(context: Context) -> Finding | None:
     until = peak.tflops[kind] * TERA * _BYTES[kind] / 2 / (peak.gb_per_s * GIGA)
     reached = _reached(waiting)
     is_near = reached >= NEAR_ROOF
-    saved_ns = (1 - reached / 100) * gpu_ns / context.steps["period"].size
+    cells = context.steps["period"].size
+    read_bytes = float((weight_bytes * waiting["calls"]).sum()) / cells
+    saved_ns = (1 - reached / 100) * gpu_ns / cells
     return _line(
         context,
         few_rows,
         f"Matrix products of at most {rows.max():,} rows take {percent(share)} of the kernel time, "
-        f"reading their weights at {percent(reached)} of the memory bandwidth; up to about "
-        f"{until:.0f} rows, extra ones are nearly free"
-        f"{'' if is_near else ', and faster kernels would save time'}",
+        f"reading {data_size(read_bytes)} of weights{context.steps.per_noun} at {percent(reached)} "
+        f"of the memory bandwidth; up to {until:.0f} rows cost little more"
+        f"{'' if is_near else '; faster kernels save time'}",
         conditions=(Condition.NEAR_ROOF,) if is_near else (),
         # 2.9 of 10.5 ms stood in a notice, below a finding of 0.7
         price=_UNKNOWN if is_near else Price.counted(saved_ns, "at most"),
         evidence={
             "share_percent": share,
             "reached_percent": reached,
+            "weight_bytes": read_bytes,
             "products": _listed(waiting),
         },
         link=Link(panel="roofline", ranks=context.ranks),
@@ -1120,15 +1124,15 @@ def _reached(products: pd.DataFrame) -> float:
     return float((gpu_ns * products["percent_of_peak"]).sum()) / float(gpu_ns.sum())
 
 
-def _rows_of(row: Row) -> int:
-    """Rows of a product whose weight has more rows and columns; 0 for others."""
+def _rows_and_weight(row: Row) -> tuple[int, int]:
+    """Rows of a product, and bytes of its weight, which has more rows and columns; else 0."""
     place = {"aten::mm": 0, "aten::addmm": 1}.get(row["operator"])
     if place is None or row["dtype"] not in _BYTES:
-        return 0
+        return 0, 0
     left, weight = inputs_of(row["input_dims"], row["input_types"]).tensors[place : place + 2]
     if left is None or weight is None or left.shape[0] >= min(weight.shape):
-        return 0
-    return left.shape[0]
+        return 0, 0
+    return left.shape[0], weight.bytes
 
 
 def _listed(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.diagnosis.gpu_bound import kernels_in
-from hta_widgets.quantities import counted, duration
+from hta_widgets.quantities import counted, data_size, duration
 from tests.explained.costs import COST, cost_of
 from tests.explained.forms import Form, Texts, share
 
@@ -49,6 +49,7 @@ def of_products(found: Finding, whole: Diagnosis) -> Texts:
     return {
         "part": share(gpu_ns, table.devices["kernel_ns"].sum()),
         "reached": share(reached, 100),
+        "weights": data_size(found.evidence.get("weight_bytes", 0)),
     }
 
 
@@ -163,8 +164,8 @@ FORMS_TO_TRY: Final = {
     "few_rows": [
         Form(
             "Matrix products of at most <_rows> rows take <part> of the kernel time, reading "
-            "their weights at <reached> of the memory bandwidth; up to about <_until> rows, "
-            f"extra ones are nearly free[[, and faster kernels would save time]]{COST}",
+            "<weights> of weights[[ per step]][[ per <_phase> step]] at <reached> of the memory "
+            f"bandwidth; up to <_until> rows cost little more[[; faster kernels save time]]{COST}",
             waiting,
         ),
         Form(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.roofline import roofline
@@ -43,8 +44,7 @@ _LOOK: Final = TableLook(
     selects={"kernel": "kernel"},
     labels={
         "share_percent": "of compute",
-        "flops_percent": "of peak FLOP/s",
-        "bandwidth_percent": "of peak GB/s",
+        "of_peak": "of peak",
         "total_ns": "time",
     },
 )
@@ -76,29 +76,35 @@ def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.
     Returns
     -------
     DataFrame
-        ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``,
-        ``flops_percent`` or ``bandwidth_percent`` (of the peak that limits products, convolutions
-        and attention of known shapes), ``occupancy_percent`` and ``tensor_cores``; columns without
-        any value are left out.
+        ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``, ``mean_ns``,
+        ``of_peak`` (text: percent of the FLOP/s or of the memory bandwidth, whichever limits
+        products, convolutions and attention of known shapes), ``occupancy_percent`` and
+        ``tensor_cores``; columns without any value are left out.
     """
     every = kernels_by_name(job, (*ranks,), (*steps,))
     whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
     asked = TimeSelection.of(job, ranks, steps=steps), tuple(table["name"])
     products = [*job.reduce(products_of, ranks, *asked).values()]
-    of_peaks = [percent_of_peaks(products, name) for name in table["name"]]
     shown = pd.DataFrame(
         {
             "kernel": table["name"],
             "share_percent": 100 * table["gpu_ns"] / max(whole_ns, 1),
             "total_ns": table["gpu_ns"],
             "calls": table["count"],
-            "flops_percent": [of_peak for of_peak, _ in of_peaks],
-            "bandwidth_percent": [of_bandwidth for _, of_bandwidth in of_peaks],
+            "mean_ns": table["gpu_ns"] / table["count"],
+            "of_peak": [_of_peak(*percent_of_peaks(products, name)) for name in table["name"]],
             "occupancy_percent": table["occupancy_percent"].where(table["occupancy_percent"] >= 0),
             "tensor_cores": table["tensor_core"].where(table["tensor_core"] != ""),
         }
     )
     return shown.dropna(axis="columns", how="all")
+
+
+def _of_peak(of_flops: float, of_bandwidth: float) -> str | None:
+    """The peak that is known to limit a kernel, and how close it comes; None for neither."""
+    if not np.isnan(of_flops):
+        return f"{percent(of_flops)} FLOP/s"
+    return None if np.isnan(of_bandwidth) else f"{percent(of_bandwidth)} GB/s"
 
 
 def far_from_peak(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -52,6 +52,7 @@ from hta_widgets.diagnosis.facts.kernel_facts import (
 )
 from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
 from hta_widgets.diagnosis.limits import Limits
+from hta_widgets.diagnosis.profile_command import advice_to_profile
 from hta_widgets.diagnosis.proof.what import NamedKernels
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
@@ -63,9 +64,7 @@ from hta_widgets.diagnosis.rules.unfused_elementwise import (
 )
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.grouping import grouped
-from hta_widgets.names.demangling import is_mangled
 from hta_widgets.names.readable import distinct_labels
-from hta_widgets.names.shorten import kernel_word
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Fits
@@ -904,7 +903,9 @@ def largest_kernel(context: Context) -> Finding | None:
         link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),
     )
-    measured = _measured(context, name, computing["name"], is_long=gpu_ns >= LONG_NS * count)
+    measured = advice_to_profile(
+        context, name, computing["name"], is_long=gpu_ns >= LONG_NS * count
+    )
     return replace(made, advice=(*made.advice, measured))
 
 
@@ -1013,86 +1014,6 @@ def _launched_by(
         found[_Launched(name, operator, bool(beside_graph[first]))] += of_group
     return {**found}
 
-
-def _measured(context: Context, name: str, names: Iterable[str], *, is_long: bool) -> Advice:
-    """Advice to use the kernel profiler that shows what limits a kernel."""
-    word, known = _word_for_shell(name, names), context.conditions()
-    if Condition.AMD in known:
-        tool, code = "ROCm Compute Profiler", f"rocprof-compute profile -n run -k {word} --"
-    else:
-        launches = 1 if is_long else 3
-        code = f"ncu --set full {_filter_of_ncu(word, name, names)} -c {launches}"
-        tool = "Nsight Compute"
-    do = f"The trace cannot tell how to speed it up: profile it with {tool}."
-    if is_long:
-        do = f"Profile it on a smaller problem with {tool}, which repeats each launch many times."
-    starts = next((line for each, line in _STARTS.items() if each in known), "python script.py")
-    return Advice(do, f"{code} {starts}" if word else "")
-
-
-MOST_CHARACTERS: Final = 200
-"""Longest whole name in a command: names of Tensile have 400 characters."""
-
-_ABBREVIATED: Final = re.compile(r"(__omp_offloading_[0-9a-f]+_[0-9a-f]+)_.*\.\.\.")
-"""Names that Nsight Systems numbers: ``__omp_offloading_31_18a80bc__Z_2...`` stands for
-``__omp_offloading_31_18a80bc__Z2mmlllid_l28``, so that no kernel is found by its end."""
-
-
-_WORD: Final = re.compile(r"\w+", re.ASCII)
-
-
-def _word_for_shell(name: str, names: Iterable[str]) -> str:
-    """A word by which profilers find a kernel, and if possible no other one.
-
-    A name from the trace becomes part of a shell command, so only words are used. Tensile names
-    have 400 characters and start alike, and so do those of TensorRT, whose parts are in others.
-    """
-    if abbreviated := _ABBREVIATED.fullmatch(name):
-        return abbreviated[1]
-    word = re.match(r"\w*", kernel_word(name), re.ASCII)
-    found = word[0] if word else ""
-    others = [each for each in names if each != name]
-    is_readable = _WORD.fullmatch(name) and not is_mangled(name)
-    if is_readable and any(found in each for each in others):
-        return _own_part(name, others) or (name if len(name) <= MOST_CHARACTERS else found)
-    return found
-
-
-def _own_part(name: str, others: Sequence[str]) -> str:
-    """The longest part of a name that is in no other one; empty if there is none."""
-    parts = sorted(name.split("_"), key=len, reverse=True)
-    return next((each for each in parts if not any(each in other for other in others)), "")
-
-
-def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
-    """Options by which Nsight Compute finds a kernel, and if possible no other one.
-
-    Templates share their first word, so another one follows, from the arguments. Numbers do not:
-    each demangler writes them in its own way. It compares the function's name without namespaces
-    and arguments, unless it is told to compare another one: no part of a mangled name fits that.
-    """
-    alike = [each for each in names if each != name and word in each]
-    if alike and word == name:
-        return f"-k {name}"  # without regex, all of the name has to match
-    if is_mangled(name) and _WORD.fullmatch(name) and (alike or is_mangled(word)):
-        return f"--kernel-name-base mangled -k regex:{_own_part(name, alike) or word}"
-    if f"{word}::" in name:  # a function as short as cutlass::Kernel is told by its arguments
-        own = re.findall(r"[A-Za-z_]\w*", name.partition("<")[2], re.ASCII)
-        own = [each for each in own if not any(each in other for other in alike)] or own
-        return f"--kernel-name-base demangled -k regex:{max(own, key=len, default=word)}"
-    of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
-    for each in of_arguments if alike else ():
-        if not any(each in other for other in alike):
-            return f'--kernel-name-base demangled -k "regex:{word}.*{each}"'
-    return f"-k regex:{word}"
-
-
-_STARTS: Final = {
-    Condition.VLLM: "vllm serve MODEL",
-    Condition.SGLANG: "python -m sglang.launch_server --model-path MODEL",
-    Condition.NO_PYTORCH: "./program",
-}
-"""Commands that start an inference server or a program without PyTorch; other jobs are scripts."""
 
 _PRICED: Final = (no_tensor_cores, slow_shape, unfused_elementwise, layout_transposes)
 BY_RATE: Final = (

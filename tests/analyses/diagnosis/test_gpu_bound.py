@@ -10,7 +10,7 @@ import pytest
 
 from hta_widgets import diagnose, open_trace
 from hta_widgets.cli.diagnose.document import document
-from hta_widgets.diagnosis.gpu_bound import _word_for_shell
+from hta_widgets.diagnosis.profile_command import word_for_shell
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.report import report
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
@@ -498,7 +498,7 @@ TENSILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1"
     ],
 )
 def test_the_word_by_which_a_profiler_finds_one_kernel(name, others, word):
-    assert _word_for_shell(name, [name, *others]) == word
+    assert word_for_shell(name, [name, *others]) == word
 
 
 @pytest.mark.parametrize(
@@ -536,7 +536,7 @@ def test_kernels_of_other_names_are_not_profiled(tmp_path, name, other, options)
 
 def has_whole_name(_, characters):
     name = f"n_{'x' * (characters - 2)}"
-    return _word_for_shell(name, [name, f"{name}_2"]) == name
+    return word_for_shell(name, [name, f"{name}_2"]) == name
 
 
 @pytest.mark.parametrize(
@@ -825,7 +825,7 @@ test_thresholds = cases(
     Case("gpu_bound.ONE_LONG", has_long_one, {0.24: False, 0.26: True}),
     Case("gpu_bound.LONGER", is_longer, {4.9: False, 5.1: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
-    Case("gpu_bound.MOST_CHARACTERS", has_whole_name, {200: True, 201: False}),
+    Case("profile_command.MOST_CHARACTERS", has_whole_name, {200: True, 201: False}),
     Case("gpu_bound.WARP", has_few_threads, {31: True, 32: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),

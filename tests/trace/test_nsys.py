@@ -414,6 +414,10 @@ def test_gpus_are_named_where_the_export_does(write):
     path = write({KERNEL: [on_gpu(0, 10)], "TARGET_INFO_GPU": gpus})
     assert load_nsys(path, 0).metadata == {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
     assert devices_in_words(open_trace(path, progress=False)) == "1 × NVIDIA H100"
+    gpus = [{"id": 0, "cuDevice": 0, "name": "NVIDIA RTX 5000", "smCount": 76}]
+    gpus += [{"id": 1, "cuDevice": 0, "name": "Microsoft Basic Render Driver", "smCount": 0}]
+    windows = write({KERNEL: [on_gpu(0, 10)], "TARGET_INFO_GPU": gpus}, "windows.sqlite")
+    assert devices_in_words(open_trace(windows, progress=False)) == "1 × NVIDIA RTX 5000"
     unnamed = write({KERNEL: [on_gpu(0, 10), on_gpu(0, 10, device=1)]}, "unnamed.sqlite")
     assert devices_in_words(open_trace(unnamed, progress=False)) == "1 rank, 2 GPUs"
 

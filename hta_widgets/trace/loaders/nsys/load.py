@@ -235,7 +235,10 @@ def device_properties(tables: NsysTables) -> dict[str, Any]:
             names = [_NAMES_OF_CUDA.get(name, name) for name in rows]
             columns = [column.tolist() for column in rows.values()]
             each = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
-            found.extend(_described(row) for row in each if _number(row) != MISSING)
+            # on Windows, other adapters are listed as well, each as the first device of CUDA
+            found.extend(
+                _described(row) for row in each if _number(row) != MISSING and row["smCount"]
+            )
         if found:
             return {"deviceProperties": found}
     return {}

@@ -227,7 +227,8 @@ class GpuBound:
         """
         own = replace(self.context, limits=WORTH_TRYING, hidden=[], found={**self.context.found})
         lines = []
-        for look in (*_PRICED, *(BY_RATE if self.finds_little else _KNOWN_SLOW)):
+        looks = (*_PRICED, *(BY_RATE if self.finds_little else _KNOWN_SLOW))
+        for look in (largest_kernel,) if hide_kernels(own) else looks:
             if look in own.found or (line := look(own)) is None:
                 continue
             is_much = look is not attention or line.evidence["share_percent"] >= LITTLE_PERCENT
@@ -247,6 +248,30 @@ def _worth(line: Finding) -> tuple[float, bool, float]:
     is_last = line.cause == largest_kernel.name
     share = line.evidence.get("share_percent", 0)
     return line.recoverable_ms, not is_last, share if isinstance(share, float) else 0.0
+
+
+def whole_graphs_ns(context: Context) -> Int64Array:
+    """How long each launch of a CUDA graph takes that was recorded without its kernels."""
+    found = context.job.reduce(_whole_graphs_ns, context.ranks, context.selection).values()
+    return np.concatenate([*found])
+
+
+def _whole_graphs_ns(rank: Rank, selection: TimeSelection | None) -> Int64Array:
+    work = GpuWork.joined(selected_work(rank, selection).values())
+    graphs = work.take(np.flatnonzero(work.type == KernelType.CUDA_GRAPH))
+    return graphs.duration_ns
+
+
+def hide_kernels(context: Context) -> bool:
+    """Whether such graphs take most of the compute time.
+
+    Of 7.81 s in ten graphs, "63.2 % of the compute time" was said of a kernel of 5 µs next to them.
+    """
+    graphs_ns = int(whole_graphs_ns(context).sum())
+    if not graphs_ns:
+        return False
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    return graphs_ns > int(kernels["gpu_ns"].sum())
 
 
 @asked_once
@@ -806,6 +831,11 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
     when="Always: the kernel with the most time.",
     advice=(
         Advice(
+            "Record the kernels inside CUDA graphs.",
+            "nsys profile --cuda-graph-trace=node python script.py",
+            needs=(Condition.WHOLE_GRAPHS,),
+        ),
+        Advice(
             "Launch at least as many blocks as the GPU has multiprocessors: those without a block "
             "are idle.",
             needs=(Condition.FEW_BLOCKS,),
@@ -859,6 +889,8 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
 def largest_kernel(context: Context) -> Finding | None:
     """Name the kernel with the most time, and how to measure what limits it."""
     computing = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    if hide_kernels(context):
+        return _graphs(context, int(computing["gpu_ns"].sum()))
     if computing.empty:
         return None
     most = records(computing)[0]
@@ -907,6 +939,28 @@ def largest_kernel(context: Context) -> Finding | None:
         context, name, computing["name"], is_long=gpu_ns >= LONG_NS * count
     )
     return replace(made, advice=(*made.advice, measured))
+
+
+def _graphs(context: Context, kernels_ns: int) -> Finding:
+    """Say that the kernels that take most of the time were not recorded."""
+    lengths_ns = whole_graphs_ns(context)
+    share = 100 * int(lengths_ns.sum()) / (int(lengths_ns.sum()) + kernels_ns)
+    names = chain.from_iterable(context.job.reduce(_names_of_graphs, context.ranks).values())
+    return _line(
+        context,
+        largest_kernel,
+        f"{percent(share)} of the compute time is in CUDA graphs that were recorded as a whole "
+        f"({_many(lengths_ns.size, lengths_ns)}): which kernels take it is not known",
+        conditions=(Condition.WHOLE_GRAPHS,),
+        evidence={"share_percent": share, "launches": lengths_ns.size},
+        link=Link(panel="kernel_breakdown", ranks=context.ranks),
+        seen_in=NamedKernels(names=frozenset(names)),
+    )
+
+
+def _names_of_graphs(rank: Rank) -> tuple[str, ...]:
+    work = rank.gpu_work
+    return tuple({work.names[code] for code in work.name[work.type == KernelType.CUDA_GRAPH]})
 
 
 def _filling(context: Context, kernel: Row) -> tuple[Filling, str]:

@@ -22,6 +22,7 @@ from hta_widgets.diagnosis.facts.compute_facts import (
 from hta_widgets.diagnosis.fine import hidden_communication, ranks_alike
 from hta_widgets.diagnosis.gpu_bound import (
     has_few_blocks,
+    hide_kernels,
     kernels_by_name,
     labels_in_job,
 )
@@ -183,6 +184,9 @@ def _computes(context: Context, takes: str, rest: str) -> str:
 
 def _largest(context: Context) -> str:
     """Name the kernels that take most of the compute time; empty without any."""
+    if hide_kernels(context):
+        most = " Most of the compute time is in CUDA graphs that were recorded as a whole"
+        return f"{most}, without their kernels."
     total_ns: Counter[str] = Counter()
     selection = context.selection
     for of_rank in context.job.reduce(_computing_ns, context.ranks, selection).values():

@@ -20,7 +20,7 @@ from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.diagnosis import Diagnosis
-from hta_widgets.diagnosis.gpu_bound import kernels_by_name, labels_in_job
+from hta_widgets.diagnosis.gpu_bound import hide_kernels, kernels_by_name, labels_in_job
 from hta_widgets.diagnosis.largest_kernels import percent_of_peaks, products_of
 from hta_widgets.panels.base.protocol import Numbers
 from hta_widgets.panels.base.table import TableLook, table_view
@@ -53,9 +53,12 @@ _LOOK: Final = TableLook(
 def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
     """How far from the peak the GPUs are, and the kernels with the most time.
 
-    None if anything but the GPU sets the pace, or if the findings would save more than a little.
+    None if anything but the GPU sets the pace, if the findings would save more than a little, or if
+    most kernels are in graphs that were recorded as a whole.
     """
     if found.gpu_bound is None or not found.gpu_bound.finds_little:
+        return None
+    if hide_kernels(found.gpu_bound.context):
         return None
     ranks, steps = found.ranks, found.gpu_bound.context.steps.marked
     table = largest_kernels(job, ranks, steps)

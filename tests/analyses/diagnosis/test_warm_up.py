@@ -368,6 +368,13 @@ def alike(folder, part):
     return found(diagnosed(folder, one), "warm_up") is not None
 
 
+def as_long(folder, part):
+    """This part of 50 later steps take as long as the first one."""
+    repeats = range(2, 2 + round(50 * part))
+    one = batches([batch(2048, 4000)], [USUAL], repeats=repeats, steps=52)
+    return found(diagnosed(folder, one), "warm_up") is not None
+
+
 test_what_warming_up_must_cost = least_price(
     "warm_up",
     "least_percent",
@@ -380,6 +387,7 @@ test_thresholds = cases(
     Case("Limits.initialising_percent", initialising, {4.9: None, 5.1: 5.1}),
     Case("warm_up.FEWEST_STEPS", of_steps, {2: ((), ()), 3: ((0,), (0,))}),
     Case("warm_up.WORTH_SAYING", also_computing, {0.095: False, 0.105: True}),
+    Case("warm_up.AS_LONG", as_long, {0.24: True, 0.26: False}),
     Case("warm_up.ALIKE", alike, {0.89: False, 0.91: True}),
 )
 

@@ -507,7 +507,8 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
         Form(
             f"<_who> cop<_ies> <size>[[ each]]{PER_STEP} at <speed> GB/s (<name>)[[, <_others>]]"
             f"[[ and <other_size>[[ each]]{PER_STEP} at <other_speed> GB/s (<other_name>)]]"
-            f"[[ in <_steps>]] with no kernel running at the same time{INSIDE}{COST}",
+            f"[[ in <_steps>]] with no kernel running at the same time"
+            f"[[, <_before> of it before the first kernel]]{INSIDE}{COST}",
             copying,
         )
     ],

@@ -99,6 +99,7 @@ class Condition(Enum):
     READS_FILES = "in calls that read"
     WRITES_FILES = "in calls that write"
     SLEEPS = "in calls that sleep"
+    BEFORE_KERNELS = "copies before the first kernel"
     WHOLE_GRAPHS = "CUDA graphs without their kernels"
     FIRST_COMPILED = "before the first kernel of compiled code"
     TOUCHES_PAGES = "the host touches managed memory that is on the GPU"

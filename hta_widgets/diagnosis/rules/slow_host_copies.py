@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
@@ -18,7 +20,11 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     innermost_within,
 )
 from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
-from hta_widgets.quantities import NS_PER_MS, data_size, number
+from hta_widgets.quantities import NS_PER_MS, data_size, number, percent
+from hta_widgets.trace.model.kernels import KernelType
+from hta_widgets.trace.ranks.rank import Rank
+
+_OF_HOST: Final = re.compile(f"{patterns.HOST_TO_DEVICE.pattern}|{patterns.DEVICE_TO_HOST.pattern}")
 
 TOLD: Final = 0.9
 """Part of the exposed time that the named copies have together, if not all are named. Of 425 ms,
@@ -32,6 +38,11 @@ TOLD: Final = 0.9
     when="Copies between host and GPU run with no kernel at the same time, for more than 2 % of "
     "the step. The sentence names the call that asks for 60 % of them.",
     advice=(
+        Advice(
+            "If the program copies its model once, start the recording after that.",
+            needs=(Condition.BEFORE_KERNELS,),
+            unless=(Condition.THERE_AND_BACK, Condition.NO_PYTORCH),
+        ),
         Advice(
             "Keep data on the GPU instead of copying it there and back for each kernel.",
             needs=(Condition.NO_PYTORCH, Condition.THERE_AND_BACK),
@@ -115,14 +126,18 @@ def slow_host_copies(context: Context) -> Finding | None:
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
     asked_for = [host.copies.inside for host in context.hosts(ranks).values()]
     within = innermost_within(context, [part for part in asked_for if part.whole_ns])
+    before = _before_kernels(context, ranks)
+    is_before = before >= context.limits.owner_percent
+    share = "all" if percent(before) == percent(100) else percent(before)
     return context.finding(
         slow_host_copies,
-        words=_words(context, ranks, steps),
+        words=_words(context, ranks, steps)
+        + f", {share} of it before the first kernel" * is_before,
         detail=within.words if within else "",
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=_conditions(context, ranks),
+        conditions=(*_conditions(context, ranks), *((Condition.BEFORE_KERNELS,) * is_before)),
         evidence={
             **(within.evidence if within else {}),
             "copies": _copies(context, ranks),
@@ -131,6 +146,27 @@ def slow_host_copies(context: Context) -> Finding | None:
         links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
         seen_in=ExposedCopies(),
     )
+
+
+def _before_kernels(context: Context, ranks: tuple[int, ...]) -> float:
+    """Percent of the time of these copies before any kernel; 0 if there are steps, which repeat.
+
+    4.46 s in which a program copied 13.6 GB of parameters once were its largest cost by far.
+    """
+    if context.steps.are_recorded:
+        return 0.0
+    times = np.sum([*context.job.reduce(before_first_kernel, ranks).values()], axis=0)
+    return 100 * float(times[0]) / max(float(times[1]), 1)
+
+
+def before_first_kernel(rank: Rank) -> tuple[int, int]:
+    """Time (ns) of copies between host and GPU before the first kernel, and of all of them."""
+    work = rank.gpu_work
+    copies = work.take(np.flatnonzero(work.named(_OF_HOST.search)))
+    kernels = work.type != KernelType.MEMORY
+    first_ns = work.start_ns[kernels].min(initial=np.iinfo(np.int64).max)
+    is_before = copies.start_ns < first_ns
+    return int(copies.duration_ns[is_before].sum()), int(copies.duration_ns.sum())
 
 
 def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:

@@ -49,7 +49,6 @@ def of_products(found: Finding, whole: Diagnosis) -> Texts:
     return {
         "part": share(gpu_ns, table.devices["kernel_ns"].sum()),
         "reached": share(reached, 100),
-        "weights": data_size(found.evidence.get("weight_bytes", 0)),
     }
 
 
@@ -62,7 +61,8 @@ def large(found: Finding, whole: Diagnosis) -> Texts:
 
 
 def waiting(found: Finding, whole: Diagnosis) -> Texts:
-    return of_products(found, whole) | cost_of(found, whole)
+    weights = {"weights": data_size(found.evidence["weight_bytes"])}
+    return of_products(found, whole) | weights | cost_of(found, whole)
 
 
 def attending(found: Finding, whole: Diagnosis) -> Texts:

@@ -279,11 +279,13 @@ def test_a_part_of_a_trace_is_not_offered(real_traces):
 
 def test_json_that_is_no_trace_is_not_offered(tmp_path: Path):
     """Results that lay next to an export were offered, and to open them failed."""
+    folder = tmp_path / "runs"  # next to which nothing else is
+    folder.mkdir()
     for name in ("run", "run_2"):
-        write(tmp_path / f"{name}.json", [kernel(0, 10)])
-    (tmp_path / "run_expected.json").write_text('{"step_ms": 3}')
-    (tmp_path / "run_long.json").write_text(" " * second_job.SMALL + "{}")
-    job = open_trace(tmp_path / "run.json", progress=False)
+        write(folder / f"{name}.json", [kernel(0, 10)])
+    (folder / "run_expected.json").write_text('{"step_ms": 3}')
+    (folder / "run_long.json").write_text(" " * second_job.SMALL + "{}")
+    job = open_trace(folder / "run.json", progress=False)
     assert {"run_2.json", "run_long.json"} == {
         each.label for each in offers(job) if each.detail.startswith("file")
     }

@@ -189,7 +189,7 @@ READ_IN_CALLS: Final = tuple(
                 r"^enumerate\(DataLoader\)|^nccl:|(?:\bccl|ccl|gloo|mpi|ucc):",
                 r"^(?:cu|cublas|cublasLt|cudnn|cufft|cusolver|cusparse|nccl|rccl)(?=[A-Z])",
                 r"^cuda|^hip|^GraphModule",
-                r"Backward(?=\d+$)|(?<=Backward)\d+$|_?c10d(?:_functional)?::|^aten::",
+                r"Backward(?=\d+$)|(?<=Backward)\d+$|_?c10d(?:_functional)?::|^aten::|\breducer::",
                 r"__enter__|__exit__|_?record_function|RecordFunction|^<|(?:^|/)torch/|\btorch/",
                 r"Stream(?:Begin|End)Capture|GraphInstantiate|GraphLaunch|Memcpy|Memset",
                 r"Launch(?:Cooperative)?(?:Kernel)?",

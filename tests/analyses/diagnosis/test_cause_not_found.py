@@ -680,7 +680,7 @@ def test_no_more_is_to_gain_than_the_time_that_is_left(tmp_path):
     one = Host()
     for _ in range(200):
         for _ in range(2):
-            one.queue(3)
+            one.queue(7)
             one.now += 6
         one.reads("", 5)
         del one.events[-3]  # there are no operators

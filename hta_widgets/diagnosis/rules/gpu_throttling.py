@@ -84,10 +84,11 @@ def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
     price = context.price(excess, context.computing_less(excess), between_ranks=True)
     factor = float(pace.max() / fastest)
     who = the_ranks(context.ranks) if len(context.ranks) == 1 else "All ranks"
+    count = len(context.steps_with(excess)) or int(slower.sum())  # as many as the finding lists
     words = (
         f"{who} {'computes' if len(context.ranks) == 1 else 'compute'} up to {number(factor)} "
-        f"times as long{in_n_steps(context, int(slower.sum()))} as in the fastest step, with the "
-        "same kernels and shapes"
+        f"times as long{in_n_steps(context, count)} as in the fastest step, with the same kernels "
+        "and shapes"
     )
     return _finding(context, words, price, context.ranks, excess)
 

@@ -133,9 +133,10 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
             unless=(Condition.OTHER_RECORDER,),
         ),
         Advice(
-            "Start the recording after some steps, with torch.cuda.profiler.start().",
-            "nsys profile --capture-range=cudaProfilerApi python train.py",
-            needs=(Condition.TRAINING, Condition.OTHER_RECORDER),
+            "Start the recording after some iterations, with torch.cuda.profiler.start().",
+            "nsys profile --capture-range=cudaProfilerApi python script.py",
+            needs=(Condition.OTHER_RECORDER,),
+            unless=(Condition.NO_PYTORCH, Condition.SERVER, Condition.OWN_WARM_UP),
         ),
         Advice(
             "Run every kernel once before cudaProfilerStart(), which starts the recording.",
@@ -145,7 +146,10 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
         Advice(
             "Record after a few warm-up iterations.",
             "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
-            unless=(Condition.TRAINING, Condition.SERVER, Condition.OWN_WARM_UP),
+            unless=(
+                *(Condition.TRAINING, Condition.SERVER, Condition.OWN_WARM_UP),
+                Condition.OTHER_RECORDER,
+            ),
         ),
         Advice(
             "Start the profiler after the job's own warm-up.",

@@ -317,7 +317,7 @@ FIRST = {
     "autotuning": [((C.COMPILED,), "Keep compiled and tuned"), ((), "Run every shape once")],
     "warm_up": [
         ((C.TRAINING,), "Leave the first steps out"),
-        ((C.TRAINING, C.OTHER_RECORDER), "Start the recording after some steps"),
+        ((C.OTHER_RECORDER,), "Start the recording after some iterations"),
         ((), "Record after a few"),
         ((C.OWN_WARM_UP,), "Start the profiler after the job's own"),
         ((C.NO_PYTORCH,), "Run every kernel once"),

@@ -14,7 +14,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.served_steps import SAID, served_steps
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError, number_ranges
+from hta_widgets.errors import ParameterError, named_numbers
 from hta_widgets.quantities import counted, duration
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
@@ -145,10 +145,9 @@ def server_notices(steps: pd.DataFrame) -> Iterator[str]:
         having = steps[steps[column] > 0]
         if len(having):
             numbers = sorted(set(having["step"].tolist()))
-            noun = "step" if len(numbers) == 1 else "steps"
             longest = duration(int(having[column].max()))
             yield (
-                f"before {noun} {number_ranges(numbers)}, {words.format(longest)}; "
+                f"before {named_numbers('step', numbers)}, {words.format(longest)}; "
                 f"{'it is' if len(numbers) == 1 else 'they are'} not diagnosed, and not in "
                 "tokens per second"
             )

@@ -18,7 +18,7 @@ from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks
@@ -287,5 +287,4 @@ def _steps_finding(steps: pd.DataFrame, *, is_cut: bool) -> str:
     slow = sorted(set(steps.loc[steps["slow"], "step"].tolist()))
     if not slow:
         return f"{sentence}."
-    noun = "step" if len(slow) == 1 else "steps"
-    return f"{sentence}; {noun} {number_ranges(slow)} took longer than the others."
+    return f"{sentence}; {named_numbers('step', slow)} took longer than the others."

@@ -1,7 +1,7 @@
 """``hta-widgets mcp``: what an assistant may ask about traces, over the Model Context Protocol.
 
 Each answer is a text of at most `MOST_CHARACTERS` that says what was cut and names the next
-question. Only traces are read; nothing is written.
+question. Only traces are read, and only the cache is written.
 """
 
 from __future__ import annotations

@@ -14,9 +14,7 @@ from hta_widgets.panels.base.controls import Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.facts import may_communicate
 
 Listed: TypeAlias = Literal["groups", "kernels", "matched"]
 
@@ -30,6 +28,7 @@ class CollectivesPanel(Panel[Collectives]):
     title = "Collectives"
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
+    needs_communication = True
 
     num_groups: int = parameter(Int(10, min=1), Slider("Top collectives", max=40))
     """Number of bars; each stands for collectives of one kind, size and process group."""
@@ -40,11 +39,6 @@ class CollectivesPanel(Panel[Collectives]):
     )
     """Contents of the table: collectives by kind, size and group; communication kernels; or the
     collectives of several ranks, with the rank that arrived last."""
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether any rank communicates; a single GPU does not."""
-        return super().concerns(job) and any(job.reduce(may_communicate, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> Collectives:
         """List the collectives of the ranks, matched over all ranks of the job."""

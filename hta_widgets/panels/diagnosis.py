@@ -11,7 +11,7 @@ from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis import Diagnosis, diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.own_time import own_time
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget
 from hta_widgets.panels.base.finding_rows import finding_rows, shown_rows
@@ -92,10 +92,8 @@ class DiagnosisPanel(Panel[Diagnosis]):
 
     def _in_words(self, chosen: pd.DataFrame) -> str:
         """Which ranks and steps are shown, in words."""
-        ranks, noun = "all ranks", "rank" if len(self.ranks) == 1 else "ranks"
-        if self.ranks:
-            ranks = f"{noun} {number_ranges(self.ranks)}"
+        ranks = named_numbers("rank", self.ranks) if self.ranks else "all ranks"
         shown = chosen["step"].unique().tolist()
         if not {*self.selection.steps}.issuperset(shown):
             return ranks
-        return f"{ranks}, {'step' if len(shown) == 1 else 'steps'} {number_ranges(shown)}"
+        return f"{ranks}, {named_numbers('step', shown)}"

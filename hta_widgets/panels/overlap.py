@@ -14,8 +14,6 @@ from hta_widgets.panels.base.controls import SHARE_OR_TIME
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
-from hta_widgets.trace.job import Job
-from hta_widgets.trace.ranks.facts import may_communicate
 
 
 class OverlapPanel(Panel[Overlap]):
@@ -26,6 +24,7 @@ class OverlapPanel(Panel[Overlap]):
     place = 2
     title = "Communication–computation overlap"
     follows = TIME_FIELDS
+    needs_communication = True
     any_number_of_ranks = True
     table_of_all = True
     table_labels: ClassVar = {
@@ -38,11 +37,6 @@ class OverlapPanel(Panel[Overlap]):
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
     """Show shares of each GPU's communication time instead of time."""
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether any rank communicates; a single GPU does not."""
-        return super().concerns(job) and any(job.reduce(may_communicate, job.ranks).values())
 
     def analyse(self, ranks: list[int]) -> Overlap:
         """Measure the overlap on the ranks."""

@@ -25,7 +25,7 @@ from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.facts import has_gpu_work, may_communicate
+from hta_widgets.trace.ranks.facts import has_gpu_work
 
 Listed: TypeAlias = Literal["classes", "ranks"]
 
@@ -115,7 +115,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
         """Leave out the knobs that would change nothing in this job."""
         spec = super()._describe()
         without = {"equal_ranks"} if len(self.job.ranks) == 1 else set()
-        if not any(self.job.reduce(may_communicate, self.job.ranks).values()):
+        if not self.job.may_communicate():
             without.add("hidden_percent")
         controls = [each for each in spec["controls"] if each["name"] not in without]
         return {**spec, "controls": controls}

@@ -33,6 +33,7 @@ from hta_widgets.trace.ranks.facts import (
     has_gpu_work,
     health_of,
     lacks_of,
+    may_communicate,
     missing_ranks,
     notices_of,
     step_names,
@@ -352,6 +353,10 @@ class Job(HeldRanks):
     def has_gpu_work(self, ranks: Iterable[int] | None = None) -> bool:
         """Whether any GPU work of the given ranks, or of all, is analysed."""
         return any(self.reduce(has_gpu_work, self.select_ranks(ranks)).values())
+
+    def may_communicate(self) -> bool:
+        """Whether any rank communicates, as far as is known; a single GPU does not."""
+        return any(self.reduce(may_communicate, self.ranks).values())
 
     def doubt_of_idle_time(self, ranks: Iterable[int]) -> str:
         """Why what looks idle on some ranks may have been busy; empty if nothing speaks for it."""

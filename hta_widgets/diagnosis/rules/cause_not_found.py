@@ -49,7 +49,7 @@ from hta_widgets.diagnosis.rules.host_evidence import (
 from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
-from hta_widgets.diagnosis.rules.wording import listed, named, on_ranks, part_of_it
+from hta_widgets.diagnosis.rules.wording import named, on_ranks, part_of_it, which_ranks
 from hta_widgets.quantities import NS_PER_MS, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
@@ -217,7 +217,7 @@ def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
         return (Condition.NOT_OPENED,), " without the ranks that are not open"
     world, ranks = world_size_among(job.reduce(world_size_of, job.ranks)), job.recorded_ranks
     if len(ranks) == 1 or len(ranks) < world:
-        who = f"{'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
+        who = which_ranks(ranks)
         of_all = f"of {world:,} " if world > len(ranks) else ""
         return (Condition.OTHER_RANKS,), f" with {who} {of_all}alone"
     if not all(each.collectives for each in records if each.communication):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.operators import operators
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
@@ -87,8 +87,7 @@ def _about(kind: str, events: pd.DataFrame, selection: Selection, captured: Coll
     if in_graphs.isin([*captured]).any():
         said.append("as recorded in the graph's capture")
     if selection.ranks:
-        noun = "rank" if len(selection.ranks) == 1 else "ranks"
-        said.append(f"on {noun} {number_ranges(selection.ranks)}")
+        said.append(f"on {named_numbers('rank', selection.ranks)}")
     if steps := selection.time_in_words(("steps", "phase")):
         said.append(f"in {steps}")
     return " · ".join(said)

@@ -66,7 +66,6 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
-from hta_widgets.trace.ranks.facts import has_gpu_work
 from hta_widgets.trace.remote.urls import PathLike
 
 if TYPE_CHECKING:
@@ -172,6 +171,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     needs_gpu_work: ClassVar[bool] = False
     """Whether the panel has nothing to show for a CPU-only recording."""
 
+    needs_communication: ClassVar[bool] = False
+    """Whether it says nothing of jobs that do not communicate, such as a single GPU."""
+
     any_number_of_ranks: ClassVar[bool] = False
     """Whether the analysis needs one rank at a time, so that it can show all ranks of a big job."""
 
@@ -202,9 +204,9 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
     @classmethod
     def concerns(cls, job: Job) -> bool:
         """Whether the panel applies to a job; dashboards leave out panels that do not."""
-        if cls.needs_gpu_work and not any(job.reduce(has_gpu_work, job.ranks).values()):
-            return False
-        return job.holds(*cls.needs)
+        has_gpu_work = not cls.needs_gpu_work or job.has_gpu_work()
+        communicates = not cls.needs_communication or job.may_communicate()
+        return has_gpu_work and communicates and job.holds(*cls.needs)
 
     def analyse(self, ranks: list[int]) -> ResultT:
         """Run the analysis on some ranks; an empty list means all."""

@@ -16,7 +16,7 @@ from traitlets import Int, List, TraitError, Unicode, validate
 from hta_widgets.analyses.server_steps import PHASES as SERVED_PHASES
 from hta_widgets.analyses.server_steps import steps_in_phase
 from hta_widgets.analyses.time.modules import PHASES
-from hta_widgets.errors import UnknownRankError, UnknownStepError, number_ranges
+from hta_widgets.errors import UnknownRankError, UnknownStepError, named_numbers
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.base.assets import SharedModel
 from hta_widgets.panels.base.traits import Integers, Texts
@@ -259,7 +259,7 @@ class Selection(SharedModel):
         if self.served_phase and "phase" in fields:
             words.append(f"{self.served_phase} steps")
         if self.steps and "steps" in fields:
-            words.append(f"step{'s' * (len(self.steps) > 1)} {number_ranges(self.steps)}")
+            words.append(named_numbers("step", self.steps))
         if self.window_ns is not None and "window_ns" in fields:
             words.append(stretch(*self.window_ns))
         return ", ".join(words)

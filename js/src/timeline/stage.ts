@@ -86,11 +86,11 @@ export class Stage {
     signal.addEventListener("abort", () => cancelAnimationFrame(this.#frame), { once: true });
   }
 
+  /** Size of the canvas, without reading the page, which would cause a layout. */
   get width(): number {
     return this.#width;
   }
 
-  /** Width of the canvas, without reading the page, which would cause a layout. */
   get height(): number {
     return this.#height;
   }

@@ -15,6 +15,7 @@ from hta_widgets.diagnosis.what_if import (
     KernelClass,
     WhatIfSteps,
     what_if,
+    why_not_replayed,
 )
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.what_if import changed_step, rank_ends
@@ -25,7 +26,6 @@ from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.facts import has_gpu_work
 
 Listed: TypeAlias = Literal["classes", "ranks"]
 
@@ -105,11 +105,9 @@ class WhatIfPanel(Panel[WhatIfSteps]):
 
     @classmethod
     def concerns(cls, job: Job) -> bool:
-        """Whether anything ran on a GPU, on a rank whose time can be priced."""
-        priced = [rank for rank in job.ranks if not job.kinds[rank].why_not_priced]
-        if not priced:
-            return False
-        return super().concerns(job) and any(job.reduce(has_gpu_work, priced).values())
+        """Whether anything ran on a GPU that can be replayed, on a rank whose time has a price."""
+        priced = tuple(rank for rank in job.ranks if not job.kinds[rank].why_not_priced)
+        return super().concerns(job) and bool(priced) and not why_not_replayed(job, priced)
 
     def _describe(self) -> PanelSpec:
         """Leave out the knobs that would change nothing in this job."""

@@ -10,6 +10,7 @@ from hta_widgets.diagnosis.critical_path import critical_path
 from hta_widgets.diagnosis.what_if import what_if
 from hta_widgets.panels.bands.budget import budget_band
 from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.what_if import WhatIfPanel
 from hta_widgets.trace.model.health.taken_out import FEWEST_CALLS
 from tests.kineto_text import call, host, kernel, write
 
@@ -53,6 +54,7 @@ def test_what_looks_idle_has_no_cause(tmp_path):
     band = budget_band(diagnose(job), Selection(), [])
     assert [part["label"] for part in band["parts"]] == ["compute", "looks idle"]
     assert what_if(job, host_speed=4).finding == critical_path(job).finding
+    assert not WhatIfPanel.concerns(job)  # nor is it asked what would change
     assert critical_path(job).finding == (
         "What sets the pace cannot be told: most events were taken out of the traces."
     )

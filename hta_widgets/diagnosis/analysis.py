@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU, NotRecorded,
 from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.fine import what_is_fine
-from hta_widgets.diagnosis.gpu_bound import GpuBound
+from hta_widgets.diagnosis.gpu_bound import GpuBound, hide_kernels
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import (
@@ -185,6 +185,7 @@ def _diagnosed(
     findings = tuple(each for each in every if _concerns(each, chosen, job))
     elsewhere = _elsewhere([each for each in every if each not in findings])
     unseen = unseen_work_notices(context)
+    further = unseen_work_notices(context, apart=True) if findings else ()
     replayed = _replayed(context, findings)
     is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
     # for times without names, "bound by the GPU, 64.9 %" helped nobody
@@ -234,7 +235,7 @@ def _diagnosed(
         unrecorded_ns=beyond_ns,
         before_ns=before_ns if before_ns > context.step_ns else 0,
         unexplained=(
-            *((*unseen, *context.not_explained, *slow) if findings else ()),
+            *((*further, *context.not_explained, *slow) if findings else ()),
             *not_counted_notices(context),
             *last_step_notices(context, kept, of_few=True),
         ),
@@ -264,7 +265,7 @@ def _diagnosed(
             *(training_mode_notices(context, on_cpu) if together.ranks or on_cpu else ()),
             *last_step_notices(context, kept),
             *(each for each in slow if each[1:] not in said),
-            *(unseen if findings else ()),
+            *further,
             *(replay_notices(context) if together.ranks else ()),
         ),
     )
@@ -452,9 +453,10 @@ def _verdict(
         f"othing stands out: none of {len(ALL_CAUSES)} checks exceeds its threshold (3 to 15 % of "
         f"a step){unseen}."
     )
-    if does.startswith(GPU_BOUND) and not there:
+    is_hidden = hide_kernels(context)  # no check can say anything
+    if is_hidden or (does.startswith(GPU_BOUND) and not there):
         # "nothing stands out" came before the 54.7 % in elementwise kernels, and denied them
-        return f"{does.lstrip()} Otherwise, n{nothing}"
+        return f"{there}{does.lstrip()}{'' if is_hidden else f' Otherwise, n{nothing}'}"
     return f"{there}{'n' if there else 'N'}{nothing}{does}"
 
 

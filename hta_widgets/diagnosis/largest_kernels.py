@@ -25,6 +25,7 @@ from hta_widgets.diagnosis.gpu_bound import (
     hide_kernels,
     kernels_by_name,
     labels_in_job,
+    whole_graphs_ns,
 )
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
@@ -84,6 +85,12 @@ def what_gpus_do(context: Context) -> str:
         for name, parts in _PARTS.items()
     }
     whole = "each step" if context.steps.are_recorded else "the GPU span"
+    if hide_kernels(context):
+        taken = percent(min(100 * float(whole_graphs_ns(context).sum()) / period_ns, 100))
+        return (
+            " CUDA graphs that were recorded as a whole, without their kernels, take "
+            f"{taken} of {whole}: what they do is not known."
+        )
     if share["compute"] >= COMPUTES_PERCENT:
         takes = f"computing takes {percent(share['compute'])} of {whole}"
         does = _computes(context, takes, percent(100 - share["compute"]))
@@ -184,9 +191,6 @@ def _computes(context: Context, takes: str, rest: str) -> str:
 
 def _largest(context: Context) -> str:
     """Name the kernels that take most of the compute time; empty without any."""
-    if hide_kernels(context):
-        most = " Most of the compute time is in CUDA graphs that were recorded as a whole"
-        return f"{most}, without their kernels."
     total_ns: Counter[str] = Counter()
     selection = context.selection
     for of_rank in context.job.reduce(_computing_ns, context.ranks, selection).values():

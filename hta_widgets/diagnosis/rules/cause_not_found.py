@@ -535,11 +535,16 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
     )
 
 
-def unseen_work_notices(context: Context) -> tuple[str, ...]:
-    """Notice where GPUs wait for something that the traces do not show; no rank is to blame."""
+def unseen_work_notices(context: Context, *, apart: bool = False) -> tuple[str, ...]:
+    """Notice where GPUs wait for something that the traces do not show; no rank is to blame.
+
+    With ``apart``, without what another notice on the same time says: "in a further 64 %" and "in a
+    further 60 %" of a span stood one above the other.
+    """
     steps = context.steps
     said = {_held_back(context): _unseen(context)}
-    if host_pause not in context.found:  # which says it, with a price
+    is_said = apart and any(", the GPU is idle" in each for each in context.not_explained)
+    if host_pause not in context.found and not is_said:  # a finding says it with a price
         late = "the host launches late; what it does meanwhile is not recorded"
         said[late] = steps["unattributed"]
     return tuple(

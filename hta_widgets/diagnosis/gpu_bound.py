@@ -252,8 +252,13 @@ def _worth(line: Finding) -> tuple[float, bool, float]:
 
 def whole_graphs_ns(context: Context) -> Int64Array:
     """How long each launch of a CUDA graph takes that was recorded without its kernels."""
-    found = context.job.reduce(_whole_graphs_ns, context.ranks, context.selection).values()
-    return np.concatenate([*found])
+    return _whole_graphs(context.job, context.ranks, context.steps.marked)
+
+
+@asked_once
+def _whole_graphs(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Int64Array:
+    selection = TimeSelection.of(job, ranks, steps=steps)
+    return np.concatenate([*job.reduce(_whole_graphs_ns, ranks, selection).values()])
 
 
 def _whole_graphs_ns(rank: Rank, selection: TimeSelection | None) -> Int64Array:

@@ -338,6 +338,8 @@ def _compiling(context: Context) -> tuple[str, dict[str, Evidence], tuple[Condit
     A compiler runs on the CPU, and leaves no call where operators are not recorded: 2.65 s before a
     first ``triton_poi_fused_copy_zeros_0`` had no cause.
     """
+    if Condition.COMPILED not in context.conditions():
+        return "", {}, ()  # without another pass over the ranks, which may have to be read again
     found = context.job.reduce(before_first_compiled, context.ranks).values()
     name, longest_ns = max(found, key=lambda each: each[1])
     share = sum(ns for _, ns in found) / max(idle_ns_unexplained(context, context.ranks), 1)

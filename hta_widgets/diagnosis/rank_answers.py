@@ -278,7 +278,8 @@ def _host_in_steps(
 def answers_of_all(job: Job, limits: TrialLimits) -> RankAnswers:
     """Ask all ranks of a job."""
     splits = rank_splits(job)
-    answers = job.reduce_each(answer_of, {rank: (splits[rank], limits) for rank in job.ranks})
+    asked = {rank: (splits[rank], limits) for rank in job.ranks}
+    answers = job.reduce_each(answer_of, asked, doing="Diagnosing")
     return_freed_memory()  # for 1.5 M events, 100 MB that would add to the memory of the rest
     return RankAnswers(
         {rank: facts for rank, (facts, _) in answers.items()},

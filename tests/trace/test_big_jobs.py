@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -160,12 +161,12 @@ def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
     owned = [job.rank(rank).trace.events.start_ns.flags.owndata for rank in job.ranks]
     by_workers = owned.count(False)
     assert workers.AHEAD <= by_workers < RANKS
-    for analysis in ANALYSES:
-        assert_same(job, expected, analysis)
     own = job._loader.__dict__.get("_job_folder")
     assert (own is None) == kept
     files = list((own or tmp_path / "cache").iterdir())
     assert len(files) == (RANKS if kept else by_workers)
+    for analysis in ANALYSES:
+        assert_same(job, expected, analysis)
     del job
     assert own is None or not own.exists()
 
@@ -179,6 +180,30 @@ def test_a_job_that_drops_ranks_keeps_files_of_all(folder, big, monkeypatch):  #
     assert len(job._loaded) == HELD
     monkeypatch.setattr(RankSource, "load", None)
     assert [len(job.rank(rank).trace.events) > 0 for rank in job.ranks] == [True] * RANKS
+
+
+def process_of(_):
+    return os.getpid()
+
+
+def test_workers_help_with_held_ranks_whose_files_are_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "cpu_count", lambda: 2)
+    write_sample(tmp_path, ranks=RANKS, steps=2, progress=False)
+    job = open_trace(tmp_path, progress=False)
+
+    def answer_here(**doing):
+        answers = job.reduce_each(process_of, dict.fromkeys(job.ranks, ()), **doing)
+        return {rank for rank, process in answers.items() if process == os.getpid()}
+
+    assert answer_here() == {*job.ranks}
+    assert 0 < len(answer_here(doing="Asking")) <= RANKS - workers.AHEAD
+    job.add_trace(job.rank(0).trace)
+    job.sources[1].path.write_bytes(b"another job by now")
+    job.sources[2].path.unlink()
+    assert {0, 1, 2} <= answer_here(doing="Asking") < {*job.ranks}
+    monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 2**40)
+    assert answer_here(doing="Asking") == {*job.ranks}
 
 
 def test_the_biggest_rank_is_loaded_first():

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +50,15 @@ def reduce_rank(task: RankTask, questions: tuple[Question, ...]) -> list[Any]:
     """Load a rank and answer questions about it."""
     loaded = load_rank(task.source, task.rank, folder=task.folder)
     rank = Rank(loaded, task.source.format, task.settings, task.source)
+    return [question.asked_of(rank) for question in questions]
+
+
+def _reduce_here(
+    held: Mapping[int, Rank], task: RankTask, questions: tuple[Question, ...]
+) -> list[Any]:
+    rank = held.get(task.rank)
+    if rank is None:
+        return reduce_rank(task, questions)
     return [question.asked_of(rank) for question in questions]
 
 
@@ -96,7 +105,7 @@ class RankLoader:
             else:
                 on_read(source.size)
                 yield rank, found
-        if not self._worth_workers(waiting):
+        if self._executor is None and not self.is_worth_workers(waiting):
             for rank, source in waiting.items():
                 fetched = source.fetch(progress=self._progress)
                 yield rank, self.load_here(fetched, rank, on_read)
@@ -119,15 +128,16 @@ class RankLoader:
         self,
         sources: Mapping[int, RankSource],
         questions: Mapping[int, tuple[Question, ...]],
+        held: Mapping[int, Rank],
         on_read: OnRead,
     ) -> Iterator[tuple[int, list[Any]]]:
-        """Answer questions about ranks in the workers that load them."""
+        """Answer questions about ranks in the workers that load them, or here if they are held."""
         tasks = {
             rank: (self._task(sources[rank], rank), questions[rank])
-            for rank in biggest_first(sources)
-            if rank in questions
+            for rank in biggest_first({rank: sources[rank] for rank in questions})
         }
-        for rank, answers in workers.results(reduce_rank, tasks, self._executor):
+        here = partial(_reduce_here, held)
+        for rank, answers in workers.results(reduce_rank, tasks, self._executor, here):
             yield rank, answers
             on_read(sources[rank].size)
 
@@ -136,11 +146,10 @@ class RankLoader:
         """Whether loading in other processes can be faster."""
         return self._executor is not None or workers.cpu_count() > 1
 
-    def _worth_workers(self, waiting: Mapping[int, RankSource]) -> bool:
-        if self._executor is not None:
-            return bool(waiting)
-        in_parallel = len(waiting) > 1 and workers.cpu_count() > 1
-        return in_parallel and sum(map(inflated_size, waiting.values())) >= PARALLEL_BYTES
+    def is_worth_workers(self, sources: Mapping[int, RankSource]) -> bool:
+        """Whether these ranks are so much work that other processes save time."""
+        in_parallel = len(sources) > 1 and self.has_workers
+        return in_parallel and sum(map(inflated_size, sources.values())) >= PARALLEL_BYTES
 
     def _task(self, source: RankSource, rank: int) -> RankTask:
         folder = cache_folder() if cache.should_cache(source) else self._job_folder

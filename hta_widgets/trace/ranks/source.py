@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hta_widgets.errors import (
+    HtaWidgetsError,
     TraceChangedError,
     TraceFormatError,
     TraceNotFoundError,
@@ -101,6 +102,16 @@ class RankSource:
     def as_opened(self) -> RankSource:
         """Return the source with the state of its files, which are refused once they change."""
         return self if self.remote is not None else replace(self, files=file_states(self.path))
+
+    @property
+    def is_as_opened(self) -> bool:
+        """Whether its files are on this machine and have not changed since the job was opened."""
+        if self.remote is not None:
+            return False
+        with suppress(HtaWidgetsError, OSError):
+            require_unchanged(self.path, self.files)
+            return True
+        return False
 
     def fetch(self, *, progress: bool = False) -> RankSource:
         """Return the source with a path on this machine, fetching the trace if necessary.

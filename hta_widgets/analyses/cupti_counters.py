@@ -120,6 +120,8 @@ def cupti_counters(
 def _measured(rank: Rank, clock: JobClock, selection: TimeSelection | None) -> _RankCounters:
     events, offset_ns = rank.trace.events, clock.offset_ns(rank.trace)
     rows = events.rows_of(Kind.PROFILER_RANGE)
+    if not rows.size:  # of 256 ranks, empty tables took 0.2 s of each page
+        return _RankCounters(pd.DataFrame(), (), ())
     launches, notices = _launches(rank, rows)
     asked = np.where(launches == NO_LAUNCH, rows, launches)
     kept = rank.analysed[asked]

@@ -103,6 +103,11 @@ def bandwidth_changes(job: Job, rank: int) -> Columns:
     return aligned_bandwidth(job.rank(rank), job.offset_ns(rank))
 
 
+def kinds_of_transfers(rank: Rank) -> tuple[str, ...]:
+    """Names of the kinds of copies and memsets of one rank, sorted."""
+    return transfers_of(rank).names
+
+
 @asked_once
 def aligned_bandwidth(rank: Rank, offset_ns: int) -> Columns:
     """Columns of the changes of a rank, its times shifted by an offset (ns)."""

@@ -7,7 +7,11 @@ from functools import partial
 import pandas as pd
 from traitlets import Unicode
 
-from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth, memory_bandwidth
+from hta_widgets.analyses.memory_bandwidth import (
+    MemoryBandwidth,
+    kinds_of_transfers,
+    memory_bandwidth,
+)
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.step_lines import step_lines
 from hta_widgets.figures.memory_bandwidth import bandwidth_lines, lines_of_transfer
@@ -22,8 +26,8 @@ ALL = "all"
 
 def transfers_of(job: Job) -> dict[str, str]:
     """Kinds of transfer that occur in a job."""
-    names = sorted(set(memory_bandwidth(job).transfers["name"]))
-    return {ALL: "All", **{name: name for name in names}}
+    by_rank = job.reduce(kinds_of_transfers, job.ranks).values()
+    return {ALL: "All", **{name: name for name in sorted(set[str]().union(*by_rank))}}
 
 
 class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):

@@ -132,6 +132,7 @@ WHERE = {
     Condition.FIRST_COMPILED: "where most of the time ends at the first kernel of compiled code",
     Condition.TOUCHES_PAGES: "where the host touches managed memory that is on the GPU",
     Condition.LOSES_ITS_CORE: "where it stops in operators of all kinds",
+    Condition.MANY_TIMES_SLOWER: "where kernels take several times as long",
     Condition.MEMORY: "where memory is recorded",
     Condition.MANY_TOKENS: "in steps of 513 to 1,024 tokens",
     Condition.MOE: "with a mixture of experts",

@@ -95,6 +95,7 @@ class Condition(Enum):
     NOT_LAUNCHED = "the next kernel is launched late"
     OPTIMIZER_WAITS = "the optimizer waits for the transfer"
     CHECKS_SIZES = "in Inductor's size checks"
+    MANY_TIMES_SLOWER = "kernels take several times as long"
     WALKS_MODULES = "in a walk over all modules"
     READS_FILES = "in calls that read"
     WRITES_FILES = "in calls that write"

@@ -20,6 +20,13 @@ from hta_widgets.quantities import number
 FEWEST_STEPS: Final = 3
 """Fewest steps that show which pace is usual."""
 
+SHARED_FROM: Final = 4.0
+"""How many times as long kernels take that lowered clocks alone hardly explain.
+
+A power brake leaves a quarter of a clock. On an MI300X with other jobs, the same convolution took 13
+times as long in some steps.
+"""
+
 
 @cause(
     seen_in="waiting",
@@ -29,6 +36,19 @@ FEWEST_STEPS: Final = 3
     "ranks take more than 1.1 times as long in some steps as in the fastest one, with the "
     "same kernels and shapes.",
     advice=(
+        Advice(
+            "While the job runs, list the processes on the GPU: lowered clocks hardly explain so "
+            "much.",
+            "nvidia-smi",
+            unless=(Condition.AMD,),
+            needs=(Condition.MANY_TIMES_SLOWER,),
+        ),
+        Advice(
+            "While the job runs, list the processes on the GPU: lowered clocks hardly explain so "
+            "much.",
+            "amd-smi process",
+            needs=(Condition.AMD, Condition.MANY_TIMES_SLOWER),
+        ),
         Advice(
             "While the job runs, check why the clocks were lowered.",
             "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER",
@@ -67,7 +87,7 @@ def _of_some_ranks(context: Context, found: Hardware) -> Finding | None:
         f"times as long as the median{in_n_steps(context, int(hot.sum()))} with the same work"
         f"{within}{others_wait(context, ranks, price.ns)}"
     )
-    return _finding(context, words, price, ranks, excess)
+    return _finding(context, words, price, ranks, excess, found.ratio, factor)
 
 
 def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
@@ -82,7 +102,11 @@ def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
     excess = context.steps["compute"] * (1 - fastest / pace)
     excess[:, ~slower] = 0
     price = context.price(excess, context.computing_less(excess), between_ranks=True)
-    factor = float(pace.max() / fastest)
+    taken_ns = context.steps["compute"].sum(axis=0)
+    factors = taken_ns / max(taken_ns[pace.argmin()], 1)
+    factor = float(factors[slower].max())
+    if factor <= 1:  # most kernels take longer, but all of them together do not
+        return None
     who = the_ranks(context.ranks) if len(context.ranks) == 1 else "All ranks"
     count = len(context.steps_with(excess)) or int(slower.sum())  # as many as the finding lists
     words = (
@@ -90,7 +114,8 @@ def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
         f"times as long{in_n_steps(context, count)} as in the fastest step, with the same kernels "
         "and shapes"
     )
-    return _finding(context, words, price, context.ranks, excess)
+    every = np.broadcast_to(factors, excess.shape)
+    return _finding(context, words, price, context.ranks, excess, every, factor)
 
 
 def _finding(
@@ -99,6 +124,8 @@ def _finding(
     price: Price,
     ranks: tuple[int, ...],
     excess: Matrix,
+    factors: Matrix,
+    factor: float,
 ) -> Finding | None:
     if not context.is_worth_it(gpu_throttling, price.ns):
         return None
@@ -109,8 +136,9 @@ def _finding(
         price=price,
         ranks=ranks,
         steps=steps,
+        conditions={Condition.MANY_TIMES_SLOWER} if factor >= SHARED_FROM else (),
         evidence={
-            "factor_by_rank_and_step": context.by_rank_and_step(factor=context.hardware.ratio),
+            "factor_by_rank_and_step": context.by_rank_and_step(factor=factors),
         },
         links=(Link(panel="rank_overlap", ranks=ranks, steps=steps),),
         seen_in=ComputingKernels(),

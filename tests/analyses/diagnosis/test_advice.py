@@ -326,6 +326,8 @@ FIRST = {
     "gpu_throttling": [
         ((), "While the job runs, check why"),
         ((C.AMD,), "While the job runs, check the"),
+        ((C.MANY_TIMES_SLOWER,), "While the job runs, list the processes"),
+        ((C.AMD, C.MANY_TIMES_SLOWER), "While the job runs, list the processes"),
     ],
     "slow_link": [((), "Check these ranks for NVLink"), ((C.AMD,), "Check these ranks for link")],
     "workload_imbalance": [

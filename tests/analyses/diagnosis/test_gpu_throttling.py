@@ -93,8 +93,21 @@ def test_all_ranks_may_be_throttled(tmp_path):
     finding = found(made, "gpu_throttling")
     assert finding.ranks == EVERYBODY
     assert finding.steps == (13, 14)
-    assert "2 of 5 steps" in finding.sentence
+    assert "up to 1.5 times as long in 2 of 5 steps as in the fastest step" in finding.sentence
+    factors = finding.evidence["factor_by_rank_and_step"]
+    assert factors.groupby("step")["factor"].max().round(3).tolist() == [1, 1, 1, 1.5, 1.5]
     assert finding.recoverable_ms == pytest.approx(1.0, rel=0.1)
+
+
+def test_kernels_that_take_longer_each_may_take_no_longer_together(tmp_path):
+    def program(rank, step):
+        del rank
+        often_us, once_us = (700, 300) if step == 2 else (500, 1500)
+        shaped = layers(5, often_us * US, shape="[[64, 64]]")
+        return [*shaped, *layers(1, once_us * US, name=f"only_in_{step}")]
+
+    made = diagnosed(write_training(tmp_path, 1, program, steps=4))
+    assert not found(made, "gpu_throttling")
 
 
 def test_longer_batches_on_all_ranks_are_not_throttling(tmp_path):
@@ -162,6 +175,11 @@ def test_what_is_slow_in_more_than_three_quarters_of_the_steps_is_usual(tmp_path
     assert (hot_in(tmp_path, hot, 10, ranks=(0, 1)) is not None) == is_said
 
 
+def first_advice(folder, factor):
+    made = diagnosed(write_training(folder, 4, hot_from(3, set(EVERYBODY), factor), steps=5))
+    return found(made, "gpu_throttling").advice[0].code
+
+
 test_what_throttling_must_cost = least_price(
     "gpu_throttling",
     "least_percent",
@@ -189,5 +207,10 @@ test_thresholds = cases(
         "hardware.LEAST_DIFFERENCE",
         lambda folder, part: longer(folder, 1 + part),
         {0.029: False, 0.031: True},
+    ),
+    Case(
+        "gpu_throttling.SHARED_FROM",
+        first_advice,
+        {3.9: "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER", 4.1: "nvidia-smi"},
     ),
 )

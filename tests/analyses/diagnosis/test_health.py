@@ -421,7 +421,7 @@ test_thresholds = cases(
     Case("wrong_times.ROUNDING_NS", early, {990: 0, 1010: 1}),
     Case("wrong_times.MOST_AGAINST_ORDER", contradict, {0.0095: False, 0.0105: True}),
     Case("wrong_times.MOST_APART", apart, {0.0095: False, 0.0105: True}),
-    Case("wrong_times.LAUNCH_NS", far, {9_500: False, 10_500: True}),
+    Case("wrong_times.LAUNCH_NS", far, {19_500: False, 20_500: True}),
     Case("wrong_times.MOST_OVERLAP", overlap, {0.049: False, 0.051: True}),
     Case("wrong_times.STANDSTILL", standstill, {0.199: False, 0.201: True}),
     Case("wrong_times._TIMES_AS_LONG", times_as_long, {9.9: False, 10.1: True}),

@@ -166,6 +166,7 @@ WHERE = {
     Condition.REFUSED_FUSION: "where scaled_dot_product_attention finds no fused kernel",
     Condition.SAME_SIZES: "where kernels and sizes are the same",
     Condition.SAME_STREAM: "where transfers run on the stream that computes",
+    Condition.SCRIPTED: "where TorchScript compiles",
     Condition.SELECTS: "where sizes depend on values",
     Condition.SERVER: "in servers",
     Condition.SGD: "with SGD",

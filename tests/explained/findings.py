@@ -415,7 +415,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             f"<_who> {does} for up to <longest>{STEPS}"
             f"[[, between <from> and <to>]][[, between two <both> calls]][[, before <before>]]"
             f"[[, [[mostly ]]inside <within>[[ or <or>]]]]{INSIDE}"
-            "[[, <_part> of this time in <_owner>]]"
+            "[[, as while TorchScript compiles]][[, <_part> of this time in <_owner>]]"
             f"[[, where DDP broadcasts buffers]][[; <on_cpu> of it in operators on the CPU]]"
             f"[[; it stops in <stops> different operators, as a process that loses its core does]]"
             f"[[; the trace does not show why]][[; no recorded call takes most of it]]{COST}",

@@ -102,6 +102,7 @@ class Condition(Enum):
     SLEEPS = "in calls that sleep"
     BEFORE_KERNELS = "copies before the first kernel"
     WHOLE_GRAPHS = "CUDA graphs without their kernels"
+    SCRIPTED = "in the first call of a TorchScript function"
     FIRST_COMPILED = "before the first kernel of compiled code"
     TOUCHES_PAGES = "the host touches managed memory that is on the GPU"
     WAITS_FOR_OTHERS = "in calls that wait for other threads or processes"

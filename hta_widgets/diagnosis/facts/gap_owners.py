@@ -99,6 +99,9 @@ def _end_steps(rank: Rank, drain: Int64Array) -> Mask:
     return (drain >= 0) & (np.searchsorted(bounds, starts[after - 1]) < until)
 
 
+_OF_TORCHSCRIPT: Final = re.compile(r"^fallback_function$")
+"""The operator around what TorchScript's fuser has compiled, in all calls after the first."""
+
 _OF_INDUCTOR: Final = re.compile(r"^triton_(?:poi|red|per|tem|for)_fused_")
 
 CODE_OF_USERS: Final = re.compile(
@@ -606,6 +609,18 @@ def before_first_compiled(rank: Rank) -> tuple[str, int]:
     first = own[np.argmin(rank.trace.events.start_ns[work.launch[own]])]
     before = gaps.launch == work.launch[first]
     return work.names[work.name[first]], int((gaps.end_ns - gaps.start_ns)[before].sum())
+
+
+def first_scripted(rank: Rank) -> dict[str, int]:
+    """When the first call ends of each operator that runs what TorchScript has compiled (ns)."""
+    around = Around(rank)
+    fused = np.flatnonzero(around.calls.named(_OF_TORCHSCRIPT.search))
+    found: dict[str, int] = {}
+    for place in around.operator_of(fused).tolist():
+        end_ns = int(around.calls.forest.cut_end_ns[place])
+        name = around.name_of(place)
+        found[name] = min(end_ns, found.get(name, end_ns))
+    return found
 
 
 def waits_by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:

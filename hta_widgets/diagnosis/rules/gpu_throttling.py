@@ -23,8 +23,8 @@ FEWEST_STEPS: Final = 3
 SHARED_FROM: Final = 4.0
 """How many times as long kernels take that lowered clocks alone hardly explain.
 
-A power brake leaves a quarter of a clock. On an MI300X with other jobs, the same convolution took 13
-times as long in some steps.
+A power brake leaves a quarter of a clock. On an MI300X, the same convolution took 13 times as long
+in some steps.
 """
 
 
@@ -87,7 +87,7 @@ def _of_some_ranks(context: Context, found: Hardware) -> Finding | None:
         f"times as long as the median{in_n_steps(context, int(hot.sum()))} with the same work"
         f"{within}{others_wait(context, ranks, price.ns)}"
     )
-    return _finding(context, words, price, ranks, excess, found.ratio, factor)
+    return _finding(context, words, price, ranks, excess=excess, factors=found.ratio, factor=factor)
 
 
 def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
@@ -115,7 +115,9 @@ def _of_all_ranks(context: Context, found: Hardware) -> Finding | None:
         "and shapes"
     )
     every = np.broadcast_to(factors, excess.shape)
-    return _finding(context, words, price, context.ranks, excess, every, factor)
+    return _finding(
+        context, words, price, context.ranks, excess=excess, factors=every, factor=factor
+    )
 
 
 def _finding(
@@ -123,6 +125,7 @@ def _finding(
     words: str,
     price: Price,
     ranks: tuple[int, ...],
+    *,
     excess: Matrix,
     factors: Matrix,
     factor: float,

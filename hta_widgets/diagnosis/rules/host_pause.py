@@ -10,7 +10,7 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.gap_owners import Owner, Stretch
+from hta_widgets.diagnosis.facts.gap_owners import Owner, Stretch, first_scripted
 from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.limits import Limits
@@ -50,7 +50,7 @@ them, recorded with stacks, the frame of the compiled code had 15 of 16.8 ms to 
 SHOWN_WITHOUT_FRAMES: Final = (
     *(Condition.STACKS, Condition.IN_OPERATOR, Condition.OTHER_RECORDER),
     *(Condition.LAUNCHES_GRAPH, Condition.CPU_OPTIMIZER),
-    *(Condition.COMPILES, Condition.LOADS_CODE),
+    *(Condition.COMPILES, Condition.LOADS_CODE, Condition.SCRIPTED),
 )
 """Where Python frames are recorded, cannot be, or would say no more."""
 
@@ -61,7 +61,8 @@ SHOWN_WITHOUT_FRAMES: Final = (
     when="The host launches nothing for more than 1 ms, and the trace shows no call meanwhile, or "
     "only operators that launch nothing; or the host compiles or loads code again in later "
     "steps. The sentence names the call with 60 % of this time. It also says if as much is in "
-    "operators on the CPU, or if the host stops in five different operators that launch work.",
+    "operators on the CPU, or if the host stops in five different operators that launch work, or "
+    "pauses in or before the first call of what TorchScript compiles.",
     advice=(
         Advice(
             "Find out what triggers the recompilation.",
@@ -139,6 +140,12 @@ SHOWN_WITHOUT_FRAMES: Final = (
             needs=(Condition.FIRST_COMPILED,),
         ),
         Advice(
+            "Call the scripted function three times before the recording starts: TorchScript "
+            "compiles in its first calls.",
+            "for _ in range(3):\n    model(inputs)\ntorch.cuda.synchronize()  # then the profiler",
+            needs=(Condition.SCRIPTED,),
+        ),
+        Advice(
             "Do on the GPU what the host does with this memory: its pages then stay there.",
             needs=(Condition.TOUCHES_PAGES,),
         ),
@@ -183,7 +190,7 @@ SHOWN_WITHOUT_FRAMES: Final = (
             "Find the lines that run there in the flame graph of this time. Move them out of the "
             "step, or run them while the GPU has work.",
             needs=(Condition.STACKS,),
-            unless=(Condition.NOT_RECORDED, Condition.IN_OPERATOR),
+            unless=(Condition.NOT_RECORDED, Condition.IN_OPERATOR, Condition.SCRIPTED),
         ),
         Advice(
             "Sample the process from outside while it pauses: the trace does not show what runs "
@@ -236,10 +243,8 @@ def host_pause(context: Context) -> Finding | None:
     if within is None and not (on_cpu or stops) and _holds_most(context, ranks, kind, ""):
         known.add(Condition.NOT_RECORDED)
     unknown = "" if on_cpu or stops else _unknown(known)
-    detail = within.words if within else ""
-    if Condition.BROADCASTS_BUFFERS in known:
-        detail += ", where DDP broadcasts buffers"
-    elif largest and not (within or several):
+    detail = (within.words if within else "") + _meanwhile(known)
+    if largest and not (within or several or detail):
         detail = _activity(context, ranks, kind, largest) or unknown
     if on_cpu:
         detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
@@ -367,6 +372,7 @@ def _known_of(
     longest = longest_stretch(context, ranks, kind)
     if longest is not None:  # the calls in this operator have other names, and little time each
         known |= {Condition.BROADCASTS_BUFFERS} & conditions_of_owners([longest[1].inside])
+        known |= {Condition.SCRIPTED} if _is_scripted(context, *longest, within) else set()
     if Condition.DDP not in context.conditions():  # DeepSpeed flattens gradients
         known.discard(Condition.BROADCASTS_BUFFERS)
     return known
@@ -399,6 +405,23 @@ def _works_in_operators(context: Context, ranks: Sequence[int], kind: str) -> bo
 def _holds_most(context: Context, ranks: Sequence[int], kind: str, name: str) -> bool:
     """Whether calls of a name own most idle time of a kind."""
     return 100 * owner_share(context, ranks, kind, name) >= context.limits.owner_percent
+
+
+def _is_scripted(context: Context, rank: int, stretch: Stretch, within: Within | None) -> bool:
+    """Whether a pause comes before the end of the first call of code that TorchScript compiles.
+
+    It compiles in C++, below one call: a first forward pass paused twice, for 146 and 149 ms.
+    """
+    ends_ns = context.job.reduce(first_scripted, (rank,))[rank]
+    names = {stretch.inside, stretch.after if within is None else within.name}
+    return any(stretch.start_ns < ends_ns[name] for name in names & ends_ns.keys())
+
+
+def _meanwhile(known: Collection[Condition]) -> str:
+    """Say what runs in an operator that the pause is next to."""
+    if Condition.BROADCASTS_BUFFERS in known:
+        return ", where DDP broadcasts buffers"
+    return ", as while TorchScript compiles" if Condition.SCRIPTED in known else ""
 
 
 def _unknown(known: Collection[Condition]) -> str:

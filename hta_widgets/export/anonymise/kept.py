@@ -197,7 +197,7 @@ READ_IN_CALLS: Final = tuple(
                 r"^<(?:lambda|module|genexpr|listcomp)>$|^forward$",
                 r"ProfilerStep(?:\s*#\s*\d{1,18})?|\.py\(\d{1,9}\)(?:: )?",
                 f"^(?:{'|'.join(map(re.escape, (*COMPUTING, *MOVING)))})$",
-                r"^## Call CompiledFxGraph ",
+                r"^## Call CompiledFxGraph |^fallback_function$",
                 REQUEST_SPAN.pattern,
             ),
         ),

@@ -195,6 +195,7 @@ FIRST = {
         ((C.COLLECTS_GARBAGE,), "After the first step, exclude"),
         ((C.BROADCASTS_BUFFERS,), "Do not broadcast buffers in"),
         ((C.CHECKS_SIZES,), "Turn off Inductor's checks"),
+        ((C.SCRIPTED, C.NOT_RECORDED), "Call the scripted function three times"),
         ((C.WALKS_MODULES,), "Walk over the modules once"),
         ((C.COMPUTES_ON_CPU, C.OF_OPTIMIZER), "Run the optimizer on the GPU: give it parameters"),
         ((C.COMPUTES_ON_CPU,), "Run these operators on the GPU: keep"),

@@ -384,6 +384,42 @@ def test_two_pauses_in_different_operators_are_two(tmp_path):
     assert finding.advice[0].code == "py-spy record --native --pid PID"
 
 
+def scripted(folder, *, call, inside):
+    """A host that pauses in or before the last call of a TorchScript function."""
+    one = Host()
+    for number in range(call + 1):
+        pause = 60_000 if number == call else 0
+        one.launch(300, operator="aten::cat")
+        one.now += 0 if inside else pause
+        with one.inside("delta", cat="cpu_op"):
+            one.launch(100, operator="aten::linear")
+            one.now += pause if inside else 1
+            with one.inside("fallback_function", cat="cpu_op"):
+                one.now += 1
+                one.launch(300, operator="aten::mul")
+            one.now += 1
+        one.synchronise()
+    return found(diagnosed(folder, one), "host_pause")
+
+
+@pytest.mark.parametrize(
+    ("inside", "where"),
+    [(True, "all of this time inside delta"), (False, "between aten::cat and delta")],
+)
+def test_torchscript_compiles_in_first_calls(tmp_path, inside, where):
+    """Of two recordings of a model, one paused in its first call, the other one before it."""
+    for name in ("first", "later"):
+        (tmp_path / name).mkdir()
+    finding = scripted(tmp_path / "first", call=0, inside=inside)
+    assert f", {where}, as while TorchScript compiles: " in finding.sentence
+    assert finding.advice[0].do.startswith("Call the scripted function three times")
+    assert "Record Python frames" not in " ".join(each.do for each in finding.advice)
+    later = scripted(tmp_path / "later", call=3, inside=inside)
+    assert f", {where}" in later.sentence
+    assert "TorchScript" not in later.sentence
+    assert not any("script" in each.do for each in later.advice)
+
+
 def test_operators_that_are_somewhat_slow_do_not_stop(tmp_path):
     finding = loses_its_core(tmp_path, 7, length=1010)  # 996 µs after the GPU ran dry
     assert finding is None or "it stops in" not in finding.sentence

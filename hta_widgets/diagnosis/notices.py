@@ -54,11 +54,13 @@ PHASE_PERCENT: Final = 20
 
 def other_phases(job: Job, steps: Steps) -> dict[str, int]:
     """Phases of a server other than the diagnosed one, and how many steps each has."""
+    if not steps.phase:
+        return {}
     shares = server_steps(job).phases.groupby("phase")["share_percent"].max()
     return {
         name: len(each)
         for name, each in phases_of(job).items()
-        if steps.phase and name != steps.phase and shares[name] >= PHASE_PERCENT
+        if name != steps.phase and shares[name] >= PHASE_PERCENT
     }
 
 

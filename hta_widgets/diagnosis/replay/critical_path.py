@@ -337,8 +337,11 @@ class CriticalPath:
 
 def shares(by_class: pd.DataFrame) -> dict[str, float]:
     """Percent of a path by what sets its time, see `BOUND_BY`; largest first."""
-    percents = by_class.set_index("class")["percent"]
-    found = {what: float(percents.reindex(classes).sum()) for what, classes in BOUND_BY.items()}
+    percents = dict(zip(by_class["class"], by_class["percent"], strict=True))
+    found = {
+        what: float(sum(percents.get(each, 0) for each in classes))
+        for what, classes in BOUND_BY.items()
+    }
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

@@ -45,12 +45,13 @@ class SlowGroup(NamedTuple):
     """How much longer all transfers of the group take, in all steps together."""
 
 
-def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
+def transfers_by_group(traffic: Traffic) -> pd.DataFrame | None:
     """Table with one row per operation, size, and group of at least two ranks.
 
     Columns: ``operation``, ``members``, ``elements``, ``bytes``, ``ranks`` (tuple; a send and the
     one back belong to one group), ``count``, ``transfer_ns`` (median), ``usual_ns`` (median of the
-    same transfers in the other groups; NaN without others), ``gb_per_s`` (bus bandwidth).
+    same transfers in the other groups; NaN without others), ``gb_per_s`` (bus bandwidth). None if
+    all transfers are of one group, which nothing can be compared with.
     """
     matches, kernels = traffic.matches, traffic.matches.kernels
     first = matches.rows[matches.edges[:-1]]
@@ -61,6 +62,9 @@ def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
         & _have_known_ranks(traffic)
         & (kernels.elements[first] > FEWEST_ELEMENTS)
     )
+    groups = [_group(traffic, each) for each in chosen.tolist()]
+    if len({*groups}) < 2:  # noqa: PLR2004
+        return None
     series = [traffic.series[each] for each in chosen.tolist()]
     each = pd.DataFrame(
         {
@@ -68,7 +72,7 @@ def transfers_by_group(traffic: Traffic) -> pd.DataFrame:
             "members": [one.size for one in series],
             "elements": kernels.elements[first[chosen]],
             "bytes": kernels.size_bytes[first[chosen]],
-            "ranks": [_group(traffic, each) for each in chosen.tolist()],
+            "ranks": groups,
             "transfer_ns": traffic.waits.transfer_of_all_ns[chosen],
         }
     )
@@ -176,8 +180,8 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
 def slow_link(context: Context) -> Finding | None:
     """Report the group whose transfers take longest compared with the same transfers of others."""
     table = transfers_by_group(context.traffic)
-    slow = slowest_group(table, context.limits)
-    if slow is None:
+    slow = None if table is None else slowest_group(table, context.limits)
+    if table is None or slow is None:
         return None
     places = [place for place, rank in enumerate(context.ranks) if rank in slow.ranks]
     lost = np.zeros_like(context.steps["transfer"])

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -57,6 +58,10 @@ def _inside(answer: object) -> list[Any]:
         return [] if is_long else [*answer]
     if isinstance(answer, Mapping):
         return [*answer.values()]
-    if is_dataclass(answer) and not isinstance(answer, type):
-        return [getattr(answer, field.name) for field in fields(answer)]
-    return []
+    names = _fields_of(type(answer))  # type: ignore[arg-type]  # classes are hashable
+    return [getattr(answer, name) for name in names]
+
+
+@lru_cache(maxsize=256)
+def _fields_of(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

@@ -18,14 +18,16 @@ Float64Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 """A boolean for each row: whether it is chosen."""
 
-_INTEGERS = (np.int8, np.int16, np.int32, np.int64)
+_INTEGERS = [
+    (np.dtype(each), int(np.iinfo(each).min), int(np.iinfo(each).max))
+    for each in (np.int8, np.int16, np.int32, np.int64)
+]
 
 
 def narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
     """Narrowest type that fits all of the integers."""
-    least, most = (values.min(), values.max()) if values.size else (0, 0)
-    holding = (t for t in _INTEGERS if np.iinfo(t).min <= least and most <= np.iinfo(t).max)
-    return np.dtype(next(holding))
+    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return next(each for each, lowest, highest in _INTEGERS if lowest <= least and most <= highest)
 
 
 def narrowed(values: NDArray[Any]) -> NDArray[Any]:

@@ -41,6 +41,8 @@ class Intervals:
         """
         first = np.asarray(starts, dtype=np.int64)
         last = np.asarray(ends, dtype=np.int64)
+        if not first.size:
+            return cls(first, last)
         not_empty = last > first
         if not not_empty.all():
             first, last = first[not_empty], last[not_empty]

@@ -660,6 +660,13 @@ def test_the_budget_is_of_the_mean_step_of_the_ranks_in_all_bands(tmp_path):
     assert 'alt="Chart: Where the GPU span goes"' in page
 
 
+@pytest.mark.parametrize(("gap", "is_said"), [(0, False), (1, True)])
+def test_a_gpu_that_always_computes_does_not_wait_for_0_ns(tmp_path, gap, is_said):
+    work = [kernel(0, 500, correlation=1), kernel(500 + gap, 500, correlation=2)]
+    file = write(tmp_path / "rank-0.json", [call(-9, 1, 1), call(-5, 1, 2), *work])
+    assert bool(verdict(diagnosis(open_trace(file)))) == is_said
+
+
 @pytest.mark.parametrize("percent", [59.0, 61.0])
 def test_what_sets_most_of_the_rest_of_the_pace_is_said_where_it_is_much(loaded: Job, percent):
     shares = {"the GPU": percent, "the host": 30.0, "copying": 9.0}

@@ -303,12 +303,14 @@ def _analysed_ns(rank: Rank) -> int:
 
 
 def verdict(found: Diagnosis) -> str:
-    """How much of a step the GPU does not compute; empty if that is unknown."""
+    """How much of a step the GPU does not compute; empty if that is nothing, or unknown."""
     if found.steps.empty:
         return ""
     table = budget(found.steps)
     whole_ns = float(table["period_ns"].mean())
     idle_ns = whole_ns - float(table["compute_ns"].mean())
+    if idle_ns < 1:
+        return ""
     whose = "a rank's " if found.step_ns > APART * found.period_ns else ""
     has_steps = (table["step"] >= 0).any()
     of = f"{whose or 'the ' * (not has_steps)}{duration(whole_ns)} "

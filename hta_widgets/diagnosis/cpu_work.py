@@ -198,7 +198,7 @@ class CpuWork:
     calls_ns, calls
         The same for CUDA API calls outside operators.
     ranges_ns, ranges
-        The same for annotated ranges (such as NVTX) on ranks with neither operators nor Python
+        The same for annotated ranges (such as NVTX) outside operators, on ranks without Python
         frames.
     lines_ns : int
         Time in functions of the user's Python code, named by their first lines, on the threads that
@@ -298,10 +298,13 @@ class CpuWork:
         in_calls_ns = self.calls_ns * (self.calls_ns >= least_ns)
         is_alone = not self.collectives_ns
         in_operators_ns = self.operators_ns * (is_alone or self.operators_ns >= least_ns)
+        # a backward pass of 34 ms was in no operator, as only its range was recorded
+        in_ranges_ns = self.ranges_ns * (self.ranges_ns > self.operators_ns)
+        outside = " outside operators" if self.operators_ns else ""
         every = {
             OPERATORS: Listed("operators", in_operators_ns, self.operators),
             CALLS: Listed("CUDA calls outside operators", in_calls_ns, self.calls),
-            RANGES: Listed("annotated ranges", self.ranges_ns, self.ranges),
+            RANGES: Listed(f"annotated ranges{outside}", in_ranges_ns, self.ranges),
             LINES: Listed("Python functions", self.lines_ns, self.lines),
         }
         return {part: each for part, each in every.items() if each.ns}
@@ -695,8 +698,9 @@ def _owned(rank: Rank, own: OwnCpuTime, time: Intervals) -> dict[str, list[CpuOw
     calls = calls_of(rank)
     is_operator = calls.kind == Kind.CPU_OP
     is_call = calls.is_launch_call & (calls.operator[:-1] == NO_PARENT)
-    is_range = (calls.kind == Kind.ANNOTATION) & ~calls.named(STEP_NAME.match)
-    is_range &= not (is_operator.any() or calls.has_frames)
+    is_range = (calls.kind == Kind.ANNOTATION) & (calls.operator[:-1] == NO_PARENT)
+    is_range &= ~(calls.named(STEP_NAME.match) | calls.named(_COLLECTIVE.match))
+    is_range &= not calls.has_frames
     is_owner, begins = is_operator | is_call | is_range, has_cpu_time(rank)
     begins &= time.covers(calls.start_ns)
     of_time = nearest_at_or_above(calls.forest, is_owner)

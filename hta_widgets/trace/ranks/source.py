@@ -105,8 +105,8 @@ class RankSource:
 
     @property
     def is_as_opened(self) -> bool:
-        """Whether its files are on this machine and have not changed since the job was opened."""
-        if self.remote is not None:
+        """Whether its files are on this machine, and known not to have changed since then."""
+        if not self.files:
             return False
         with suppress(HtaWidgetsError, OSError):
             require_unchanged(self.path, self.files)

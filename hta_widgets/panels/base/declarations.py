@@ -12,7 +12,7 @@ from textwrap import dedent, indent
 from typing import Any, Final, TypeVar, cast
 
 from anywidget import AnyWidget
-from traitlets import MetaHasTraits, TraitType
+from traitlets import TraitType
 
 from hta_widgets.panels.base.controls import Control, Picker
 from hta_widgets.panels.base.protocol import ButtonSpec
@@ -235,17 +235,20 @@ _OPENED: Final = "Job, TraceAnalysis, path, list of paths or mapping of rank to 
 class PanelDoc:
     """The docstring of a panel class, including the parameters documented below their traits.
 
-    Editors show the text below a trait; a kernel shows the docstring of the class.
+    Editors show the text below a trait; a kernel shows the docstring of the class. traitlets reads
+    every attribute while it makes a class, which has no traits until then: reading the sources for
+    a docstring at that time took most of the import time.
     """
 
     def __init__(self, text: str | None) -> None:
         self._text = text
 
     def __get__(self, panel: object, owner: Any) -> str | None:  # noqa: ANN401
-        """Assemble the docstring of a class on first access."""
-        if self._text is None:
-            return None
-        below, traits, own = docs_of(owner), owner.class_traits(), owner.parameters()
+        """Assemble the docstring of a class when somebody asks for it."""
+        traits, own = owner.class_traits(), owner.parameters()
+        if self._text is None or not traits:
+            return self._text
+        below = docs_of(owner)
         listed = [
             (f"{name} : {_OPENED}", text)
             for name, text in _GIVEN.items()
@@ -260,25 +263,6 @@ class PanelDoc:
         last = ("**parameters", f"{', '.join(others[:-1])} and {others[-1]}, as for every `Panel`.")
         rows = [f"{head}\n{indent(text, '    ')}" for head, text in (*listed, last)]
         return "\n".join([cleandoc(self._text), "", "Parameters", "----------", *rows])
-
-
-class PanelType(MetaHasTraits):
-    """Metaclass of panels, which gives docstrings to all but `Panel`, after the class is made.
-
-    traitlets reads every attribute while it makes a class. A docstring assembled at that time would
-    read the sources of the class and its bases, which took most of the import time.
-    """
-
-    def __init__(
-        cls,  # noqa: N805
-        name: str,
-        bases: tuple[type, ...],
-        own: dict[str, Any],
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        super().__init__(name, bases, own, **options)
-        if any(isinstance(base, PanelType) for base in bases):
-            cls.__doc__ = cast("str", PanelDoc(own.get("__doc__")))
 
 
 def _values(trait: TraitType[Any, Any]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import anywidget
 import ipywidgets
@@ -31,8 +31,8 @@ from hta_widgets.panels.base.declarations import (
     COMMON,
     FOLDER,
     Button,
+    PanelDoc,
     PanelSignature,
-    PanelType,
     buttons_of,
     check_declarations,
     controls_of,
@@ -95,7 +95,7 @@ class Computed(Generic[ResultT]):
     outcome: RenderedView[ResultT] | Exception
 
 
-class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
+class Panel(DrawnWidget, Generic[ResultT]):
     """One analysis in a notebook cell; subclasses define the analysis, figures and parameters.
 
     Parameters
@@ -193,6 +193,7 @@ class Panel(DrawnWidget, Generic[ResultT], metaclass=PanelType):
             raise TypeError(msg)
         cls.controls = MappingProxyType(controls_of(cls))
         cls.buttons = MappingProxyType(buttons_of(cls))
+        cls.__doc__ = cast("str", PanelDoc(cls.__doc__))
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class CollectivesPanel(Panel[Collectives]):
         bars = time_by_kind(result, num_groups=self.num_groups)
         figures = {"Time by collective, size and group": bars}
         if result.kernels["algbw_gb_per_s"].notna().any():
-            points = self._memo.get("bandwidths", lambda: bandwidth_by_size(result), result)
+            points = self._memo.call(bandwidth_by_size, result)
             figures["Bandwidth by size"] = with_width(points, FEW_BARS)
             figures["Time by collective, size and group"] = with_width(bars, LONG_NAMES)
         shown = self.of_all_ranks(result)

@@ -88,9 +88,7 @@ class ComparePanel(PanelOfTwo[Compare]):
     def tabulate(self, result: Compare) -> pd.DataFrame:
         """List the kernels by change, or another table of the result."""
         if self.listed == "waterfall":
-            return self._memo.get(
-                "waterfall", lambda: explain_change(self.job, self.second)
-            ).waterfall
+            return self._memo.call(explain_change, self.job, self.second).waterfall
         if self.listed != "kernels":
             table: pd.DataFrame = getattr(result, self.listed)
             return table

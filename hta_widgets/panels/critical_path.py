@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
@@ -61,7 +60,7 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
         """Find the path of all ranks, whatever is selected."""
         asked = () if self.linked else tuple(ranks)
         steps = self.selection.steps_of(self.job)
-        return self._memo.get("result", partial(self._find, asked, steps), asked, steps)
+        return self._memo.call(self._find, asked, steps)
 
     def _find(self, ranks: tuple[int, ...], steps: tuple[int, ...]) -> CriticalPathTables:
         found = critical_path(self.job, ranks or None, steps=steps or None)
@@ -75,11 +74,9 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
             figures["What one call of each kernel is worth"] = kernel_drags(
                 result, num_kernels=self.num_kernels, selected=self.selection.kernel
             )
-        ranks = self.ranks if self.linked else []
-        over_time = partial(path_over_time, result, selected=ranks)
-        figures["Where the path runs"] = self._memo.get(
-            "over time", over_time, result, tuple(ranks)
-        )
+        ranks = tuple(self.ranks) if self.linked else ()
+        over_time = self._memo.call(path_over_time, result, selected=ranks)
+        figures["Where the path runs"] = over_time
         return figures
 
     def tabulate(self, result: CriticalPathTables) -> pd.DataFrame:

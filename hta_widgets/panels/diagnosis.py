@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import COLUMN_LABELS
@@ -44,8 +42,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
         asked, phase = tuple(ranks), self.selection.served_phase
         if self.linked or not asked:
             return diagnosis_of_phase(self.job, phase)
-        diagnose = partial(diagnosis, self.job, asked, phase=phase or None)
-        return self._memo.get("result", diagnose, asked, phase)
+        return self._memo.call(diagnosis, self.job, asked, phase=phase or None)
 
     def draw(self, result: Diagnosis) -> dict[str, Drawing]:
         """Draw the budget of the mean step, and the own time of all ranks in all steps."""

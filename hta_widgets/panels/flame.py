@@ -96,21 +96,17 @@ class FlamePanel(Panel[Flame]):
 
     def analyse(self, ranks: list[int]) -> Flame:  # noqa: ARG002
         """Sum up the time of the rank by call path."""
-        rank = self.rank
-        time = self.selection.time_of(self.job)
-        analyse = partial(self._below_root, rank, **time)
-        shown = (self.weight, self.order, self.root, self.sandwich)
-        asked = (rank, *shown, tuple(time.values()))
-        return self._memo.get("result", analyse, *asked)
+        asked = {"weight": self.weight, "order": self.order, **self.selection.time_of(self.job)}
+        return self._memo.call(self._below_root, self.rank, self.root, self.sandwich, **asked)
 
-    def _below_root(self, rank: int, **time: Any) -> Flame:  # noqa: ANN401
+    def _below_root(self, rank: int, root: tuple[str, ...], sandwich: str, **asked: Any) -> Flame:  # noqa: ANN401
         """The time below the innermost call that exists on the path to the root."""
-        make = partial(flame, self.job, rank, weight=self.weight, order=self.order, **time)
-        roots = [self.root[:length] for length in range(len(self.root), -1, -1)]
-        tried = [(self.sandwich, root) for root in roots] if self.sandwich else []
-        for name, root in [*tried, *(("", root) for root in roots[:-1])]:
+        make = partial(flame, self.job, rank, **asked)
+        roots = [root[:length] for length in range(len(root), -1, -1)]
+        tried = [(sandwich, each) for each in roots] if sandwich else []
+        for name, each in [*tried, *(("", each) for each in roots[:-1])]:
             try:
-                return make(root=root, sandwich=name)
+                return make(root=each, sandwich=name)
             except ParameterError:
                 continue
         return make()

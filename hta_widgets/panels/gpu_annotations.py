@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar
 
 import pandas as pd
@@ -59,8 +58,7 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     def analyse(self, ranks: list[int]) -> GpuAnnotations:
         """Sum up the annotations of the ranks."""
         chosen, time = tuple(ranks), self.selection.time_of(self.job)
-        analyse = partial(gpu_annotations, self.job, chosen, on=self.on, **time)
-        return self._memo.get("result", analyse, chosen, self.on, tuple(time.values()))
+        return self._memo.call(gpu_annotations, self.job, chosen, on=self.on, **time)
 
     def draw(self, result: GpuAnnotations) -> dict[str, Drawing]:
         """Draw the annotations with the most time."""

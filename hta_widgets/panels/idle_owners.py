@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
@@ -97,9 +96,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         """Draw the lines or calls with the most idle time, and the causes on each GPU."""
         shown, as_percent = self.of_all_ranks(result), self.as_percent
         words = words_of(self.job)
-        causes = self._memo.get(
-            "causes", lambda: causes_by_device(shown.devices, shown.causes), shown
-        )
+        causes = self._memo.call(causes_by_device, shown.devices, shown.causes)
         by_cause = self._memo.get(
             "drawn causes",
             lambda: idle_causes(causes, selected=self.ranks, as_percent=as_percent).in_words(words),
@@ -128,8 +125,7 @@ class IdleOwnersPanel(Panel[IdleOwners]):
         if self.listed in {"causes", "drains"}:
             return result.causes if self.listed == "causes" else result.drains
         tables = {"owners": owners_by_path, "lines": owners_by_line}
-        make = partial(tables[self.listed], result.owners, result.paths)
-        return self._memo.get(self.listed, make, result)
+        return self._memo.call(tables[self.listed], result.owners, result.paths)
 
     def sentence(self, result: IdleOwners) -> str:
         """The finding, or the amount of idle time if it is too short for a finding."""

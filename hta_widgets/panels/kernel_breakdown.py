@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
@@ -133,9 +132,8 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
 
     def _launches(self) -> LaunchFacts:
         """How the kernels of the selected ranks are launched during the selected time."""
-        ranks, time = tuple(self.ranks), self.selection.time_of(self.job)
-        analyse = partial(launch_facts, self.job, ranks, **time)
-        return self._memo.get("launches", analyse, ranks, tuple(time.values()))
+        time = self.selection.time_of(self.job)
+        return self._memo.call(launch_facts, self.job, tuple(self.ranks), **time)
 
     @property
     def _type(self) -> str:

@@ -45,8 +45,7 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
 
     def analyse(self, ranks: list[int]) -> MemoryBandwidth:
         """Add up the transfers of the ranks over time."""
-        chosen = tuple(ranks)
-        return self._memo.get("result", lambda: memory_bandwidth(self.job, chosen), chosen)
+        return self._memo.call(memory_bandwidth, self.job, tuple(ranks))
 
     def draw(self, result: MemoryBandwidth) -> dict[str, Drawing]:
         """Draw a step line for each kind of transfer."""

@@ -70,8 +70,7 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
 
     def analyse(self, ranks: list[int]) -> MemoryUse:
         """Follow the memory of the ranks."""
-        chosen = tuple(ranks)
-        return self._memo.get("result", partial(memory_use, self.job, chosen), chosen)
+        return self._memo.call(memory_use, self.job, tuple(ranks))
 
     def draw(self, result: MemoryUse) -> dict[str, Drawing]:
         """Draw the curve of each device, and what is alive at the highest peak."""
@@ -107,8 +106,7 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
 
     def _of_memory(self, result: MemoryUse) -> MemoryUse:
         """The part of the result about the memory that is shown."""
-        is_cpu = self.memory == "cpu"
-        return self._memo.get("shown", lambda: _part(result, is_cpu=is_cpu), result, is_cpu)
+        return self._memo.call(_part, result, is_cpu=self.memory == "cpu")
 
 
 def _part(result: MemoryUse, *, is_cpu: bool) -> MemoryUse:

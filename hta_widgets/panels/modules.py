@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
@@ -96,18 +95,14 @@ class ModulesPanel(Panel[ModuleTree]):
     def analyse(self, ranks: list[int]) -> ModuleTree:
         """Sum up the modules of the ranks."""
         chosen, time = tuple(ranks), self.selection.time_of(self.job)
-        analyse = partial(
+        return self._memo.call(
             modules, self.job, chosen, source=self.module_source, merge=self.merge, **time
         )
-        asked = (chosen, self.module_source, self.merge, tuple(time.values()))
-        return self._memo.get("result", analyse, *asked)
 
     def draw(self, result: ModuleTree) -> dict[str, Drawing]:
         """Draw the tree of modules."""
         totals, weight = self._totals(result), self.weight
-        times = self._memo.get(
-            "times", lambda: time_by_phase(result.modules, totals, weight), result, weight
-        )
+        times = self._memo.call(time_by_phase, result.modules, totals, weight)
         drawn = figure(
             totals,
             times,
@@ -137,7 +132,7 @@ class ModulesPanel(Panel[ModuleTree]):
         return None
 
     def _totals(self, result: ModuleTree) -> pd.DataFrame:
-        return self._memo.get("totals", lambda: module_totals(result.modules), result)
+        return self._memo.call(module_totals, result.modules)
 
     def _whole_ns(self, result: ModuleTree) -> int:
         """Total of the time that is shown, including time outside of modules."""

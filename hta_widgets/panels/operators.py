@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
@@ -84,11 +83,9 @@ class OperatorsPanel(Panel[OperatorTable]):
         """Sum up the operators of the ranks."""
         chosen, time = tuple(ranks), self.selection.time_of(self.job)
         phase, modules = self._shown_phase(), self.selection.modules
-        analyse = partial(
+        return self._memo.call(
             operators, self.job, chosen, by=self.by, phase=phase, modules=modules, **time
         )
-        asked = (chosen, self.by, phase, modules, tuple(time.values()))
-        return self._memo.get("result", analyse, *asked)
 
     def _shown_phase(self) -> str | None:
         """The panel's phase, or else the selected one; None means all."""
@@ -112,7 +109,7 @@ class OperatorsPanel(Panel[OperatorTable]):
     def tabulate(self, result: OperatorTable) -> pd.DataFrame:
         """List the operators, those with the most of the chosen time first."""
         column = WEIGHTS[self.weight].column
-        return self._memo.get("table", partial(_listed, result.rows, column), *(result, column))
+        return self._memo.call(_listed, result.rows, column)
 
     def nothing_to_show(self, result: OperatorTable) -> str | None:
         """Explain an empty panel: no calls, none in the phase, or none with the chosen time."""

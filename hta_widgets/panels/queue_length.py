@@ -32,8 +32,7 @@ class QueueLengthPanel(TimeSeriesPanel[QueueLength]):
 
     def analyse(self, ranks: list[int]) -> QueueLength:
         """Count the waiting operations of the ranks."""
-        chosen = tuple(ranks)
-        return self._memo.get("result", lambda: queue_length(self.job, chosen), chosen)
+        return self._memo.call(queue_length, self.job, tuple(ranks))
 
     def draw(self, result: QueueLength) -> dict[str, Drawing]:
         """Draw a step line for each stream."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
@@ -60,13 +59,12 @@ class RooflinePanel(Panel[Roofline]):
 
     def analyse(self, ranks: list[int]) -> Roofline:
         """Compare the operators of the ranks with their GPUs."""
-        chosen, time = tuple(ranks), self.selection.time_of(self.job)
-        analyse = partial(roofline, self.job, chosen, **time)
-        return self._memo.get("result", analyse, chosen, tuple(time.values()))
+        time = self.selection.time_of(self.job)
+        return self._memo.call(roofline, self.job, tuple(ranks), **time)
 
     def draw(self, result: Roofline) -> dict[str, Drawing]:
         """Draw the operators under the roof, or their rates if it is unknown, and their times."""
-        table = self._memo.get("sums", lambda: over_ranks(result.operators), result)
+        table = self._memo.call(over_ranks, result.operators)
         selected = SelectedOperators(self.selection.operators, self.selection.shapes)
         peak, drawn = result.peak, {}
         if (table["flop"] > 0).any():
@@ -94,9 +92,5 @@ class RooflinePanel(Panel[Roofline]):
                 table, num_operators=self.num_operators, selected=selected
             )
             return "Operator rates by shape (the peak of the GPU is unknown)", rates
-        drawn = self._memo.get(
-            "roofline",
-            lambda: figures.roofline(table, peak, selected=selected),
-            *(table, peak, selected),
-        )
+        drawn = self._memo.call(figures.roofline, table, peak, selected=selected)
         return "Roofline by operator shape", drawn

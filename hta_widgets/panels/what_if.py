@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import pandas as pd
@@ -135,8 +134,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 "kernel_percent": self.kernel_percent,
                 "selected_kernel": self.selection.kernel,
             }
-        replayed = partial(what_if, self.job, asked or None, steps=steps or None, **changes)
-        return self._memo.get("result", replayed, asked, steps, *changes.items())
+        return self._memo.call(what_if, self.job, asked or None, steps=steps or None, **changes)
 
     def draw(self, result: WhatIfSteps) -> dict[str, Drawing]:
         """Draw the step now and changed, and when each rank finishes, once a knob is turned."""

@@ -121,9 +121,8 @@ class ChangePanel(PanelOfTwo[Change]):
 
     def analyse(self, ranks: list[int]) -> Change:  # noqa: ARG002
         """Explain the change over all ranks of both jobs."""
-        pair = (self.job, self.other)
-        explain = partial(explain_change, *(pair[::-1] if self.reverse else pair))
-        return self._memo.get("result", explain, self.reverse)
+        first, second = (self.job, self.other)[:: -1 if self.reverse else 1]
+        return self._memo.call(explain_change, first, second)
 
     def draw(self, result: Change) -> dict[str, Drawing]:
         """Draw the budgets of both jobs on one axis, and the open level of the waterfall."""

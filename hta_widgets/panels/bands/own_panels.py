@@ -301,8 +301,7 @@ class FusableKernelsPanel(_OfDiagnosis):
         return NOTHING_TO_FUSE if self._found(result).empty else None
 
     def _found(self, result: Diagnosis) -> pd.DataFrame:
-        ranks = tuple(self.ranks)
-        return self._memo.get("fusable", lambda: fusable_kernels(result.job, ranks), ranks)
+        return self._memo.call(fusable_kernels, result.job, tuple(self.ranks))
 
 
 def _with_phases(table: pd.DataFrame, result: Diagnosis) -> pd.DataFrame:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, cast
 
 Made = TypeVar("Made")
+Arguments = ParamSpec("Arguments")
 
 
 class MemoizeLast:
@@ -27,6 +29,20 @@ class MemoizeLast:
         ):
             known = self._values[key] = sources, make()
         return cast("Made", known[1])
+
+    def call(
+        self,
+        function: Callable[Arguments, Made],
+        /,
+        *args: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Made:
+        """Return the value of a function, called again if an argument has changed.
+
+        The function is the key, so this keeps one value of it, and a lambda, which is a new object
+        each time, needs `get`. Give tuples: an equal list that is another object has changed.
+        """
+        return self.get(function, partial(function, *args, **named), *args, *named, *named.values())
 
 
 def _unchanged(before: object, now: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -160,8 +159,7 @@ class TimelinePanel(Panel[Timeline]):
         """Lay out all ranks, or only the selected ones if the panel is not linked to others."""
         self.job.select_ranks(ranks)
         asked = () if self.linked else tuple(ranks)
-        compute = partial(timeline, self.job, asked or None, kinds=_OF_JOB)
-        return self._memo.get("result", compute, asked)
+        return self._memo.call(timeline, self.job, asked or None, kinds=_OF_JOB)
 
     def draw(self, result: Timeline) -> dict[str, Drawing]:  # noqa: ARG002
         """Return no charts: the browser draws the lanes."""
@@ -211,8 +209,7 @@ class TimelinePanel(Panel[Timeline]):
 
     def _shown(self, outcome: RenderedView[Timeline] | Exception) -> View:
         if isinstance(outcome, RenderedView):
-            result = outcome.result
-            self._memo.get("layout", lambda: self._lay_out(result), result)
+            self._memo.call(self._lay_out, outcome.result)
         return super()._shown(outcome)
 
     def _lay_out(self, result: Timeline) -> None:

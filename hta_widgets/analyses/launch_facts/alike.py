@@ -18,7 +18,7 @@ from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
-from hta_widgets.trace.ranks.identity import described_gpus
+from hta_widgets.trace.ranks.identity import GpusOfTrace
 from hta_widgets.trace.ranks.launch_configuration import launch_configuration
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -302,28 +302,19 @@ def _quotient(whole: int, part: Int64Array) -> Int64Array:
     return np.where(limits, whole // np.maximum(part, 1), _UNLIMITED)
 
 
-class GpusOfTrace(dict[int, Multiprocessors]):
-    """Multiprocessors by device; an unlisted device is like the others, if these are all alike."""
-
-    def __missing__(self, device: int) -> Multiprocessors:
-        """Use the others: the list may have device numbers of the process, not of the machine."""
-        alike = {*self.values()}
-        return next(iter(alike)) if len(alike) == 1 else Multiprocessors()
+def multiprocessors(metadata: Mapping[str, Any]) -> GpusOfTrace[Multiprocessors]:
+    """Multiprocessors of the GPUs that the metadata of a trace describes, by device number."""
+    return GpusOfTrace(metadata, _multiprocessors)
 
 
-def multiprocessors(metadata: Mapping[str, Any]) -> GpusOfTrace:
-    """Multiprocessors of the GPUs that the metadata of a trace describes."""
-    found = GpusOfTrace()
-    for number, each in described_gpus(metadata).items():
-        sizes = {name: _first(each, keys) for name, keys in _SIZES.items()}
-        version = (_first(each, ("computeMajor",)), _first(each, ("computeMinor",)))
-        is_nvidia = "sharedMemPerMultiprocessor" in each
-        found[number] = Multiprocessors(
-            **sizes,
-            blocks=MOST_BLOCKS.get(version, _MOST_BLOCKS),
-            reserved_bytes=_RESERVED if is_nvidia and version >= _RESERVING else 0,
-        )
-    return found
+def _multiprocessors(described: Mapping[str, Any]) -> Multiprocessors:
+    version = (_first(described, ("computeMajor",)), _first(described, ("computeMinor",)))
+    is_nvidia = "sharedMemPerMultiprocessor" in described
+    return Multiprocessors(
+        **{name: _first(described, keys) for name, keys in _SIZES.items()},
+        blocks=MOST_BLOCKS.get(version, _MOST_BLOCKS),
+        reserved_bytes=_RESERVED if is_nvidia and version >= _RESERVING else 0,
+    )
 
 
 def estimates(

@@ -23,7 +23,6 @@ from hta_widgets.analyses.roofline.peaks import (
     GIGA,
     TERA,
     Device,
-    Devices,
     Peak,
     devices_of,
     peak_of,
@@ -36,6 +35,7 @@ from hta_widgets.quantities import number, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.ranks.identity import GpusOfTrace
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
 
@@ -133,7 +133,9 @@ def records_shapes(form: Format) -> bool:
     return Recorded.OPERATORS not in form.lacks
 
 
-def operators_by_shape(rank: Rank, kernels: CountedKernels, devices: Devices) -> list[Row]:
+def operators_by_shape(
+    rank: Rank, kernels: CountedKernels, devices: GpusOfTrace[Device]
+) -> list[Row]:
     """Counted operators by shape, longest first."""
     chosen = kernels.take(np.flatnonzero(kernels.cost >= 0))
     groups = grouped(chosen.device, chosen.name, chosen.dims, chosen.types, chosen.counted)
@@ -212,7 +214,7 @@ def _uncounted(rank: Rank, kernels: CountedKernels) -> list[Row]:
 def _devices(
     rank: Rank,
     kernels: CountedKernels,
-    devices: Devices,
+    devices: GpusOfTrace[Device],
     operators: Sequence[Row],
     selection: TimeSelection | None,
 ) -> list[Row]:

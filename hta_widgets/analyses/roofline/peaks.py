@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.trace.ranks.identity import described_gpus
+from hta_widgets.trace.loaders.columns import whole_number
+from hta_widgets.trace.ranks.identity import GpusOfTrace
 
 GIGA: Final = 10**9
 TERA: Final = 10**12
 
 _GIB: Final = 2**30
+_MOST: Final = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,9 @@ class Device(NamedTuple):
     """Name as recorded; empty if it is not."""
     memory_bytes: int = 0
     """Size of its memory; 0 if not recorded."""
+    major: int = 0
+    minor: int = 0
+    """Compute capability; 0 if not recorded."""
 
     @property
     def peak(self) -> Peak | None:
@@ -80,23 +85,19 @@ class Device(NamedTuple):
         return peak_of(self.name, self.memory_bytes)
 
 
-class Devices(dict[int, Device]):
-    """Devices by number; one that is not listed is like the listed ones, if those are all alike."""
-
-    def __missing__(self, number: int) -> Device:
-        """Use the others: the list may have the numbers of the process, not of the machine."""
-        alike = set(self.values())
-        return next(iter(alike)) if len(alike) == 1 else Device()
+def devices_of(metadata: Mapping[str, Any]) -> GpusOfTrace[Device]:
+    """The devices that the metadata of a trace describes, by number: see `GpusOfTrace`."""
+    return GpusOfTrace(metadata, _device)
 
 
-def devices_of(metadata: Mapping[str, Any]) -> Devices:
-    """The devices that the metadata of a trace describes, by number."""
-    found = Devices()
-    for number, each in described_gpus(metadata).items():
-        name, memory = each.get("name"), each.get("totalGlobalMem")
-        if isinstance(name, str):
-            found[number] = Device(name, memory if isinstance(memory, int) else 0)
-    return found
+def _device(described: Mapping[str, Any]) -> Device:
+    name, memory = described.get("name"), described.get("totalGlobalMem")
+    return Device(
+        name=name if isinstance(name, str) else "",
+        memory_bytes=memory if isinstance(memory, int) else 0,
+        major=whole_number(described.get("computeMajor"), _MOST) or 0,
+        minor=whole_number(described.get("computeMinor"), _MOST) or 0,
+    )
 
 
 @lru_cache(maxsize=64)  # asked for each row of a table

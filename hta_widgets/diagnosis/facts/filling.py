@@ -41,8 +41,7 @@ class Filling(NamedTuple):
 
 def multiprocessors_of(rank: Rank) -> Multiprocessors:
     """Multiprocessors of the device with most of a rank's work."""
-    device = rank.gpu_work.main_device
-    return Multiprocessors() if device is None else multiprocessors(rank.trace.metadata)[device]
+    return multiprocessors(rank.trace.metadata)[rank.gpu_work.main_device]
 
 
 def filling(kernel: Row, gpu: Multiprocessors) -> Filling:

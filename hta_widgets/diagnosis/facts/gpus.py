@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from hta_widgets.analyses.roofline.peaks import Peak, peak_of
-from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.ranks.identity import described_gpus
+from hta_widgets.analyses.roofline.peaks import Device, devices_of
 
 LEAST_FASTER: Final = 4.0
 """On data-centre GPUs, products are at least this many times as fast on tensor cores; real shapes
@@ -27,24 +25,9 @@ _GRAPHICS: Final = frozenset({(8, 6), (8, 7), (8, 9), (12, 0), (12, 1)})
 _WITHOUT: Final = re.compile(r"\bGTX 16|\bT(?:400|500|550|600|1000|1200|2000)\b|\bMX[45]50\b")
 """GPUs of compute capability 7.5 that have no tensor cores."""
 
-_MOST: Final = 1000
 
-
-class Gpu(NamedTuple):
+class Gpu(Device):
     """The device that does most of a rank's work."""
-
-    name: str = ""
-    """Name of the GPU, empty if not recorded."""
-    major: int = 0
-    minor: int = 0
-    """Compute capability; 0 if not recorded."""
-    memory_bytes: int = 0
-    """Size of its memory, 0 if not recorded."""
-
-    @property
-    def peak(self) -> Peak | None:
-        """The most that it can do; None if not known."""
-        return peak_of(self.name, self.memory_bytes)
 
     @property
     def has_tensor_cores(self) -> bool:
@@ -81,15 +64,5 @@ class Gpu(NamedTuple):
 
 
 def gpu_of(metadata: Mapping[str, Any], device: int | None) -> Gpu:
-    """The GPU with a device number; the first if none has it, as in processes that see only one."""
-    found = described_gpus(metadata)
-    if not found:
-        return Gpu()
-    own = found[device] if device in found else next(iter(found.values()))
-    name, memory = own.get("name"), own.get("totalGlobalMem")
-    return Gpu(
-        name=name if isinstance(name, str) else "",
-        major=whole_number(own.get("computeMajor"), _MOST) or 0,
-        minor=whole_number(own.get("computeMinor"), _MOST) or 0,
-        memory_bytes=memory if isinstance(memory, int) else 0,
-    )
+    """The GPU with a device number; see `devices_of` for a number that is not listed."""
+    return Gpu(*devices_of(metadata)[device])

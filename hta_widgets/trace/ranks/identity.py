@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.ranks.rank import Rank
+
+Facts = TypeVar("Facts")
 
 MOST_WORK: Final = 10_000
 """Number of pieces of GPU work whose times are compared: the first ones of a rank."""
@@ -81,3 +83,22 @@ def _named(properties: Mapping[str, Any]) -> Mapping[str, Any]:
         if properties.get("name") or not is_known
         else {**properties, "name": "AMD Instinct MI300X"}
     )
+
+
+class GpusOfTrace(dict[int | None, Facts], Generic[Facts]):
+    """Facts about GPUs by device number; an unlisted one is like the others, if all are alike."""
+
+    def __init__(
+        self, metadata: Mapping[str, Any], facts: Callable[[Mapping[str, Any]], Facts]
+    ) -> None:
+        """Collect facts from the properties of each GPU that the metadata of a trace describes."""
+        super().__init__((number, facts(each)) for number, each in described_gpus(metadata).items())
+        self._unknown = facts({})
+
+    def __missing__(self, number: int | None) -> Facts:
+        """Use the others: the list may have the numbers of the process, not of the machine.
+
+        A process without GPU work, whose device is None, is like the others, too.
+        """
+        alike = {*self.values()}
+        return alike.pop() if len(alike) == 1 else self._unknown

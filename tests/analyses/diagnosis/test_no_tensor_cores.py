@@ -57,6 +57,16 @@ def test_volta_has_tensor_cores_for_float16_only(tmp_path):
     assert [each.code for each in finding.advice] == [USE_FP16]
 
 
+@pytest.mark.parametrize(("others", "is_said"), [(["NVIDIA A100"], True), (["NVIDIA L4"], False)])
+def test_a_gpu_that_is_not_listed_is_like_the_others_if_these_are_alike(tmp_path, others, is_said):
+    names = ["NVIDIA A100", *others]
+    properties = [
+        {"id": 6 + place, "name": name, "computeMajor": 8} for place, name in enumerate(names)
+    ]
+    made = diagnosed(write_training(tmp_path, 2, products(SGEMM), deviceProperties=properties))
+    assert bool(made) is is_said
+
+
 @pytest.mark.parametrize("name", [TENSOR, TF32])
 def test_tensor_cores_are_silent(tmp_path, name):
     assert not diagnosed(job(tmp_path, name))

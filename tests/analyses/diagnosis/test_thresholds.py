@@ -78,7 +78,6 @@ NO_THRESHOLDS = {
     },
     "bounds of what is absurd or would take too much memory": {
         "cpu_work._MOST_OF_A_RANK",
-        "gpus._MOST",
         "like_kernels._LARGEST",
     },
     "of a comparison of two jobs (tests/diagnosis/change)": {

@@ -18,6 +18,8 @@ from hta_widgets.figures.base.style import (
     drawing,
     faded,
     legend_entry,
+    ring,
+    row_ticks,
 )
 from hta_widgets.figures.base.text import plot_names
 from hta_widgets.quantities import NS_PER_MS
@@ -28,12 +30,11 @@ _MOST_HEIGHT: Final = 250
 _MARGIN: Final = 40
 _LEAST_HEIGHT: Final = 80
 _STEPS_HEIGHT: Final = 190
-_MOST_TICKS: Final = 24
 _MOST_RANKS: Final = 16
 _TYPICAL_RANKS: Final = 3  # at each end and around the median, if there are more than _MOST_RANKS
 _ROOM_ABOVE: Final = 1.05
 _LEGEND_HEIGHT: Final = 48
-_RING: Final = {"width": 2, "color": "#0072B2"}
+_RING: Final = {"line": {"width": 2, "color": "#0072B2"}}
 _SELECT_STEPS: Final = {"select": "steps"}
 
 
@@ -66,7 +67,7 @@ def rank_budgets(
             showgrid=False,
             ticks="",
         ),
-        shapes=_rings(dict(zip(rows, shown["rank"].tolist(), strict=True)), selected, "y", "x"),
+        shapes=_rings(dict(zip(rows, shown["rank"].tolist(), strict=True)), selected, "y"),
     )
 
 
@@ -130,10 +131,10 @@ def step_budgets(
         margin={"l": 8, "r": 16, "t": 4, "b": 8},
         meta={"wide": False, "height": _STEPS_HEIGHT},
         yaxis=axis(unit, rangemode="tozero", **_whole_range(table)),
-        xaxis=axis("Step", **_ticks(numbers), range=[-0.5, len(numbers) - 0.5], showgrid=False),
+        xaxis=axis("Step", **row_ticks(numbers), range=[-0.5, len(numbers) - 0.5], showgrid=False),
         shapes=[
             *_whole_steps(table, (1 - gap) / 2),
-            *_rings(dict(enumerate(table["step"].tolist())), selected, "x", "y"),
+            *_rings(dict(enumerate(table["step"].tolist())), selected, "x"),
         ],
     )
 
@@ -161,12 +162,6 @@ def _rows(runs: Sequence[range], names: list[str]) -> tuple[list[int], dict[str,
         rows += range(at, at + len(run))
         at, reached = at + len(run), run.stop
     return rows, {"tickvals": [*labels], "ticktext": [*labels.values()]}, at
-
-
-def _ticks(names: list[str]) -> dict[str, Any]:
-    """Labels of the rows 0, 1, …; with many rows, only every n-th is labelled."""
-    every = -(-len(names) // _MOST_TICKS) or 1
-    return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every]}
 
 
 def _bars(
@@ -221,20 +216,11 @@ def _whole_range(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rings(
-    numbers: Mapping[int, int], selected: Collection[int], along: str, across: str
+    numbers: Mapping[int, int], selected: Collection[int], along: str
 ) -> list[dict[str, Any]]:
     """A line around the bar of each selected rank or step; `numbers` maps rows to them."""
     return [
-        {
-            "type": "rect",
-            f"{along}0": place - 0.46,
-            f"{along}1": place + 0.46,
-            f"{across}ref": "paper",
-            f"{across}0": 0,
-            f"{across}1": 1,
-            "fillcolor": "rgba(0, 0, 0, 0)",
-            "line": _RING,
-        }
+        ring(**{f"{along}0": place - 0.46, f"{along}1": place + 0.46}) | _RING
         for place, number in numbers.items()
         if number in selected
     ]

@@ -13,9 +13,9 @@ from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
-    NOT_SELECTED_OPACITY,
     axis,
     drawing,
+    faded_but,
     height_for_rows,
     line_across,
     names_axis,
@@ -121,8 +121,7 @@ def _emphasis(names: list[str | None], selected: str) -> dict[str, Any]:
     """Fade all but the selected kernel; all of them if it is not drawn."""
     if not selected:
         return {}
-    points = [place for place, name in enumerate(names) if name == selected]
-    return {"selectedpoints": points, "unselected": {"marker": {"opacity": NOT_SELECTED_OPACITY}}}
+    return faded_but([place for place, name in enumerate(names) if name == selected])
 
 
 def _kernel_hover(row: Row, result: Compare) -> str:

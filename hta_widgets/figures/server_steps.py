@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.server_steps import PHASES
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.style import NOT_SELECTED_OPACITY, SERVED_COLORS, axis, drawing
+from hta_widgets.figures.base.style import SERVED_COLORS, axis, drawing, faded_but
 from hta_widgets.figures.base.text import hover_name
 from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
 
@@ -73,12 +73,8 @@ def _bars(
             )
         ],
         hovertemplate="%{hovertext}<extra></extra>",
-        **({} if chosen.all() else _faded_but(np.flatnonzero(chosen).tolist())),
+        **({} if chosen.all() else faded_but(np.flatnonzero(chosen).tolist())),
     )
-
-
-def _faded_but(places: list[int]) -> dict[str, Any]:
-    return {"selectedpoints": places, "unselected": {"marker": {"opacity": NOT_SELECTED_OPACITY}}}
 
 
 def _of_ranks(ranks: int) -> str:

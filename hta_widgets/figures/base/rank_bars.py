@@ -18,11 +18,11 @@ from hta_widgets.figures.base.style import (
     drawing,
     emphasis,
     ring,
+    row_ticks,
 )
 from hta_widgets.quantities import duration, percent, time_unit
 
 SELECT_RANKS = {"select": "ranks"}
-_TICKS_AT_MOST = 24
 _MOST_BARS: Final = 64
 """Plotly takes 0.2 s to draw 256 ranks as bars one pixel wide: only the most telling are drawn."""
 
@@ -89,11 +89,9 @@ def _rank_axis(table: pd.DataFrame, ranks: int) -> dict[str, Any]:
     """Axis with one position per row, and fewer labels if there are many."""
     those = f" (the {len(table)} of {ranks} that differ most from the median)"
     labels = rank_labels(table)
-    step = -(-len(labels) // _TICKS_AT_MOST) if labels else 1
     return axis(
         f"Rank{those if ranks > len(table) else ''}",
-        tickvals=list(range(0, len(labels), step)),
-        ticktext=labels[::step],
+        **row_ticks(labels),
         range=[-0.5, max(len(labels), 1) - 0.5],
         showgrid=False,
     )

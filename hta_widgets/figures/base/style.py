@@ -78,6 +78,8 @@ TYPE_COLORS: Final = {
 _FEW: Final = 6
 """Counts below this get a tick each; above, plotly chooses whole numbers by itself."""
 
+_MOST_TICKS: Final = 24
+
 DEFAULT_HEIGHT = 320
 ROW_HEIGHT = 26
 _TITLE_HEIGHT = 36
@@ -193,8 +195,11 @@ def titled(drawn: Drawing, title: str) -> Drawing:
 
 def emphasis(points: Sequence[int]) -> dict[str, Any]:
     """Settings of a bar trace that fade all bars except these; with none given, nothing fades."""
-    if not points:
-        return {}
+    return faded_but(points) if points else {}
+
+
+def faded_but(points: Sequence[int]) -> dict[str, Any]:
+    """Settings of a bar trace that fade all bars except these, even if there are none."""
     rest = {"marker": {"opacity": NOT_SELECTED_OPACITY}}
     return {"selectedpoints": list(points), "unselected": rest}
 
@@ -213,6 +218,12 @@ def count_axis(title: str, most: float, **settings: Any) -> dict[str, Any]:  # n
     """Axis of whole numbers up to `most`, with no ticks between them."""
     whole = {"dtick": 1} if most < _FEW else {}
     return axis(title, rangemode="tozero", **whole, **settings)
+
+
+def row_ticks(labels: list[str]) -> dict[str, list[Any]]:
+    """Labels of the rows 0, 1, …; with many rows, only every n-th is labelled."""
+    every = -(-len(labels) // _MOST_TICKS) or 1
+    return {"tickvals": list(range(0, len(labels), every)), "ticktext": labels[::every]}
 
 
 def names_axis(names: list[str]) -> dict[str, Any]:

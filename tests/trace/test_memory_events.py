@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from hta_widgets.trace.cache import column_file
 from hta_widgets.trace.loaders.kineto import text as event_text
-from hta_widgets.trace.model.details import DetailGroup, as_numbers, from_numbers
-from hta_widgets.trace.model.events import SideTable, TextColumn
+from hta_widgets.trace.model.details import DetailGroup
+from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import LAYOUTS, host, kernel, write
 
@@ -194,9 +195,10 @@ def test_texts_survive_the_way_to_the_disk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("texts", [(), ("",), ("a", "", "ü/\ud800")])
-def test_columns_of_numbers_hold_texts(texts):
+def test_columns_of_texts_are_two_in_a_file(texts):
     codes = np.arange(len(texts), dtype=np.int32)
-    table = SideTable(codes.astype(np.int64), {"name": TextColumn(codes, texts), "n": codes})
-    found = from_numbers(as_numbers(table))
-    assert found.columns["name"].values == texts
-    assert found.columns["n"].tolist() == found.rows.tolist() == codes.tolist()
+    arrays = column_file.arrays_of({"name": TextColumn(codes, texts), "n": codes})
+    assert len(arrays) == 3
+    found = column_file.columns_of(arrays)
+    assert found["name"].values == texts
+    assert found["name"].codes.tolist() == found["n"].tolist() == codes.tolist()

@@ -188,7 +188,7 @@ def _least_between(values: Int64Array, first: Int64Array, last: Int64Array) -> I
     return least
 
 
-def _gaps(rank: Rank) -> dict[str, NDArray[np.generic]]:
+def _gaps(rank: Rank) -> Columns:
     window = window_of(rank)
     by_device = [_on_device(rank, window, device) for device in rank.gpu_work.devices]
     types: dict[str, DTypeLike] = {

@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.lazy_modules import pa
+from hta_widgets.trace.model.events import TextColumn
+
+Column = NDArray[Any] | TextColumn
 
 _HEADER: Final = b"hta_widgets"
 _CHECKSUM: Final = b"checksum"
 _PAGE: Final = 2**12
 _STRIDE: Final = 2**20
+_TEXTS: Final = "\t\ttexts"
+_TEXT_ERRORS: Final = "surrogatepass"
 _NUMBERS: Mapping[str, np.dtype[Any]] = {
     "float": np.dtype(np.float32),
     "double": np.dtype(np.float64),
@@ -63,6 +68,32 @@ def read_columns(path: Path) -> tuple[Any, dict[str, pa.Array]]:
 def read_header(path: Path) -> Any:  # noqa: ANN401
     """Metadata of a file, without reading its columns. Raises one of `unreadable`."""
     return _header(pa.ipc.open_file(pa.memory_map(str(path))).schema)
+
+
+def arrays_of(columns: Mapping[str, Column]) -> dict[str, pa.Array]:
+    """Convert columns to Arrow arrays; a column of text becomes two, its codes and its texts."""
+    arrays: dict[str, pa.Array] = {}
+    for name, column in columns.items():
+        if isinstance(column, TextColumn):
+            texts = [text.encode("utf-8", _TEXT_ERRORS) for text in column.values]
+            arrays |= {name: array_of(column.codes), name + _TEXTS: array_of_texts(texts)}
+        else:
+            arrays[name] = array_of(column)
+    return arrays
+
+
+def columns_of(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
+    """Inverse of `arrays_of`, for columns that `read_columns` read; numbers are not copied."""
+    columns: dict[str, Any] = {}
+    for name, values in arrays.items():
+        if not name.endswith(_TEXTS):
+            numbers, texts = numbers_of(values), arrays.get(name + _TEXTS)
+            columns[name] = numbers if texts is None else TextColumn(numbers, _decoded(texts))
+    return columns
+
+
+def _decoded(texts: pa.Array) -> tuple[str, ...]:
+    return tuple(text.decode("utf-8", _TEXT_ERRORS) for text in texts.to_pylist())
 
 
 def array_of(numbers: NDArray[Any]) -> pa.Array:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.trace.cache.code_version import DERIVING, code_version
 from hta_widgets.trace.cache.column_file import (
-    array_of,
+    Column,
     array_of_texts,
-    numbers_of,
+    arrays_of,
+    columns_of,
     read_columns,
     unreadable,
     write_columns,
 )
 from hta_widgets.trace.cache.files import SUFFIX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -40,29 +44,28 @@ class DerivedColumnCache(NamedTuple):
     key: str
     """Key that the rank's own file was written with."""
 
-    def read(self, name: str) -> dict[str, NDArray[Any]] | None:
+    def read(self, name: str) -> dict[str, Any] | None:
         """Memory-map the columns kept under a name; None if there are none that are usable."""
         file = self._file(name)
         try:
             if not file.exists():
                 return None
             header, arrays = read_columns(file)
-            if header["key"] != self._key(name):
+            if header["key"] != self._key(name) or header["columns"] != _shape(arrays):
                 return None
-            columns = {name: numbers_of(values) for name, values in arrays.items()}
-            return columns if header["columns"] == _shape(columns) else None
+            return columns_of(arrays)
         except unreadable():
             return None
 
-    def write(self, name: str, columns: Columns) -> None:
-        """Keep columns of numbers under a name if they are large; failures are ignored."""
-        if sum(column.nbytes for column in columns.values()) < WORTH_KEEPING:
+    def write(self, name: str, columns: Mapping[str, Column]) -> None:
+        """Keep columns under a name if they are large; failures are ignored."""
+        if any(getattr(column, "dtype", None) == np.object_ for column in columns.values()):
             return
-        if any(column.dtype == np.object_ for column in columns.values()):
+        arrays = arrays_of(columns)
+        if sum(values.nbytes for values in arrays.values()) < WORTH_KEEPING:
             return
-        arrays = {name: array_of(column) for name, column in columns.items()}
         with suppress(OSError), atomic_write(self._file(name), private=True) as partial:
-            write_columns(arrays, {"key": self._key(name), "columns": _shape(columns)}, partial)
+            write_columns(arrays, {"key": self._key(name), "columns": _shape(arrays)}, partial)
 
     def read_text(self, name: str, made_of: str) -> bytes:
         """The text that `write_text` kept; empty if there is none that is usable."""
@@ -87,6 +90,6 @@ class DerivedColumnCache(NamedTuple):
         return self.folder / f"{self.stem}-{sha256(name.encode()).hexdigest()[:16]}{SUFFIX}"
 
 
-def _shape(columns: Columns) -> dict[str, list[Any]]:
+def _shape(arrays: Mapping[str, pa.Array]) -> dict[str, list[Any]]:
     """Type and length of each column."""
-    return {name: [str(column.dtype), column.size] for name, column in columns.items()}
+    return {name: [str(values.type), len(values)] for name, values in arrays.items()}

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int32Array
 from hta_widgets.trace.cache.column_file import (
-    array_of,
-    array_of_texts,
-    numbers_of,
+    Column,
+    arrays_of,
+    columns_of,
     read_columns,
     read_header,
     unreadable,
@@ -26,9 +26,6 @@ from hta_widgets.trace.model.notices import Notice
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Column = NDArray[Any] | TextColumn
-
-_TEXT_ERRORS = "surrogatepass"
 _MAIN: dict[str, type[np.generic]] = {
     "start_ns": np.int64,
     "duration_ns": np.int64,
@@ -73,9 +70,7 @@ class LoadedTrace(NamedTuple):
 
 def write_trace(stored: LoadedTrace, key: str, path: Path) -> None:
     """Write a trace; only readers with the same key can open it."""
-    arrays: dict[str, pa.Array] = {}
-    for name, column in _columns(stored):
-        arrays |= _arrays(name, column)
+    arrays = arrays_of(dict(_columns(stored)))
     header = {"key": key, "trace": _trace_header(stored.trace), "columns": _types(arrays)}
     write_columns(arrays, header, path)
 
@@ -127,16 +122,8 @@ def _types(arrays: Mapping[str, pa.Array]) -> dict[str, str]:
     return {name: str(values.type) for name, values in arrays.items()}
 
 
-def _arrays(name: str, column: Column) -> dict[str, pa.Array]:
-    if not isinstance(column, TextColumn):
-        return {name: array_of(column)}
-    texts = [text.encode("utf-8", _TEXT_ERRORS) for text in column.values]
-    texts_name = _SEPARATOR.join((name, "", "texts"))
-    return {name: array_of(column.codes), texts_name: array_of_texts(texts)}
-
-
 def _open_trace(arrays: Mapping[str, pa.Array], header: Mapping[str, Any]) -> LoadedTrace:
-    columns = _decode_columns(arrays)
+    columns = columns_of(arrays)
     main = {name: columns.pop(name) for name in (*_MAIN, "name")}
     sides: dict[str, dict[str, Any]] = {}
     links: dict[str, Int32Array] = {}
@@ -184,21 +171,6 @@ def _require(column: Column, size: int, dtype: type[np.generic] | None) -> None:
     if values.size != size or not issubclass(values.dtype.type, dtype or np.generic):
         msg = "a column has another type or length than in a trace"
         raise ValueError(msg)
-
-
-def _decode_columns(arrays: Mapping[str, pa.Array]) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
-    for name, values in arrays.items():
-        if name.endswith(f"{_SEPARATOR}{_SEPARATOR}texts"):
-            continue
-        numbers = numbers_of(values)
-        texts = arrays.get(_SEPARATOR.join((name, "", "texts")))
-        columns[name] = numbers if texts is None else TextColumn(numbers, _decode_texts(texts))
-    return columns
-
-
-def _decode_texts(texts: pa.Array) -> tuple[str, ...]:
-    return tuple(text.decode("utf-8", _TEXT_ERRORS) for text in texts.to_pylist())
 
 
 def is_sound(stored: LoadedTrace) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -148,37 +147,3 @@ def _launches(table: SideTable) -> SideTable:
         dtype = np.float64 if name in LAUNCH_SHARES else np.int64
         columns[name] = np.array([numbers[place] for numbers in alike], dtype=dtype)[column.codes]
     return SideTable(table.rows, columns)
-
-
-_TEXT: Final = "/text"
-_ENDS: Final = "/ends"
-
-
-def as_numbers(table: SideTable) -> dict[str, NDArray[Any]]:
-    """A table as columns of numbers only, for a file of columns."""
-    columns: dict[str, NDArray[Any]] = {"rows": table.rows}
-    for name, column in table.columns.items():
-        if isinstance(column, TextColumn):
-            texts = [text.encode("utf-8", "surrogatepass") for text in column.values]
-            columns[name] = column.codes
-            columns[name + _TEXT] = np.frombuffer(b"".join(texts), dtype=np.uint8)
-            columns[name + _ENDS] = np.cumsum([len(text) for text in texts], dtype=np.int64)
-        else:
-            columns[name] = column
-    return columns
-
-
-def from_numbers(columns: Mapping[str, NDArray[Any]]) -> SideTable:
-    """Inverse of `as_numbers`."""
-    found: dict[str, NDArray[Any] | TextColumn] = {}
-    for name, column in columns.items():
-        if name == "rows" or name.endswith((_TEXT, _ENDS)):
-            continue
-        if name + _ENDS in columns:
-            whole, ends = columns[name + _TEXT].tobytes(), columns[name + _ENDS].tolist()
-            texts = (whole[first:last] for first, last in zip([0, *ends], ends, strict=False))
-            values = tuple(text.decode("utf-8", "surrogatepass") for text in texts)
-            found[name] = TextColumn(column, values)
-        else:
-            found[name] = column
-    return SideTable(columns["rows"], found)

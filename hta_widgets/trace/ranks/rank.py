@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from hta_widgets.errors import KEEPS_LAST_STEP, HtaWidgetsError, number_ranges
 from hta_widgets.intervals import Times
 from hta_widgets.trace.cache.derived_columns import Columns, DerivedColumnCache
 from hta_widgets.trace.cache.trace_file import LoadedTrace, is_sound
-from hta_widgets.trace.model.details import DetailGroup, Details, as_numbers, from_numbers, loaded
-from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, Trace
+from hta_widgets.trace.model.details import DetailGroup, Details, loaded
+from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Kind, SideTable, Trace
 from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.health.lost_work import LostOperators, lost_operators, lost_work
 from hta_widgets.trace.model.health.rank_health import RankHealth
@@ -49,6 +49,7 @@ from hta_widgets.trace.ranks.source import RankSource
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
+Derived = TypeVar("Derived", bound=Mapping[str, Any])
 
 NEVER: Final = np.iinfo(np.int64).max
 _NO_TIMES: Final = "the trace has counters of kernels, and not when they ran"
@@ -193,10 +194,10 @@ class Rank:
 
     def derive(
         self,
-        function: Callable[Concatenate[Rank, Arguments], Columns],
+        function: Callable[Concatenate[Rank, Arguments], Derived],
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
-    ) -> Columns:
+    ) -> Derived:
         """Return the columns that a function derives from the rank, and keep large ones on disk.
 
         The function must be defined at the top of a module, because it is found again by its name.
@@ -206,9 +207,9 @@ class Rank:
         kept_as = f"{question.text}; {self.settings.described}"
         if self._first_step:
             kept_as += f", steps from {self._first_step}"
-        columns: Columns | None = self.kept.read(kept_as) if self.kept else None
+        columns = cast("Derived | None", self.kept.read(kept_as) if self.kept else None)
         if columns is None:
-            columns = cast("Columns", question.asked_of(self))
+            columns = cast("Derived", question.asked_of(self))
             if self._stored.derived is not None:
                 self._stored.derived.write(kept_as, columns)
         return columns
@@ -231,16 +232,17 @@ class Rank:
         if found is not None:
             return Details(found)
         try:
-            columns = self.derive(Rank._detail_columns, group)
+            columns = dict(self.derive(Rank._detail_columns, group))
         except HtaWidgetsError as error:
             return Details.missing(f"the {group.value} cannot be read: {error}")
-        return Details(from_numbers(columns))
+        return Details(SideTable(columns.pop("rows"), columns))
 
-    def _detail_columns(self, group: DetailGroup) -> Columns:
+    def _detail_columns(self, group: DetailGroup) -> Mapping[str, Any]:
         if self._source is None:
             msg = "the trace was not opened from a file"
             raise HtaWidgetsError(msg)
-        return as_numbers(self._source.details(self.trace, group))
+        table = self._source.details(self.trace, group)
+        return {"rows": table.rows, **table.columns}
 
     @cached_property
     def launches(self) -> Int32Array:

@@ -314,25 +314,22 @@ def sides_of(first: Job, second: Job, ranks: Iterable[int] | None) -> Sides:
     """
     wanted = tuple(ranks) if ranks is not None else None
     ranks_of_both = select_ranks(first, wanted), select_ranks(second, wanted)
-    names = job_names(first, second)
+    names = job_names(first.name, second.name)
     return (
         Side(first, ranks_of_both[0], names[0]),
         Side(second, ranks_of_both[1], names[1]),
     )
 
 
-def job_names(first: Job, second: Job) -> tuple[str, str]:
+def job_names(first: str, second: str) -> tuple[str, str]:
     """Names of two jobs, made different if they are equal.
 
     Examples
     --------
-    >>> from hta_widgets.trace.job import Job, select_ranks
-    >>> job_names(Job({}, name="run"), Job({}, name="run"))
+    >>> job_names("run", "run")
     ('run (first)', 'run (second)')
     """
-    if first.name != second.name:
-        return first.name, second.name
-    return f"{first.name} (first)", f"{second.name} (second)"
+    return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 
 
 def steps_differ(first: Job, second: Job) -> bool:

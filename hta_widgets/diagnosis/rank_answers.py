@@ -193,27 +193,30 @@ def rank_facts(
     rank: Rank, steps: DeviceSteps | None, split: RankSplit, limits: TrialLimits
 ) -> RankFacts:
     """Collect facts on one rank, given its steps and the waiting of its communication kernels."""
-    host = None if steps is None else host_facts(rank, steps, limits)
     columns = step_facts.step_facts(rank, steps)
-    if host is not None:
-        columns |= host.trials.columns
-        columns["host_copies"] = host.copies.exposed_ns
-    return RankFacts(
+    found = RankFacts(
         steps=columns,
         communication=communication_facts(rank, split),
         records=rank_records(rank),
         conditions=conditions_of(rank.trace.events, recorded_kind(rank), rank.format),
         compute=compute_facts(rank),
-        host=host,
-        beside_trials=_beside_trials(rank, steps, host, columns),
-        last_step=None if steps is None else last_step(rank, steps),
-        behind_cut=() if steps is None else _behind_cut(rank, steps),
         lead_in_ns=lead_in_ns(rank),
         before_host_ns=before_host_ns(rank),
-        begin_ns=(0, 0) if steps is None else begin_ns(rank, steps),
-        set_up=SetUp() if steps is None else set_up(rank, steps),
-        unrecorded_ns=0 if steps is None else unrecorded_ns(rank, steps),
-        after_gpu_work=Inside() if steps is None else after_gpu_work(rank, steps),
+    )
+    if steps is None:
+        return found
+    host = host_facts(rank, steps, limits)
+    columns = {**columns, **host.trials.columns, "host_copies": host.copies.exposed_ns}
+    return found._replace(
+        steps=columns,
+        host=host,
+        beside_trials=_beside_trials(rank, steps, host, columns),
+        last_step=last_step(rank, steps),
+        behind_cut=_behind_cut(rank, steps),
+        begin_ns=begin_ns(rank, steps),
+        set_up=set_up(rank, steps),
+        unrecorded_ns=unrecorded_ns(rank, steps),
+        after_gpu_work=after_gpu_work(rank, steps),
     )
 
 
@@ -226,10 +229,10 @@ def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
 
 
 def _beside_trials(
-    rank: Rank, steps: DeviceSteps | None, host: HostFacts | None, columns: Columns
+    rank: Rank, steps: DeviceSteps, host: HostFacts, columns: Columns
 ) -> Columns | None:
     """The columns of the steps without the time from the first to the last trial of each series."""
-    if steps is None or host is None or not host.trials.spans_ns:
+    if not host.trials.spans_ns:
         return None
     first, last = (int(each) for each in (steps.edges[0], steps.edges[-1]))
     ends = [end for span in host.trials.spans_ns for end in span]

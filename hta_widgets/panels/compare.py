@@ -117,7 +117,8 @@ class ComparePanel(PanelOfTwo[Compare]):
         return {"Kernels with the largest change": figure}
 
     def _describe(self) -> PanelSpec:
-        return {**super()._describe(), "title": " → ".join(job_names(self.job, self.second))}
+        names = job_names(self.job.name, self.second.name)
+        return {**super()._describe(), "title": " → ".join(names)}
 
 
 def _whole_jobs(result: Compare) -> dict[str, Drawing]:

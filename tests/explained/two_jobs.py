@@ -30,7 +30,7 @@ def spans(result: Any, panel: Any) -> Texts | None:
         return None
     words, second, first = lengths(row["first_ns"], row["second_ns"])
     texts: Texts = {"than": words, "second": second, "first": first}
-    names = job_names(panel.job, panel.second)
+    names = job_names(panel.job.name, panel.second.name)
     texts |= dict(zip(("name", "other"), names[::-1], strict=True))
     changes = result.kernels.set_index("kernel")["delta_total_ns"]
     if changes.max() > 0:

@@ -83,7 +83,7 @@ def sums_at(positions: NDArray[np.integer[Any]], values: IntArray, size: int) ->
     return sums[:-1]
 
 
-def with_inside(own: Int64Array, parent: Int64Array, depth: Int64Array) -> Int64Array:
+def with_inside(own: NDArray[Any], parent: Int64Array, depth: Int64Array) -> NDArray[Any]:
     """Sums over each node of a tree and all nodes inside it, from the innermost level outwards.
 
     `own` may have several columns; `parent` is -1 for none.

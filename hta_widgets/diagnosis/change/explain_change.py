@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import CLASS_LABELS, IDLE_CLASSES
+from hta_widgets.analyses.compare import job_names
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
@@ -298,11 +299,8 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     ('noise', 0)
     """
     one, other = (each if isinstance(each, Summary) else summary(each) for each in (first, second))
-    if one.name == other.name:
-        one, other = (
-            replace(each, name=f"{each.name} ({which})")
-            for each, which in ((one, "first"), (other, "second"))
-        )
+    names = job_names(one.name, other.name)
+    one, other = (replace(each, name=name) for each, name in zip((one, other), names, strict=True))
     found = differences(one, other)
     values = [each.by_recording(each.steps["job_ns"].tolist()) for each in (one, other)]
     step = significance_of_recordings(*values)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import GAP, DeviceSteps, HostGaps
 from hta_widgets.analyses.budget.idle_gaps import gaps_of
@@ -16,6 +15,7 @@ from hta_widgets.analyses.budget.idle_segments import IdleSegments
 from hta_widgets.analyses.idle_owners.paths import Paths, paths_of
 from hta_widgets.analyses.roofline.formulas import inputs_of
 from hta_widgets.analyses.time import patterns
+from hta_widgets.analyses.time.call_sums import with_inside
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
@@ -249,10 +249,9 @@ def _region(
     owners[waited[waited >= 0]] = owners[launched[launched >= 0]] = True
     paths, node = paths_of(calls, owners)
     node = np.append(node, -1)
-    total_ns = _with_inner(
-        paths,
-        np.bincount(node[waited[waited >= 0]], idle_ns[waited >= 0], minlength=paths.parent.size),
-    )
+    nodes, size = node[waited[waited >= 0]], paths.parent.size
+    own_ns = np.bincount(nodes, idle_ns[waited >= 0], minlength=size).astype(np.float64)
+    total_ns = with_inside(own_ns, paths.parent, paths.depth)
     names = rank.trace.events.name.values
     top = _largest(paths, total_ns, names)
     if not top.size or paths.kind[top[0]] in LAUNCH_CALLS:
@@ -309,15 +308,6 @@ def _name_of(paths: Paths, top: Int64Array, names: tuple[str, ...]) -> str:
     name = names[paths.name[top[0]]]
     found = _OPTIMIZER.match(name)
     return found[1] if found else name
-
-
-def _with_inner(paths: Paths, own: NDArray[np.generic]) -> Float64Array:
-    """Sums over each node and all nodes below it."""
-    total = own.astype(np.float64)
-    for depth in range(int(paths.depth.max(initial=0)), 0, -1):
-        nodes = np.flatnonzero(paths.depth == depth)
-        np.add.at(total, paths.parent[nodes], total[nodes])
-    return total
 
 
 def _at_or_below(paths: Paths, top: Int64Array) -> Mask:

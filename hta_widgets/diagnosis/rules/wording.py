@@ -9,7 +9,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Link
 from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, number, percent
+from hta_widgets.quantities import counted, percent
 
 LONGEST_LIST = 30
 """Most characters of a list of ranks in a sentence."""
@@ -73,8 +73,7 @@ def in_steps(context: Context, steps: tuple[int, ...]) -> str:
 
 def per_step(context: Context, count: float, noun: str) -> str:
     """Say how many there are in each step."""
-    text = number(count)
-    return f"{text} {noun if text == '1' else f'{noun}s'}{context.steps.per_noun}"
+    return f"{counted(count, noun)}{context.steps.per_noun}"
 
 
 def named(name: str, width: int = NAME_WIDTH) -> str:

@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WAITS
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
-from hta_widgets.errors import number_ranges
+from hta_widgets.errors import named_numbers
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import APART, budget_band
 from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
@@ -247,8 +247,7 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
     steps = found.steps["step"].unique().tolist()
     has_steps = bool(steps) and steps != [-1]
     if has_steps:
-        which = f"{'steps' if len(steps) > 1 else 'step'} {number_ranges(steps)}"
-        said.append(f"{which}{found.unrecorded}")
+        said.append(f"{named_numbers('step', steps)}{found.unrecorded}")
     if found.cpu_work is not None:
         analysed_ns = found.cpu_work.analysed_ns or sum(
             job.reduce(_analysed_ns, found.ranks).values()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import narrowed
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.protocol import Figure, View
 from hta_widgets.quantities import number
@@ -58,21 +58,13 @@ def _array(values: NDArray[Any]) -> Any:  # noqa: ANN401
     """Turn numbers into the bytes of a JavaScript array; none has 64-bit integers."""
     if values.dtype == object:
         return values.tolist()
-    packed = _narrowed(values) if values.dtype == np.int64 and values.size else values
+    packed = narrowed(values) if values.dtype == np.int64 else values
     code = packed.dtype.str[1:]
     if code not in _BROWSER_TYPES or not packed.size:
         return _json(packed.tolist())
     content = base64.b64encode(packed.tobytes()).decode("ascii")
     shape = {"shape": str(packed.shape)[1:-1]} if packed.ndim > 1 else {}
     return {"dtype": code, "bdata": content, **shape}
-
-
-def _narrowed(values: Int64Array) -> NDArray[np.signedinteger[Any]]:
-    least, most = int(values.min()), int(values.max())
-    for narrow in (np.int8, np.int16, np.int32):
-        if np.iinfo(narrow).min <= least and most <= np.iinfo(narrow).max:
-            return values.astype(narrow)
-    return values
 
 
 def format_cell(value: object) -> str:

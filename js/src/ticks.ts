@@ -7,7 +7,8 @@ interface Ticks {
 
 const WANTED = 8;
 
-function roundStep(least: number): number {
+/** The shortest step of 1, 2, 5, 10, … that is at least as long. */
+export function roundStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * ([1, 2, 5].find((digit) => digit * power >= least * 0.999) ?? 10);
 }

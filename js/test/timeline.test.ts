@@ -11,7 +11,7 @@ import { pick as select } from "../src/timeline/select";
 import { tilesOf } from "../src/timeline/tiles";
 import { describe } from "../src/timeline/tip";
 import type { ClassLook, EventPick, LaneName, TimelineLayout } from "../src/timeline/types";
-import { clamped, panned, revealed, zoomed } from "../src/timeline/view";
+import { clamped, isSharp, panned, revealed, zoomed } from "../src/timeline/view";
 import { renderView } from "../src/views";
 import { EMPTY_SELECTION, FakeModel, giveCanvas, giveWidth, panelModel, settle } from "./fakes";
 
@@ -87,6 +87,14 @@ test("ticks are round, inside, and the first one names the unit", () => {
 });
 
 // View
+
+test("bins are sharp near the size of a pixel, and if they last 1 ns", () => {
+  const are = (size: number, pixel: number, least?: number) =>
+    isSharp({ start: 50, end: 50 + 10 * size, bins: 10 }, pixel, least);
+  expect([are(12, 10), are(14, 10), are(2, 10)]).toEqual([true, false, true]);
+  expect([are(8, 10, 0.7), are(6, 10, 0.7)]).toEqual([true, false]);
+  expect([are(1, 0.1), are(1, 10, 0.7)]).toEqual([true, true]);
+});
 
 test("a zoom keeps the moment under the pointer, and a view stays near the recording", () => {
   expect(zoomed({ start: 0, end: 100 }, 0.5, 20)).toEqual({ start: 10, end: 60 });

@@ -1,4 +1,5 @@
 // Bands of many ranks: for each class, from the rank with the least time in it to the one with the most.
+import { bytes } from "./runs";
 import type { BandsAnswer, ClassLook, TimelineLayout } from "./types";
 import type { Bins, Span } from "./view";
 
@@ -41,10 +42,6 @@ export class BandTile {
     if (least === undefined || median === undefined || most === undefined) return null;
     return [least / 255, median / 255, most / 255];
   }
-}
-
-function bytes(view: ArrayBufferView | null | undefined): Uint8Array {
-  return view ? new Uint8Array(view.buffer, view.byteOffset, view.byteLength) : new Uint8Array();
 }
 
 type Tiles = ReadonlyMap<string, BandTile>;

@@ -1,5 +1,6 @@
 // Formats times, and places the ticks of an axis.
 import { withMinus } from "../cells";
+import { roundStep } from "../ticks";
 import { SIZES, TIMES, threeDigits, unitOf } from "../units";
 
 /** A duration with three digits: "12.4 ms". */
@@ -25,9 +26,7 @@ export interface Tick {
 
 /** About `count` round times between two times. */
 export function ticks(start: number, end: number, count: number): Tick[] {
-  const wanted = (end - start) / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(wanted));
-  const step = Math.max(1, power * ([1, 2, 5, 10].find((each) => each * power >= wanted) ?? 10));
+  const step = Math.max(1, roundStep((end - start) / Math.max(1, count)));
   const reach = Math.max(Math.abs(start), Math.abs(end));
   const [name, unit] = unitOf(TIMES, reach);
   const digits = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / unit) + 1e-9)));

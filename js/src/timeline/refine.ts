@@ -5,12 +5,11 @@ import { HEAD } from "./painter";
 import { sought, type Viewer } from "./scene";
 import { tilesOf } from "./tiles";
 import type { Answer } from "./types";
-import type { Span } from "./view";
+import { isSharp, SHARPNESS, type Span } from "./view";
 
 const MOST_LANES = 200;
 const MOST_PIXELS = 200_000; // of all lanes of an answer
 const PREFETCH = 1; // windows on both sides
-const SHARPNESS = 1.3;
 
 interface Wanted extends Span {
   lanes: Lane[];
@@ -44,8 +43,7 @@ function wanted(stage: Viewer, scale: number): Wanted | null {
     const tile = tiles.get(lane.id);
     if (!tile || tile.sought !== find) return false;
     if (tile.start > clipped(view.start) || tile.end < clipped(view.end)) return false;
-    const sharp = (tile.end - tile.start) / tile.bins / (length / pixels);
-    return (sharp < SHARPNESS && sharp > 1 / SHARPNESS) || tile.end - tile.start <= tile.bins;
+    return isSharp(tile, length / pixels, 1 / SHARPNESS);
   };
   if (lanes.every(fits)) return null;
   const start = clipped(Math.round(view.start - PREFETCH * length));

@@ -2,9 +2,7 @@
 import type { Kernel } from "./kernel";
 import { GUTTER } from "./lanes";
 import type { Viewer } from "./scene";
-import type { Bins } from "./view";
-
-const SHARPNESS = 1.3;
+import { type Bins, isSharp } from "./view";
 
 /** The window to request; `true` if the model's own bands are sharp, null if nothing is missing. */
 function wanted({ scene, width }: Viewer): Bins | true | null {
@@ -14,10 +12,7 @@ function wanted({ scene, width }: Viewer): Bins | true | null {
   const end = Math.min(view.end, layout.span[1]);
   if (pixels < 1 || end <= start || scene.aligned) return null;
   const pixel = (view.end - view.start) / pixels;
-  const fits = (known: Bins) =>
-    known.start <= start &&
-    known.end >= end &&
-    ((known.end - known.start) / known.bins < SHARPNESS * pixel || known.end - known.start <= known.bins);
+  const fits = (known: Bins) => known.start <= start && known.end >= end && isSharp(known, pixel);
   if (fits({ start: layout.home[0], end: layout.home[1], bins: layout.band_bins })) return true;
   if (bands.window && fits(bands.window)) return null;
   return { start, end, bins: Math.max(1, Math.round((end - start) / pixel)) };

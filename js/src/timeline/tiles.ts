@@ -2,6 +2,7 @@
 
 import { Curve } from "./extremes";
 import { type Coverage, raster, type Surface } from "./raster";
+import { bytes } from "./runs";
 import type { ClassLook, Plane, TimelineLayout, WindowAnswer } from "./types";
 import type { Bins, Span } from "./view";
 
@@ -156,10 +157,6 @@ function mean(of: Uint8Array): number {
   return of.length > 0 ? sum / of.length / 255 : 0;
 }
 
-function bytes(view: ArrayBufferView): Uint8Array {
-  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-}
-
 /** A copy, because views of the message may not be aligned to 8 bytes. */
 function aligned(view: ArrayBufferView): ArrayBuffer {
   return bytes(view).slice().buffer as ArrayBuffer;
@@ -189,7 +186,7 @@ export function tilesOf(
   const starts = summed(new Float64Array(aligned(start as ArrayBufferView)));
   const durations = new Float64Array(aligned(duration as ArrayBufferView));
   const rows = summed(new Int32Array(aligned(row as ArrayBufferView)));
-  const codes = bytes(code as ArrayBufferView);
+  const codes = bytes(code);
   const names = new Int32Array(aligned(name as ArrayBufferView));
   const { start: from, end: to, bins } = answer;
   const curveAt = (at: number) =>
@@ -215,7 +212,7 @@ export function tilesOf(
 
 /** The lanes of all ranks in the model, without events. */
 export function overviewTiles(layout: TimelineLayout, overview: ArrayBufferView | null): Map<number, LaneTile> {
-  const all = overview ? bytes(overview) : new Uint8Array();
+  const all = bytes(overview);
   const [start, end] = layout.home;
   const window = { start, end, bins: layout.bins };
   return new Map(

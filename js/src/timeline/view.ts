@@ -10,11 +10,18 @@ export interface Bins extends Span {
   bins: number;
 }
 
+export const SHARPNESS = 1.3;
 const LEAST_NS = 50;
 const ROOM = 0.5; // share of the recording, on both sides
 const SEEN = 0.04; // share of the view; anything shorter looks like a line
 const MOST = 0.8; // share of a stretch that must be in view
 const AROUND = 4; // times the length of the stretch
+
+/** Whether bins are hardly longer than a pixel (ns) and longer than `least` pixels, or as short as times are exact. */
+export function isSharp({ start, end, bins }: Bins, pixel: number, least = 0): boolean {
+  const size = (end - start) / bins;
+  return (size > least * pixel && size < SHARPNESS * pixel) || size <= 1;
+}
 
 export function clamped({ start, end }: Span, whole: Span): Span {
   const room = (whole.end - whole.start) * ROOM;

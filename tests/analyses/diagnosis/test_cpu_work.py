@@ -312,9 +312,7 @@ def test_an_export_of_ranges_alone_says_which_take_the_time(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("part", "is_said"), [(0.49, True), (0.51, False)])
-def test_ranges_that_hold_more_than_all_operators_are_listed(
-    tmp_path: Path, part: float, is_said: bool
-) -> None:
+def test_ranges_that_hold_more_than_all_operators_are_listed(tmp_path, part, is_said):
     """A backward pass whose operators were not recorded had 34.1 of 74.6 ms, and no line."""
     backward = host(0, 1000, "## backward ##", cat="user_annotation")
     inside = host(10, 1000 * part, "aten::mm")

@@ -1,9 +1,10 @@
-"""Write quantities for people: three significant digits, and a unit chosen by size."""
+"""Write quantities for people: three significant digits, a unit chosen by size, short lists."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 NS_PER_US = 1000
@@ -188,3 +189,42 @@ def with_minus(text: str) -> str:
     '−0.001'
     """
     return text.replace("-", MINUS)
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, and how many more there are.
+
+    Examples
+    --------
+    >>> some_of(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Write numbers compactly: ``0-2, 4``.
+
+    Examples
+    --------
+    >>> number_ranges([4, 0, 1, 2])
+    '0-2, 4'
+    """
+    ordered = sorted(set(numbers))
+    runs = [
+        [number for _, number in run]
+        for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
+    ]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def named_numbers(noun: str, numbers: Collection[int]) -> str:
+    """Write a noun with its numbers, such as ranks or steps.
+
+    Examples
+    --------
+    >>> named_numbers("rank", [3]), named_numbers("step", [0, 1, 2])
+    ('rank 3', 'steps 0-2')
+    """
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {number_ranges(numbers)}"

@@ -12,8 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import named_numbers
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import counted, named_numbers
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded

@@ -15,8 +15,8 @@ import pandas as pd
 from hta_widgets.analyses.budget.served_steps import SAID, served_steps
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import ParameterError, named_numbers
-from hta_widgets.quantities import counted, duration
+from hta_widgets.errors import ParameterError
+from hta_widgets.quantities import counted, duration, named_numbers
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.questions import asked_once

@@ -18,9 +18,8 @@ from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import named_numbers
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import duration, named_numbers, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded

@@ -62,14 +62,8 @@ from hta_widgets.diagnosis.replay.critical_path import OF_HOST, UNEXPLAINED, bou
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
-from hta_widgets.errors import (
-    ParameterError,
-    UnknownStepError,
-    named_numbers,
-    number_ranges,
-    whole_numbers,
-)
-from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.errors import ParameterError, UnknownStepError, whole_numbers
+from hta_widgets.quantities import NS_PER_MS, duration, named_numbers, number_ranges, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.open import HasJob, as_job

@@ -25,11 +25,10 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
-from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, number_ranges, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.nsys.format import NSYS
 from hta_widgets.trace.model.cut_forest import Thread

@@ -25,10 +25,10 @@ from hta_widgets.diagnosis.replay.critical_path import CriticalPath
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.pieces import CLASSES as PATH_CLASSES
 from hta_widgets.diagnosis.what_if import why_not_replayed
-from hta_widgets.errors import ParameterError, named_numbers
+from hta_widgets.errors import ParameterError
 from hta_widgets.names.readable import readable_name
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import duration, named_numbers, percent
 from hta_widgets.trace.job import Job, select_ranks
 
 WORTH_NAMING: Final = 0.01

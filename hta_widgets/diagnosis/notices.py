@@ -31,8 +31,15 @@ from hta_widgets.diagnosis.rules.host_evidence import Within, innermost_within, 
 from hta_widgets.diagnosis.rules.launch_bound import launch_bound, may_be_stacks
 from hta_widgets.diagnosis.rules.warm_up import FEWEST_STEPS
 from hta_widgets.diagnosis.rules.wording import named, per_step
-from hta_widgets.errors import KEEPS_LAST_STEP, named_numbers, number_ranges
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.errors import KEEPS_LAST_STEP
+from hta_widgets.quantities import (
+    NS_PER_MS,
+    counted,
+    duration,
+    named_numbers,
+    number_ranges,
+    percent,
+)
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks

@@ -29,9 +29,10 @@ from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
 from hta_widgets.diagnosis.limits import Limits, TrialLimits
 from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
-from hta_widgets.errors import ParameterError, UnknownStepError, number_ranges
+from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals, Times
+from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.events import Kind

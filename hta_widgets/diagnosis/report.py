@@ -28,8 +28,8 @@ from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import bound_by
 from hta_widgets.diagnosis.replay.edits import Edit
 from hta_widgets.diagnosis.replay.replay import Replay
-from hta_widgets.errors import KEEPS_LAST_STEP, named_numbers
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.errors import KEEPS_LAST_STEP
+from hta_widgets.quantities import NS_PER_MS, counted, duration, named_numbers, percent
 from hta_widgets.terminal import (
     MARGIN,
     MOST_CHARACTERS,

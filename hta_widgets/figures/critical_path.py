@@ -10,7 +10,6 @@ import pandas as pd
 
 from hta_widgets.diagnosis.critical_path import CriticalPathTables
 from hta_widgets.diagnosis.replay.critical_path import BOUND_BY, shares
-from hta_widgets.errors import some_of
 from hta_widgets.figures.base.drawing import Drawing, objects, trace
 from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rows_of_ranks
 from hta_widgets.figures.base.style import (
@@ -25,7 +24,7 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.figures.what_if import CLASS_OF
-from hta_widgets.quantities import counted, duration, percent, time_unit
+from hta_widgets.quantities import counted, duration, percent, some_of, time_unit
 
 LOOK: Final = {each: CLASS_OF[what] for what, classes in BOUND_BY.items() for each in classes} | {
     "return from a sync": "late_synchronising",

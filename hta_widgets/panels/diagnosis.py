@@ -9,12 +9,12 @@ from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis import Diagnosis, diagnosis, diagnosis_of_phase
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.own_time import own_time
-from hta_widgets.errors import named_numbers
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget
 from hta_widgets.panels.base.finding_rows import finding_rows, shown_rows
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import FindingRow
+from hta_widgets.quantities import named_numbers
 from hta_widgets.trace.model.formats import Recorded
 
 OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
-from hta_widgets.errors import named_numbers, number_ranges
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import counted, named_numbers, number_ranges
 from hta_widgets.trace.cache.code_version import EVERYTHING, code_version
 from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory

@@ -161,7 +161,7 @@ def check_window(
     whole = sum(last - first for _, first, last in intervals)
     held = sum(held_in(each, *shown) for each in intervals)
     ranks = sorted({rank for rank, _, _ in inside})
-    numbers = page.python(f"__import__('hta_widgets').errors.number_ranges({ranks})")
+    numbers = page.python(f"__import__('hta_widgets').quantities.number_ranges({ranks})")
     where = f"on {'rank' if len(ranks) == 1 else 'ranks'} {numbers} · this window holds"
     text = said.inner_text().replace("\u00a0", " ")
     assert f" · {len(inside):,} of {len(intervals):,} interval" in text

@@ -9,8 +9,7 @@ import pandas as pd
 
 from hta_widgets.diagnosis import Diagnosis, Finding
 from hta_widgets.diagnosis.facts.communication_facts import Reason
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.quantities import counted, data_size, duration, number, number_ranges, percent
 from tests.explained.costs import (
     COST,
     MODULE,

@@ -8,10 +8,9 @@ from typing import Any, Final
 import pandas as pd
 
 from hta_widgets.diagnosis.budget_table import BUDGET
-from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.quantities import counted, data_size, duration, number, number_ranges, percent
 from tests.explained.forms import (
     NAME_WIDTH,
     NS_PER_S,

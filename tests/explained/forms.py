@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from hta_widgets.errors import number_ranges
 from hta_widgets.panels.base.panel import Panel
-from hta_widgets.quantities import percent
+from hta_widgets.quantities import number_ranges, percent
 
 Texts = dict[str, str | None]
 

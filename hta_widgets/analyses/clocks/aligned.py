@@ -29,10 +29,9 @@ from hta_widgets.analyses.communication.kernels import JobCollectives, Series
 from hta_widgets.analyses.communication.matching import MOST_DIFFERENT, Matches, match
 from hta_widgets.analyses.communication.recorded import SEND_RECEIVE, rank_collectives
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
-from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import counted, duration, number_ranges, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.clock import origin_of

@@ -25,8 +25,7 @@ from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.analyses.result import Result
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import counted, duration, number_ranges, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.questions import asked_once

@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
 from hta_widgets.analyses.communication.recorded import MEETING
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.errors import number_ranges
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import counted, number_ranges
 
 MOST_SHIFTED: Final = 8
 """Most collectives by which the starts of recordings of one job are taken to differ."""

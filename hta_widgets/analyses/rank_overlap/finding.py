@@ -9,8 +9,7 @@ import pandas as pd
 from hta_widgets.analyses.rank_overlap.lanes import ACTIVITIES
 from hta_widgets.analyses.rank_overlap.outlier_rules import FEWEST, FEWEST_FOR_MODIFIED, OUTLIER
 from hta_widgets.analyses.rank_overlap.outliers import SHARES
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import duration, number_ranges, percent
 
 NOUNS = {"rank": "rank", "device": "GPU", "stream": "stream"}
 LANE_KEYS = ["rank", "device", "stream"]

@@ -11,12 +11,12 @@ from hta_widgets.diagnosis.change.gate import Judgement
 from hta_widgets.diagnosis.change.several import SeveralJobs
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import level
-from hta_widgets.errors import number_ranges
 from hta_widgets.quantities import (
     NS_PER_MS,
     counted,
     data_size,
     duration,
+    number_ranges,
     percent,
     signed,
     with_minus,

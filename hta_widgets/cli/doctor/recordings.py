@@ -9,7 +9,7 @@ from typing import Final
 from hta_widgets.cli.traces import open_given
 from hta_widgets.diagnosis import Diagnosis, diagnose
 from hta_widgets.diagnosis.facts.not_recorded import options_not_used
-from hta_widgets.errors import named_numbers
+from hta_widgets.quantities import named_numbers
 from hta_widgets.terminal import MOST_CHARACTERS, cut, item, say, section, wrapped
 from hta_widgets.trace.model.notices import merge_notices
 

@@ -11,8 +11,7 @@ import pandas as pd
 
 from hta_widgets.diagnosis.change.summary import RUNTIME, Summary
 from hta_widgets.diagnosis.change.work_done import OF_USERS
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import counted, number
+from hta_widgets.quantities import counted, number, number_ranges
 
 Weight: TypeAlias = Literal["hardware", "method", "note"]
 

@@ -19,8 +19,8 @@ from hta_widgets.diagnosis.change.comparable import differences
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
 from hta_widgets.diagnosis.change.summary import Summary, added, folded, rounded, summary
 from hta_widgets.diagnosis.change.waterfall import shares
-from hta_widgets.errors import ParameterError, number_ranges
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.errors import ParameterError
+from hta_widgets.quantities import counted, duration, number_ranges, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import HasJob, open_trace
 from hta_widgets.trace.remote.urls import PathLike as TracePath

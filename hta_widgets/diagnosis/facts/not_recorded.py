@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.errors import named_numbers, number_ranges
+from hta_widgets.quantities import named_numbers, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Kind

@@ -17,8 +17,7 @@ import numpy as np
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import ALIGNED
 from hta_widgets.diagnosis.job.steps import Steps
-from hta_widgets.errors import named_numbers
-from hta_widgets.quantities import counted, duration
+from hta_widgets.quantities import counted, duration, named_numbers
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.ranks.clock import origin_of

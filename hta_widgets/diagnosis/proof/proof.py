@@ -21,9 +21,8 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.proof.what import Removed, Seen, Stretches
 from hta_widgets.diagnosis.rank_answers import RankFacts, answers_of_all
-from hta_widgets.errors import named_numbers
 from hta_widgets.intervals import Intervals, Times
-from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, named_numbers, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 

@@ -19,8 +19,7 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Work
 from hta_widgets.diagnosis.replay.edits import FasterLinks
 from hta_widgets.diagnosis.rules.wording import the_ranks
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import NS_PER_US, data_size, number
+from hta_widgets.quantities import NS_PER_US, data_size, number, number_ranges
 
 FEWEST_ELEMENTS: Final = 1_000
 """Smaller transfers are bound by latency, which says nothing about the link."""

@@ -11,8 +11,7 @@ from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.replay.edits import Computing
 from hta_widgets.diagnosis.rules.wording import the_ranks
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import number
+from hta_widgets.quantities import number, number_ranges
 
 
 @cause(

@@ -25,8 +25,7 @@ from hta_widgets.diagnosis.replay.edits import WithoutHostWork
 from hta_widgets.diagnosis.rules.allocator_retries import recurs
 from hta_widgets.diagnosis.rules.host_evidence import owners_table, within_gap
 from hta_widgets.diagnosis.rules.wording import named, subject
-from hta_widgets.errors import number_ranges
-from hta_widgets.quantities import NS_PER_MS, duration
+from hta_widgets.quantities import NS_PER_MS, duration, number_ranges
 
 ALIKE: Final = 0.9
 """A step runs the kernels of another one if it launches this fraction of them with the same

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.finding import Link
-from hta_widgets.errors import number_ranges
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import counted, percent
+from hta_widgets.quantities import counted, number_ranges, percent
 
 LONGEST_LIST = 30
 """Most characters of a list of ranks in a sentence."""

@@ -23,7 +23,6 @@ from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WAITS
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
-from hta_widgets.errors import named_numbers
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import APART, budget_band
 from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
@@ -37,7 +36,7 @@ from hta_widgets.panels.base.finding_rows import occurrences, rows_to_try, shown
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
-from hta_widgets.quantities import counted, data_size, duration, number, percent
+from hta_widgets.quantities import counted, data_size, duration, named_numbers, number, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks

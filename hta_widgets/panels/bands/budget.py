@@ -12,13 +12,12 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.budget_table import budget, class_of, named_classes
-from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.style import CLASS_COLORS, CLASS_INK, class_fill
 from hta_widgets.figures.diagnosis import budget_title
 from hta_widgets.panels.bands.messages import BudgetBand, BudgetPart
 from hta_widgets.panels.base.protocol import FindingRow
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.quantities import counted, duration, number, percent, time_unit
+from hta_widgets.quantities import counted, duration, number, number_ranges, percent, time_unit
 from hta_widgets.trace.job import Job
 
 _TABS: Final = {

@@ -10,12 +10,11 @@ import pandas as pd
 
 from hta_widgets.analyses.operators import operators
 from hta_widgets.arrays import Int64Array
-from hta_widgets.errors import named_numbers
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.quantities import counted, duration
+from hta_widgets.quantities import counted, duration, named_numbers
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import type_words
 

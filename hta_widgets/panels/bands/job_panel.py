@@ -5,12 +5,11 @@ from __future__ import annotations
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.errors import number_ranges
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.shown_paths import distinct_endings
-from hta_widgets.quantities import counted
+from hta_widgets.quantities import counted, number_ranges
 from hta_widgets.trace.ranks.replayed_calls import capture_notices
 
 

@@ -16,12 +16,12 @@ from traitlets import Int, List, TraitError, Unicode, validate
 from hta_widgets.analyses.server_steps import PHASES as SERVED_PHASES
 from hta_widgets.analyses.server_steps import steps_in_phase
 from hta_widgets.analyses.time.modules import PHASES
-from hta_widgets.errors import UnknownRankError, UnknownStepError, named_numbers
+from hta_widgets.errors import UnknownRankError, UnknownStepError
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.base.assets import SharedModel
 from hta_widgets.panels.base.traits import Integers, Texts
 from hta_widgets.panels.base.updates import UPDATES
-from hta_widgets.quantities import stretch
+from hta_widgets.quantities import named_numbers, stretch
 from hta_widgets.trace.job import Job
 
 LINKED_FIELDS: Final = ("ranks", "streams")

@@ -10,8 +10,9 @@ from os import SEEK_END
 from pathlib import Path
 from typing import Any, Final
 
-from hta_widgets.errors import ParameterError, reason, some_of
+from hta_widgets.errors import ParameterError, reason
 from hta_widgets.panels.base.table import Answered
+from hta_widgets.quantities import some_of
 
 FILE: Final = "written-file"
 """Kind of the message that asks for a part of a file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hta_widgets.errors import named_numbers
+from hta_widgets.quantities import named_numbers
 
 
 class Notice(NamedTuple):

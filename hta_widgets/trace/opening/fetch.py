@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.errors import TraceFormatError, TraceNotFoundError, some_of
+from hta_widgets.errors import TraceFormatError, TraceNotFoundError
+from hta_widgets.quantities import some_of
 from hta_widgets.trace.cache.files import cache_folder, prune, size_limit
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO, starts_as_trace

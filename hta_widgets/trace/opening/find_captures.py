@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from hta_widgets.errors import ParameterError, RankError, TraceNotFoundError, number_ranges, some_of
+from hta_widgets.errors import ParameterError, RankError, TraceNotFoundError
+from hta_widgets.quantities import number_ranges, some_of
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.rank_numbers import rank_in_file_name
 from hta_widgets.trace.opening.recognise import format_of, traces_in

@@ -9,13 +9,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from hta_widgets.errors import (
-    RankError,
-    TraceFormatError,
-    TraceNotFoundError,
-    some_of,
-    unreadable_path,
-)
+from hta_widgets.errors import RankError, TraceFormatError, TraceNotFoundError, unreadable_path
+from hta_widgets.quantities import some_of
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.formats import RANK_LIMIT, Format, FoundRank, Metadata
 from hta_widgets.trace.opening.fetch import FetchedSource

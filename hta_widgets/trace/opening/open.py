@@ -11,13 +11,8 @@ from operator import index
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from hta_widgets.errors import (
-    ParameterError,
-    UnknownRankError,
-    number_ranges,
-    os_errors_as_ours,
-    whole_numbers,
-)
+from hta_widgets.errors import ParameterError, UnknownRankError, os_errors_as_ours, whole_numbers
+from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.opening.fetch import fetch_remote

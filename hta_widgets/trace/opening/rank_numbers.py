@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.model.formats import RANK_LIMIT, FoundRank
 
 Numbers: TypeAlias = list[int]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from hta_widgets.errors import TraceFormatError, TraceNotFoundError, some_of
+from hta_widgets.errors import TraceFormatError, TraceNotFoundError
+from hta_widgets.quantities import some_of
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.loaders.nsys.format import RECORDINGS

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hta_widgets.errors import RankError, named_numbers, some_of
+from hta_widgets.errors import RankError
+from hta_widgets.quantities import named_numbers, some_of
 from hta_widgets.terminal import printable
 from hta_widgets.trace.opening.runs import Recording, Run
 from hta_widgets.trace.ranks.cycle import utc

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Final, NamedTuple
 
-from hta_widgets.errors import UnknownCycleError, named_numbers
+from hta_widgets.errors import UnknownCycleError
+from hta_widgets.quantities import named_numbers
 from hta_widgets.trace.ranks.source import RankSource
 
 NEWEST: Final = -1

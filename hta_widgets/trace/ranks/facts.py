@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.errors import number_ranges
+from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind

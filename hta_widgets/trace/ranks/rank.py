@@ -10,8 +10,9 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
-from hta_widgets.errors import KEEPS_LAST_STEP, HtaWidgetsError, number_ranges
+from hta_widgets.errors import KEEPS_LAST_STEP, HtaWidgetsError
 from hta_widgets.intervals import Times
+from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.cache.derived_columns import Columns, DerivedColumnCache
 from hta_widgets.trace.cache.trace_file import LoadedTrace, is_sound
 from hta_widgets.trace.model.details import DetailGroup, Details, loaded

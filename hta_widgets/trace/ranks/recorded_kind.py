@@ -12,9 +12,9 @@ from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from hta_widgets.errors import named_numbers
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals
+from hta_widgets.quantities import named_numbers
 from hta_widgets.trace.model.captures import Captures, captures_of
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.questions import asked_once

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from hta_widgets.errors import some_of
+from hta_widgets.quantities import some_of
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hta_widgets.numpy_on_wasm import patch_numpy
+
+# Whatever holds events imports this module, so nothing is computed before.
+patch_numpy()
 
 Int64Array = NDArray[np.int64]
 Int32Array = NDArray[np.int32]
@@ -33,32 +36,3 @@ def narrowest_type(values: NDArray[Any]) -> np.dtype[Any]:
 def narrowed(values: NDArray[Any]) -> NDArray[Any]:
     """The same integers in the narrowest type that fits all: to store, not to calculate with."""
     return values.astype(narrowest_type(values), copy=False)
-
-
-def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[..., Any]:
-    """Make a numpy function accept 64-bit positions or counts where an index has 32 bits.
-
-    Parameters
-    ----------
-    function : callable
-    positions : int
-        Which of its arguments holds them.
-    """
-
-    @wraps(function)
-    def accepting(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        given = [*arguments]
-        given[positions] = np.asarray(given[positions]).astype(np.intp)
-        if named.get("out") is not None:
-            given[0] = np.asarray(given[0], named["out"].dtype)
-        return function(*given, **named)
-
-    return accepting
-
-
-if np.dtype(np.intp).itemsize < np.dtype(np.int64).itemsize:
-    # Python in a browser (wasm32): of the functions used here, numpy refuses to narrow the
-    # arguments of only these. What it already accepts stays the same.
-    np.bincount = accepting_64_bits(np.bincount, 0)
-    np.repeat = accepting_64_bits(np.repeat, 1)
-    np.take = accepting_64_bits(np.take, 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from hta_widgets.garbage_collection import no_garbage_collection
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -80,13 +81,8 @@ def _imported(module: str) -> ModuleType:
     Some 1,000 modules make many objects that stay: looking through them again and again takes a
     sixth of the time of importing the dashboard.
     """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with no_garbage_collection():
         return import_module(module)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

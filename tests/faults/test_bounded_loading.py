@@ -12,7 +12,7 @@ import pytest
 
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.sample import write_sample
-from hta_widgets.trace.loaders import freed_memory
+from hta_widgets.trace.loaders import decompression_limit
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.loaders.kineto.brackets import closing_bracket, length_without
 from hta_widgets.trace.loaders.kineto.load import load_kineto
@@ -105,7 +105,7 @@ class TestPackedText:
         if pack is None:
             zstd = next(map(pytest.importorskip, ZSTD_MODULES[-1:]))
             pack = zstd.compress
-        monkeypatch.setattr(freed_memory, "ANY_FILE_BYTES", 1 << 20)
+        monkeypatch.setattr(decompression_limit, "ANY_FILE_BYTES", 1 << 20)
 
         def write(text: bytes) -> Path:
             path = tmp_path / f"trace.json.{request.param}"
@@ -116,7 +116,7 @@ class TestPackedText:
 
     @pytest.mark.parametrize("text", [b'{"traceEvents": [%s]}', b"[%s]", b'{"traceEvents": [%s'])
     def test_equal_events_are_refused(self, packed, monkeypatch, text):
-        monkeypatch.setattr(freed_memory, "TIMES_LONGER", 30)
+        monkeypatch.setattr(decompression_limit, "TIMES_LONGER", 30)
         path = packed(text % self.EQUAL)
         for read in (
             lambda: load_kineto(path, 0),
@@ -138,6 +138,6 @@ class TestPackedText:
         (whole,) = (tmp_path / "job").iterdir()
         text = gzip.decompress(whole.read_bytes())
         path = packed(text)
-        assert len(text) > freed_memory.ANY_FILE_BYTES
-        assert len(text) * 5 < freed_memory.TIMES_LONGER * path.stat().st_size
+        assert len(text) > decompression_limit.ANY_FILE_BYTES
+        assert len(text) * 5 < decompression_limit.TIMES_LONGER * path.stat().st_size
         assert len(load_kineto(path, 0).events) == len(load_kineto(whole, 0).events)

@@ -1,28 +1,14 @@
-"""Memory while a trace is loaded: freed memory is reused, cyclic garbage is not collected."""
+"""Memory that is freed while a trace is loaded: reused at once, and returned when asked."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 
 _LARGEST: Final = 2**24
-
-
-ANY_FILE_BYTES: Final = 1 << 28
-"""Bytes of text that any file may hold, however small it is."""
-
-TIMES_LONGER: Final = 200
-"""How many times as long as a larger file its text may be.
-
-The text of real traces is 17 to 26 times as long as the gzip file, and 25 to 41 times as long as
-the xz file; that of identical events is 300 to 1,000 and 6,800 times as long.
-"""
 
 
 def reuse_freed_memory() -> None:
@@ -48,20 +34,3 @@ def return_freed_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Turn cyclic garbage collection off: with millions of records, it takes most of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def most_unpacked_bytes(packed_bytes: int) -> int:
-    """Bytes of text that a file of the given size (bytes) may hold."""
-    return max(ANY_FILE_BYTES, TIMES_LONGER * packed_bytes)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hta_widgets.lazy_modules import pa, pq
-from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
+from hta_widgets.trace.loaders.decompression_limit import most_unpacked_bytes
 
 
 @contextmanager

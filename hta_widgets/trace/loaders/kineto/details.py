@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from hta_widgets.arrays import Mask
+from hta_widgets.garbage_collection import no_garbage_collection
 from hta_widgets.trace.loaders.columns import (
     ColumnBlock,
     GrowingColumns,
@@ -25,7 +26,6 @@ from hta_widgets.trace.loaders.columns import (
     integers,
 )
 from hta_widgets.trace.loaders.event_blocks import side_table
-from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.decode import MISSING_TEXT
 from hta_widgets.trace.loaders.kineto.repair import UNREADABLE, Reading, repair
 from hta_widgets.trace.loaders.kineto.text import EventText

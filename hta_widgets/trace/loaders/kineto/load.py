@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from hta_widgets.garbage_collection import no_garbage_collection
 from hta_widgets.quantities import some_of
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.kineto.builder import EventsBuilder
 from hta_widgets.trace.loaders.kineto.decode import decode_events
 from hta_widgets.trace.loaders.kineto.text import EventText

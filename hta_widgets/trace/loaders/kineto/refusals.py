@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from hta_widgets.errors import TraceFormatError
-from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
+from hta_widgets.trace.loaders.decompression_limit import most_unpacked_bytes
 from hta_widgets.trace.loaders.kineto.brackets import WHITE
 
 _MAGIC: Final = {

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from hta_widgets.trace.loaders.freed_memory import most_unpacked_bytes
+from hta_widgets.trace.loaders.decompression_limit import most_unpacked_bytes
 from hta_widgets.trace.loaders.kineto import refusals
 from hta_widgets.trace.loaders.kineto.brackets import (
     WHITE,

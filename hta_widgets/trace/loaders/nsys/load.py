@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from hta_widgets.garbage_collection import no_garbage_collection
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.columns import ColumnBlock
-from hta_widgets.trace.loaders.freed_memory import no_garbage_collection
 from hta_widgets.trace.loaders.nsys.events import TABLES_IN_ORDER, NsysEvents
 from hta_widgets.trace.loaders.nsys.parquet import ParquetTables
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite, sqlite_tables

@@ -402,7 +402,7 @@ class TraceAnalysis:
             has a row for each of its operations, whose delays include the operations before it;
             `analyses.launch_stats` measures the delay of a graph once.
         """
-        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launched_work
+        from hta_widgets.analyses.launch_stats import DISTRIBUTIONS, launched_operations
         from hta_widgets.figures.launch_stats import launch_histogram
 
         chosen = self._ranks_or_first(ranks)
@@ -421,7 +421,7 @@ class TraceAnalysis:
                     show(launch_histogram(of_rank, distribution), title)
         return tables.launch_stats(
             {
-                rank: launched_work(
+                rank: launched_operations(
                     self.job.rank(rank), include_memory_events=include_memory_events
                 )
                 for rank in chosen

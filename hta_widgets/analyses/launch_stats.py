@@ -159,7 +159,10 @@ def _nice_width(least: float) -> int:
 
 def by_api(of_rank: Rank, *, include_memory: bool) -> tuple[Columns, Columns]:
     """Columns of `LaunchStats.apis` and `LaunchStats.launched` of one rank."""
-    rank, work = of_rank.trace.rank, launched_work(of_rank, include_memory_events=include_memory)
+    rank, work = (
+        of_rank.trace.rank,
+        launched_operations(of_rank, include_memory_events=include_memory),
+    )
     texts, names, calls = work.events.name.values, work.call_names, work.calls
     by_type = grouped(names, work.kernel_type)
     apis_of_types = names[by_type.first]
@@ -236,7 +239,7 @@ class LaunchStats(Result):
     worst: pd.DataFrame
     runtime_cutoff_ns: int
     launch_delay_cutoff_ns: int
-    work: Mapping[int, LaunchedWork] = field(repr=False)
+    work: Mapping[int, LaunchedOperations] = field(repr=False)
 
     @cached_property
     def launches(self) -> dict[int, pd.DataFrame]:
@@ -254,7 +257,7 @@ class LaunchStats(Result):
 class _RankLaunchStats(NamedTuple):
     """Launches of one rank; `beyond` has the times of each distribution, shortest first."""
 
-    work: LaunchedWork
+    work: LaunchedOperations
     beyond: dict[str, Times]
     summary: _Summary
     apis: Columns
@@ -333,7 +336,7 @@ def _launch_stats_of_rank(
     include_memory: bool,
 ) -> _RankLaunchStats:
     number = rank.trace.rank
-    work = launched_work(rank, include_memory_events=include_memory)
+    work = launched_operations(rank, include_memory_events=include_memory)
     beyond = _beyond(work, cutoffs)
     summary = _summary(number, work, beyond, cutoffs[LAUNCH_DELAY_OUTLIERS])
     apis, launched = rank.remember(by_api, include_memory=include_memory)
@@ -341,7 +344,7 @@ def _launch_stats_of_rank(
     return _RankLaunchStats(work, beyond, summary, apis, launched, worst)
 
 
-def _beyond(work: LaunchedWork, cutoffs: Mapping[str, int]) -> dict[str, Times]:
+def _beyond(work: LaunchedOperations, cutoffs: Mapping[str, int]) -> dict[str, Times]:
     """Times of each distribution, shortest first."""
     short, calls, delays = work.calls_longer_than_work_ns, work.call_durations_ns, work.delays_ns
 
@@ -360,7 +363,9 @@ def _up_to(times: Times, cutoff_ns: int) -> int:
     return int(np.searchsorted(times, cutoff_ns, side="right"))
 
 
-def _summary(rank: int, work: LaunchedWork, beyond: Mapping[str, Times], delay_ns: int) -> _Summary:
+def _summary(
+    rank: int, work: LaunchedOperations, beyond: Mapping[str, Times], delay_ns: int
+) -> _Summary:
     free_ns = work.delays_on_free_streams_ns
     return {
         "rank": rank,
@@ -408,7 +413,7 @@ def _worst(of_ranks: Sequence[Columns], worst_by: str, number: int) -> pd.DataFr
 
 
 def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bool) -> Columns:
-    work = launched_work(rank, include_memory_events=include_memory)
+    work = launched_operations(rank, include_memory_events=include_memory)
     table = work.table_of_calls(work.worst_calls(worst_by, number))
     return {
         "rank": np.full(len(table), rank.trace.rank),
@@ -424,11 +429,11 @@ def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
     return merge_notices(notices, name_ranks=len(job.ranks) > 1)
 
 
-class Calls(NamedTuple):
+class LaunchCalls(NamedTuple):
     """Launch calls of one rank, in the order of the file."""
 
     first: IntArray
-    """Position (in `LaunchedWork`) of the operation that starts first."""
+    """Position (in `LaunchedOperations`) of the operation that starts first."""
     operations: IntArray
     """Operations that the call launches; several for a graph."""
     first_delay_ns: Times
@@ -443,12 +448,12 @@ class Calls(NamedTuple):
         """Launch delay of each call: `first_delay_ns`, 0 where work starts before the return."""
         return np.maximum(self.first_delay_ns, 0)
 
-    def keeping(self, kept: Mask) -> Calls:
+    def keeping(self, kept: Mask) -> LaunchCalls:
         """Calls that launch any of the kept operations, given a mask of the operations."""
         operations = reduce_runs(np.add, kept.astype(np.int64), self.first)
         launching = operations > 0
         operations = operations[launching]
-        return Calls(
+        return LaunchCalls(
             first=np.cumsum(operations) - operations,
             operations=operations,
             first_delay_ns=self.first_delay_ns[launching],
@@ -457,7 +462,7 @@ class Calls(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LaunchedWork:
+class LaunchedOperations:
     """Operations of one rank whose launch is in the trace, in the order of the calls in it."""
 
     events: Events
@@ -471,12 +476,12 @@ class LaunchedWork:
     signed_delay_ns: Times
     """From the end of the call to the start of the operation. Within a graph, it includes the
     operations before it."""
-    calls: Calls
+    calls: LaunchCalls
     """The calls, each once."""
     without_launch: int
     """Operations left out because their launch is not in the trace."""
 
-    def without_memory_events(self, operations: int) -> LaunchedWork:
+    def without_memory_events(self, operations: int) -> LaunchedOperations:
         """Leave out copies and memsets, given the number of other operations in the trace."""
         kept = self.kernel_type != KernelType.MEMORY
         columns = {name: getattr(self, name)[kept] for name in _OPERATIONS}
@@ -605,28 +610,28 @@ class LaunchedWork:
         return pd.Categorical(pd.Index(texts, dtype=object).take(place.reshape(-1)))
 
 
-def launched_work(rank: Rank, *, include_memory_events: bool = True) -> LaunchedWork:
+def launched_operations(rank: Rank, *, include_memory_events: bool = True) -> LaunchedOperations:
     """Pair operations with their launches, independently of the cutoffs."""
     include = bool(include_memory_events)
-    return rank.remember(_launched_work, include)
+    return rank.remember(_launched_operations, include)
 
 
-def _launched_work(rank: Rank, include_memory_events: bool) -> LaunchedWork:  # noqa: FBT001
+def _launched_operations(rank: Rank, include_memory_events: bool) -> LaunchedOperations:  # noqa: FBT001
     if not include_memory_events:
         copies = int((rank.gpu_work.type == KernelType.MEMORY).sum())
-        return launched_work(rank).without_memory_events(len(rank.gpu_work) - copies)
+        return launched_operations(rank).without_memory_events(len(rank.gpu_work) - copies)
     columns = _paired(rank)
-    return LaunchedWork(
+    return LaunchedOperations(
         events=rank.trace.events,
         parents=rank.parents,
-        calls=Calls(*(columns[name] for name in _CALLS)),
+        calls=LaunchCalls(*(columns[name] for name in _CALLS)),
         without_launch=len(rank.gpu_work) - columns["call"].size,
         **{name: columns[name] for name in _OPERATIONS},
     )
 
 
 def _paired(rank: Rank) -> Columns:
-    """Columns of `LaunchedWork` and of its `Calls`."""
+    """Columns of `LaunchedOperations` and of its `LaunchCalls`."""
     work = rank.gpu_work
     order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
     if work.launch.min(initial=0) < 0:

@@ -13,7 +13,7 @@ from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.cupti_counters import CuptiCounters
 from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
 from hta_widgets.analyses.kernel_sequences import KernelSequences
-from hta_widgets.analyses.launch_stats import LaunchedWork
+from hta_widgets.analyses.launch_stats import LaunchedOperations
 from hta_widgets.analyses.memory_bandwidth import UNIT
 from hta_widgets.analyses.overlap import Overlap
 from hta_widgets.analyses.queue_length import QueueLength
@@ -200,7 +200,7 @@ def _counters_of(result: CuptiCounters, of_rank: pd.DataFrame) -> list[str]:
     return [name for name in result.counters if of_rank[name].notna().any()]
 
 
-def launch_stats(launched: Mapping[int, LaunchedWork]) -> dict[int, pd.DataFrame]:
+def launch_stats(launched: Mapping[int, LaunchedOperations]) -> dict[int, pd.DataFrame]:
     """Return the columns that `TraceAnalysis.get_cuda_kernel_launch_stats` documents."""
     columns = {
         rank: {

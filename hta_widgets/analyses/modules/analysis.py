@@ -22,7 +22,7 @@ from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.loaders.nsys.format import NSYS
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.ranks.replayed_calls import replay_notices
+from hta_widgets.trace.ranks.replayed_calls import graph_replay_notices
 
 WORTH_SAYING: Final = 0.01
 """Share of the GPU time at which time outside of modules is in the sentence."""
@@ -214,7 +214,7 @@ def modules(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *job.noticed(replay_notices, chosen),
+            *job.noticed(graph_replay_notices, chosen),
             *module_notices(job, each),
         ),
     )

@@ -40,7 +40,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
+from hta_widgets.trace.ranks.replayed_calls import graph_replay_notices, with_replayed_calls
 
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
@@ -313,7 +313,7 @@ def operators(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS),
-            *job.noticed(replay_notices, chosen),
+            *job.noticed(graph_replay_notices, chosen),
             *_missing(job, by_rank, by),
         ),
     )

@@ -37,7 +37,7 @@ from hta_widgets.trace.model.formats import Format, Recorded
 from hta_widgets.trace.model.notices import Notice, merge_notices
 from hta_widgets.trace.ranks.identity import GpusOfTrace
 from hta_widgets.trace.ranks.rank import Rank
-from hta_widgets.trace.ranks.replayed_calls import replay_notices, with_replayed_calls
+from hta_widgets.trace.ranks.replayed_calls import graph_replay_notices, with_replayed_calls
 
 SHORT_NS: Final = 10_000
 
@@ -447,7 +447,7 @@ def roofline(
         notices=(
             *job.notices_for(chosen),
             *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
-            *job.noticed(replay_notices, chosen),
+            *job.noticed(graph_replay_notices, chosen),
             *(() if said_in_finding else merge_notices(notices, name_ranks=len(job.ranks) > 1)),
         ),
     )

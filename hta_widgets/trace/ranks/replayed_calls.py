@@ -107,7 +107,7 @@ class _Template(NamedTuple):
     """Position of the call that launches each node."""
 
 
-class Replayed(NamedTuple):
+class RankWithReplayedCalls(NamedTuple):
     """A rank with the calls of the graphs that it replays."""
 
     rank: Rank
@@ -130,19 +130,19 @@ def with_replayed_calls(rank: Rank) -> Rank:
     return rank.remember(_replayed).rank
 
 
-def replay_notices(rank: Rank) -> tuple[Notice, ...]:
+def graph_replay_notices(rank: Rank) -> tuple[Notice, ...]:
     """Notices about how many replays match a capture, and what is missing for the others."""
     return rank.remember(_replayed).notices
 
 
 def capture_notices(rank: Rank) -> tuple[Notice, ...]:
     """The same for a rank with its own captures; for other ranks, nothing more is read."""
-    return replay_notices(rank) if rank.captures else ()
+    return graph_replay_notices(rank) if rank.captures else ()
 
 
 def joined_replays(rank: Rank) -> tuple[int, int]:
     """Number of graph replays with the calls of captures next to the trace, and of all replays."""
-    found = rank.remember(_replayed) if rank.captures else Replayed(rank)
+    found = rank.remember(_replayed) if rank.captures else RankWithReplayedCalls(rank)
     return found.joined, found.replays
 
 
@@ -151,10 +151,10 @@ def captured_work(rank: Rank) -> Int64Array:
     return rank.remember(_replayed).captured
 
 
-def _replayed(rank: Rank) -> Replayed:
+def _replayed(rank: Rank) -> RankWithReplayedCalls:
     replays = _replays(rank)
     if not replays:
-        return Replayed(rank)
+        return RankWithReplayedCalls(rank)
     candidates, unreadable = _candidates(rank)
     chosen = _Choice(rank, candidates).of_all(replays)
     grafts = _Grafts(rank.trace.events)
@@ -167,7 +167,7 @@ def _replayed(rank: Rank) -> Replayed:
     joined = [
         replay.work for replay, (found, _) in zip(replays, chosen, strict=True) if found is not None
     ]
-    return Replayed(
+    return RankWithReplayedCalls(
         grafts.rank(rank) if grafts.count else rank,
         notices,
         len(replays),

@@ -23,7 +23,7 @@ from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.facts import step_source_of
 from hta_widgets.trace.ranks.rank import Rank
 
-PHASES: Final = ("decode", "mixed", "prefill")
+SERVED_PHASES: Final = ("decode", "mixed", "prefill")
 """Phases of steps, in the order in which a headline names them."""
 
 TIMES: Final = ("period_ns", "gap_before_ns", "scheduling_ns", "preparing_ns", "gap_inside_ns")
@@ -258,7 +258,7 @@ def _phases(steps: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for rank, of_rank in steps.groupby("rank"):
         whole_ns = int(of_rank["period_ns"].sum())
-        for phase in PHASES:
+        for phase in SERVED_PHASES:
             every = of_rank[of_rank["phase"] == phase]
             if len(every):
                 like = like_steps(every, of_rank["step"].iloc[0])
@@ -403,7 +403,7 @@ def steps_in_phase(job: Job, phase: str) -> tuple[int, ...]:
     phases = _common_phases(server_steps(job).steps)
     found = tuple(phases.index[phases == phase].tolist())
     if not found:
-        known = [each for each in PHASES if (phases == each).any()]
+        known = [each for each in SERVED_PHASES if (phases == each).any()]
         has = f"it has {' and '.join(known)} steps" if known else "no inference server was recorded"
         msg = f"the job has no steps of phase {phase!r}; {has}"
         raise ParameterError(msg)
@@ -480,7 +480,7 @@ def headline(steps: pd.DataFrame, job: Job) -> str:
 
 def _counts(own: pd.DataFrame) -> str:
     counts = own["phase"].value_counts()
-    kinds = [f"{counts[phase]:,} {phase}" for phase in PHASES if phase in counts]
+    kinds = [f"{counts[phase]:,} {phase}" for phase in SERVED_PHASES if phase in counts]
     if len(kinds) > 1:
         return f"{counted(len(own), 'step')} ({', '.join(kinds)})"
     return f"{kinds[0]} {'step' if len(own) == 1 else 'steps'}"

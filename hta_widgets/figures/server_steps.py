@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.server_steps import PHASES
+from hta_widgets.analyses.server_steps import SERVED_PHASES
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import SERVED_COLORS, axis, drawing, faded_but
 from hta_widgets.figures.base.text import hover_name
@@ -33,7 +33,7 @@ def served_steps(
     return drawing(
         [
             _bars(own, name, unit, phase, selected) | {"width": width}
-            for name in PHASES
+            for name in SERVED_PHASES
             if len(own := steps[steps["phase"] == name])
         ],
         barmode="overlay",

@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from traitlets import Int, List, TraitError, Unicode, validate
 
-from hta_widgets.analyses.server_steps import PHASES as SERVED_PHASES
-from hta_widgets.analyses.server_steps import steps_in_phase
+from hta_widgets.analyses.server_steps import SERVED_PHASES, steps_in_phase
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.errors import UnknownRankError, UnknownStepError
 from hta_widgets.names.shorten import cut_in_the_middle

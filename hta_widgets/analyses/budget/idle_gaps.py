@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments, Timeline, joined
+from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments, OwnerTimeline, joined
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import (
@@ -516,7 +516,7 @@ class _Split:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.calls: Calls = calls_of(rank)
-        self._timelines: dict[int, Timeline] = {}
+        self._timelines: dict[int, OwnerTimeline] = {}
         self.gaps: Gaps = gaps_of(rank)
         self.times: LaunchSplit = launch_split(self.gaps, rank.trace.events)
         self.call = self.calls.places_of(self.gaps.launch)
@@ -586,11 +586,13 @@ class _Split:
                 waiting = cut._replace(owner=waiting.owner[source]).take(nobody)
         return [*known, waiting]
 
-    def _timeline(self, thread: int) -> Timeline:
+    def _timeline(self, thread: int) -> OwnerTimeline:
         if thread == NOBODY:
-            return Timeline.covering(Intervals.union([], []))
+            return OwnerTimeline.covering(Intervals.union([], []))
         if thread not in self._timelines:
-            self._timelines[thread] = Timeline.innermost(self.calls, self.calls.threads[thread])
+            self._timelines[thread] = OwnerTimeline.innermost(
+                self.calls, self.calls.threads[thread]
+            )
         return self._timelines[thread]
 
     @cached_property
@@ -608,7 +610,7 @@ class _Split:
 
     def host_causes(self, segments: IdleSegments) -> tuple[IdleSegments, Int8Array]:
         """Cut the host's and the launch calls' segments by profiler overhead; add their causes."""
-        cut, source = Timeline.covering(*overheads(self.rank)).cut(segments)
+        cut, source = OwnerTimeline.covering(*overheads(self.rank)).cut(segments)
         overhead = cut.owner
         cut = cut._replace(owner=segments.owner[source])
         drained = self.drain[cut.gap] != NO_CALL
@@ -644,7 +646,7 @@ class _Split:
         for each in self.rank.gpu_work.devices:
             chosen = np.flatnonzero(crossed & (device == each))
             edges = window.step_edges(self.rank, each)
-            cut, of_chosen = Timeline.of_steps(edges).cut(segments.take(chosen))
+            cut, of_chosen = OwnerTimeline.of_steps(edges).cut(segments.take(chosen))
             parts.append(cut._replace(owner=segments.owner[chosen[of_chosen]]))
             steps.append(numbers[cut.owner])
             sources.append(chosen[of_chosen])

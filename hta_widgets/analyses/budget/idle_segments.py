@@ -104,7 +104,7 @@ def _changes_of(calls: Calls, thread: Thread) -> tuple[Times, Int32Array]:
     return times.ravel(), holds.ravel()
 
 
-class Timeline(NamedTuple):
+class OwnerTimeline(NamedTuple):
     """What holds when: ``holds[i]`` from ``edges[i]`` to ``edges[i + 1]``."""
 
     edges: Times
@@ -113,7 +113,7 @@ class Timeline(NamedTuple):
     """A place, or `NOBODY`; for steps, a position."""
 
     @classmethod
-    def innermost(cls, calls: Calls, thread: Thread) -> Timeline:
+    def innermost(cls, calls: Calls, thread: Thread) -> OwnerTimeline:
         """The innermost call of a thread."""
         # a |---------------|        edges  a  b  b' c   c' a'
         #     b |---|                owner  a  b  a  c   a  -
@@ -121,7 +121,7 @@ class Timeline(NamedTuple):
         return cls._of_changes(*_changes_of(calls, thread))  # frees what these are made of
 
     @classmethod
-    def covering(cls, *covered: Intervals) -> Timeline:
+    def covering(cls, *covered: Intervals) -> OwnerTimeline:
         """Which of some intervals cover each time, else `NOBODY`; no two may at the same time."""
         sizes = [len(each) for each in covered]
         ends = np.full(sum(sizes), NOBODY, dtype=np.int32)
@@ -132,13 +132,13 @@ class Timeline(NamedTuple):
         )
 
     @classmethod
-    def of_steps(cls, edges: Times) -> Timeline:
+    def of_steps(cls, edges: Times) -> OwnerTimeline:
         """How many of some edges, ascending, come before each time."""
         edges = np.concatenate(([_BEFORE_ALL], edges, [_AFTER_ALL]))
         return cls(edges, np.arange(edges.size - 1, dtype=np.int32))
 
     @classmethod
-    def _of_changes(cls, times: Times, holds: Int32Array) -> Timeline:
+    def _of_changes(cls, times: Times, holds: Int32Array) -> OwnerTimeline:
         """Sort changes by time; among those at the same time, the last one given counts."""
         order = np.argsort(times, kind="stable")
         edges = np.empty(times.size + 2, dtype=np.int64)

@@ -143,7 +143,7 @@ def _at_edges(  # noqa: PLR0917  # the arguments of a task are positional
 
 
 @asked_once
-def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
+def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, ActivityTimeline]]:
     devices = rank.gpu_work.devices
     if by == DEVICE and len(devices) == 1:
         return [_on_device(devices[0], *each) for each in _timed_lanes(rank, RANK)]
@@ -160,17 +160,19 @@ def _timed_lanes(rank: Rank, by: str) -> list[tuple[Lane, Timeline]]:
     return lanes
 
 
-def _on_device(device: int, lane: Lane, timeline: Timeline) -> tuple[Lane, Timeline]:
+def _on_device(
+    device: int, lane: Lane, timeline: ActivityTimeline
+) -> tuple[Lane, ActivityTimeline]:
     """Lane of the only device of a rank, made from the lane of the rank."""
     return lane._replace(device=device if lane.kernels else NO_DEVICE), timeline
 
 
-def _lane(key: tuple[int, int, int], work: GpuWork) -> tuple[Lane, Timeline]:
+def _lane(key: tuple[int, int, int], work: GpuWork) -> tuple[Lane, ActivityTimeline]:
     is_kernel = np.isin(work.type, _TYPES)
     count = int(is_kernel.sum())
     start_ns = int(work.start_ns[is_kernel].min()) if count else 0
     end_ns = int(work.end_ns[is_kernel].max()) if count else 0
-    timeline = Timeline.of([work.busy_by_type[each] for each in _TYPES], start_ns, end_ns)
+    timeline = ActivityTimeline.of([work.busy_by_type[each] for each in _TYPES], start_ns, end_ns)
     lane = Lane(
         *key,
         kernels=count,
@@ -183,7 +185,7 @@ def _lane(key: tuple[int, int, int], work: GpuWork) -> tuple[Lane, Timeline]:
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class ActivityTimeline:
     """Start and end of each activity, with running sums so that it can be cut anywhere."""
 
     changes: IntArray
@@ -192,7 +194,7 @@ class Timeline:
     changes)."""
 
     @classmethod
-    def of(cls, running: Sequence[Intervals], start_ns: int, end_ns: int) -> Timeline:
+    def of(cls, running: Sequence[Intervals], start_ns: int, end_ns: int) -> ActivityTimeline:
         """Build the timeline of computation, communication and graphs between two times.
 
         None of these runs before or after.
@@ -231,7 +233,7 @@ def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
     return start_ns + places * whole + places * rest // slices
 
 
-def at_edges(timelines: Sequence[Timeline], edges: Times) -> Int64Array:
+def at_edges(timelines: Sequence[ActivityTimeline], edges: Times) -> Int64Array:
     """Look up timelines at edges (ns) on their clock, ascending.
 
     Shape (timelines, 6, edges): time (ns) from the last change to the edge; what happens then; and

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments, Timeline, joined
+from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments, OwnerTimeline, joined
 from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import BACKWARD_WAIT
 from hta_widgets.arrays import Int64Array
@@ -96,7 +96,7 @@ def on_threads(calls: Calls, pieces: RankPieces) -> Iterator[IdleSegments]:
     )
     waits = np.append(calls.named(BACKWARD_WAIT.search), True)
     every = IdleSegments.of(pieces.start_ns, pieces.end_ns)
-    timelines: dict[int, Timeline] = {}
+    timelines: dict[int, OwnerTimeline] = {}
     for first in range(0, every.gap.size, AT_ONCE):
         some = every.take(np.arange(first, min(first + AT_ONCE, every.gap.size)))
         cut = _cut(calls, some, after, timelines)
@@ -112,14 +112,14 @@ def _threads(calls: Calls, rows: Int64Array) -> Int64Array:
 
 
 def _cut(
-    calls: Calls, segments: IdleSegments, thread: Int64Array, timelines: dict[int, Timeline]
+    calls: Calls, segments: IdleSegments, thread: Int64Array, timelines: dict[int, OwnerTimeline]
 ) -> IdleSegments:
     """Cut each segment by the calls of its thread; where it makes none, the owner stays."""
     threads = thread[segments.gap]
     found = [segments.take(threads == NOBODY)]
     for number in np.unique(threads[threads != NOBODY]).tolist():
         if number not in timelines:
-            timelines[number] = Timeline.innermost(calls, calls.threads[number])
+            timelines[number] = OwnerTimeline.innermost(calls, calls.threads[number])
         own = segments.take(threads == number)
         cut, source = timelines[number].cut(own)
         found.append(

@@ -124,7 +124,7 @@ class Node(NamedTuple):
     name: str = ""
 
 
-def identity_of(capture: Sequence[Node], replay: Sequence[Node]) -> Identity:
+def graph_identity(capture: Sequence[Node], replay: Sequence[Node]) -> Identity:
     """Say how a replay fits a capture; a single different name refuses the whole graph.
 
     ``names``: number, types and all recorded names are equal. ``prefix``: the same, but the replay

@@ -7,8 +7,8 @@ kernels are recorded only where the graph was captured::
     replay    cudaGraphLaunch |-----|
     GPU                         |= mm =||= … =|
 
-A copy of the captured calls goes into each replay of the capture (`identity_of`), at its start and
-with length 0. Operators, modules and shapes are then found as for any other launch, and no host
+A copy of the captured calls goes into each replay of the capture (`graph_identity`), at its start
+and with length 0. Operators, modules and shapes are then found as for any other launch, and no host
 time comes from the capture. A replay that fits no capture, and was launched outside operators, gets
 one call per distinct graph: ``CUDA graph 1 (421 kernels)``.
 """
@@ -33,7 +33,7 @@ from hta_widgets.trace.model.captures import (
     Node,
     NodeType,
     captures_in,
-    identity_of,
+    graph_identity,
 )
 from hta_widgets.trace.model.cut_forest import cut_forest
 from hta_widgets.trace.model.details import DetailGroup
@@ -285,7 +285,7 @@ class _Choice:
                 Node(_TYPES[kind], name) for kind, name in zip(kinds.tolist(), names, strict=True)
             ]
             found = [
-                (place, identity_of(each.nodes, nodes))
+                (place, graph_identity(each.nodes, nodes))
                 for place, each in enumerate(self._candidates)
             ]
             on_one_stream = np.unique(events.stream[replay.work]).size == 1

@@ -40,6 +40,7 @@ from hta_widgets.diagnosis.notices import (
     late_begin_notices,
     lead_in_notices,
     longest_set_up,
+    longest_unrecorded_ns,
     not_counted_notices,
     other_phases,
     phase_notices,
@@ -50,7 +51,6 @@ from hta_widgets.diagnosis.notices import (
     slow_step_notices,
     training_mode_notices,
     unrecorded_notices,
-    unrecorded_ns,
 )
 from hta_widgets.diagnosis.rank_answers import (
     RankFacts,
@@ -203,7 +203,7 @@ def _diagnosed(
     slow = tuple(slow_step_notices(context, kept, findings, health.left_out_steps))
     if priced:
         said = _verdict(context, findings, elsewhere, of_phases, slow)
-    beyond_ns, before_ns = unrecorded_ns(context), longest_set_up(context).inside.whole_ns
+    beyond_ns, before_ns = longest_unrecorded_ns(context), longest_set_up(context).inside.whole_ns
     return Diagnosis(
         findings=findings,
         steps=_steps_frame(shown),

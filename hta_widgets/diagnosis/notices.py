@@ -183,7 +183,7 @@ def after_gpu_work_notices(context: Context) -> Iterator[str]:
         )
 
 
-def unrecorded_ns(context: Context) -> int:
+def longest_unrecorded_ns(context: Context) -> int:
     """How long the last step goes on with nothing recorded, if that is worth reporting; else 0.
 
     No step counts it: with others, the last one is not analysed.
@@ -195,7 +195,7 @@ def unrecorded_ns(context: Context) -> int:
 
 def unrecorded_notices(context: Context) -> Iterator[str]:
     """Say how long the last step goes on after everything that is recorded in it."""
-    if length_ns := unrecorded_ns(context):
+    if length_ns := longest_unrecorded_ns(context):
         number = context.all_steps.numbers[-1]
         yield (
             f"step {number} goes on for {duration(length_ns)} after all that is recorded in it; "

@@ -49,7 +49,7 @@ STEP_COLUMNS: Final = (
 Columns = dict[str, Int64Array]
 
 
-def host_time(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
+def host_columns(rank: Rank, window: Window, edges: Times) -> Mapping[str, Times]:
     """Columns of `HOST_COLUMNS`, a row for each step; times are ns.
 
     ``in_loader``, ``in_alloc`` and ``in_profiler`` are the time in such calls on threads that
@@ -155,7 +155,7 @@ def _of_launching_threads(rank: Rank, calls: Calls) -> Mask:
 def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
     """`STEP_COLUMNS` except those of kernel names and copies, a row for each analysed step.
 
-    All times are ns. ``cpu`` is the length of the step's mark; see `host_time` for what the host
+    All times are ns. ``cpu`` is the length of the step's mark; see `host_columns` for what the host
     does in it. `PARTS` add up to ``period``, and `GAPS` to ``idle``.
     """
     if steps is None:
@@ -167,7 +167,7 @@ def step_facts(rank: Rank, steps: DeviceSteps | None) -> Columns:
         "end_ns": edges[1:],
         "period": np.diff(edges),
         "cpu": window.step_length_ns,
-        **host_time(rank, window, edges),
+        **host_columns(rank, window, edges),
         "kernels": _kernels(rank, steps),
         **of_gpu(steps, edges),
     }

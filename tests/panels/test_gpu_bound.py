@@ -11,7 +11,7 @@ from hta_widgets.panels.bands.gpu_bound import (
     far_from_peak,
     gpu_bound,
     largest_kernels,
-    slow_shape,
+    slow_shape_sentence,
 )
 from hta_widgets.trace.job import Job
 from tests.analyses.diagnosis.test_gpu_bound import (
@@ -97,7 +97,7 @@ def test_a_shape_that_is_slower_than_others_of_its_operator_is_named(peak_percen
             "percent_of_peak": [60.0, peak_percent, 90.0],
         }
     )
-    said = slow_shape(table, 13_000_000)
+    said = slow_shape_sentence(table, 13_000_000)
     assert said == (f"{words}it would take 800 µs less." if words else "")
 
 

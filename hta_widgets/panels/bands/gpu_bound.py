@@ -142,11 +142,11 @@ def far_from_peak(
             f"At their roofline limit, the {duration(gpu_ns)} of kernels with known limits would "
             f"take {duration(gpu_ns - float(at_roof_ns))} less."
         )
-    said.append(slow_shape(known, float(operators["gpu_ns"].sum())))
+    said.append(slow_shape_sentence(known, float(operators["gpu_ns"].sum())))
     return " ".join(each for each in said if each)
 
 
-def slow_shape(known: pd.DataFrame, whole_ns: float) -> str:
+def slow_shape_sentence(known: pd.DataFrame, whole_ns: float) -> str:
     """The shape that would save the most at the best rate of its operator with another shape.
 
     Parameters

@@ -17,7 +17,7 @@ from typing import Any  # noqa: E402
 from hta_widgets import TraceAnalysis  # noqa: E402
 from hta_widgets.trace.cache.trace_file import LoadedTrace  # noqa: E402
 from hta_widgets.trace.job import Job  # noqa: E402
-from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS  # noqa: E402
+from hta_widgets.trace.ranks.loading import LAUNCH_ROWS, PARENT_ROWS  # noqa: E402
 
 IMPORTS = WATCH.lap()
 
@@ -133,7 +133,7 @@ def forgetful(job: Job) -> Job:
     new = Job(job.sources, name=job.name)
     for number in job.ranks:
         rank = job.rank(number)
-        new.add(LoadedTrace(rank.trace, {LAUNCHES: rank.launches, PARENTS: rank.parents}))
+        new.add(LoadedTrace(rank.trace, {LAUNCH_ROWS: rank.launches, PARENT_ROWS: rank.parents}))
     make_ready(new)
     return new
 

@@ -13,8 +13,8 @@ from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.ranks import cache
 from hta_widgets.trace.ranks.source import RankSource
 
-LAUNCHES = "launches"
-PARENTS = "parents"
+LAUNCH_ROWS = "launches"
+PARENT_ROWS = "parents"
 
 
 def load_rank(
@@ -61,4 +61,6 @@ def with_links(loaded: LoadedTrace) -> LoadedTrace:
     if loaded.links:
         return loaded
     events = loaded.trace.events
-    return loaded._replace(links={LAUNCHES: launch_rows(events), PARENTS: parent_rows(events)})
+    return loaded._replace(
+        links={LAUNCH_ROWS: launch_rows(events), PARENT_ROWS: parent_rows(events)}
+    )

@@ -45,7 +45,7 @@ from hta_widgets.trace.model.steps import (
 )
 from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
-from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, read_again
+from hta_widgets.trace.ranks.loading import LAUNCH_ROWS, PARENT_ROWS, read_again
 from hta_widgets.trace.ranks.source import RankSource
 
 Answer = TypeVar("Answer")
@@ -248,13 +248,13 @@ class Rank:
     @cached_property
     def launches(self) -> Int32Array:
         """Row of the launch call of each event, -1 for none."""
-        known = self._sound.links.get(LAUNCHES)
+        known = self._sound.links.get(LAUNCH_ROWS)
         return read_only(launch_rows(self.trace.events) if known is None else known)
 
     @cached_property
     def parents(self) -> Int32Array:
         """Row of the call around each CPU call, -1 for none."""
-        known = self._sound.links.get(PARENTS)
+        known = self._sound.links.get(PARENT_ROWS)
         return read_only(parent_rows(self.trace.events) if known is None else known)
 
     @cached_property

@@ -40,7 +40,7 @@ from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import Events, Kind, SideTable, TextColumn
 from hta_widgets.trace.model.nesting import NO_PARENT, ancestors
 from hta_widgets.trace.model.notices import Notice
-from hta_widgets.trace.ranks.loading import LAUNCHES, PARENTS, load_rank
+from hta_widgets.trace.ranks.loading import LAUNCH_ROWS, PARENT_ROWS, load_rank
 from hta_widgets.trace.ranks.rank import Rank
 
 NOTHING: Final = np.empty(0, dtype=np.int64)
@@ -428,7 +428,7 @@ class _Grafts:
         parents = np.append(rank.parents, added["parent"])
         links = {
             name: row_of[rows][order].astype(np.int32)
-            for name, rows in ((LAUNCHES, launches), (PARENTS, parents))
+            for name, rows in ((LAUNCH_ROWS, launches), (PARENT_ROWS, parents))
         }
         side = {name: _moved(table, row_of) for name, table in events.side.items()}
         operators = self._operators(row_of[old:])

@@ -159,10 +159,8 @@ def _nice_width(least: float) -> int:
 
 def by_api(of_rank: Rank, *, include_memory: bool) -> tuple[Columns, Columns]:
     """Columns of `LaunchStats.apis` and `LaunchStats.launched` of one rank."""
-    rank, work = (
-        of_rank.trace.rank,
-        launched_operations(of_rank, include_memory_events=include_memory),
-    )
+    rank = of_rank.trace.rank
+    work = launched_operations(of_rank, include_memory_events=include_memory)
     texts, names, calls = work.events.name.values, work.call_names, work.calls
     by_type = grouped(names, work.kernel_type)
     apis_of_types = names[by_type.first]

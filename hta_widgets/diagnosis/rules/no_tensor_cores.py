@@ -146,13 +146,15 @@ def no_tensor_cores(context: Context) -> Finding | None:
     if not is_half:
         plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
         within = within_module(context, [each.products.modules for each in blamed], plain_ns)
+    convolves = any(each.products.convolution_ns for each in blamed)
+    work = f"{'convolutions and ' * convolves}matrix products"
     which = f"{'16-bit kernels' if is_half else 'float32 kernels'} that use no tensor cores"
     if is_double:
         which = "float64, which takes longer than float32 would"
     return context.finding(
         no_tensor_cores,
         words=(
-            f"{percent(share)} of the {duration(products_ns)} in matrix products"
+            f"{percent(share)} of the {duration(products_ns)} in {work}"
             f"{context.steps.per_noun}{on_ranks(context, ranks)} is in "
             f"{which}{_uneven(blamed) if is_half else within.words}"
         ),

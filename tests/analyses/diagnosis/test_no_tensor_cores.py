@@ -267,6 +267,7 @@ def test_the_larger_part_tells_whether_float64_is_named(tmp_path, part):
 
 def test_convolutions_of_float32_have_a_setting_of_their_own(tmp_path):
     finding = finding_of(tmp_path, A100, operator="aten::convolution", shapes=[[8, 8, 8, 8]])
+    assert " in convolutions and matrix products per step " in finding.sentence
     assert finding.advice[0].code == "torch.backends.cudnn.allow_tf32 = True"
     assert not any(each.code == USE_TF32 for each in finding.advice)
 

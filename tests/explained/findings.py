@@ -457,12 +457,14 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
     ],
     "no_tensor_cores": [
         Form(
-            f"<part> of the <products> in [[convolutions and ]]matrix products{PER_STEP}[[ on <_ranks>]] is in "
+            f"<part> of the <products> in [[convolutions and ]]matrix products{PER_STEP}"
+            "[[ on <_ranks>]] is in "
             f"<_kernels> that use no tensor cores[[, because <_uneven>]]{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
         ),
         Form(
-            f"<part> of the <products> in [[convolutions and ]]matrix products{PER_STEP}[[ on <_ranks>]] is in "
+            f"<part> of the <products> in [[convolutions and ]]matrix products{PER_STEP}"
+            "[[ on <_ranks>]] is in "
             f"float64, which takes longer than float32 would{MODULE}{KEPT_UP}{COST}",
             without_tensor_cores,
         ),

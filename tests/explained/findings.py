@@ -96,12 +96,13 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         return texts | {"only": name} | when_idle(found) | cost_of(found, whole)
     texts["part"] = percent(part)
     is_backward = name == "the backward pass"
-    texts["backward" if is_backward else "region"] = name
+    is_counted = worst["region_kernels_per_step"] and not has_waited and not texts["rows"]
+    texts["backward" if is_backward else "counted" if is_counted else "region"] = name
     if is_backward and part < 50:
         texts["rest"] = percent(100 - part)
-    if worst["region_kernels_per_step"] and not has_waited and not texts["rows"]:
+    if is_counted:
         many = counted(worst["region_kernels_per_step"], "kernel")
-        texts["of_region"] = many if is_backward else many.split()[0]
+        texts["of_backward" if is_backward else "of_region"] = many
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
 
@@ -386,8 +387,9 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[, all in <only>]]"
             "[[; [[on rank <rank>, ]]<part> is lost "
-            "[[in <backward>]][[before [[kernels]][[copies]] of <region>]]"
-            "[[ (<of_region>, median <each>)]][[, <rest> outside it]]]]"
+            "[[in <backward>[[ (<of_backward>, median <each>)]]]]"
+            "[[before the <of_region> of <counted> (median <each>)]]"
+            "[[before [[kernels]][[copies]] of <region>]][[, <rest> outside it]]]]"
             "[[, <call> per launch call]]"
             "[[; for <outside> of the time that the GPU waits, the CPU is in no call]]"
             "[[; at the end, the CPU is <ahead> ahead]]"

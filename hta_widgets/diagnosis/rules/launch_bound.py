@@ -61,7 +61,7 @@ from hta_widgets.diagnosis.rules.wording import (
     on_ranks,
     per_step,
 )
-from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, number, percent
+from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
 
 MOST_BY_STACKS: Final = 0.5
 """Fraction of the price that a host twice as fast must recover for stacks to be the first suspect:
@@ -575,18 +575,28 @@ def _region(
     if is_all and of_all and not is_brief:
         # in a transformer, 100 % was said to be lost before kernels that were all that it has
         return f", all in {named(name)}"
-    # not the time in it: half of the time before the kernels of a linear layer was in no operator
-    before = f"before {'kernels' if of_region else 'copies'} of {named(name)}"
-    rest = ""
-    if name == BACKWARD:
-        before = f"in {name}"
-        rest = f", {percent(100 - percent_in)} outside it" if percent_in < MINORITY else ""
+    is_counted = bool(of_region) and not is_brief
+    before = _before(name, worst, is_counted=is_counted)
     of = "" if of_all else f"on rank {worst['rank']}, "
-    where = f"; {of}{percent(percent_in)} is lost {before}"
-    if is_brief or not of_region:  # it copies only
-        return f"{where}{rest}"
-    kernels = number(of_region) if before.startswith("before") else counted(of_region, "kernel")
-    return f"{where} ({kernels}, median {_kernel_time(worst['region_median_kernel_us'])}){rest}"
+    rest = ""
+    if name == BACKWARD and percent_in < MINORITY:
+        rest = f", {percent(100 - percent_in)} outside it"
+    return f"; {of}{percent(percent_in)} is lost {before}{rest}"
+
+
+def _before(name: str, worst: Mapping[Hashable, Any], *, is_counted: bool) -> str:
+    """Say before which work time is lost, and how many kernels it has.
+
+    Not the time in it: half of the time before the kernels of a linear layer was in no operator.
+    """
+    kernels = counted(worst["region_kernels_per_step"], "kernel")
+    median = f"median {_kernel_time(worst['region_median_kernel_us'])}"
+    if name == BACKWARD:
+        return f"in {name}{f' ({kernels}, {median})' if is_counted else ''}"
+    if is_counted:
+        return f"before the {kernels} of {named(name)} ({median})"
+    work = "kernels" if worst["region_kernels_per_step"] else "copies"  # a region may only copy
+    return f"before {work} of {named(name)}"
 
 
 def _kernel_time(median_us: float) -> str:

@@ -49,7 +49,7 @@ def test_a_slow_host(tmp_path):
     assert finding.advice[0].code == "torch.optim.AdamW(model.parameters(), fused=True)"
     assert finding.evidence["conditions"] == "training, AdamW, in the optimizer"
     assert "105 kernels per step" in finding.sentence
-    assert "before kernels of AdamW (100, median 2 µs)" in finding.sentence
+    assert "before the 100 kernels of AdamW (median 2 µs)" in finding.sentence
     row = finding.evidence["launching"].iloc[0]
     assert row["region"] == "AdamW"
     assert row["region_percent"] > 90
@@ -160,7 +160,7 @@ def test_an_optimizer_is_one_whatever_it_marks_inside(tmp_path):
                 for _ in range(100):
                     one.launch(2, operator="aten::mul", takes=15)
     finding = found(diagnosed(tmp_path, one), "launch_bound")
-    assert "before kernels of Mine (100, median 2 µs)" in finding.sentence
+    assert "before the 100 kernels of Mine (median 2 µs)" in finding.sentence
     assert finding.advice[0].code.startswith("torch._foreach_add_(")
 
 
@@ -180,7 +180,7 @@ def test_an_optimizer_in_a_range_of_the_user_is_named_though_nsight_marks_it_as_
                 for _ in range(100):
                     one.launch(2, operator="aten::mul", takes=15)
     finding = found(diagnosed(tmp_path, one), "launch_bound")
-    assert "before kernels of AdamW (100, median 2 µs)" in finding.sentence
+    assert "before the 100 kernels of AdamW (median 2 µs)" in finding.sentence
     assert finding.advice[0].code == "torch.optim.AdamW(model.parameters(), fused=True)"
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import lru_cache, wraps
 from itertools import accumulate, count, pairwise
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from hta_widgets.names.demangling import demangled
 
-Text = TypeVar("Text", str, bytes)
+Texts = ParamSpec("Texts")
 Said = TypeVar("Said")
 
 ELLIPSIS = "…"
@@ -54,13 +54,14 @@ _Ranges: TypeAlias = Sequence[tuple[int, int]]
 _VARIANT = re.compile(r"(_ptsz|_ptds|_v\d{4,})+$")
 
 
-def remembered(of_name: Callable[[Text], Said]) -> Callable[[Text], Said]:
+def remembered(of_texts: Callable[Texts, Said]) -> Callable[Texts, Said]:
     """Cache the results of a function for a few thousand texts, except for very long ones."""
-    known = lru_cache(maxsize=NAMES_REMEMBERED)(of_name)
+    known = cast("Callable[Texts, Said]", lru_cache(maxsize=NAMES_REMEMBERED)(of_texts))
 
-    @wraps(of_name)
-    def look_up(name: Text) -> Said:
-        return (known if len(name) <= LONGEST_REMEMBERED else of_name)(name)
+    @wraps(of_texts)
+    def look_up(*texts: Texts.args, **named: Texts.kwargs) -> Said:
+        length = sum(map(len, cast("Iterable[Sized]", texts)))
+        return (known if length <= LONGEST_REMEMBERED else of_texts)(*texts, **named)
 
     return look_up
 

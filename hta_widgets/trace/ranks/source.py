@@ -105,7 +105,7 @@ class RankSource:
 
     @property
     def is_as_opened(self) -> bool:
-        """Whether its files are on this machine, and known not to have changed since then."""
+        """Whether its files are here, and known not to have changed since the job was opened."""
         if not self.files:
             return False
         with suppress(HtaWidgetsError, OSError):

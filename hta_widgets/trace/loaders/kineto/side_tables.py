@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import chain, compress
+from itertools import chain, compress, starmap
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, Mask
-from hta_widgets.names.shorten import LONGEST_REMEMBERED, NAMES_REMEMBERED, remembered
+from hta_widgets.names.shorten import remembered
 from hta_widgets.trace.loaders.columns import (
     ABSENT,
     ColumnBlock,
@@ -74,12 +73,7 @@ class LaunchConfigurations(Vocabulary[Launch]):
 
     def texts(self) -> tuple[str, ...]:
         """Each configuration as a JSON list of numbers, see `DetailGroup.LAUNCH_CONFIGURATION`."""
-        return tuple(
-            (_known_launch_text if len(grid) + len(block) <= LONGEST_REMEMBERED else _launch_text)(
-                grid, block, others
-            )
-            for grid, block, others in self
-        )
+        return tuple(starmap(_launch_text, self))
 
 
 def _launches(arguments: Sequence[Any]) -> Iterator[Launch]:
@@ -93,14 +87,11 @@ def _hashable(launch: Launch) -> Launch:
     return (*sizes, numbers)
 
 
+@remembered  # ranks launch with the same sizes: of 256 small ones, a sixth of the loading time
 def _launch_text(grid: bytes, block: bytes, others: tuple[Any, ...]) -> str:
     numbers, shares = others[: len(LAUNCH_NUMBERS)], others[len(LAUNCH_NUMBERS) :]
     sizes = (*_three_sizes(grid), *_three_sizes(block))
     return json.dumps([*sizes, *integers(numbers).tolist(), *floats(shares).tolist()])
-
-
-_known_launch_text = lru_cache(maxsize=NAMES_REMEMBERED)(_launch_text)
-"""The ranks of a job launch with the same sizes: of 256 small ones, a sixth of the loading time."""
 
 
 @remembered

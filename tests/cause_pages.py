@@ -66,7 +66,7 @@ steps, divided by the number of decode steps."""
 
 SHELL = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:python|echo|unset|export|vllm serve|trtllm-serve|hta-widgets"
-    r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys) "
+    r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys|torchrun) "
 )
 """How shell lines start."""
 CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(|#pragma (?:omp|acc) ")
@@ -122,6 +122,7 @@ WHERE = {
     Condition.LOADER_WORKERS: "where the DataLoader has workers",
     Condition.LOADS_CODE: "where code is loaded",
     Condition.LEFT_BY_COMPILER: "where they are in compiled code that fuses none",
+    Condition.OTHERS_IN_TIME: "where other ranks launch in time",
     Condition.OLDER_ATTENTION: "with FlashAttention-2 on a GPU that it does not know",
     Condition.READS_FILES: "where the host reads a file or waits for its user",
     Condition.WRITES_FILES: "where the host writes a file",

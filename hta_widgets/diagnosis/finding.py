@@ -244,7 +244,16 @@ class Words(NamedTuple):
             return whole
         if len(short) <= LONGEST_SENTENCE:
             return short
-        return f"{self.cause[: LONGEST_SENTENCE - len(end) - 1].rstrip()}…{end}"
+        return f"{_shortened(self.cause, LONGEST_SENTENCE - len(end))}{end}"
+
+
+def _shortened(words: str, most: int) -> str:
+    """Leave out what comes last: whole clauses or parentheses, or else letters."""
+    for end in reversed([each.start() for each in re.finditer(r"; | \(", words[: most + 1])]):
+        kept = words[:end]
+        if kept.count("(") == kept.count(")"):
+            return kept
+    return f"{words[: most - 1].rstrip()}…"
 
 
 NO_WORDS: Final = Words("")

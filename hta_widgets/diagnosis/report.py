@@ -385,7 +385,7 @@ def _what_sets_the_time(diagnosis: Diagnosis) -> str:
         return f"{bound_by}."
     left_ns = diagnosis.step_ns - diagnosis.joint_ms * NS_PER_MS
     before, after = duration(diagnosis.step_ns), duration(left_ns)
-    return f"{bound_by}. Without all findings together: {before} → {after}."
+    return f"{bound_by}. With all findings fixed: {before} → {after}."
 
 
 def _cpu_work(work: CpuWork) -> Iterator[str]:

@@ -70,6 +70,7 @@ class Condition(Enum):
     EMBEDDINGS = "tables of embeddings"
 
     # true of the finding, by its rule or the names of its owners
+    OTHERS_IN_TIME = "other hosts launch in time"
     OF_OPTIMIZER = "in the optimizer"
     ZEROES_GRADIENTS = "in zero_grad"
     FILLS_GRADIENTS = "gradients filled with zeros"

@@ -24,6 +24,7 @@ from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
     IN_OPENACC,
     KEEPS_NUMBERS,
+    NEARLY,
     NEEDLESS_WORK,
     READS_FLAGS,
     Advice,
@@ -60,6 +61,7 @@ from hta_widgets.diagnosis.rules.wording import (
     named,
     on_ranks,
     per_step,
+    which_ranks,
 )
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
 
@@ -90,6 +92,15 @@ have their own prices. Without them, an infinitely fast host would hide most of 
 launches were priced at 64 ms in a job in which DataLoader workers left 30 ms, and at twice what
 GPUs waited for them. Of 11.6 ms, 1.3 were those of the first call of cuBLAS."""
 
+
+LEAST_LATE: Final = 0.1
+"""Ranks whose launches are late for less than this fraction of the time of the latest rank are
+ahead. Of eight GPUs that trained a GPT, five never waited for launches, and "all ranks" could not
+keep up, without a word of that."""
+
+AS_MANY: Final = 1.1
+"""Largest ratio of the kernels that late ranks launch to those of the others for which it is said
+that these launch as many in time: what differs is then the host."""
 
 ALIKE_PERCENT: Final = 5.0
 """Largest difference of the shares of ranks, in points, with which one share is given for all."""
@@ -147,6 +158,12 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.ENDS_AHEAD,),
             unless=(Condition.NO_PYTORCH,),
         ),
+        Advice(
+            "Find out what slows some of the hosts: others launch as many kernels in time. Bind "
+            "each process to cores near its GPU, and leave cores free for it.",
+            "torchrun --numa-binding=node --nproc-per-node=8 train.py",
+            needs=(Condition.OTHERS_IN_TIME,),
+        ),
         *NEEDLESS_WORK,
         Advice(
             "Read values only after the step has launched everything: without the earlier waits, "
@@ -195,8 +212,8 @@ def not_held_up(context: Context) -> list[Edit]:
         ),
         *fused_optimizers(Condition.OF_OPTIMIZER),
         Advice(
-            "Update many parameters with one kernel: this optimizer goes through them one by one "
-            "(PyTorch's own take foreach=True).",
+            "Update many parameters with one kernel, where this optimizer goes through them one by "
+            "one (PyTorch's own take foreach=True).",
             "torch._foreach_add_(parameters, updates)  # in an optimizer of your own",
             needs=(Condition.OF_OPTIMIZER,),
             unless=(
@@ -355,7 +372,8 @@ def launch_bound(context: Context) -> Finding | None:
         price = Price.counted(counted_ns, "at most")
     if not context.is_worth_it(launch_bound, price.ns):
         return None
-    ranks = context.blamed(context.steps.host_behind.mean(axis=1))
+    hosts = _late_hosts(context, after, alone.ns)
+    ranks = hosts.ranks
     steps = context.steps_with(behind)
     ahead_ns = 0.0 if context.steps.are_recorded else _ahead_ns(context, ranks)
     if is_ahead := ahead_ns >= price.ns:
@@ -395,9 +413,9 @@ def launch_bound(context: Context) -> Finding | None:
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
         f"the CPU {'is late mainly with' if few else fails} "
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
-        f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows})"
+        f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows}){hosts.in_time}"
         f"{_small_copies(context, worst['rank'])}{late}"
-        f"{where}",
+        f"{hosts.still_ahead}{where}",
         detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
         if is_ahead
         else (busiest.words if busiest else ""),
@@ -412,6 +430,7 @@ def launch_bound(context: Context) -> Finding | None:
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
             *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
+            *((Condition.OTHERS_IN_TIME,) if hosts.others_in_time else ()),
             *((Condition.FEW_ROWS,) if has_few_rows else ()),
             *((Condition.OUTSIDE_CALLS,) if is_outside else ()),
             *((Condition.FILLS_GRADIENTS,) if filling >= LEAST_FILLING else ()),
@@ -434,6 +453,55 @@ def launch_bound(context: Context) -> Finding | None:
         },
         links=tuple(Link(panel=each, ranks=ranks, steps=steps) for each in shown_in),
     )
+
+
+class _LateHosts(NamedTuple):
+    """Ranks with slow hosts."""
+
+    ranks: tuple[int, ...]
+    """Those whose hosts are too slow."""
+    ahead: tuple[int, ...] = ()
+    """Those among them that are not late yet, as their hosts are still ahead."""
+    others_in_time: bool = False
+    """Whether some ranks launch about as many kernels as the late ones and are not late."""
+
+    @property
+    def in_time(self) -> str:
+        """That this can be done in time, to follow the kernels; empty if no host shows it."""
+        return " that other ranks launch in time" * (self.others_in_time and not self.ahead)
+
+    @property
+    def still_ahead(self) -> str:
+        """Which ranks are ahead, after a comma; empty for none."""
+        are = "is" if len(self.ahead) == 1 else "are"
+        return f", though {which_ranks(self.ahead)} {are} still ahead" if self.ahead else ""
+
+
+def _late_hosts(context: Context, after: Sequence[Edit], alone_ns: float) -> _LateHosts:
+    """Find out which hosts are too slow.
+
+    One that waits for a slower one may never be late, and one that is ahead is late once it has no
+    lead any more. Only where faster hosts of the late ranks would do, now and later, are the others
+    fast enough.
+    """
+    steps, blamed = context.steps, context.blamed(context.steps.host_behind.mean(axis=1))
+    late_ns, kernels = steps.late_launching.mean(axis=1), steps["kernels"].mean(axis=1)
+    is_late = late_ns >= LEAST_LATE * late_ns.max()
+    late = tuple(np.array(context.ranks)[is_late].tolist())
+    edits = HostSpeed(np.inf, late)
+    if (
+        not alone_ns
+        or is_late.all()
+        or NS_PER_MS * _gain_ms(context, after, edits) < NEARLY * alone_ns
+    ):
+        return _LateHosts(blamed)
+    in_time = bool(kernels[is_late].max() <= AS_MANY * np.median(kernels[~is_late]))
+    lasting_ns, all_ns = (
+        context.replay.lasting_gain_ns(after, [each]) for each in (edits, HostSpeed(np.inf))
+    )
+    if lasting_ns >= NEARLY * all_ns:
+        return _LateHosts(late, (), in_time)
+    return _LateHosts(blamed, tuple(rank for rank in blamed if rank not in late), in_time)
 
 
 def _small_copies(context: Context, rank: int) -> str:

@@ -113,13 +113,15 @@ class Host:
 
 
 @contextmanager
-def step_of(hosts: Sequence[Host], number: int, *, marks: bool = True) -> Iterator[None]:
+def step_of(
+    hosts: Sequence[Host], number: int, *, marks: bool = True, waits: bool = True
+) -> Iterator[None]:
     """A ProfilerStep of each rank, at whose end each waits for its GPU; or the same unmarked."""
     with ExitStack() as steps:
         for each in hosts if marks else ():
             steps.enter_context(each.step(number))
         yield
-        for each in hosts:
+        for each in hosts if waits else ():
             each.synchronise()
 
 

@@ -24,6 +24,8 @@ from tests.analyses.diagnosis.thresholds import Case, cases, least_price
 from tests.kineto_text import call, host, kernel, write
 from tests.server_loops import Loop, Step, sglang, vllm
 
+CAUSE = "launch_bound"
+
 
 def job(takes, *, steps=5, ranks=1, **work):
     """Long kernels, then a hundred short ones, each launched by an operator that takes so long."""
@@ -54,6 +56,69 @@ def test_a_slow_host(tmp_path):
     assert row["region"] == "AdamW"
     assert row["region_percent"] > 90
     assert row["median_launch_us"] == 4
+
+
+def test_only_the_slow_host_is_named(tmp_path):
+    """Not the ranks that wait for it: they launch as many kernels in time."""
+    finding = found(diagnosed(tmp_path, *job(lambda rank: 15 if rank == 2 else 2, ranks=4)), CAUSE)
+    assert finding.ranks == (2,)
+    assert finding.sentence.startswith("Launch-bound on rank 2: the CPU cannot keep up with 106")
+    assert "(median 2 µs) that other ranks launch in time; " in finding.sentence
+    assert finding.advice[0].do.startswith("Find out what slows some of the hosts")
+
+
+def test_all_slow_hosts_are_alike(tmp_path):
+    finding = found(diagnosed(tmp_path, *job(lambda _: 15, ranks=4)), CAUSE)
+    assert finding.ranks == (0, 1, 2, 3)
+    assert "other ranks" not in finding.sentence
+    assert not any("slows some of the hosts" in each.do for each in finding.advice)
+
+
+def advises_to_compare(folder, late=0.0, ratio=1.0):
+    """Whether it is advised to find out why one of two hosts is slower.
+
+    The faster one is late for a part of the time of the other, which may launch more kernels.
+    """
+    hosts = [Host(), Host()]
+    for number in range(4):
+        with step_of(hosts, number):
+            for _ in range(round(400 * ratio)):
+                hosts[0].launch(5, takes=12)
+            hosts[0].launch(1_000)  # so that nobody waits for the faster one
+            for count in range(400):
+                hosts[1].launch(5, takes=12 if count < 400 * late else 3)
+            all_reduce(hosts)
+    finding = found(diagnosed(folder, *hosts), CAUSE)
+    assert finding.ranks == (0,)
+    return "slows some of the hosts" in finding.advice[0].do
+
+
+test_hosts_that_are_not_late = cases(
+    Case("launch_bound.LEAST_LATE", advises_to_compare, {0.095: True, 0.105: False}),
+    Case(
+        "launch_bound.AS_MANY",
+        lambda folder, value: advises_to_compare(folder, ratio=value),
+        {1.09: True, 1.11: False},
+    ),
+)
+
+
+def test_a_slow_host_that_is_ahead_is_not_late_yet(tmp_path):
+    """The recording would be as short if only the other one were faster, but not a longer one."""
+    hosts = [Host(), Host()]
+    for each in hosts:
+        each.launch(30_000)
+    hosts[0].now = hosts[0].free
+    for number in range(4):
+        with step_of(hosts, number, waits=False):
+            for each in hosts:
+                for _ in range(400):
+                    each.launch(5, takes=12)
+            all_reduce(hosts)
+    finding = found(diagnosed(tmp_path, *hosts), CAUSE)
+    assert finding.ranks == (0, 1)
+    assert ", though rank 1 is still ahead" in finding.sentence
+    assert finding.advice[0].do.startswith("Find out what slows some of the hosts")
 
 
 def test_a_host_that_launches_just_before_the_gpu_runs_dry(tmp_path):

@@ -197,7 +197,7 @@ def _diagnosed(
         else ()
     )
     on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
-    if on_cpu is not None and on_cpu.is_complete:
+    if on_cpu is not None and on_cpu.on_cpu:
         lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
     said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
     slow = tuple(slow_step_notices(context, kept, findings, health.left_out_steps))
@@ -256,7 +256,7 @@ def _diagnosed(
             *late_begin_notices(context),
             *graph_notices(context),
             *(recomputation_notices(context) if together.ranks else ()),
-            *(training_mode_notices(context, on_cpu) if together.ranks or on_cpu else ()),
+            *(training_mode_notices(context) if together.ranks else ()),
             *last_step_notices(context, kept),
             *(each for each in slow if each[1:] not in said),
             *further,

@@ -95,18 +95,9 @@ _OPERATOR_OF_GPUS: Final = re.compile(r"aten::_?(?:cudnn|miopen)_(?!is_acceptabl
 _OPERATOR_OF_CPUS: Final = re.compile(
     r"aten::mkldnn_\w+|[\w-]+::(?:cpu_|onednn_|shm_|weight_packed_)\w+"
 )
-_OPERATOR_OF_APPLE: Final = re.compile(r"aten::(?:\w*_)?mps(?:_\w+)?")
-_LINEAR_OF_APPLE: Final = re.compile(r"aten::linear_backward")
-_LINEAR_OF_OTHERS: Final = re.compile(r"aten::(?:addmm|mm)")
-"""On other devices, only nested tensors call the former, and they always call one of the latter
-inside it."""
 
 _COMPUTES: Final = re.compile(r"aten::\w*(?:conv|mm|pool|norm(?!al)|softmax|attention)")
 """Operators whose results are on the device on which they run."""
-
-_DROPOUT: Final = re.compile(r"aten::dropout")
-_DROPS: Final = re.compile(r"aten::(?:bernoulli_|native_dropout)")
-"""What dropout calls only in training."""
 
 _ALLOCATES: Final = re.compile(r"(?:cuda|hip)Malloc(?!Host)|cuMemAlloc(?!Host)")
 
@@ -215,16 +206,11 @@ class CpuWork:
         Calls that launched GPU work, which is not in the traces.
     waited_for : bool
         Whether the host waited for this work, which therefore ran.
-    final_wait_ns : int
-        How long the host waited at the end for GPUs that had kept up with it; 0 if they may not
-        have.
     on_gpus : str
         What shows that the job used GPUs, as the predicate of a sentence; empty if nothing does.
     on_cpu : str
         What shows that the job ran on the CPU, as a sentence without its end; empty if nothing
         does.
-    on_apple : str
-        An operator that only Apple's GPUs run; empty if there is none.
     of_nsys : bool
         Whether Nsight Systems recorded the ranks.
     measured : int
@@ -239,8 +225,6 @@ class CpuWork:
         Whether any of them launches a kernel or a graph.
     collectives_ns : int
         Time in which collectives run on any thread.
-    dropout_ns : int
-        Time in dropout in training mode, on any thread.
     analysed_ns : int
         Time from the first call of all threads to the end of the last one.
     collective : str
@@ -272,18 +256,15 @@ class CpuWork:
     ranges: tuple[CpuOwner, ...] = ()
     launches: int = 0
     waited_for: bool = False
-    final_wait_ns: int = 0
     measured: int = 0
     lost_work: bool = False
     is_cut: bool = False
     on_gpus: str = ""
     on_cpu: str = ""
-    on_apple: str = ""
     of_nsys: bool = False
     api_calls: int = 0
     launches_kernels: bool = False
     collectives_ns: int = 0
-    dropout_ns: int = 0
     analysed_ns: int = 0
     collective: str = ""
     is_one_collective: bool = False
@@ -397,11 +378,6 @@ class CpuWork:
         return said.replace("shape.", "shape and by line.") if lists_lines else said
 
     @property
-    def is_complete(self) -> bool:
-        """Whether there was no GPU work that the profiler could have recorded."""
-        return bool(self.on_cpu or self.on_apple)
-
-    @property
     def no_gpu_work(self) -> str:
         """Why no cause of lost time is given, in a sentence."""
         if self.measured:
@@ -415,13 +391,8 @@ class CpuWork:
             why = ": the recording ended before it ran, or the"
             if self.waited_for:
                 why = ", though the host waited for it: the"
-            kept_up = (
-                " The host sets the pace: after the last launch, all work was done within "
-                f"{duration(self.final_wait_ns)}."
-            )
             return (
                 f"The GPU work of {launches} was not recorded{why} recorder could not see the GPU."
-                f"{kept_up if self.final_wait_ns else ''}"
             )
         if not self.of_job:
             return "No GPU work was recorded on the selected ranks."
@@ -442,11 +413,6 @@ class CpuWork:
             return (
                 f"the job {self.on_gpus}, but no recorded call of the CUDA API "
                 f"({self.api_calls:,} in all) launches any"
-            )
-        if self.on_apple:
-            return (
-                f"the job calls {self.on_apple}, which runs on Apple's GPUs, and PyTorch's "
-                "profiler does not record these (torch.mps.profiler does, for Xcode's Instruments)"
             )
         if self.of_nsys:
             return "no CUDA calls were traced (nsys profile --trace=cuda,nvtx traces them)"
@@ -511,12 +477,9 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     devices = {*memory.peak["device_type"]} - {"CPU"} if memory else set()
     has_memory = any(not device.startswith("type") for device in devices)
     on_gpus = max((each.on_gpus for each in found), default="") or _USES_MEMORY * has_memory
-    waits_ns = [each.final_wait_ns for each in lost] or [0]
     api_calls = sum(each.api_calls for each in found)
     shows_gpu = on_gpus or devices or lost or job.has_gpu_work()
     shows_gpu = shows_gpu or any(each.lost_work or each.measured for each in found)
-    of_apple = max((each.on_apple for each in found), default="")
-    on_apple = "" if shows_gpu or api_calls else of_apple
     waits = [each.waits for each in found if on_gpus and not api_calls]
     return CpuWork(
         ranks=len(chosen),
@@ -532,7 +495,6 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         collectives_ns=sum(each.collectives_ns for each in found),
-        dropout_ns=sum(each.dropout_ns for each in found),
         analysed_ns=analysed_ns,
         step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
@@ -547,8 +509,7 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         lost_work=any(each.lost_work for each in found),
         is_cut=any(each.faults.is_cut for each in health),
         on_gpus=on_gpus,
-        on_apple=on_apple,
-        on_cpu="" if shows_gpu or on_apple else _on_cpu(api_calls, owned[OPERATORS], memory),
+        on_cpu="" if shows_gpu else _on_cpu(api_calls, owned[OPERATORS], memory),
         of_nsys=all(job.sources[rank].format == NSYS for rank in chosen),
         api_calls=api_calls,
         launches_kernels=any(
@@ -557,7 +518,6 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         measured=sum(each.measured for each in found),
         launches=sum(each.launches for each in lost),
         waited_for=all(each.waited_for for each in lost),
-        final_wait_ns=max(waits_ns) if all(waits_ns) else 0,
         memory=memory.finding if memory else "",
     )
 
@@ -573,12 +533,10 @@ class _OfRank(NamedTuple):
     recorded_ns: int = 0
     loading_ns: int = 0
     collectives_ns: int = 0
-    dropout_ns: int = 0
     analysed_ns: int = 0
     collectives: Mapping[str, int] = {}
     waits: Waits = NO_WAITS
     on_gpus: str = ""
-    on_apple: str = ""
 
 
 def _steps_of(rank: Rank) -> tuple[int, ...]:
@@ -616,13 +574,10 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         api_calls=api_calls,
         measured=measured,
         collectives_ns=(_covered(calls, among) & time).length,
-        dropout_ns=(_covered(calls, _drops(calls)) & time).length,
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,
         waits=_waits(calls, own),
         on_gpus=_on_gpus(calls, is_annotation),
-        on_apple=_first(calls, _OPERATOR_OF_APPLE)
-        or (_first(calls, _LINEAR_OF_APPLE) if not _first(calls, _LINEAR_OF_OTHERS) else ""),
     )
 
 
@@ -658,29 +613,16 @@ def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
     """What shows that the rank used a GPU; empty if nothing does."""
     if (calls.named(_OF_GPUS.match) & is_annotation).any():
         return "calls NCCL, which runs on GPUs"
-    if operator := _first(calls, _OPERATOR_OF_GPUS):
-        return f"calls {operator}, which runs on GPUs"
+    operators = np.flatnonzero(calls.named(_OPERATOR_OF_GPUS.fullmatch))
+    if operators.size:
+        return f"calls {calls.events.name.values[calls.name[operators[0]]]}, which runs on GPUs"
     return _USES_MEMORY * bool(calls.named(_ALLOCATES.match).any())
-
-
-def _drops(calls: Calls) -> Int64Array:
-    """Places of dropout calls that actually drop something."""
-    parent = calls.forest.parent[calls.named(_DROPS.fullmatch)]
-    is_dropout = np.append(calls.named(_DROPOUT.fullmatch), False)  # for those without a parent
-    return np.unique(parent[is_dropout[parent]]).astype(np.int64)
-
-
-def _first(calls: Calls, pattern: re.Pattern[str]) -> str:
-    """Name of the first call whose full name fits; empty if there is none."""
-    code = calls.name[calls.named(pattern.fullmatch)][:1].tolist()
-    return str(calls.events.name.values[code[0]]) if code else ""
 
 
 def _on_cpu(api_calls: int, operators: tuple[CpuOwner, ...], memory: MemoryUse | None) -> str:
     """What shows that the job ran on the CPU, if nothing shows a GPU; empty if nothing does.
 
-    Among operators, only the one with most time counts: batches are prepared on the CPU, too, and
-    PyTorch does not record the memory of Apple's GPUs.
+    Among operators, only the one with most time counts: batches are prepared on the CPU, too.
     """
     if api_calls:
         return f"no recorded call of the CUDA API ({api_calls:,} in all) launches GPU work"
@@ -775,8 +717,6 @@ def _longest(owners: Iterable[CpuOwner], count: int = MOST_LISTED) -> tuple[CpuO
 
 
 def _largest(whole: str, owners: tuple[CpuOwner, ...], whole_ns: int) -> str:
-    if not whole_ns:
-        return ""
     most = owners[0]
     return (
         f"{whole}, {short_name(most.name, NAME_WIDTH)} takes the most: {duration(most.own_ns)} "

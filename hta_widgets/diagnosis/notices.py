@@ -18,7 +18,6 @@ from hta_widgets.analyses.clocks.alignment import ALIGNED
 from hta_widgets.analyses.server_steps import phases_of, server_steps, step_source
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.cpu_work import CpuWork
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import Inside
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
@@ -259,22 +258,17 @@ def recomputation_notices(context: Context) -> Iterator[str]:
         )
 
 
-def training_mode_notices(context: Context, on_cpu: CpuWork | None) -> Iterator[str]:
+def training_mode_notices(context: Context) -> Iterator[str]:
     """What runs in training mode in a recording without training: nobody called ``eval()``."""
-    if Condition.TRAINING in context.conditions(() if on_cpu is None else context.facts):
+    if Condition.TRAINING in context.conditions():
         return
-    if on_cpu is not None:
-        ns, whole_ns = float(on_cpu.dropout_ns), float(on_cpu.analysed_ns)
-        what, of = "dropout", f" of {duration(whole_ns)}"
-    else:
-        spent = context.job.reduce(as_in_training_ns, context.ranks).values()
-        ns = sum(spent) / max(len(context.ranks) * len(context.all_steps.numbers), 1)
-        whole_ns = context.all_steps.median_period_ns
-        what, of = "batch norm or dropout", context.steps.per_noun
-    if ns > context.limits.least_percent_with_evidence / 100 * whole_ns:
+    spent = context.job.reduce(as_in_training_ns, context.ranks).values()
+    ns = sum(spent) / max(len(context.ranks) * len(context.all_steps.numbers), 1)
+    least_percent = context.limits.least_percent_with_evidence
+    if ns > least_percent / 100 * context.all_steps.median_period_ns:
         yield (
-            f"{what} runs in training mode, {duration(ns)}{of}: if nothing is trained here, call "
-            "model.eval() first"
+            f"batch norm or dropout runs in training mode, {duration(ns)}"
+            f"{context.steps.per_noun}: if nothing is trained here, call model.eval() first"
         )
 
 

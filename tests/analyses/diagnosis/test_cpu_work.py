@@ -216,22 +216,6 @@ def says_calls(folder: Path, part: float) -> bool:
     return "calls" in made.cpu_work.parts
 
 
-def says_pace(
-    folder: Path, launches: int, wait: int, before: int = 0, begins: int = 20_000
-) -> bool:
-    """After so many launches of 1 µs every 10 µs, a wait; another call within the first of them."""
-    events = [call(10 * at, 1, at + 1, name="cudaLaunchKernel") for at in range(launches)]
-    events += [call(2, before, 3000, name="cudaMalloc")] if before else []
-    events += [call(begins, wait, 3001, name="cudaDeviceSynchronize")]
-    made = answered(folder, [host(0, 1, "aten::mm"), *events])
-    return f"launch, all work was done within {wait} µs." in made.finding
-
-
-def says_pace_of_last(folder: Path, launches: int) -> bool:
-    """After 2,000 launches, with a wait that is just short beside the last so many."""
-    return says_pace(folder, 2000, launches // 2)
-
-
 def copies(at: float, length: float, *values: int) -> Event:
     shapes = {"Input Dims": [[*values], [*values], []]}
     return {**host(at, length, "aten::copy_"), "args": shapes}
@@ -262,25 +246,9 @@ test_thresholds = cases(
         lambda folder, part: says_waits(folder, 5000, others=5000 / part - 5000),
         {0.099: False, 0.101: True},
     ),
-    Case(
-        "lost_work.MOST_WAITING",
-        lambda folder, part: says_pace(folder, 100, round(991 * part)),
-        {0.049: True, 0.051: False},
-    ),
-    Case("lost_work.QUEUED", says_pace_of_last, {1000: True, 1040: False}),
     Case("cpu_work.LEAST_LOADING", loads, {0.0099: False, 0.0101: True}),
     Case("cpu_work.LEAST_IN_CALLS", says_calls, {0.0099: False, 0.0101: True}),
 )
-
-
-@pytest.mark.parametrize(
-    ("wait", "before", "begins", "said"),
-    [(20, 0, 1000, 1), (20, 40, 1000, 0), (20, 20, 1000, 1), (20, 0, 500, 0)],
-)
-def test_a_host_that_hardly_waits_sets_the_pace(
-    tmp_path: Path, wait: int, before: int, begins: int, said: int
-) -> None:
-    assert says_pace(tmp_path, 100, wait, before, begins) == said
 
 
 def test_calls_of_cuda_outside_of_operators_are_listed(tmp_path: Path) -> None:
@@ -367,49 +335,6 @@ def test_what_shows_that_the_job_ran_on_the_cpu(
     assert made.finding.startswith(said) is (words is not None)
     lacks = [each.lack for each in made.not_recorded]
     assert ("GPU work is not recorded" in lacks) is (words is None)
-
-
-@pytest.mark.parametrize(
-    ("names", "operator"),
-    [
-        (["aten::linear_backward"], "aten::linear_backward"),
-        (["aten::linear_backward", "aten::addmm"], None),
-        (["aten::addmm", "aten::_mps_convolution"], "aten::_mps_convolution"),
-        (["aten::mps_convolution_backward"], "aten::mps_convolution_backward"),
-        (["aten::_mps_convolution", "cudaMalloc"], None),
-        (["aten::clamps"], None),
-    ],
-)
-def test_apples_gpus_are_not_recorded(
-    tmp_path: Path, names: list[str], operator: str | None
-) -> None:
-    calls = [
-        call(20, 5, 1, name=name) if name.startswith("cuda") else host(at, 1, name)
-        for at, name in enumerate(names)
-    ]
-    made = answered(tmp_path, calls)
-    said = f"No GPU work was recorded: the job calls {operator}, which runs on Apple's GPUs, and"
-    assert made.finding.startswith(said) is (operator is not None)
-    lacks = [each.lack for each in made.not_recorded]
-    assert operator is None or "GPU work is not recorded" not in lacks
-
-
-@pytest.mark.parametrize(
-    ("more", "times"),
-    [
-        ([host(20, 10, "aten::bernoulli_")], 1),
-        ([host(21, 5, "aten::native_dropout")], 1),
-        ([], 0),
-        ([host(45, 5, "aten::bernoulli_")], 0),
-        ([host(20, 10, "aten::bernoulli_"), host(90, 5, "Optimizer.step#SGD.step")], 0),
-    ],
-)
-def test_dropout_as_in_training(tmp_path: Path, more: list[Event], times: int) -> None:
-    made = answered(tmp_path, [host(0, 100, "aten::mm"), host(15, 20, "aten::dropout"), *more])
-    found = [each for each in made.notices if "in training mode" in each]
-    assert [each.partition(":")[0] for each in found] == times * [
-        "dropout runs in training mode, 20 µs of 100 µs"
-    ]
 
 
 def test_the_largest_part_of_the_time_is_said_first(tmp_path: Path) -> None:

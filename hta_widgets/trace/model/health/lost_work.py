@@ -46,14 +46,6 @@ MOST_UNFINISHED: Final = 0.1
 a model on the third GPU, 923 of 1,556 launches had none: the profiler had waited for the first."""
 
 _WAITS_FOR_GPU: Final = re.compile(r"(Device|Thread|Ctx|Stream)Synchronize")
-_WAITS_FOR_ALL: Final = re.compile(r"(Device|Thread|Ctx)Synchronize")
-
-MOST_WAITING: Final = 0.05
-"""Share of the time of the last launches that other calls may take if the GPU had kept up."""
-
-QUEUED: Final = 1024
-"""Most launches that can wait for a GPU; with more, the host launches at the pace of the GPU."""
-
 MOST_LOST: Final = 0.01
 """Share of the launches of a step, or of its time in holes, above which the step is not counted. A
 smaller loss costs less than the cheapest finding (3 %)."""
@@ -115,9 +107,6 @@ class LostWork:
     waited_for: bool = False
     """Whether the host waited for the GPU although no launch has work: it ran, and the recorder
     could not see it."""
-    final_wait_ns: int = 0
-    """How long the host waited at the end for all work of a GPU that had kept up with it; 0 if it
-    did not wait, or the GPU may not have kept up."""
 
     @property
     def lacks_replays(self) -> bool:
@@ -195,21 +184,7 @@ def _all_lost(events: Events, calls: Int64Array) -> LostWork:
         lost_replays=calls.size - kernels,
         percent=100.0 if calls.size else 0.0,
         waited_for=bool((waits_ns > events.start_ns[calls[:1]]).any()),
-        final_wait_ns=_final_wait_ns(events, calls, every) if calls.size else 0,
     )
-
-
-def _final_wait_ns(events: Events, launches: Int64Array, every: Int64Array) -> int:
-    """How long the host waits for all GPU work after the launches, if no call waits long before."""
-    latest = launches[-QUEUED:]
-    first_ns, last_ns = events.start_ns[launches[0]], events.ends_of(latest).max()
-    others = np.setdiff1d(every, launches)
-    others = others[events.start_ns[others] >= first_ns]
-    final = others[events.named(others, _WAITS_FOR_ALL) & (events.start_ns[others] >= last_ns)]
-    spent_ns = (events.ends_of(others) - events.start_ns[others]).sum()
-    if not final.size or spent_ns > MOST_WAITING * (last_ns - events.start_ns[latest[0]]):
-        return 0
-    return int(events.ends_of(final[:1])[0] - events.start_ns[final[0]])
 
 
 class _Done(NamedTuple):

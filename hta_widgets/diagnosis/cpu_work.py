@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +24,6 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
-from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, number_ranges, percent
@@ -46,7 +44,6 @@ OPERATORS: Final = "operators"
 CALLS: Final = "calls"
 RANGES: Final = "ranges"
 COLLECTIVES: Final = "collectives"
-WAITS: Final = "waits"
 LINES: Final = "lines"
 MEMORY: Final = "memory"
 
@@ -55,8 +52,6 @@ _USES_MEMORY: Final = "allocates memory of a GPU"
 
 WHAT_TO_DO: Final = {
     OPERATORS: "The operators panel lists all of them, also by shape.",
-    WAITS: "Read from the GPU less often, or once its next work is launched. "
-    'torch.cuda.set_sync_debug_mode("warn") names the lines that wait.',
     LINES: "The flame graph shows what they call.",
     LOADING: "Load batches in worker processes (DataLoader(num_workers=…)), or make the transforms "
     "cheaper.",
@@ -72,18 +67,6 @@ advice was to load batches in workers."""
 LEAST_IN_CALLS: Final = 0.01
 """The same for CUDA calls outside operators, and for operators next to collectives: of 1.26 s of a
 step, 3.96 µs were in operators."""
-
-_MOVES: Final = re.compile(r"aten::(?:_local_scalar_dense|item|copy_)")
-"""Operators that copy, and wait for the GPU if their data is there; the first two copy a value."""
-
-FEW_VALUES: Final = 1024
-"""Most values that any copy moves within µs."""
-
-LEAST_WAIT_NS: Final = 1_000_000
-"""Such a copy that takes longer waits: one of 123 integers took 4.94 ms, others of it 30 µs."""
-
-LEAST_IN_WAITS: Final = 0.1
-"""Fraction of the time in operators above which such waits are worth a sentence."""
 
 _COLLECTIVE: Final = re.compile(r"(?:gloo|mpi|ucc|c10d):\w+")
 """Annotations of collectives that run on the CPU, including any waiting."""
@@ -119,44 +102,11 @@ class CpuOwner(NamedTuple):
         of other lines inside is left out; everything that they call in PyTorch and other Python
         libraries counts.
     calls : int
-    longest_ns : int
-        The same time for the longest call.
     """
 
     name: str
     own_ns: int
     calls: int
-    longest_ns: int
-
-    @property
-    def in_calls(self) -> str:
-        """How many calls, and whether one has most of the time: one copy took as long as 69."""
-        is_one = self.calls > 1 and self.own_ns < 2 * self.longest_ns
-        one = f", one of {duration(self.longest_ns)}" if is_one else ""
-        return f"{counted(self.calls, 'call')}{one}"
-
-
-class Waits(NamedTuple):
-    """Calls that move so little that they must have waited for a GPU.
-
-    Attributes
-    ----------
-    ns : int
-        Time in them.
-    calls : int
-    values : int
-        Values that the largest of them moves.
-    names : tuple of str
-        Operators, in order of the alphabet.
-    """
-
-    ns: int = 0
-    calls: int = 0
-    values: int = 0
-    names: tuple[str, ...] = ()
-
-
-NO_WAITS: Final = Waits()
 
 
 class Listed(NamedTuple):
@@ -231,9 +181,6 @@ class CpuWork:
         The collective with most time.
     is_one_collective : bool
         Whether it is the only one.
-    waits : Waits
-        Calls that waited for a GPU whose work is not recorded; none if nothing shows a GPU, or if
-        CUDA calls, which would have this time, are recorded.
     step_ns : int
         Length of the mean step of these ranks; 0 without steps.
     memory : str
@@ -268,7 +215,6 @@ class CpuWork:
     analysed_ns: int = 0
     collective: str = ""
     is_one_collective: bool = False
-    waits: Waits = NO_WAITS
     step_ns: int = 0
 
     @property
@@ -319,21 +265,6 @@ class CpuWork:
         )
 
     @property
-    def of_waits(self) -> str:
-        """What waits for the GPU take, in a sentence; empty if it is little."""
-        ns, calls, values, names = self.waits
-        if not ns or ns < LEAST_IN_WAITS * self.operators_ns:
-            return ""
-        share, moves = percent(100 * ns / self.operators_ns), counted(values, "value")
-        take, move, wait = "takes", f"move {moves}", "it waits"
-        if calls > 1:
-            take, move, wait = "take", f"move at most {moves} each", "they wait"
-        return (
-            f"{counted(calls, 'call')} of {' or '.join(names)} {take} {duration(ns)} ({share} of "
-            f"the time in operators) to {move}: {wait} for the GPU, whose work is not recorded."
-        )
-
-    @property
     def in_all(self) -> str:
         """The steps and their mean length, after a space, and how many ranks are added up.
 
@@ -354,8 +285,8 @@ class CpuWork:
     def parts(self) -> dict[str, str]:
         """What takes the time, in sentences, longest first.
 
-        The parts are `OPERATORS`, `CALLS`, `RANGES`, `LOADING`, `COLLECTIVES` and `WAITS`; `LINES`,
-        which contain these, and `MEMORY` follow.
+        The parts are `OPERATORS`, `CALLS`, `RANGES`, `LOADING` and `COLLECTIVES`; `LINES`, which
+        contain these, and `MEMORY` follow.
         """
         lists = self.lists
         times = {part: each.ns for part, each in lists.items()}
@@ -363,8 +294,8 @@ class CpuWork:
             part: _largest(self.beginning(part), each.owners, each.ns)
             for part, each in lists.items()
         }
-        times |= {LOADING: self.loading_ns, COLLECTIVES: self.collectives_ns, WAITS: self.waits.ns}
-        texts |= {LOADING: self.of_loading, COLLECTIVES: self.of_collectives, WAITS: self.of_waits}
+        times |= {LOADING: self.loading_ns, COLLECTIVES: self.collectives_ns}
+        texts |= {LOADING: self.of_loading, COLLECTIVES: self.of_collectives}
         times[MEMORY], texts[MEMORY] = -1, self.memory
         order = sorted(times, key=lambda part: (part in (LINES, MEMORY), -times[part]))
         return {part: texts[part] for part in order if texts[part]}
@@ -480,7 +411,6 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     api_calls = sum(each.api_calls for each in found)
     shows_gpu = on_gpus or devices or lost or job.has_gpu_work()
     shows_gpu = shows_gpu or any(each.lost_work or each.measured for each in found)
-    waits = [each.waits for each in found if on_gpus and not api_calls]
     return CpuWork(
         ranks=len(chosen),
         steps=asked,
@@ -499,12 +429,6 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         is_one_collective=len(collectives) == 1,
-        waits=Waits(
-            sum(each.ns for each in waits),
-            sum(each.calls for each in waits),
-            max((each.values for each in waits), default=0),
-            tuple(sorted({name for each in waits for name in each.names})),
-        ),
         of_job=not job.has_gpu_work(),
         lost_work=any(each.lost_work for each in found),
         is_cut=any(each.faults.is_cut for each in health),
@@ -535,7 +459,6 @@ class _OfRank(NamedTuple):
     collectives_ns: int = 0
     analysed_ns: int = 0
     collectives: Mapping[str, int] = {}
-    waits: Waits = NO_WAITS
     on_gpus: str = ""
 
 
@@ -576,37 +499,8 @@ def _of_rank(rank: Rank, selection: TimeSelection | None) -> _OfRank:
         collectives_ns=(_covered(calls, among) & time).length,
         analysed_ns=(Intervals.union(every.starts[:1], every.ends[-1:]) & time).length,
         collectives=collectives,
-        waits=_waits(calls, own),
         on_gpus=_on_gpus(calls, is_annotation),
     )
-
-
-def _waits(calls: Calls, own: OwnCpuTime) -> Waits:
-    """The calls that copy few values for long."""
-    moves = calls.named(_MOVES.fullmatch) & (calls.kind == Kind.CPU_OP)
-    own_ns = sums_at(own.place, own.ns, moves.size)
-    places = np.flatnonzero(moves & (own_ns >= LEAST_WAIT_NS))
-    rows = calls.forest.rows[places].astype(np.int64)
-    dims, texts = calls.events.texts_at("operators", "input_dims", rows)
-    names = calls.events.name.values
-    of_calls = [names[code] for code in calls.name[places].tolist()]
-    values = [
-        _values(texts[code] if code >= 0 else "") if name == "aten::copy_" else 1
-        for name, code in zip(of_calls, dims.tolist(), strict=True)
-    ]
-    few = [at for at, count in enumerate(values) if 0 < count <= FEW_VALUES]
-    return Waits(
-        int(own_ns[places[few]].sum()),
-        len(few),
-        max((values[at] for at in few), default=0),
-        tuple(sorted({of_calls[at] for at in few})),
-    )
-
-
-def _values(input_dims: str) -> int:
-    """How many values the first of some inputs has, by their recorded shapes; 0 if unknown."""
-    first = re.match(r"\[\[([\d, ]*)\]", input_dims)
-    return prod(map(int, first[1].split(","))) if first and first[1] else int(first is not None)
 
 
 def _on_gpus(calls: Calls, is_annotation: Mask) -> str:
@@ -676,17 +570,13 @@ def _by_name(
 ) -> list[CpuOwner]:
     """The time of calls whose owner is chosen, and how many chosen ones start, by name."""
     names, is_of_one = calls.events.name.values, np.append(chosen, False)[owner[own.place]]
-    place = owner[own.place[is_of_one]]
-    code = calls.name[place]
+    code = calls.name[owner[own.place[is_of_one]]]
     own_ns = sums_at(code, own.ns[is_of_one], len(names))
-    by_call, longest_ns = grouped(place), np.zeros(len(names), dtype=np.int64)
-    of_calls = by_call.reduce(np.add, own.ns[is_of_one])
-    np.maximum.at(longest_ns, code[by_call.first], of_calls)
     count = np.bincount(calls.name[chosen & begins], minlength=len(names))
     # a script's own call started before the recording: it still counts as one
     count = np.maximum(count, own_ns > 0)
     return [
-        CpuOwner(names[code], int(own_ns[code]), int(count[code]), int(longest_ns[code]))
+        CpuOwner(names[code], int(own_ns[code]), int(count[code]))
         for code in np.flatnonzero(own_ns).tolist()
     ]
 
@@ -705,10 +595,9 @@ def _covered(calls: Calls, places: Int64Array) -> Intervals:
 
 def _together(owners: Iterable[CpuOwner]) -> list[CpuOwner]:
     sums: dict[str, CpuOwner] = {}
-    for name, own_ns, calls, longest_ns in owners:
-        _, before_ns, before, longest_before_ns = sums.get(name, CpuOwner(name, 0, 0, 0))
-        longest = max(longest_ns, longest_before_ns)
-        sums[name] = CpuOwner(name, before_ns + own_ns, before + calls, longest)
+    for name, own_ns, calls in owners:
+        _, before_ns, before = sums.get(name, CpuOwner(name, 0, 0))
+        sums[name] = CpuOwner(name, before_ns + own_ns, before + calls)
     return [*sums.values()]
 
 
@@ -720,7 +609,7 @@ def _largest(whole: str, owners: tuple[CpuOwner, ...], whole_ns: int) -> str:
     most = owners[0]
     return (
         f"{whole}, {short_name(most.name, NAME_WIDTH)} takes the most: {duration(most.own_ns)} "
-        f"({percent(100 * most.own_ns / whole_ns)}) in {most.in_calls}."
+        f"({percent(100 * most.own_ns / whole_ns)}) in {counted(most.calls, 'call')}."
     )
 
 

@@ -681,15 +681,13 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
     work = whole.cpu_work
     if work is None or not work.operators:
         return None
-    name, own_ns, calls, longest_ns = work.operators[0]
-    is_one = calls > 1 and longest_ns > own_ns / 2
+    name, own_ns, calls = work.operators[0]
     return {
         "whole": duration(work.operators_ns),
         "name": short_name(name, NAME_WIDTH),
         "time": duration(own_ns),
         "part": share(own_ns, work.operators_ns),
         "calls": counted(calls, "call"),
-        "longest": duration(longest_ns) if is_one else None,
     }
 
 
@@ -813,7 +811,7 @@ VERDICTS: Final[list[Form]] = [
     Form(
         "The GPU work of <launches> was not recorded[[, though the host waited for it]]: <_how>[[ "
         f"Of <whole> of CPU time in operators{IN_ALL}, <name> takes the most: <time> "
-        "(<part>) in <calls>[[, one of <longest>]].[[ <_others>]]]]"
+        "(<part>) in <calls>.[[ <_others>]]]]"
         "[[No operators were recorded, either.]]",
         lost_at_all,
     ),
@@ -822,14 +820,14 @@ VERDICTS: Final[list[Form]] = [
         "CUPTI counters of the dashboard. For the times of kernels, record again without "
         f"profiler_metrics. Of <whole> of CPU time in operators{IN_ALL}, with the "
         "profiler's replays of kernels, <name> takes the most: <time> (<part>) in "
-        "<calls>[[, one of <longest>]]."
+        "<calls>."
         "[[ <_others>]]",
         measured_only,
     ),
     Form(
         "[[No GPU work was recorded]][[The job ran on the CPU]]: <_how> Of <whole> of CPU "
         f"time in operators{IN_ALL}, <name> takes the most: <time> (<part>) in "
-        "<calls>[[, one of <longest>]]."
+        "<calls>."
         "[[ <_others>]]",
         on_the_cpu,
     ),

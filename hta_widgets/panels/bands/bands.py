@@ -20,7 +20,7 @@ from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
 from hta_widgets.diagnosis.budget_table import budget
-from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES, WAITS
+from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
 from hta_widgets.names.shorten import cut_in_the_middle
@@ -116,7 +116,6 @@ def _of_work(work: CpuWork, selection: Selection | None, job: Job) -> list[Findi
     windows: dict[str, list[Occurrence]] = {}
     if selection is not None and work.operators:
         show[OPERATORS] = {**selection.nothing(), "operators": [work.operators[0].name]}
-        show[WAITS] = {**selection.nothing(), "operators": [*work.waits.names]}
     spans = {COLLECTIVES: work.collective, RANGES: next((each.name for each in work.ranges), "")}
     for part, name in spans.items():
         if selection is not None and name:

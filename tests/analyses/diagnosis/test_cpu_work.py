@@ -140,37 +140,6 @@ def allocates(at: int, device_type: int = 0) -> Event:
     return event | {"pid": 100, "tid": 100}
 
 
-@pytest.mark.parametrize(
-    ("longest", "said"), [(9, "in 3 calls, one of 9 µs."), (8, "in 3 calls."), (7, "in 3 calls.")]
-)
-def test_one_call_with_most_of_the_time_is_said(tmp_path: Path, longest: int, said: str) -> None:
-    """Of 69 copies, one took 4.94 of 6 ms: it waited for an exchange."""
-    calls = [host(0, 4, "aten::mm"), host(10, longest, "aten::mm"), host(30, 4, "aten::mm")]
-    assert answered(tmp_path, calls).cpu_work.parts["operators"].endswith(said)
-
-
-def test_copies_of_few_values_that_take_long_wait_for_the_gpu(tmp_path: Path) -> None:
-    """As plain copies, those of a recommender hid that it waits for sizes: 9.66 of 75.5 ms."""
-    item = host(10, 4000, "aten::item")
-    read = host(11, 3990, "aten::_local_scalar_dense")
-    events = [item, read, copies(5000, 2000, 41, 3), copies(8000, 2000, 9000, 100)]
-    assert answered(tmp_path, events).cpu_work.of_waits == ""  # nothing shows a GPU
-    work = answered(tmp_path, [*events, ON_GPUS]).cpu_work
-    assert work.parts["waits"] == (
-        "2 calls of aten::_local_scalar_dense or aten::copy_ take 5.99 ms (74.9 % of the time in "
-        "operators) to move at most 123 values each: they wait for the GPU, whose work is not "
-        "recorded."
-    )
-    (tmp_path / "one").mkdir()
-    one = answered(tmp_path / "one", [item, read, ON_GPUS]).cpu_work
-    assert (
-        " takes 3.99 ms (99.8 % of the time in operators) to move 1 value: it waits" in one.of_waits
-    )
-    (tmp_path / "calls").mkdir()
-    calls = [*events, ON_GPUS, call(5100, 1, 1, name="cudaMalloc")]
-    assert answered(tmp_path / "calls", calls).cpu_work.of_waits == ""
-
-
 def test_operators_are_listed_by_line_if_there_are_lines(tmp_path: Path) -> None:
     """ "By line" stood above "which lines take the time cannot be told"."""
     operator, line = host(1, 4, "aten::mm"), host(0, 9, "train.py(3): step", cat="python_function")
@@ -183,8 +152,8 @@ def test_operators_are_listed_by_line_if_there_are_lines(tmp_path: Path) -> None
 def test_ranks_are_summed_up(tmp_path: Path) -> None:
     events = [host(0, 9, "train.py(3): step", cat="python_function"), host(1, 4, "aten::mm")]
     made = answered(tmp_path, events, events)
-    assert [each[:3] for each in made.cpu_work.operators] == [("aten::mm", 8000, 2)]
-    assert [each[:3] for each in made.cpu_work.lines] == [("train.py(3): step", 18000, 2)]
+    assert [*made.cpu_work.operators] == [("aten::mm", 8000, 2)]
+    assert [*made.cpu_work.lines] == [("train.py(3): step", 18000, 2)]
     assert made.cpu_work.parts["lines"] == (
         "Of 18 µs of CPU time in Python functions, added up over 2 ranks, train.py(3): step takes "
         "the most: 18 µs (100 %) in 2 calls."
@@ -216,36 +185,7 @@ def says_calls(folder: Path, part: float) -> bool:
     return "calls" in made.cpu_work.parts
 
 
-def copies(at: float, length: float, *values: int) -> Event:
-    shapes = {"Input Dims": [[*values], [*values], []]}
-    return {**host(at, length, "aten::copy_"), "args": shapes}
-
-
-ON_GPUS = host(0, 1, "nccl:all_to_all", cat="user_annotation")
-
-
-def says_waits(folder: Path, took: float = 5000, values: int = 123, others: float = 5000) -> bool:
-    """A copy of some values for so many µs, next to other operators."""
-    events = [ON_GPUS, copies(10, took, values), host(20_000, others, "aten::mm")]
-    return "waits" in answered(folder, events).cpu_work.parts
-
-
 test_thresholds = cases(
-    Case(
-        "cpu_work.FEW_VALUES",
-        lambda folder, values: says_waits(folder, values=values),
-        {1024: True, 1025: False},
-    ),
-    Case(
-        "cpu_work.LEAST_WAIT_NS",
-        lambda folder, ns: says_waits(folder, ns / US),
-        {990_000: False, 1_010_000: True},
-    ),
-    Case(
-        "cpu_work.LEAST_IN_WAITS",
-        lambda folder, part: says_waits(folder, 5000, others=5000 / part - 5000),
-        {0.099: False, 0.101: True},
-    ),
     Case("cpu_work.LEAST_LOADING", loads, {0.0099: False, 0.0101: True}),
     Case("cpu_work.LEAST_IN_CALLS", says_calls, {0.0099: False, 0.0101: True}),
 )
@@ -255,21 +195,21 @@ def test_calls_of_cuda_outside_of_operators_are_listed(tmp_path: Path) -> None:
     events = [host(0, 10, "aten::mm"), call(2, 3, 1, name="cudaMalloc")]
     events += [call(20, 30, 2, name="cudaFree"), call(60, 4, 3, name="cudaFree")]
     made = answered(tmp_path, events)
-    assert [each[:3] for each in made.cpu_work.calls] == [("cudaFree", 34_000, 2)]
-    assert [each[:3] for each in made.cpu_work.operators] == [("aten::mm", 10_000, 1)]
+    assert [*made.cpu_work.calls] == [("cudaFree", 34_000, 2)]
+    assert [*made.cpu_work.operators] == [("aten::mm", 10_000, 1)]
     assert [*made.cpu_work.parts] == ["calls", "operators"]
     assert "in CUDA calls outside operators:\n    - 34 µs (100 %): cudaFree, 2" in report(made)
     assert made.finding.startswith(
         "No GPU work was recorded: the job allocates memory of a GPU, but no recorded call of the "
         "CUDA API (3 in all) launches any. Of 34 µs of CPU time in CUDA calls outside operators, "
-        "cudaFree takes the most: 34 µs (100 %) in 2 calls, one of 30 µs."
+        "cudaFree takes the most: 34 µs (100 %) in 2 calls."
     )
 
 
 def test_an_export_of_ranges_alone_says_which_take_the_time(tmp_path: Path) -> None:
     ranges = [nvtx(0, 900, "forward"), nvtx(100, 700, "find"), nvtx(900, 1000, "ProfilerStep#1")]
     made = diagnosis(open_trace(write_sqlite(tmp_path / "a.sqlite", {NVTX: ranges})))
-    assert [each[:3] for each in made.cpu_work.ranges] == [("find", 600, 1), ("forward", 300, 1)]
+    assert [*made.cpu_work.ranges] == [("find", 600, 1), ("forward", 300, 1)]
     assert made.finding == (
         "No GPU work was recorded: no CUDA calls were traced (nsys profile --trace=cuda,nvtx "
         "traces them). Of 900 ns of CPU time in annotated ranges, find takes the most: 600 ns "
@@ -388,7 +328,7 @@ def test_a_line_that_runs_on_from_before_the_steps_is_called_once(tmp_path: Path
     events = [script, *(host(at, 4, "aten::mm") for at in (1, 11, 21))]
     events += [step(number, 10 + 10 * number, 10) for number in range(3)]
     made = answered(tmp_path, events).cpu_work
-    assert [each[:3] for each in made.lines] == [("train.py(1): <module>", 20_000, 1)]
+    assert [*made.lines] == [("train.py(1): <module>", 20_000, 1)]
 
 
 def test_with_gpu_work_there_is_none(tmp_path: Path) -> None:
